@@ -1,0 +1,41 @@
+"""A note with its annotations. Its text stays out of reprs, logs and errors."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from ensemble_deid.text.span import Span
+
+NO_METADATA: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One clinical note: its text exactly as the reader defines it, and spans whose offsets refer to that text.
+
+    `patient_id` groups the notes of one patient (None where it is not known: the note is then its own group).
+    Raises ValueError when a span reaches outside the text.
+    """
+
+    id: str
+    text: str = field(repr=False)
+    spans: tuple[Span, ...] = ()
+    patient_id: str | None = None
+    metadata: Mapping[str, str] = NO_METADATA
+
+    def __post_init__(self) -> None:
+        for span in self.spans:
+            if span.end > len(self.text):
+                raise ValueError(
+                    f"document {self.id}: the span {span.start}-{span.end} ({span.label}) reaches outside "
+                    f"the text of {len(self.text)} characters"
+                )
+
+    @property
+    def group(self) -> str:
+        """The patient's id, or the note's own where there is none: what folds and resamples keep together."""
+        return self.patient_id if self.patient_id is not None else self.id
+
+    def with_spans(self, spans: Iterable[Span]) -> "Document":
+        """Return the same note with other annotations."""
+        return replace(self, spans=tuple(spans))

@@ -1,0 +1,63 @@
+"""A labelled stretch of a document, in characters."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+SpanKey = tuple[int, int, str]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """Characters `[start, end)` of a document's text, with a PHI label.
+
+    `score` is a confidence in [0, 1]; `source` names who proposed the span (a pattern, a rule, a tagger).
+    A span holds no text, so it can be logged. Raises ValueError when it is empty, negative or unlabelled.
+    """
+
+    start: int
+    end: int
+    label: str
+    score: float = 1.0
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.end:
+            raise ValueError(f"a span needs 0 <= start < end, not start={self.start} end={self.end}")
+        if not self.label:
+            raise ValueError(f"the span {self.start}-{self.end} has no label")
+        if not 0.0 <= self.score <= 1.0:
+            raise ValueError(f"the span {self.start}-{self.end} has a score outside [0, 1]: {self.score}")
+
+    @property
+    def key(self) -> SpanKey:
+        """What makes two spans the same annotation: place and label."""
+        return (self.start, self.end, self.label)
+
+    def overlaps(self, other: "Span") -> bool:
+        """True when the two share at least one character."""
+        return self.start < other.end and other.start < self.end
+
+
+def drop_overlaps(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """Keep, of overlapping spans, the surest, then the longest, then the first; return them in text order.
+
+    This is the one rule by which the project turns any set of spans into one that does not overlap.
+    """
+    kept: list[Span] = []
+    for span in sorted(set(spans), key=lambda s: (-s.score, s.start - s.end, s.start, s.label, s.source)):
+        if not any(span.overlaps(other) for other in kept):
+            kept.append(span)
+    return tuple(sorted(kept))
+
+
+def overlapping_pairs(spans: Sequence[Span]) -> list[tuple[Span, Span]]:
+    """Return the neighbouring pairs that overlap, in text order."""
+    ordered = sorted(spans)
+    pairs: list[tuple[Span, Span]] = []
+    reach: Span | None = None
+    for span in ordered:
+        if reach is not None and span.start < reach.end:
+            pairs.append((reach, span))
+        if reach is None or span.end > reach.end:
+            reach = span
+    return pairs
