@@ -1,0 +1,71 @@
+"""The columnar feature table: one integer code a token and feature, with the values the codes stand for."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Codes = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """One feature of all tokens of a batch: `values[codes[i]]` is token i's value.
+
+    `codes` is int32 (n_tokens,), each in [0, len(values)); the values are distinct. Codes mean nothing
+    outside their batch: a trained model keeps its own vocabulary of values and looks each value up once.
+    """
+
+    codes: Codes
+    values: tuple[str, ...] = field(repr=False)
+
+    @classmethod
+    def from_strings(cls, strings: Iterable[str]) -> "Column":
+        """Encode one string a token, codes in order of first appearance."""
+        vocabulary: dict[str, int] = {}
+        codes = [vocabulary.setdefault(string, len(vocabulary)) for string in strings]
+        return cls(np.asarray(codes, dtype=np.int32), tuple(vocabulary))
+
+    def map_values(self, function: Callable[[str], str]) -> "Column":
+        """Return the column of `function(value)`, which is called once per distinct value."""
+        derived = Column.from_strings(function(value) for value in self.values)
+        return Column(derived.codes[self.codes] if len(self.values) else self.codes, derived.values)
+
+    def strings(self) -> list[str]:
+        """Return the value of every token."""
+        values = self.values
+        return [values[code] for code in self.codes.tolist()]
+
+    def lookup(self, vocabulary: Mapping[str, int], *, unknown: int) -> Codes:
+        """Return each token's index in a model's own vocabulary, `unknown` where it has none."""
+        table = np.asarray([vocabulary.get(value, unknown) for value in self.values] or [unknown], np.int32)
+        return table[self.codes]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureTable:
+    """Feature name -> column; all columns are of the same batch, token by token."""
+
+    columns: Mapping[str, Column]
+
+    def __getitem__(self, name: str) -> Column:
+        try:
+            return self.columns[name]
+        except KeyError:
+            raise KeyError(f"no feature {name!r}; there are: {', '.join(sorted(self.columns))}") from None
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()))) if self.columns else 0
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Feature names in the order they were made."""
+        return tuple(self.columns)
+
+    def with_columns(self, more: Mapping[str, Column]) -> "FeatureTable":
+        """Return the table with columns added (or replaced)."""
+        return FeatureTable({**self.columns, **more})
