@@ -43,10 +43,10 @@ CATEGORY_OF_TYPE: Mapping[str, str] = MappingProxyType(
 I2B2_TYPES: tuple[str, ...] = tuple(CATEGORY_OF_TYPE)
 
 HIPAA_TYPES: frozenset[str] = frozenset(
-    ("PATIENT", "CITY", "STREET", "ZIP", "ORGANIZATION", "DATE", "AGE", "PHONE", "FAX", "EMAIL", "SSN")
-    + ("MEDICALRECORD", "HEALTHPLAN", "ACCOUNT", "LICENSE", "VEHICLE", "DEVICE", "BIOID")
+    "PATIENT CITY STREET ZIP ORGANIZATION DATE AGE PHONE FAX EMAIL SSN MEDICALRECORD HEALTHPLAN ACCOUNT "
+    "LICENSE VEHICLE DEVICE BIOID".split()
 )
-"""What the 2014 evaluation script keeps under its HIPAA filter (IDNUM is not kept: its pattern ends in a space)."""
+"""What the 2014 evaluation script keeps under its HIPAA filter (not IDNUM: its pattern ends in a space)."""
 
 MEDDOCAN_CATEGORIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

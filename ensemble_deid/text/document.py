@@ -11,7 +11,7 @@ NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One clinical note: its text exactly as the reader defines it, and spans whose offsets refer to that text.
+    """One clinical note: its text as the reader defines it, and spans whose offsets refer to it.
 
     `patient_id` groups the notes of one patient (None where it is not known: the note is then its own group).
     Raises ValueError when a span reaches outside the text.
