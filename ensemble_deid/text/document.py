@@ -6,7 +6,9 @@ from types import MappingProxyType
 
 from ensemble_deid.text.span import Span
 
-NO_METADATA: Mapping[str, str] = MappingProxyType({})
+
+def _no_metadata() -> Mapping[str, str]:
+    return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,7 @@ class Document:
     text: str = field(repr=False)
     spans: tuple[Span, ...] = ()
     patient_id: str | None = None
-    metadata: Mapping[str, str] = NO_METADATA
+    metadata: Mapping[str, str] = field(default_factory=_no_metadata, hash=False)
 
     def __post_init__(self) -> None:
         for span in self.spans:
