@@ -1,8 +1,9 @@
 """Offset-true tokens of a batch of documents, as columns.
 
 A token is a run of letters, a run of digits, or one other character; letters are cut again before an upper-case
-letter that follows a lower-case one (Zhao et al. 2020, "Preprocessing"). Nothing but white space lies between
-tokens, so whatever a model says of tokens can be said exactly in characters.
+letter that follows a lower-case one (`SamLee`), and before one that opens a word after capitals (`DRAlberto`)
+(Zhao et al. 2020, "Preprocessing": letters are split at the position of upper-case letters).
+Nothing but white space lies between tokens, so whatever a model says of tokens can be said exactly in characters.
 """
 
 import unicodedata
@@ -95,7 +96,9 @@ def _tokenize_text(text: str) -> tuple[Ints, Ints, Ints]:
     begins[0] = begins[-1] = True
     begins[1:-1] = kind[1:] != kind[:-1]
     begins[:-1] |= kind == _OTHER
-    begins[1:-1] |= ((classes[:-1] & _LOWER) > 0) & ((classes[1:] & _UPPER) > 0)
+    upper, lower = (classes & _UPPER) > 0, (classes & _LOWER) > 0
+    begins[1:-1] |= lower[:-1] & upper[1:]
+    begins[1:-2] |= upper[:-2] & upper[1:-1] & lower[2:]
     edges = np.flatnonzero(begins)
     starts, ends = edges[:-1], edges[1:]
     solid = kind[starts] != _SPACE if len(starts) else np.zeros(0, bool)

@@ -1,0 +1,73 @@
+"""A batch: documents, their tokens and their feature table, made once and read by every tagger."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ensemble_deid.features.lexicon import Lexicon, lexicon_columns
+from ensemble_deid.features.note import note_columns
+from ensemble_deid.features.patterns import PatternSet, find_all, first_come
+from ensemble_deid.features.position import position_columns
+from ensemble_deid.features.table import Column, FeatureTable
+from ensemble_deid.features.words import word_columns
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span
+from ensemble_deid.text.tags import TagScheme, spans_to_tags
+from ensemble_deid.text.tokens import TokenTable, tokenize
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Documents as columns. `initial` holds the spans of the regex patterns, which every later learner may use."""
+
+    documents: tuple[Document, ...] = field(repr=False)
+    tokens: TokenTable = field(repr=False)
+    table: FeatureTable = field(repr=False)
+    initial: tuple[tuple[Span, ...], ...] = field(repr=False)
+
+    def gold(self, scheme: TagScheme) -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
+        """Return the annotated tags as codes, int32 (n_tokens,)."""
+        return spans_to_tags([document.spans for document in self.documents], self.tokens, scheme).codes
+
+
+def plain_batch(documents: Sequence[Document], *, patterns: PatternSet, split_lines: bool) -> Batch:
+    """Make a batch without what must be learned from annotations (see `with_lexicon`)."""
+    documents = tuple(documents)
+    tokens = tokenize(documents, split_lines=split_lines)
+    word = Column.from_strings(tokens.words(documents))
+    found = [find_all(patterns, document) for document in documents]
+    initial = tuple(first_come(spans) for spans in found)
+    scheme = TagScheme.from_labels(patterns.labels)
+    tags = scheme.tags
+    columns = word_columns(word)
+    columns.update(position_columns(documents, tokens))
+    initial_codes = spans_to_tags(initial, tokens, scheme).codes
+    columns["initial"] = Column(initial_codes, tags)
+    columns["pattern"] = Column.from_strings(_pattern_names(found, tokens))
+    columns.update(note_columns(columns["lower"], columns["case"], columns["initial"], tokens))
+    return Batch(documents, tokens, FeatureTable(columns), initial)
+
+
+def with_lexicon(batch: Batch, lexicon: Lexicon, *, leave_own_patient_out: bool) -> Batch:
+    """Return the batch with the lexicon's columns; see `lexicon_columns` for `leave_own_patient_out`."""
+    lower = batch.table["lower"].strings()
+    columns = lexicon_columns(
+        lexicon, batch.documents, batch.tokens, lower, leave_own_patient_out=leave_own_patient_out
+    )
+    return Batch(batch.documents, batch.tokens, batch.table.with_columns(columns), batch.initial)
+
+
+def _pattern_names(found: Sequence[Sequence[Span]], tokens: TokenTable) -> list[str]:
+    """Return for every token the first pattern that hits it, winning or not; `-` where none does."""
+    names = ["-"] * len(tokens)
+    for d, spans in enumerate(found):
+        low, high = int(tokens.document_starts[d]), int(tokens.document_starts[d + 1])
+        starts, ends = tokens.start[low:high], tokens.end[low:high]
+        for span in spans:
+            first = int(np.searchsorted(ends, span.start, side="right"))
+            last = int(np.searchsorted(starts, span.end, side="left"))
+            for row in range(low + first, low + last):
+                if names[row] == "-":
+                    names[row] = span.source
+    return names

@@ -1,0 +1,164 @@
+"""What the training annotations say of phrases and words.
+
+Two columns come of it: `lexicon`, the BIO tag of the longest known entity that covers the token, and
+`known_word`, the label under which the token's word mostly stands, with how purely. On the training notes
+themselves both are taken leaving the note's own patient out, so that a learner sees them as it will on new patients.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ensemble_deid.errors import ModelError
+from ensemble_deid.features.table import Column
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.tags import TagScheme, entity_rows, spans_to_tags
+from ensemble_deid.text.tokens import TokenTable
+
+Phrase = tuple[str, ...]
+NONE = "-"
+_LONGEST = 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lexicon:
+    """Phrase -> label -> number of patients, and lower-cased word -> label (or `O`) -> number of patients."""
+
+    phrases: dict[Phrase, dict[str, int]] = field(repr=False)
+    words: dict[str, dict[str, int]] = field(repr=False)
+
+    def to_json(self) -> str:
+        """Return the lexicon as JSON text, sorted."""
+        content = {
+            "phrases": [[list(phrase), counts] for phrase, counts in sorted(self.phrases.items())],
+            "words": dict(sorted(self.words.items())),
+        }
+        return json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Lexicon":
+        """Read what `to_json` wrote. Raises ModelError where it does not have that form."""
+        try:
+            content: dict[str, Any] = json.loads(text)
+            phrases = {
+                tuple(map(str, phrase)): {str(k): int(n) for k, n in counts.items()}
+                for phrase, counts in content["phrases"]
+            }
+            words = {w: {str(k): int(n) for k, n in counts.items()} for w, counts in content["words"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelError(f"the lexicon is damaged: {type(error).__name__}") from None
+        return cls(phrases, words)
+
+
+def _mentions(
+    documents: Sequence[Document], tokens: TokenTable, lower: Sequence[str]
+) -> tuple[dict[str, set[tuple[Phrase, str]]], dict[str, set[tuple[str, str]]]]:
+    """Return for each group of notes the (phrase, label) and (word, label or `O`) pairs it holds."""
+    scheme = TagScheme.from_labels(span.label for document in documents for span in document.spans)
+    codes = spans_to_tags([document.spans for document in documents], tokens, scheme).codes
+    phrases: dict[str, set[tuple[Phrase, str]]] = defaultdict(set)
+    words: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    first, after, label = entity_rows(codes, tokens)
+    for low, high, k in zip(first.tolist(), after.tolist(), label.tolist(), strict=True):
+        if high - low <= _LONGEST:
+            phrases[documents[tokens.document[low]].group].add((tuple(lower[low:high]), scheme.labels[k]))
+    names = ["O", *scheme.labels]
+    for row, code, owner in zip(range(len(codes)), codes.tolist(), tokens.document.tolist(), strict=True):
+        words[documents[owner].group].add((lower[row], names[(code + 1) // 2]))
+    return phrases, words
+
+
+def learn_lexicon(documents: Sequence[Document], tokens: TokenTable, lower: Sequence[str]) -> Lexicon:
+    """Count, by patients, how phrases and words are annotated; `lower` is every token's lower-cased word.
+
+    Words never seen inside PHI are left out: they say nothing.
+    """
+    by_phrase: dict[Phrase, Counter[str]] = defaultdict(Counter)
+    by_word: dict[str, Counter[str]] = defaultdict(Counter)
+    phrases, words = _mentions(documents, tokens, lower)
+    for group in sorted(words):
+        for phrase, label in phrases.get(group, ()):
+            by_phrase[phrase][label] += 1
+        for word, label in words[group]:
+            by_word[word][label] += 1
+    return Lexicon(
+        {phrase: dict(sorted(counts.items())) for phrase, counts in by_phrase.items()},
+        {w: dict(sorted(c.items())) for w, c in by_word.items() if any(label != "O" for label in c)},
+    )
+
+
+def lexicon_columns(
+    lexicon: Lexicon,
+    documents: Sequence[Document],
+    tokens: TokenTable,
+    lower: Sequence[str],
+    *,
+    leave_own_patient_out: bool,
+) -> dict[str, Column]:
+    """Return the columns `lexicon` and `known_word` of a batch.
+
+    With `leave_own_patient_out` the documents must be the annotated ones that the lexicon was learned from.
+    """
+    own_phrases: dict[str, set[tuple[Phrase, str]]] = {}
+    own_words: dict[str, set[tuple[str, str]]] = {}
+    if leave_own_patient_out:
+        own_phrases, own_words = _mentions(documents, tokens, lower)
+    lengths: dict[str, list[int]] = defaultdict(list)
+    for length, word in sorted({(-len(phrase), phrase[0]) for phrase in lexicon.phrases}):
+        lengths[word].append(-length)
+    tags: list[str] = []
+    known: list[str] = []
+    bounds = tokens.document_starts.tolist()
+    for document, low, high in zip(documents, bounds, bounds[1:], strict=False):
+        words = lower[low:high]
+        mine = own_phrases.get(document.group, set())
+        tags.extend(_phrase_tags(words, lexicon, lengths, mine))
+        own = own_words.get(document.group, set())
+        seen = {word: _known_word(word, lexicon, own) for word in dict.fromkeys(words)}
+        known.extend(seen[word] for word in words)
+    return {"lexicon": Column.from_strings(tags), "known_word": Column.from_strings(known)}
+
+
+def _best(counts: dict[str, int]) -> tuple[str, int]:
+    """Return the most frequent key and its count; ties go to the first in alphabetical order."""
+    return min(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _phrase_tags(
+    words: Sequence[str], lexicon: Lexicon, lengths: dict[str, list[int]], own: set[tuple[Phrase, str]]
+) -> list[str]:
+    """Return BIO tags of the longest known phrases, left to right."""
+    tags = ["O"] * len(words)
+    i = 0
+    while i < len(words):
+        step = 1
+        for length in lengths.get(words[i], ()):
+            phrase = tuple(words[i : i + length])
+            counts = lexicon.phrases.get(phrase)
+            if counts is None:
+                continue
+            left = {label: n - ((phrase, label) in own) for label, n in counts.items()}
+            label, n = _best(left)
+            if n > 0:
+                tags[i : i + length] = [f"B-{label}", *[f"I-{label}"] * (length - 1)]
+                step = length
+                break
+        i += step
+    return tags
+
+
+def _known_word(word: str, lexicon: Lexicon, own: set[tuple[str, str]]) -> str:
+    """Return `LABEL:purity` with the purity of the word's main label in quarters, 0 to 4."""
+    counts = lexicon.words.get(word)
+    if counts is None:
+        return NONE
+    left = {label: n - ((word, label) in own) for label, n in counts.items()}
+    inside = {label: n for label, n in left.items() if label != "O" and n > 0}
+    if not inside:
+        return NONE
+    label, n = _best(inside)
+    return f"{label}:{int(np.floor(4 * n / sum(v for v in left.values() if v > 0)))}"

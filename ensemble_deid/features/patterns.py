@@ -1,0 +1,153 @@
+"""Regular expressions that find PHI, read from `rules/patterns/*.toml`: text that a person reads and edits.
+
+A file holds `name`, `description`, and `[[pattern]]` tables: `name`, `label`, `regex`, optional `flags` (names from
+`re`), optional `group` (number or name of the group that is the PHI, default 0), `positive` examples in which the
+PHI stands between « and », and `negative` examples in which the pattern must find nothing. An earlier pattern wins
+over a later one where their matches overlap.
+"""
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.errors import RuleError
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span
+
+_KEYS = {"name", "label", "regex", "flags", "group", "positive", "negative"}
+_FLAGS = {"IGNORECASE": re.I, "MULTILINE": re.M, "DOTALL": re.S, "VERBOSE": re.X, "ASCII": re.A}
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One compiled pattern with its examples."""
+
+    name: str
+    label: str
+    regex: re.Pattern[str]
+    group: int | str = 0
+    positive: tuple[str, ...] = ()
+    negative: tuple[str, ...] = ()
+
+    def matches(self, text: str) -> list[tuple[int, int]]:
+        """Return the places of the PHI group of every match that has one."""
+        found = (match.span(self.group) for match in self.regex.finditer(text))
+        return [(start, end) for start, end in found if start < end]
+
+
+@dataclass(frozen=True, slots=True)
+class PatternSet:
+    """The patterns of one file, in order of precedence, and the text they were read from."""
+
+    name: str
+    patterns: tuple[Pattern, ...]
+    source: str
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """Labels that the set can propose."""
+        return frozenset(pattern.label for pattern in self.patterns)
+
+    def restricted_to(self, labels: Sequence[str]) -> "PatternSet":
+        """Return the set without the patterns whose label is not among `labels`."""
+        wanted = set(labels)
+        return PatternSet(self.name, tuple(p for p in self.patterns if p.label in wanted), self.source)
+
+
+def find_all(patterns: PatternSet, document: Document) -> list[Span]:
+    """Return every match of every pattern, overlapping ones too, ordered by precedence; source = pattern name."""
+    return [
+        Span(start, end, pattern.label, 1.0, pattern.name)
+        for pattern in patterns.patterns
+        for start, end in pattern.matches(document.text)
+    ]
+
+
+def first_come(spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Keep each span that overlaps none kept before it; return them in text order."""
+    kept: list[Span] = []
+    taken: set[int] = set()
+    for span in spans:
+        places = range(span.start, span.end)
+        if taken.isdisjoint(places):
+            kept.append(span)
+            taken.update(places)
+    return tuple(sorted(kept))
+
+
+def read_patterns(path: Path) -> PatternSet:
+    """Read and compile a pattern file. Raises RuleError with the file and the pattern at fault."""
+    try:
+        source = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise RuleError(f"{path}: no such pattern file") from None
+    except UnicodeDecodeError as error:
+        raise RuleError(f"{path}: not UTF-8 at byte {error.start}") from None
+    return parse_patterns(source, path=str(path))
+
+
+def parse_patterns(source: str, *, path: str = "<patterns>") -> PatternSet:
+    """Compile the text of a pattern file; `path` is only named in errors."""
+    try:
+        content = tomllib.loads(source)
+    except tomllib.TOMLDecodeError as error:
+        raise RuleError(f"{path}: {error}") from None
+    tables = content.get("pattern")
+    if not isinstance(tables, list) or not tables:
+        raise RuleError(f"{path}: there is no [[pattern]] table")
+    patterns: list[Pattern] = []
+    for number, table in enumerate(tables, 1):
+        place = f"{path}: pattern {number} ({table.get('name', 'unnamed')})"
+        pattern = _compile(table, place)
+        if any(other.name == pattern.name for other in patterns):
+            raise RuleError(f"{place}: the name is used twice")
+        patterns.append(pattern)
+    return PatternSet(str(content.get("name", Path(path).stem)), tuple(patterns), source)
+
+
+def _compile(table: dict[str, Any], place: str) -> Pattern:
+    unknown = sorted(set(table) - _KEYS)
+    if unknown:
+        raise RuleError(f"{place}: unknown key {unknown[0]!r}; known: {', '.join(sorted(_KEYS))}")
+    missing = [key for key in ("name", "label", "regex") if not isinstance(table.get(key), str)]
+    if missing:
+        raise RuleError(f"{place}: {missing[0]!r} must be given as text")
+    flags = re.RegexFlag(0)
+    for name in table.get("flags", ()):
+        if name not in _FLAGS:
+            raise RuleError(f"{place}: unknown flag {name!r}; known: {', '.join(_FLAGS)}")
+        flags |= _FLAGS[name]
+    try:
+        regex = re.compile(table["regex"], flags)
+    except re.error as error:
+        raise RuleError(f"{place}: the regex does not compile: {error}") from None
+    group = table.get("group", 0)
+    known = group in regex.groupindex if isinstance(group, str) else 0 <= group <= regex.groups
+    if not known:
+        raise RuleError(f"{place}: the regex has no group {group!r}")
+    examples = tuple(table.get("positive", ())), tuple(table.get("negative", ()))
+    return Pattern(table["name"], table["label"], regex, group, *examples)
+
+
+def failed_examples(pattern: Pattern) -> list[str]:
+    """Return what is wrong with a pattern's own examples; an empty list when they all hold."""
+    problems = []
+    for number, example in enumerate(pattern.positive, 1):
+        expected: list[tuple[int, int]] = []
+        text = ""
+        for part in re.split("([«»])", example):
+            if part == "«":
+                expected.append((len(text), -1))
+            elif part == "»":
+                expected[-1] = (expected[-1][0], len(text))
+            else:
+                text += part
+        if not expected or pattern.matches(text) != expected:
+            problems.append(f"{pattern.name}: positive example {number}: expected {expected}, {pattern.matches(text)}")
+    for number, example in enumerate(pattern.negative, 1):
+        if pattern.matches(example):
+            problems.append(f"{pattern.name}: negative example {number} matches at {pattern.matches(example)}")
+    return problems
