@@ -1,0 +1,84 @@
+"""The formats in one plain table: which files they read, how, and what they write for one note."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ensemble_deid.corpora.brat import read_brat_note, render_brat_note
+from ensemble_deid.corpora.checks import ReadNote
+from ensemble_deid.corpora.i2b2 import read_i2b2_note, render_i2b2_note
+from ensemble_deid.corpora.jsonl import read_jsonl_notes, render_jsonl_note
+from ensemble_deid.corpora.meddocan import read_meddocan_note, render_meddocan_note
+from ensemble_deid.corpora.plain import read_plain_note, render_plain_note
+from ensemble_deid.errors import CorpusError
+from ensemble_deid.text.document import Document
+
+ReadOutcome = tuple[str, ReadNote | CorpusError]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """`read_file(path, gold)` yields (name, note or error) and never raises for one bad note.
+
+    `render_note(document)` gives the contents of the note's files by their suffix.
+    """
+
+    name: str
+    suffix: str
+    read_file: Callable[[Path, bool], Iterator[ReadOutcome]]
+    render_note: Callable[[Document], Mapping[str, str]]
+
+
+def _one_note_a_file(read: Callable[[Path, bool], ReadNote]) -> Callable[[Path, bool], Iterator[ReadOutcome]]:
+    def read_file(path: Path, gold: bool) -> Iterator[ReadOutcome]:
+        outcome: ReadNote | CorpusError
+        try:
+            outcome = read(path, gold)
+        except CorpusError as error:
+            outcome = error
+        yield path.name[: -len(path.suffix)], outcome
+
+    return read_file
+
+
+def _read_jsonl_file(path: Path, gold: bool) -> Iterator[ReadOutcome]:
+    try:
+        yield from read_jsonl_notes(path, gold=gold)
+    except CorpusError as error:
+        yield path.name, error
+
+
+FORMATS: Mapping[str, Format] = {
+    "i2b2": Format(
+        "i2b2",
+        ".xml",
+        _one_note_a_file(lambda path, gold: read_i2b2_note(path, gold=gold)),
+        lambda document: {".xml": render_i2b2_note(document)},
+    ),
+    "meddocan": Format(
+        "meddocan",
+        ".xml",
+        _one_note_a_file(lambda path, gold: read_meddocan_note(path, gold=gold)),
+        lambda document: {".xml": render_meddocan_note(document)},
+    ),
+    "brat": Format(
+        "brat",
+        ".txt",
+        _one_note_a_file(lambda path, gold: read_brat_note(path, gold=gold)),
+        lambda document: dict(zip((".txt", ".ann"), render_brat_note(document), strict=True)),
+    ),
+    "jsonl": Format("jsonl", ".jsonl", _read_jsonl_file, lambda document: {".jsonl": render_jsonl_note(document)}),
+    "plain": Format(
+        "plain",
+        ".txt",
+        _one_note_a_file(lambda path, gold: read_plain_note(path)),
+        lambda document: {".txt": render_plain_note(document)},
+    ),
+}
+
+
+def format_named(name: str) -> Format:
+    """Return the format; CorpusError names the known ones."""
+    if name not in FORMATS:
+        raise CorpusError(f"'{name[:60]}' is no corpus format; known are {', '.join(FORMATS)}")
+    return FORMATS[name]

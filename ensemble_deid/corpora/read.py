@@ -1,0 +1,76 @@
+"""Read a corpus whole, or note by note going on after a bad one."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from ensemble_deid.corpora.checks import Notice, ReadNote, patient_of_name
+from ensemble_deid.corpora.corpus import Corpus
+from ensemble_deid.corpora.locate import Location, locate_corpus
+from ensemble_deid.errors import CorpusError, DeidError
+from ensemble_deid.text.document import Document
+
+_NAMELESS_PATIENTS = ("brat", "plain")
+
+
+def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = True) -> Corpus:
+    """Read every note of `path`, whose format is recognised unless named.
+
+    `path` is a folder, a file, or the word `demo` (`demo:train`, `demo:dev`, `demo:test`; alone it means train).
+    `gold=False` reads the text and leaves annotations alone, also broken ones. Raises CorpusError, with file and
+    place, at the first thing that is wrong; ids must be unique in the corpus.
+    """
+    location = locate_corpus(path, format=format)
+    documents: list[Document] = []
+    notices: Counter[Notice] = Counter()
+    for _, outcome in _outcomes(location, gold):
+        if isinstance(outcome, CorpusError):
+            raise outcome
+        documents.append(outcome.document)
+        notices.update(outcome.notices)
+    if not documents:
+        raise CorpusError(f"{location.source}: the corpus is empty: it has no notes")
+    warnings = [f"{location.source}: {notices[notice]} {notice.value}" for notice in Notice if notices[notice]]
+    if gold and location.format.name == "plain":
+        warnings.append(f"{location.source}: plain text carries no annotations")
+    return Corpus(tuple(documents), location.format.name, location.source, (*location.remarks, *warnings))
+
+
+def iterate_notes(
+    path: Path | str, *, format: str | None = None, gold: bool = False
+) -> Iterator[tuple[str, Document | DeidError]]:
+    """Yield (name, note) or (name, error) for every note of `path`, one at a time, going on after a bad one.
+
+    The name is the note's id where it could be read, else the file (JSONL: file:line). A missing or empty corpus is
+    raised at the call, before the first note.
+    """
+    location = locate_corpus(path, format=format)
+    return (
+        (name, outcome.document if isinstance(outcome, ReadNote) else outcome)
+        for name, outcome in _outcomes(location, gold)
+    )
+
+
+def _outcomes(location: Location, gold: bool) -> Iterator[tuple[str, ReadNote | CorpusError]]:
+    names = [path.name[: -len(path.suffix)] for path in location.files]
+    # A folder of free names tells no patients; one in which every name is XXX-YY does.
+    by_name = location.format.name in _NAMELESS_PATIENTS and all(patient_of_name(name) for name in names)
+    first_seen: dict[str, Path] = {}
+    for path in location.files:
+        for name, outcome in location.format.read_file(path, gold):
+            if isinstance(outcome, CorpusError):
+                yield name, outcome
+                continue
+            identity = outcome.document.id
+            if identity in first_seen:
+                yield (
+                    name,
+                    CorpusError(f"{path}: the id '{identity}' is there twice (first in {first_seen[identity]})"),
+                )
+                continue
+            first_seen[identity] = path
+            if by_name:
+                document = replace(outcome.document, patient_id=patient_of_name(identity))
+                outcome = ReadNote(document, outcome.notices)
+            yield name, outcome

@@ -1,0 +1,170 @@
+"""The XML that the i2b2 2014, N-GRID 2016 and MEDDOCAN tasks share: `<TEXT>` and stand-off `<TAGS>`.
+
+The text is what an XML 1.0 parser gives for `<TEXT>`: a literal CR LF or CR counts as one LF, a character reference
+`&#13;` as the CR it names. Offsets count characters (code points) of that text.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.parsers import expat
+from xml.sax.saxutils import escape
+
+from ensemble_deid.corpora.checks import read_utf8
+from ensemble_deid.errors import CorpusError
+from ensemble_deid.text.document import Document
+
+_ENCODING = re.compile(r"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']{1,40})["']""")
+_INTEGER = re.compile(r"-?[0-9]{1,12}")
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_ATTRIBUTE_NAME = re.compile(r"(?!xml)[A-Za-z_][A-Za-z0-9_.-]*")
+_IN_ATTRIBUTE = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
+_IN_TEXT = {"\r": "&#13;"}
+PATIENT_ATTRIBUTE = "patient"
+
+
+@dataclass(frozen=True, slots=True)
+class XmlTag:
+    """One element of `<TAGS>`: its name, its attributes, and the line where it stands."""
+
+    element: str
+    attributes: Mapping[str, str] = field(repr=False)
+    line: int
+
+    @property
+    def id(self) -> str:
+        """The tag's own id, or '?'."""
+        return self.attributes.get("id", "?")
+
+    def integer(self, name: str, path: Path) -> int:
+        """Return the attribute as an integer; CorpusError where it is missing or none."""
+        value = self.attributes.get(name)
+        if value is None or not _INTEGER.fullmatch(value):
+            said = "is missing" if value is None else "is not an integer"
+            raise CorpusError(f"{path}:{self.line}: tag {self.id}: the attribute '{name}' {said}")
+        return int(value)
+
+
+@dataclass(slots=True)
+class XmlNote:
+    """What one file says: the root's name and attributes, the text, the tags."""
+
+    root: str = ""
+    attributes: dict[str, str] = field(default_factory=dict)
+    text: str = field(default="", repr=False)
+    tags: list[XmlTag] = field(default_factory=list)
+
+
+def parse_note(path: Path) -> XmlNote:
+    """Read one file; CorpusError with file and line on broken XML, a DTD, or a missing `<TEXT>`."""
+    content = read_utf8(path)
+    declared = _ENCODING.match(content.removeprefix("\ufeff"))
+    if declared and declared.group(1).lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
+        raise CorpusError(f"{path}:1: the file declares the encoding {declared.group(1)}; convert it to UTF-8 first")
+    handler = _Handler(path)
+    try:
+        handler.parser.Parse(content.encode("utf-8"), True)
+    except expat.ExpatError as error:
+        raise CorpusError(
+            f"{path}:{error.lineno}: broken XML at column {error.offset + 1}: {expat.ErrorString(error.code)}"
+        ) from None
+    return handler.finish()
+
+
+class _Handler:
+    """Collects one note from the parser's events."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.note = XmlNote()
+        self.parser = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._characters
+        self.parser.StartDoctypeDeclHandler = self._refuse_doctype
+        self._open: list[str] = []
+        self._pieces: list[str] = []
+        self._texts = 0
+
+    def finish(self) -> XmlNote:
+        if self._texts != 1:
+            raise CorpusError(f"{self.path}: one <TEXT> element is needed, the file has {self._texts}")
+        self.note.text = "".join(self._pieces)
+        return self.note
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        line = self.parser.CurrentLineNumber
+        if not self._open:
+            self.note.root, self.note.attributes = name, attributes
+        elif "TEXT" in self._open:
+            raise CorpusError(
+                f"{self.path}:{line}: an element <{name}> stands inside <TEXT>: marks inside the text (as in the 2006 "
+                "corpus) are not read, only stand-off <TAGS>"
+            )
+        elif len(self._open) == 1 and name == "TEXT":
+            self._texts += 1
+        elif len(self._open) == 2 and self._open[1] == "TAGS":
+            self.note.tags.append(XmlTag(name, attributes, line))
+        self._open.append(name)
+
+    def _end(self, _name: str) -> None:
+        self._open.pop()
+
+    def _characters(self, data: str) -> None:
+        if len(self._open) == 2 and self._open[1] == "TEXT":
+            self._pieces.append(data)
+
+    def _refuse_doctype(self, *_: object) -> None:
+        raise CorpusError(
+            f"{self.path}:{self.parser.CurrentLineNumber}: a document type declaration is refused "
+            "(it can pull in other files)"
+        )
+
+
+def render_note(
+    document: Document, tags: list[tuple[str, Mapping[str, str]]], *, root: str, patient: str | None
+) -> str:
+    """Return the file's content; CorpusError where the text holds a character that XML cannot carry.
+
+    `tags` are element names with attributes, in order. `patient` becomes an attribute of the root (None: left out), and
+    so does every metadata entry whose key can name an attribute: the tools of the tasks look at neither.
+    """
+    refuse_unwritable(document.text, document.id)
+    attributes = {key: value for key, value in sorted(document.metadata.items()) if _ATTRIBUTE_NAME.fullmatch(key)}
+    attributes.pop(PATIENT_ATTRIBUTE, None)
+    if patient is not None:
+        attributes[PATIENT_ATTRIBUTE] = patient
+    if "]]>" in document.text or "\r" in document.text:
+        # A parser would turn a CR inside CDATA into LF, and end CDATA at its own mark.
+        body = escape(document.text, _IN_TEXT)
+    else:
+        body = f"<![CDATA[{document.text}]]>"
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8" ?>',
+        f"<{root}{_render_attributes(attributes, document.id)}>",
+        f"<TEXT>{body}</TEXT>",
+        "<TAGS>",
+        *(f"<{name}{_render_attributes(values, document.id)} />" for name, values in tags),
+        "</TAGS>",
+        f"</{root}>",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def refuse_unwritable(text: str, name: str) -> None:
+    """Raise CorpusError where `text` holds a character that XML 1.0 has no way to write."""
+    found = _NO_XML.search(text)
+    if found:
+        raise CorpusError(
+            f"note {name}: character {found.start()} (U+{ord(found.group()):04X}) cannot be written in XML; "
+            "choose jsonl or brat"
+        )
+
+
+def _render_attributes(attributes: Mapping[str, str], name: str) -> str:
+    for value in attributes.values():
+        refuse_unwritable(value, name)
+    return "".join(f' {key}="{escape(value, _IN_ATTRIBUTE)}"' for key, value in attributes.items())
