@@ -1,0 +1,187 @@
+"""How sure a figure is: resampling of patients, and tests of the difference between two systems.
+
+The spans of one patient are not independent, so the patient is what is drawn (with all their notes), not the
+span: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", chapters 8 and 13. The comparison of two
+systems is paired (both are scored on the same draw: Koehn 2004, EMNLP) and tested by approximate randomisation
+(Noreen 1989, "Computer-Intensive Methods for Testing Hypotheses"; Yeh 2000, COLING).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ensemble_deid.evaluation.pairs import EvaluationError
+from ensemble_deid.seeding import generator
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+Measure = Literal["f1", "precision", "recall"]
+MEASURES: tuple[Measure, ...] = get_args(Measure)
+RESAMPLES = 10_000
+LEVEL = 0.95
+# Draws are made and summed in pieces of this many, so that memory does not grow with the number of resamples.
+_PIECE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A percentile interval; its ends are None where fewer than two patients or no defined resample allow none.
+
+    `undefined` counts the resamples in which the figure was undefined; they are left out.
+    """
+
+    low: float | None
+    high: float | None
+    level: float
+    resamples: int
+    undefined: int
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """The figure of system A less that of system B on the same notes.
+
+    `p_value` is two-sided, by approximate randomisation; None, as are the others, where the figure is undefined.
+    """
+
+    measure: Measure
+    a: float | None
+    b: float | None
+    difference: float | None
+    interval: Interval
+    p_value: float | None
+
+
+def sum_by_group(counts: Integers, groups: Sequence[str]) -> Integers:
+    """Add up the rows of `counts`, (documents, ...), that belong to one patient; patients in order of their ids."""
+    if len(counts) != len(groups):
+        raise EvaluationError(f"{len(counts)} rows of counts came with {len(groups)} patients")
+    names, index = np.unique(np.asarray(groups, dtype=object), return_inverse=True)
+    summed = np.zeros((len(names), *counts.shape[1:]), dtype=np.int64)
+    np.add.at(summed, index, counts)
+    return summed
+
+
+def resample_totals(group_counts: Integers, *, resamples: int = RESAMPLES, seed: int = 0) -> Reals:
+    """Draw patients with replacement and add their counts: (patients, k) to (resamples, k).
+
+    The draws depend on `seed`, the number of patients and `resamples` alone, so that tables of the same patients
+    that are resampled one after another are resampled alike.
+    """
+    n = len(group_counts)
+    values = group_counts.astype(np.float64)
+    rng = generator(seed, "evaluation/bootstrap")
+    totals = np.empty((resamples, group_counts.shape[1]))
+    for first in range(0, resamples, _PIECE):
+        size = min(_PIECE, resamples - first)
+        drawn = rng.integers(n, size=(size, n)) + np.arange(size)[:, None] * n
+        # (size, n): how often each patient was drawn
+        weights = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)
+        totals[first : first + size] = weights.astype(np.float64) @ values
+    return totals
+
+
+def measure_of(totals: Reals, measure: Measure) -> Reals:
+    """Return F1, precision or recall of counts (..., 3); NaN where it is undefined."""
+    tp, fp, fn = totals[..., 0], totals[..., 1], totals[..., 2]
+    over: dict[Measure, tuple[Reals, Reals]] = {
+        "f1": (2 * tp, 2 * tp + fp + fn),
+        "precision": (tp, tp + fp),
+        "recall": (tp, tp + fn),
+    }
+    if measure not in over:
+        raise EvaluationError(f"there is no measure {measure!r}; there are: {', '.join(MEASURES)}")
+    numerator, denominator = over[measure]
+    values = np.full(numerator.shape, np.nan)
+    np.divide(numerator, denominator, out=values, where=denominator > 0)
+    return values
+
+
+def percentile_interval(values: Reals, *, level: float = LEVEL, patients: int) -> Interval:
+    """Return the central `level` of the defined `values`, (resamples,)."""
+    if not 0 < level < 1:
+        raise EvaluationError(f"the level of an interval lies between 0 and 1, not {level}")
+    defined = values[~np.isnan(values)]
+    undefined = len(values) - len(defined)
+    if patients < 2 or not len(defined):
+        return Interval(None, None, level, len(values), undefined)
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high), level, len(values), undefined)
+
+
+def bootstrap_interval(
+    counts: Integers,
+    groups: Sequence[str],
+    *,
+    measure: Measure = "f1",
+    resamples: int = RESAMPLES,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> Interval:
+    """Return the interval of a micro figure from per-document counts, (documents, 3), resampling patients."""
+    by_group = sum_by_group(counts, groups)
+    totals = resample_totals(by_group, resamples=resamples, seed=seed)
+    return percentile_interval(measure_of(totals, measure), level=level, patients=len(by_group))
+
+
+def paired_difference(
+    counts_a: Integers,
+    counts_b: Integers,
+    groups: Sequence[str],
+    *,
+    measure: Measure = "f1",
+    resamples: int = RESAMPLES,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> PairedDifference:
+    """Compare two systems' per-document counts, (documents, 3) each, rows in the same order of documents.
+
+    The interval is the paired bootstrap over patients of the micro difference A - B; the p value counts, over
+    `resamples` random exchanges of whole patients between the systems, those whose difference is at least as
+    large as the observed one, the observed one included: (1 + count) / (1 + resamples).
+    """
+    if counts_a.shape != counts_b.shape:
+        raise EvaluationError(f"the counts differ in shape: {counts_a.shape} and {counts_b.shape}")
+    a, b = sum_by_group(counts_a, groups), sum_by_group(counts_b, groups)
+
+    def difference(totals: Reals) -> Reals:
+        return measure_of(totals[..., :3], measure) - measure_of(totals[..., 3:], measure)
+
+    both = np.concatenate([a, b], axis=1)
+    observed = both.sum(axis=0).astype(np.float64)
+    draws = difference(resample_totals(both, resamples=resamples, seed=seed))
+    interval = percentile_interval(draws, level=level, patients=len(both))
+    value = _defined(difference(observed))
+    return PairedDifference(
+        measure,
+        _defined(measure_of(observed[:3], measure)),
+        _defined(measure_of(observed[3:], measure)),
+        value,
+        interval,
+        None if value is None else _randomisation_p(a, b, value, difference, resamples=resamples, seed=seed),
+    )
+
+
+def _randomisation_p(
+    a: Integers, b: Integers, observed: float, difference: Callable[[Reals], Reals], *, resamples: int, seed: int
+) -> float:
+    """Exchange A's and B's counts of each patient with probability 1/2 and see how often so much comes by chance."""
+    rng = generator(seed, "evaluation/randomisation")
+    swap = (b - a).astype(np.float64)
+    total_a, total_b = a.sum(axis=0).astype(np.float64), b.sum(axis=0).astype(np.float64)
+    as_large = 0
+    for first in range(0, resamples, _PIECE):
+        size = min(_PIECE, resamples - first)
+        moved = rng.integers(2, size=(size, len(a))).astype(np.float64) @ swap
+        values = difference(np.concatenate([total_a + moved, total_b - moved], axis=1))
+        # An exchange that leaves a figure undefined is no evidence against chance, so it counts as as large.
+        as_large += int((np.isnan(values) | (np.abs(values) >= abs(observed) - 1e-12)).sum())
+    return (1 + as_large) / (1 + resamples)
+
+
+def _defined(value: Reals) -> float | None:
+    number = float(value)
+    return None if np.isnan(number) else number

@@ -1,0 +1,68 @@
+"""Put each note's gold and system annotations side by side."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ensemble_deid.errors import DeidError
+from ensemble_deid.text.document import Document
+
+
+class EvaluationError(DeidError):
+    """Documents, labels or options that cannot be compared or scored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One note twice: `gold` with what is true, `system` with what is judged."""
+
+    gold: Document
+    system: Document
+
+    @property
+    def id(self) -> str:
+        """The id of the note, the same on both sides."""
+        return self.gold.id
+
+    @property
+    def group(self) -> str:
+        """The patient, as gold names them, or the note itself where gold names none."""
+        return self.gold.group
+
+
+def pair_documents(gold: Sequence[Document], system: Sequence[Document]) -> tuple[Pair, ...]:
+    """Match documents by id and return the pairs in the order of their ids, whatever order they came in.
+
+    Raises EvaluationError when there are none, an id comes twice, one side lacks a document, or the texts differ.
+    """
+    golds, systems = _by_id(gold, "gold"), _by_id(system, "system")
+    if not golds and not systems:
+        raise EvaluationError("there are no documents to evaluate")
+    _refuse_lone(sorted(golds.keys() - systems.keys()), "gold", "system")
+    _refuse_lone(sorted(systems.keys() - golds.keys()), "system", "gold")
+    for name in sorted(golds):
+        if golds[name].text != systems[name].text:
+            raise EvaluationError(
+                f"document {name}: the gold text ({len(golds[name].text)} characters) and the system's text "
+                f"({len(systems[name].text)} characters) are not the same, so their offsets cannot be compared"
+            )
+    return tuple(Pair(golds[name], systems[name]) for name in sorted(golds))
+
+
+def select_labels(documents: Iterable[Document], labels: frozenset[str]) -> tuple[Document, ...]:
+    """Return the documents with only the spans that carry one of `labels`."""
+    return tuple(document.with_spans(s for s in document.spans if s.label in labels) for document in documents)
+
+
+def _by_id(documents: Sequence[Document], side: str) -> dict[str, Document]:
+    found: dict[str, Document] = {}
+    for document in documents:
+        if document.id in found:
+            raise EvaluationError(f"document {document.id}: it comes twice on the {side} side")
+        found[document.id] = document
+    return found
+
+
+def _refuse_lone(ids: Sequence[str], side: str, other: str) -> None:
+    if ids:
+        named = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
+        raise EvaluationError(f"{len(ids)} documents of the {side} side are not on the {other} side: {named}")
