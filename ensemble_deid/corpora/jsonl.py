@@ -41,9 +41,9 @@ def _read_line(line: str, place: str, gold: bool) -> ReadNote:
     identity, text = _string(entry, "id", place), _string(entry, "text", place)
     patient = None if entry.get("patient_id") is None else _string(entry, "patient_id", place)
     document = Document(identity, text, patient_id=patient, metadata=_metadata(entry, place))
-    spans = entry.get("spans") or []
     if not gold:
         return note_with_spans(document, ())
+    spans = [] if entry.get("spans") is None else entry["spans"]
     if not isinstance(spans, list):
         raise CorpusError(f"{place}: 'spans' must be a list, not {_kind(spans)}")
     return note_with_spans(document, [_span(item, text, f"{place}: span {i}") for i, item in enumerate(spans)])
@@ -58,7 +58,7 @@ def _string(entry: dict[str, Any], key: str, place: str) -> str:
 
 
 def _metadata(entry: dict[str, Any], place: str) -> dict[str, str]:
-    metadata = entry.get("metadata") or {}
+    metadata = {} if entry.get("metadata") is None else entry["metadata"]
     if not isinstance(metadata, dict):
         raise CorpusError(f"{place}: 'metadata' must be an object, not {_kind(metadata)}")
     return {key: _string(metadata, key, f"{place}: metadata") for key in metadata}
