@@ -139,7 +139,7 @@ def _phrase_tags(
         for length in lengths.get(words[i], ()):
             phrase = tuple(words[i : i + length])
             counts = lexicon.phrases.get(phrase)
-            if counts is None:
+            if counts is None or len(phrase) < length:
                 continue
             left = {label: n - ((phrase, label) in own) for label, n in counts.items()}
             label, n = _best(left)

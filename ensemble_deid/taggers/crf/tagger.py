@@ -1,0 +1,153 @@
+"""The CRF submodel: trained by CRFsuite over windows of the feature table, read back as arrays for exact inference."""
+
+import itertools
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import sklearn_crfsuite
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ensemble_deid.config import Config, CrfConfig
+from ensemble_deid.errors import ModelError
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.features.table import Column
+from ensemble_deid.features.windows import parse_window, window_column
+from ensemble_deid.taggers.base import Progress, Proposals
+from ensemble_deid.taggers.chain import Chain, decode
+from ensemble_deid.taggers.crf.crfsuite_file import CrfsuiteWeights, read_crfsuite
+from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS
+from ensemble_deid.taggers.proposals import chain_proposals
+from ensemble_deid.taggers.sequences import merge_lines, sequence_of_rows
+from ensemble_deid.text.tags import TagScheme
+
+FILE = "crf.crfsuite"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CrfTagger:
+    """A linear-chain CRF (Lafferty et al. 2001), its weights as arrays: `row_of` attribute -> row of `weights`."""
+
+    scheme: TagScheme
+    config: CrfConfig
+    data: bytes = field(repr=False)
+    row_of: dict[str, int] = field(repr=False)
+    weights: sparse.csr_matrix = field(repr=False)
+    chain: Chain = field(repr=False)
+
+    @classmethod
+    def fit(cls, train: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config, progress: Progress) -> Self:
+        """Train with L-BFGS. `dev` is not used: the penalty and the number of iterations are settings."""
+        options = config.crf
+        columns, starts = _columns(train, options)
+        gold = train.gold(scheme)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / FILE
+            crf = sklearn_crfsuite.CRF(
+                algorithm="lbfgs",
+                c1=options.c1,
+                c2=options.c2,
+                max_iterations=options.max_iterations,
+                min_freq=options.min_frequency,
+                model_filename=str(path),
+                keep_tempfiles=True,
+            )
+            bounds = [*starts.tolist(), len(gold)]
+            names = scheme.tags
+            labels = [[names[code] for code in gold[a:b].tolist()] for a, b in itertools.pairwise(bounds)]
+            progress(f"CRF: {len(starts)} sequences, {len(columns)} windows, {options.max_iterations} iterations")
+            crf.fit(_Items(columns, bounds), labels)
+            data = path.read_bytes()
+        return cls.from_bytes(data, scheme=scheme, config=options)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, scheme: TagScheme, config: CrfConfig) -> Self:
+        """Make the tagger of a CRFsuite model's bytes. Raises ModelError."""
+        read = read_crfsuite(data)
+        code = {tag: k for k, tag in enumerate(scheme.tags)}
+        if any(label not in code for label in read.labels):
+            raise ModelError("the CRF's model file has tags that the model's manifest does not name")
+        return cls(scheme, config, data, *_arrays(read, np.array([code[label] for label in read.labels]), len(code)))
+
+    def propose(self, batch: Batch, *, n_best: int) -> Proposals:
+        """Return the best tagging's spans, and those of the n best, with exact marginals."""
+        columns, starts = _columns(batch, self.config)
+        decoded = decode(self.chain, self.emissions(columns, len(batch.tokens)), starts, n=n_best)
+        return chain_proposals(decoded, batch.tokens, self.scheme, source="crf")
+
+    def emissions(self, columns: Sequence[tuple[str, Column]], n_tokens: int) -> NDArray[np.float64]:
+        """Return the score of every tag at every token, (n_tokens, tags): weights gathered by code."""
+        scores = np.zeros((n_tokens, self.weights.shape[1]))
+        for name, column in columns:
+            rows = np.array([self.row_of.get(f"{name}={value}", -1) for value in column.values], dtype=np.int64)
+            known = np.flatnonzero(rows >= 0)
+            if not len(known):
+                continue
+            # Only the weights of the values in this batch are made dense; row 0 stands for the unknown ones.
+            dense = np.zeros((len(known) + 1, scores.shape[1]))
+            dense[1:] = self.weights[rows[known]].toarray()
+            place = np.zeros(len(rows), dtype=np.int64)
+            place[known] = np.arange(1, len(known) + 1)
+            scores += dense[place[column.codes]]
+        return scores
+
+    def save(self, directory: Path) -> None:
+        """Write CRFsuite's own file, as it made it."""
+        (directory / FILE).write_bytes(self.data)
+
+    @classmethod
+    def load(cls, directory: Path, *, scheme: TagScheme, config: Config) -> Self:
+        """Read CRFsuite's file without CRFsuite's reader, which crashes on damaged files."""
+        return cls.from_bytes((directory / FILE).read_bytes(), scheme=scheme, config=config.crf)
+
+
+class _Items:
+    """The attributes of one sequence after another, made while CRFsuite reads them: never all in memory."""
+
+    def __init__(self, columns: Sequence[tuple[str, Column]], bounds: Sequence[int]) -> None:
+        self._names = [np.array([f"{name}={value}" for value in column.values], object) for name, column in columns]
+        self._codes = [column.codes for _, column in columns]
+        self._bounds = bounds
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    def __iter__(self) -> Iterator[list[list[str]]]:
+        for a, b in itertools.pairwise(self._bounds):
+            parts = [names[codes[a:b]].tolist() for names, codes in zip(self._names, self._codes, strict=True)]
+            yield [list(attributes) for attributes in zip(*parts, strict=True)]
+
+
+def _columns(batch: Batch, options: CrfConfig) -> tuple[list[tuple[str, Column]], NDArray[np.int32]]:
+    """Return the named window columns of a batch, and the first row of each sequence."""
+    starts = merge_lines(batch.tokens, max_tokens=options.max_sequence)
+    sequence = sequence_of_rows(starts, len(batch.tokens))
+    windows = [parse_window(text) for text in options.windows or DEFAULT_WINDOWS]
+    present = set(batch.table.names)
+    for window in windows:
+        missing = [name for name, _ in window.parts if name not in present]
+        if missing:
+            raise ModelError(f"the CRF's window {window.text} asks for the feature {missing[0]!r}, which is not there")
+    return [(window.text, window_column(batch.table, window, sequence)) for window in windows], starts
+
+
+def _arrays(
+    read: CrfsuiteWeights, tag: NDArray[np.int64], n_tags: int
+) -> tuple[dict[str, int], sparse.csr_matrix, Chain]:
+    """Return attribute rows, the sparse weight matrix (attributes, tags), and the chain, in the scheme's tag order.
+
+    A tag that training never saw keeps a very low score, so that it is never chosen.
+    """
+    shape = (len(read.attributes), n_tags)
+    weights = sparse.csr_matrix((read.weight, (read.attribute_of_weight, tag[read.label_of_weight])), shape=shape)
+    transitions = np.zeros((n_tags, n_tags))
+    transitions[np.ix_(tag, tag)] = read.transitions
+    never = np.ones(n_tags, dtype=bool)
+    never[tag] = False
+    start = np.where(never, -100.0, 0.0)
+    transitions[:, never] = -100.0
+    return {a: k for k, a in enumerate(read.attributes)}, weights, Chain(transitions, start, np.zeros(n_tags))

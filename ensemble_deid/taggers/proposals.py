@@ -1,0 +1,49 @@
+"""From what a chain decoded to spans of documents."""
+
+from ensemble_deid.taggers.base import Proposals
+from ensemble_deid.taggers.chain import Decoded, SequenceSpan
+from ensemble_deid.text.span import Span
+from ensemble_deid.text.tags import TagScheme, entity_rows
+from ensemble_deid.text.tokens import TokenTable
+
+
+def chain_proposals(decoded: Decoded, tokens: TokenTable, scheme: TagScheme, *, source: str) -> Proposals:
+    """Return spans with their marginals as scores, grouped by document.
+
+    An entity of the best tagging that runs over a sequence's end is the union of its parts; its score is the least.
+    """
+    n_documents = len(tokens.document_starts) - 1
+    best: list[list[Span]] = [[] for _ in range(n_documents)]
+    candidates: list[list[Span]] = [[] for _ in range(n_documents)]
+    probability: dict[tuple[int, int, int], float] = {}
+    by_first: dict[tuple[int, int], list[SequenceSpan]] = {}
+
+    def make(first: int, after: int, label: int, score: float) -> Span:
+        return Span(int(tokens.start[first]), int(tokens.end[after - 1]), scheme.labels[label], score, source)
+
+    for span in decoded.candidates:
+        probability[(span.first, span.after, span.label)] = span.probability
+        by_first.setdefault((span.first, span.label), []).append(span)
+        candidates[int(tokens.document[span.first])].append(make(span.first, span.after, span.label, span.probability))
+    first_rows, after_rows, labels = entity_rows(decoded.best, tokens)
+    for first, after, label in zip(first_rows.tolist(), after_rows.tolist(), labels.tolist(), strict=True):
+        score = probability.get((first, after, label))
+        document = int(tokens.document[first])
+        if score is None:
+            score = _weakest_part(first, after, label, by_first)
+            candidates[document].append(make(first, after, label, score))
+        best[document].append(make(first, after, label, score))
+    return Proposals(tuple(map(tuple, best)), tuple(tuple(sorted(spans)) for spans in candidates))
+
+
+def _weakest_part(first: int, after: int, label: int, by_first: dict[tuple[int, int], list[SequenceSpan]]) -> float:
+    """Return the least probability among the parts that make up an entity over sequence ends."""
+    score = 1.0
+    while first < after:
+        parts = [span for span in by_first.get((first, label), ()) if span.after <= after]
+        if not parts:
+            return score
+        longest = max(parts, key=lambda span: span.after)
+        score = min(score, longest.probability)
+        first = longest.after
+    return score

@@ -1,0 +1,77 @@
+"""The chain's exact inference against every tagging written out."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ensemble_deid.taggers.chain import Chain, Marginals, decode, n_best, spans_of, viterbi
+
+N_LABELS = 2
+N_TAGS = 2 * N_LABELS + 1
+
+
+def random_chain(seed: int, time: int) -> tuple[Chain, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    chain = Chain(rng.normal(0, 2, (N_TAGS, N_TAGS)), rng.normal(0, 1, N_TAGS), rng.normal(0, 1, N_TAGS))
+    return chain, rng.normal(0, 2, (time, N_TAGS))
+
+
+def all_paths(chain: Chain, emissions: np.ndarray) -> list[tuple[float, tuple[int, ...]]]:
+    paths = []
+    for tags in itertools.product(range(N_TAGS), repeat=len(emissions)):
+        score = chain.start[tags[0]] + chain.end[tags[-1]]
+        score += sum(emissions[t, tag] for t, tag in enumerate(tags))
+        score += sum(chain.transitions[a, b] for a, b in itertools.pairwise(tags))
+        paths.append((float(score), tags))
+    return sorted(paths, reverse=True)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4))
+def test_best_and_n_best_are_those_of_the_enumeration(seed: int, time: int) -> None:
+    chain, emissions = random_chain(seed, time)
+    expected = all_paths(chain, emissions)
+    assert tuple(viterbi(chain, emissions[None])[0]) == expected[0][1]
+    paths, scores = n_best(chain, emissions[None], 5)
+    assert [tuple(path) for path in paths[0]] == [tags for _, tags in expected[:5]]
+    assert scores[0] == pytest.approx([score for score, _ in expected[:5]])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4))
+def test_span_probabilities_are_sums_over_all_taggings(seed: int, time: int) -> None:
+    chain, emissions = random_chain(seed, time)
+    paths = all_paths(chain, emissions)
+    total = np.logaddexp.reduce([score for score, _ in paths])
+    expected: dict[tuple[int, int, int], float] = {}
+    for score, tags in paths:
+        for span in spans_of(tags):
+            expected[span] = expected.get(span, 0.0) + float(np.exp(score - total))
+    marginals = Marginals.of(chain, emissions[None])
+    for (first, after, label), probability in expected.items():
+        assert marginals.span_probability(0, first, after, label) == pytest.approx(probability, abs=1e-9)
+
+
+def test_fewer_taggings_than_asked_for_have_no_score() -> None:
+    chain, emissions = random_chain(1, 1)
+    _, scores = n_best(chain, emissions[None], 7)
+    assert np.isneginf(scores[0, N_TAGS:]).all()
+    assert np.isfinite(scores[0, :N_TAGS]).all()
+
+
+def test_sequences_of_different_lengths_are_decoded_each_for_itself() -> None:
+    chain, emissions = random_chain(3, 9)
+    starts = np.array([0, 2, 3, 7], dtype=np.int32)
+    together = decode(chain, emissions, starts, n=5, certain=1.0)
+    for low, high in itertools.pairwise([*starts.tolist(), 9]):
+        assert tuple(together.best[low:high]) == all_paths(chain, emissions[low:high])[0][1]
+    assert all(
+        any(a <= s.first < s.after <= b for a, b in itertools.pairwise([0, 2, 3, 7, 9])) for s in together.candidates
+    )
+
+
+def test_an_orphan_inside_tag_opens_an_entity() -> None:
+    assert spans_of([0, 2, 2, 1, 4, 0, 3, 4, 2]) == [(1, 3, 0), (3, 4, 0), (4, 5, 1), (6, 8, 1), (8, 9, 0)]
