@@ -1,0 +1,97 @@
+"""Build the demo corpus: marked notes -> i2b2 XML, split by patient."""
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ensemble_deid.corpora.checks import patient_of_name
+from ensemble_deid.corpora.markup import read_marked_note
+from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.errors import CorpusError
+from ensemble_deid.text.document import Document
+
+SPLITS = ("train", "dev", "test")
+_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltSplit:
+    """One split as it was written."""
+
+    name: str
+    patients: int
+    notes: int
+    spans: int
+
+
+def build_corpus(src: Path, out: Path, *, splits: Path) -> tuple[BuiltSplit, ...]:
+    """Build `src/XXX-YY.note` into `out/{train,dev,test}/XXX-YY.xml` by the patients named in the TOML file `splits`.
+
+    Notes that are gone from `src` go from `out` too. Raises CorpusError, with all problems of all notes, before
+    anything is written; the checks are those of `read_marked_note`, and every patient must be in exactly one split.
+    """
+    notes = read_marked_notes(src)
+    split_of_patient = read_splits(splits)
+    patients = {note.group for note in notes}
+    _refuse(f"{splits}: the patient {name} is in no split" for name in sorted(patients - set(split_of_patient)))
+    _refuse(f"{splits}: the patient {name} has no notes" for name in sorted(set(split_of_patient) - patients))
+    built = []
+    for split in SPLITS:
+        chosen = [note for note in notes if split_of_patient[note.group] == split]
+        write_corpus(chosen, out / split, "i2b2")
+        _remove_stale(out / split, chosen)
+        spans = sum(len(note.spans) for note in chosen)
+        built.append(BuiltSplit(split, len({note.group for note in chosen}), len(chosen), spans))
+    return tuple(built)
+
+
+def read_marked_notes(src: Path) -> list[Document]:
+    """Read every `.note` file of the folder in the order of names; CorpusError with all problems found."""
+    paths = sorted(src.glob("*.note")) if src.is_dir() else []
+    if not paths:
+        raise CorpusError(f"{src}: there are no .note files")
+    notes: list[Document] = []
+    problems: list[str] = []
+    for path in paths:
+        try:
+            notes.append(read_marked_note(path))
+        except CorpusError as error:
+            problems += str(error).split("\n")
+    _refuse(problems)
+    return notes
+
+
+def read_splits(path: Path) -> Mapping[str, str]:
+    """Read `train = ["101", ...]`, `dev` and `test`; return patient -> split. CorpusError where one is in two."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CorpusError(f"{path}: cannot be read as TOML: {error}") from None
+    if sorted(content) != sorted(SPLITS):
+        raise CorpusError(f"{path}: expected the keys {', '.join(SPLITS)}, not {', '.join(sorted(content))}")
+    found: dict[str, str] = {}
+    for split in SPLITS:
+        names = content[split]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise CorpusError(f"{path}: {split} must be a list of strings")
+        for name in names:
+            if name in found:
+                raise CorpusError(f"{path}: the patient {name} is in {found[name]} and again in {split}")
+            found[name] = split
+    return found
+
+
+def _refuse(problems: Iterable[str]) -> None:
+    lines = list(problems)
+    if lines:
+        rest = [f"... and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+        raise CorpusError("\n".join(lines[:_SHOWN] + rest))
+
+
+def _remove_stale(folder: Path, notes: Sequence[Document]) -> None:
+    kept = {f"{note.id}.xml" for note in notes}
+    for path in sorted(folder.glob("*.xml")):
+        # Only what a build may have written: never a file that a person put there under another name.
+        if path.name not in kept and patient_of_name(path.stem):
+            path.unlink()
