@@ -84,28 +84,36 @@ def viterbi(chain: Chain, emissions: Floats) -> Ints:
 def n_best(chain: Chain, emissions: Floats, n: int) -> tuple[Ints, Floats]:
     """Return the n best tag sequences (batch, n, time) and their scores (batch, n), best first.
 
-    Where a sequence has fewer than n taggings the rest have score -inf.
+    Where a sequence has fewer than n taggings the rest have score -inf. Of all tags to come from, only the n whose
+    best path is best can be on one of the n best paths: the others are beaten n times over by those best paths alone.
     """
     size, time, tags = emissions.shape
+    width = min(n, tags)
     # (batch, tags, n): the n best scores of paths that end in a tag
     score = np.full((size, tags, n), -np.inf)
     score[:, :, 0] = chain.start + emissions[:, 0]
-    back = np.zeros((time, size, tags, n), dtype=np.int32)
+    came_from = np.zeros((time, size, tags, n), dtype=np.int32)
+    came_rank = np.zeros((time, size, tags, n), dtype=np.int32)
+    rows = np.arange(size)[:, None, None]
     for t in range(1, time):
-        # (batch, to, from * n)
-        through = (score[:, None, :, :] + chain.transitions.T[None, :, :, None]).reshape(size, tags, tags * n)
-        chosen = _top(through, n)
-        back[t] = chosen
-        score = np.take_along_axis(through, chosen, axis=2) + emissions[:, t, :, None]
+        # (batch, to, from), then the best `width` of from
+        through = score[:, None, :, 0] + chain.transitions.T[None]
+        origin = _top(through, width)
+        # (batch, to, width, n)
+        moves = chain.transitions[origin, np.arange(tags)[None, :, None]]
+        paths_in = (score[rows, origin] + moves[..., None]).reshape(size, tags, width * n)
+        chosen = _top(paths_in, n)
+        came_from[t] = np.take_along_axis(origin, chosen // n, axis=2)
+        came_rank[t] = chosen % n
+        score = np.take_along_axis(paths_in, chosen, axis=2) + emissions[:, t, :, None]
     final = (score + chain.end[None, :, None]).reshape(size, tags * n)
     state = _top(final, n)
     scores = np.take_along_axis(final, state, axis=1)
     paths = np.zeros((size, n, time), dtype=np.int32)
-    rows = np.arange(size)[:, None]
+    tag, rank = state // n, state % n
     for t in range(time - 1, -1, -1):
-        tag, rank = state // n, state % n
         paths[:, :, t] = tag
-        state = back[t, rows, tag, rank]
+        tag, rank = came_from[t, rows[:, :, 0], tag, rank], came_rank[t, rows[:, :, 0], tag, rank]
     return paths, scores
 
 

@@ -1,0 +1,147 @@
+"""From the feature table to the network's numbers: vocabularies learned once, values looked up once a batch."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ensemble_deid.errors import ModelError
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.taggers.neural.network import Inputs, Sizes
+
+PADDING, UNKNOWN = 0, 1
+_LONGEST_WORD = 24
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vocabularies:
+    """Value -> index, from 2 on, for words (lower-cased), characters and each feature."""
+
+    words: dict[str, int]
+    characters: dict[str, int]
+    features: dict[str, dict[str, int]]
+
+    def sizes(self, n_tags: int) -> Sizes:
+        """Return the sizes of the network's tables."""
+        features = tuple(len(values) + 2 for values in self.features.values())
+        return Sizes(len(self.words) + 2, len(self.characters) + 2, features, n_tags)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain lists, in index order."""
+        return {
+            "words": list(self.words),
+            "characters": list(self.characters),
+            "features": {name: list(values) for name, values in self.features.items()},
+        }
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> "Vocabularies":
+        """Read what `to_json` gave. Raises ModelError."""
+        try:
+            words, characters = _indexed(content["words"]), _indexed(content["characters"])
+            return cls(words, characters, {name: _indexed(v) for name, v in content["features"].items()})
+        except (KeyError, TypeError, AttributeError):
+            raise ModelError("the network's vocabulary is damaged") from None
+
+
+def _indexed(values: Sequence[str]) -> dict[str, int]:
+    return {str(value): index for index, value in enumerate(values, 2)}
+
+
+def learn_vocabularies(batch: Batch, *, features: Sequence[str], min_word_count: int) -> Vocabularies:
+    """Collect the values of a training batch, most frequent first, ties in order of code points."""
+    lower = batch.table["lower"]
+    counts = np.bincount(lower.codes, minlength=len(lower.values)).tolist()
+    frequent = sorted((-n, word) for word, n in zip(lower.values, counts, strict=True) if n >= min_word_count)
+    characters = Counter(character for word in batch.table["word"].values for character in word)
+    return Vocabularies(
+        _indexed([word for _, word in frequent]),
+        _indexed(sorted(characters)),
+        {name: _indexed(sorted(_used(batch, name))) for name in features},
+    )
+
+
+def _used(batch: Batch, name: str) -> set[str]:
+    """Return the values of a column that some token has."""
+    column = batch.table[name]
+    return {column.values[code] for code in np.unique(column.codes).tolist()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """A batch of documents as the network's indexes, one row a token.
+
+    `words`, `form` int64 (n_tokens,); `spelling` int64 (distinct words, characters); `features` int64
+    (n_tokens, features); `rare` bool (n_tokens,) marks words seen once in training.
+    """
+
+    words: NDArray[np.int64]
+    form: NDArray[np.int64]
+    spelling: NDArray[np.int64]
+    features: NDArray[np.int64]
+    rare: NDArray[np.bool_]
+
+    def inputs(self, rows: NDArray[np.int64], lengths: NDArray[np.int64], words: NDArray[np.int64]) -> Inputs:
+        """Return sequences as tensors: `rows` (batch, time) of token rows, valid up to each length."""
+        mask = np.arange(rows.shape[1])[None, :] < lengths[:, None]
+        distinct, form = np.unique(self.form[rows], return_inverse=True)
+        spelling = self.spelling[distinct]
+        spelling = spelling[:, : max(1, int((spelling > 0).sum(axis=1).max()))]
+        return Inputs(
+            torch.from_numpy(np.where(mask, words[rows], PADDING)),
+            torch.from_numpy(form.reshape(rows.shape)),
+            torch.from_numpy(spelling),
+            torch.from_numpy(self.features[rows]),
+            torch.from_numpy(mask),
+        )
+
+
+def encode(batch: Batch, vocabularies: Vocabularies) -> Encoded:
+    """Look up every distinct value once and gather by code. Raises ModelError when a feature is not in the table."""
+    table = batch.table
+    missing = [name for name in vocabularies.features if name not in table.names]
+    if missing:
+        raise ModelError(f"the network asks for the feature {missing[0]!r}, which is not there")
+    lower, word = table["lower"], table["word"]
+    spelling = np.zeros((max(1, len(word.values)), _LONGEST_WORD), dtype=np.int64)
+    for row, value in enumerate(word.values):
+        codes = [vocabularies.characters.get(character, UNKNOWN) for character in value[:_LONGEST_WORD]]
+        spelling[row, : len(codes)] = codes
+    features = [table[name].lookup(values, unknown=UNKNOWN) for name, values in vocabularies.features.items()]
+    counts = np.bincount(lower.codes, minlength=max(1, len(lower.values)))
+    return Encoded(
+        lower.lookup(vocabularies.words, unknown=UNKNOWN).astype(np.int64),
+        word.codes.astype(np.int64),
+        spelling,
+        np.stack(features, axis=1).astype(np.int64) if features else np.zeros((len(word), 0), np.int64),
+        (counts == 1)[lower.codes],
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SequenceBatch:
+    """Sequences of about one length: `rows` int64 (batch, time) of token rows (the last row repeated as padding)."""
+
+    rows: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+
+def bucket(starts: NDArray[np.int32], n_tokens: int, *, batch_tokens: int) -> Iterator[SequenceBatch]:
+    """Yield the sequences in batches of about `batch_tokens` tokens, alike in length, so that little is padding."""
+    bounds = np.append(starts, n_tokens).astype(np.int64)
+    lengths = np.diff(bounds)
+    order = np.argsort(lengths, kind="stable")
+    i = 0
+    while i < len(order):
+        j = i + 1
+        while j < len(order) and (j + 1 - i) * lengths[order[j]] <= batch_tokens:
+            j += 1
+        chosen = order[i:j]
+        size = lengths[chosen]
+        places = np.minimum(np.arange(size.max())[None, :], size[:, None] - 1)
+        yield SequenceBatch(bounds[chosen][:, None] + places, size)
+        i = j

@@ -1,0 +1,120 @@
+"""The BiLSTM-CNN-CRF submodel."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from ensemble_deid.config import Config
+from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.seeding import derive_seed
+from ensemble_deid.taggers.base import Progress, Proposals
+from ensemble_deid.taggers.chain import Chain, decode
+from ensemble_deid.taggers.neural.encoding import Vocabularies, encode, learn_vocabularies
+from ensemble_deid.taggers.neural.network import BilstmCnnCrf
+from ensemble_deid.taggers.neural.training import choose_device, one_thread, score_tokens, train_network
+from ensemble_deid.taggers.proposals import chain_proposals
+from ensemble_deid.taggers.sequences import merge_lines
+from ensemble_deid.text.tags import TagScheme, entity_rows
+
+WEIGHTS, VOCABULARY = "network.safetensors", "network.json"
+_PREDICT_TOKENS = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NeuralTagger:
+    """A trained network with its vocabularies."""
+
+    scheme: TagScheme
+    config: Config
+    vocabularies: Vocabularies = field(repr=False)
+    network: BilstmCnnCrf = field(repr=False)
+    epochs: int
+
+    @classmethod
+    def fit(cls, train: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config, progress: Progress) -> Self:
+        """Train on `device`; with `dev` the epoch with its best strict F1 is kept, else the last one."""
+        options = config.neural
+        device = _device(config)
+        vocabularies = learn_vocabularies(train, features=options.features, min_word_count=options.min_word_count)
+        starts = merge_lines(train.tokens, max_tokens=options.max_sequence)
+        encoded = encode(train, vocabularies)
+        with one_thread(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(derive_seed(config.seed, "network"))
+            network = BilstmCnnCrf(vocabularies.sizes(len(scheme.tags)), options)
+            tagger = cls(scheme, config, vocabularies, network, 0)
+            epochs = train_network(
+                network,
+                encoded,
+                train.gold(scheme),
+                starts,
+                config=options,
+                seed=config.seed,
+                device=device,
+                dev_score=None if dev is None else lambda: tagger.strict_f1(dev),
+                progress=progress,
+            )
+        return cls(scheme, config, vocabularies, network, epochs)
+
+    def strict_f1(self, batch: Batch) -> float:
+        """Return the strict entity F1 of the network's tags on an annotated batch, 0 where it is undefined."""
+        gold = _entities(batch.gold(self.scheme), batch)
+        chain, emissions, starts = self._score(batch)
+        found = _entities(decode(chain, emissions, starts, n=0).best, batch)
+        return 2 * len(gold & found) / max(1, len(gold) + len(found))
+
+    def propose(self, batch: Batch, *, n_best: int) -> Proposals:
+        """Return the best tagging's spans, and those of the n best, with exact marginals."""
+        chain, emissions, starts = self._score(batch)
+        decoded = decode(chain, emissions, starts, n=n_best)
+        return chain_proposals(decoded, batch.tokens, self.scheme, source="neural")
+
+    def _score(self, batch: Batch) -> tuple[Chain, NDArray[np.float64], NDArray[np.int32]]:
+        starts = merge_lines(batch.tokens, max_tokens=self.config.neural.max_sequence)
+        device = _device(self.config)
+        with one_thread():
+            self.network.to(device)
+            encoded = encode(batch, self.vocabularies)
+            emissions = score_tokens(self.network, encoded, starts, batch_tokens=_PREDICT_TOKENS, device=device)
+        crf = self.network.crf
+        parts = (crf.transitions, crf.start_transitions, crf.end_transitions)
+        return Chain(*(part.detach().cpu().double().numpy() for part in parts)), emissions, starts
+
+    def save(self, directory: Path) -> None:
+        """Write the weights as safetensors and the vocabularies as JSON."""
+        weights = {name: value.detach().cpu().contiguous() for name, value in self.network.state_dict().items()}
+        (directory / WEIGHTS).write_bytes(save(weights))
+        content = {"epochs": self.epochs, "vocabularies": self.vocabularies.to_json()}
+        (directory / VOCABULARY).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load(cls, directory: Path, *, scheme: TagScheme, config: Config) -> Self:
+        """Read weights and vocabularies. Raises ModelError when they are damaged or do not fit each other."""
+        try:
+            content = json.loads((directory / VOCABULARY).read_text(encoding="utf-8"))
+            vocabularies = Vocabularies.from_json(content["vocabularies"])
+            network = BilstmCnnCrf(vocabularies.sizes(len(scheme.tags)), config.neural)
+            network.load_state_dict(load((directory / WEIGHTS).read_bytes()))
+            epochs = int(content["epochs"])
+        except (SafetensorError, RuntimeError, ValueError, KeyError, TypeError) as error:
+            raise ModelError(f"{directory}: the network's files are damaged ({type(error).__name__})") from None
+        network.eval()
+        return cls(scheme, config, vocabularies, network, epochs)
+
+
+def _device(config: Config) -> torch.device:
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device cuda was asked for, and torch sees no GPU here; use auto or cpu")
+    return choose_device(config.device)
+
+
+def _entities(codes: NDArray[np.int32], batch: Batch) -> set[tuple[int, int, int]]:
+    first, after, label = entity_rows(codes, batch.tokens)
+    return set(zip(first.tolist(), after.tolist(), label.tolist(), strict=True))

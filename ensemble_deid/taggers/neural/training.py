@@ -1,0 +1,133 @@
+"""How the network learns: AdamW, one warm-up and a cosine descent to nothing, the best epoch by dev F1."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ensemble_deid.config import NeuralConfig
+from ensemble_deid.seeding import generator
+from ensemble_deid.taggers.neural.encoding import UNKNOWN, Encoded, SequenceBatch, bucket
+from ensemble_deid.taggers.neural.network import BilstmCnnCrf
+
+_WARM_UP = 0.1
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep torch to one thread: several processes each with several threads slow each other down."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device for `auto`, `cpu` or `cuda`. Raises ConfigError through the caller when cuda is absent."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(name)
+
+
+def _rate(step: int, total: int) -> float:
+    """Return the share of the learning rate at a step."""
+    warm = max(1, int(total * _WARM_UP))
+    if step < warm:
+        return (step + 1) / warm
+    return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, total - warm)))
+
+
+def train_network(
+    network: BilstmCnnCrf,
+    encoded: Encoded,
+    gold: NDArray[np.int32],
+    starts: NDArray[np.int32],
+    *,
+    config: NeuralConfig,
+    seed: int,
+    device: torch.device,
+    dev_score: Callable[[], float] | None,
+    progress: Callable[[str], None],
+) -> int:
+    """Train in place and return the number of epochs behind the weights kept.
+
+    With `dev_score` the weights of the best epoch are kept (the earliest of equals), else those of the last.
+    """
+    network.to(device)
+    batches = list(bucket(starts, len(gold), batch_tokens=config.batch_tokens))
+    optimizer = torch.optim.AdamW(network.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
+    total = config.epochs * len(batches)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, total))
+    random = generator(seed, "network batches")
+    best_score, best_epoch, best_state = -1.0, config.epochs, None
+    for epoch in range(1, config.epochs + 1):
+        network.train()
+        loss_sum = 0.0
+        for number in random.permutation(len(batches)).tolist():
+            loss = _step(network, encoded, gold, batches[number], config, random, device)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(network.parameters(), config.gradient_clip)
+            optimizer.step()
+            schedule.step()
+            loss_sum += float(loss.detach())
+        message = f"network: epoch {epoch}/{config.epochs}, loss {loss_sum / len(batches):.4f}"
+        # Early epochs are never the best ones under a schedule that descends to the end: they are not scored.
+        if dev_score is not None and epoch > config.epochs // 2:
+            score = dev_score()
+            message += f", dev F1 {100 * score:.2f}"
+            if score > best_score:
+                best_score, best_epoch = score, epoch
+                best_state = {name: value.detach().clone() for name, value in network.state_dict().items()}
+        progress(message)
+    if best_state is not None:
+        network.load_state_dict(best_state)
+    network.eval()
+    return best_epoch
+
+
+def _step(
+    network: BilstmCnnCrf,
+    encoded: Encoded,
+    gold: NDArray[np.int32],
+    batch: SequenceBatch,
+    config: NeuralConfig,
+    random: np.random.Generator,
+    device: torch.device,
+) -> Tensor:
+    """Return the loss of one batch, with some words shown as unknown: the rare ones half of the time."""
+    words = encoded.words.copy()
+    rows = np.unique(batch.rows)
+    draw = random.random(len(rows))
+    hidden = rows[draw < np.where(encoded.rare[rows], 0.5, config.word_dropout)]
+    words[hidden] = UNKNOWN
+    inputs = encoded.inputs(batch.rows, batch.lengths, words).to(device)
+    tags = torch.from_numpy(gold[batch.rows].astype(np.int64)).to(device)
+    return network.loss(inputs, tags)
+
+
+@torch.no_grad()
+def score_tokens(
+    network: BilstmCnnCrf,
+    encoded: Encoded,
+    starts: NDArray[np.int32],
+    *,
+    batch_tokens: int,
+    device: torch.device,
+) -> NDArray[np.float64]:
+    """Return the network's emissions for every token, (n_tokens, tags)."""
+    network.eval()
+    n_tokens = len(encoded.words)
+    scores = np.zeros((n_tokens, network.scores.out_features))
+    for batch in bucket(starts, n_tokens, batch_tokens=batch_tokens):
+        inputs = encoded.inputs(batch.rows, batch.lengths, encoded.words).to(device)
+        found = network.emissions(inputs).cpu().double().numpy()
+        mask = inputs.mask.cpu().numpy()
+        scores[batch.rows[mask]] = found[mask]
+    return scores
