@@ -40,20 +40,6 @@ def match_overlapping(golds: Sequence[Key], systems: Sequence[Key]) -> list[tupl
     return _most_pairs(golds, systems, edges)
 
 
-def match_blind(golds: Sequence[Key], systems: Sequence[Key]) -> list[tuple[Key, Key]]:
-    """Same start and end, whatever the label; the same label first where a place carries several."""
-    by_place: dict[tuple[int, int], tuple[list[Key], list[Key]]] = {}
-    for side, keys in enumerate((golds, systems)):
-        for key in keys:
-            by_place.setdefault(key[:2], ([], []))[side].append(key)
-    pairs: list[tuple[Key, Key]] = []
-    for here, there in by_place.values():
-        same = [key for key in here if key in there]
-        others = zip([k for k in here if k not in same], [k for k in there if k not in same], strict=False)
-        pairs.extend([(key, key) for key in same] + list(others))
-    return pairs
-
-
 def _overlapping(golds: Sequence[Key], systems: Sequence[Key]) -> list[tuple[int, int]]:
     """Return the index pairs that share a character; both sides are sorted by start."""
     found: list[tuple[int, int]] = []

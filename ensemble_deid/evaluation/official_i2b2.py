@@ -4,7 +4,6 @@ Source: Kotfila, i2b2_evaluation_scripts (2014), which Stubbs, Kotfila and Uzune
 "HIPPA" is spelled as the script spells it, so that its rows can be looked up by name.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,11 +14,10 @@ import numpy.typing as npt
 from ensemble_deid.evaluation.matching import RELAXED_END
 from ensemble_deid.evaluation.official import OfficialRow, OfficialScores, count_sets
 from ensemble_deid.evaluation.pairs import pair_documents
+from ensemble_deid.evaluation.tokens import runs_in
 from ensemble_deid.phi.groups import category_of, is_hipaa
 from ensemble_deid.phi.taxonomy import I2B2_CATEGORIES
 from ensemble_deid.text.document import Document
-
-_RUN = re.compile(r"[A-Za-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +67,9 @@ def _tags(document: Document) -> Tags:
 
 
 def _tokens(text: str, tags: Tags) -> Tags:
-    """Cut each tag into its runs of ASCII letters and digits; one without any becomes an empty token at its end."""
-    tokens: list[Tag] = []
-    for tag in tags:
-        runs = [match.span() for match in _RUN.finditer(text, tag.start, tag.end)] or [(tag.end, tag.end)]
-        tokens.extend(Tag(tag.category, tag.type, start, end) for start, end in runs)
-    return tuple(tokens)
+    return tuple(
+        Tag(tag.category, tag.type, start, end) for tag in tags for start, end in runs_in(text, tag.start, tag.end)
+    )
 
 
 def _keep(side: Side, keep: Callable[[Tag], bool]) -> Side:
