@@ -1,0 +1,28 @@
+"""Transformation-based error-driven learning: rules that correct the tags of an initial tagger, one after another."""
+
+from ensemble_deid.taggers.tbed.applier import Firing, RuleApplier, apply_rules
+from ensemble_deid.taggers.tbed.learner import learn_rules
+from ensemble_deid.taggers.tbed.rule import Condition, Rule
+from ensemble_deid.taggers.tbed.rulelist import RuleList
+from ensemble_deid.taggers.tbed.templates import (
+    Template,
+    TemplateSet,
+    Window,
+    load_templates,
+    parse_templates,
+)
+
+__all__ = [
+    "Condition",
+    "Firing",
+    "Rule",
+    "RuleApplier",
+    "RuleList",
+    "Template",
+    "TemplateSet",
+    "Window",
+    "apply_rules",
+    "learn_rules",
+    "load_templates",
+    "parse_templates",
+]

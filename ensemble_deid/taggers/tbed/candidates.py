@@ -1,0 +1,134 @@
+"""Candidate rules: how many errors each would fix now.
+
+A candidate is a context and a new tag; its key is `context key * number of tags + new tag`. Candidates come only
+from errors (a rule that fixes nothing cannot win). Each error remembers, instance by instance, the number of the
+candidate that would fix it, so that an error that goes takes its counts along without a search.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensemble_deid.taggers.tbed.keyindex import KeyIndex
+from ensemble_deid.taggers.tbed.keys import ContextKeys
+from ensemble_deid.taggers.tbed.layout import Integers
+
+Numbers = NDArray[np.int32]
+
+
+class Candidates:
+    """Counts of the errors that each candidate fixes; candidate 0 is none, for places without a context.
+
+    `fixed[c]` is exact at all times; `listed[c]` and `barred[c]` are marks for the owner's use.
+    """
+
+    def __init__(self, keys: ContextKeys, errors: Integers, gold: NDArray[np.int32]) -> None:
+        self.contexts = keys
+        self.n_tags = keys.n_tags
+        self._gold = gold
+        self._row_of: Numbers = np.full(keys.matrix.size, -1, np.int32)
+        self._row_of[errors] = np.arange(len(errors))
+        self._n_rows = len(errors)
+        # (instances, errors): which candidate would fix the error.
+        self._numbers: Numbers = np.zeros((keys.n_instances, len(errors) + len(errors) // 8 + 16), np.int32)
+        self._first_keys, self.fixed = self._count_errors(errors)
+        self._later = KeyIndex()
+        self.listed: NDArray[np.bool_] = np.zeros(len(self.fixed), bool)
+        self.barred: NDArray[np.bool_] = np.zeros(len(self.fixed), bool)
+        self.size = len(self.fixed)
+
+    def keys_of(self, numbers: Numbers | Integers) -> Integers:
+        """Return the keys of candidates (n,)."""
+        first = len(self._first_keys)
+        keys = self._first_keys[np.minimum(numbers, first - 1)]
+        later = numbers >= first
+        if later.any():
+            keys[later] = self._later.keys[numbers[later] - first]
+        return keys
+
+    def numbers_at(self, instances: NDArray[np.intp], places: Integers) -> Numbers:
+        """Return the candidates that would fix the errors at places, each looked at by one instance."""
+        return self._numbers[instances, self._row_of[places]]
+
+    def remove(self, instances: NDArray[np.intp], places: Integers) -> None:
+        """Take away what the errors at places, looked at by instances, count for."""
+        np.subtract.at(self.fixed, self.numbers_at(instances, places), 1)
+
+    def add(self, instances: NDArray[np.intp], places: Integers, keys: Integers) -> Numbers:
+        """Count the errors at places, with the keys of their contexts now; return their candidates."""
+        numbers = self._number(np.where(keys < 0, -1, keys * self.n_tags + self._gold[places]))
+        self._numbers[instances, self._rows(places)] = numbers
+        np.add.at(self.fixed, numbers, 1)
+        self.barred[numbers] = False
+        return numbers
+
+    def _rows(self, places: Integers) -> Numbers:
+        rows = self._row_of[places]
+        if (rows < 0).any():
+            new = np.unique(places[rows < 0])
+            self._row_of[new] = np.arange(self._n_rows, self._n_rows + len(new))
+            self._n_rows += len(new)
+            room = self._numbers.shape[1]
+            if self._n_rows > room:
+                more = np.zeros((self._numbers.shape[0], max(self._n_rows - room, room // 4)), np.int32)
+                self._numbers = np.concatenate([self._numbers, more], axis=1)
+            rows = self._row_of[places]
+        return rows
+
+    def _number(self, keys: Integers) -> Numbers:
+        """Return the numbers of candidates by key, giving new ones to new keys; 0 for the key -1."""
+        # The first key is -1, and the keys counted at the start are in rising order.
+        numbers = self._first_keys.searchsorted(keys)
+        np.minimum(numbers, len(self._first_keys) - 1, out=numbers)
+        (missed,) = (self._first_keys.take(numbers) != keys).nonzero()
+        if len(missed):
+            later = self._later.find(keys[missed])
+            if (later < 0).any():
+                self._later.add(np.unique(keys[missed[later < 0]]))
+                later = self._later.find(keys[missed])
+            numbers[missed] = later + np.int64(len(self._first_keys))
+            self._grow(len(self._first_keys) + len(self._later))
+        return numbers.astype(np.int32)
+
+    def _grow(self, size: int) -> None:
+        self.size = size
+        if size > len(self.fixed):
+            more = max(size - len(self.fixed), len(self.fixed) // 8, 256)
+            self.fixed = np.concatenate([self.fixed, np.zeros(more, np.int32)])
+            self.listed = np.concatenate([self.listed, np.zeros(more, bool)])
+            self.barred = np.concatenate([self.barred, np.zeros(more, bool)])
+
+    def _count_errors(self, errors: Integers) -> tuple[Integers, Numbers]:
+        """Return the keys of all first candidates, in rising order after a -1, and what each fixes."""
+        all_keys, all_counts, count = [np.array([-1])], [np.zeros(1, np.int64)], 1
+        for t in range(len(self.contexts.windows)):
+            (instances,) = (self.contexts.template == t).nonzero()
+            contexts = [self.contexts.of_instance(int(j), errors, number_new=True) for j in instances]
+            keys = np.concatenate(contexts) if contexts else np.empty(0, np.int64)
+            (valid,) = (keys >= 0).nonzero()
+            rules = keys[valid] * self.n_tags + self._gold[errors][valid % max(len(errors), 1)]
+            base = int(self.contexts.bases[t]) * self.n_tags
+            distinct, order, counts = _group(rules - base, self.contexts.sizes[t] * self.n_tags)
+            members = valid[order]
+            numbers = np.repeat(np.arange(count, count + len(distinct), dtype=np.int32), counts)
+            self._numbers[instances[members // max(len(errors), 1)], members % max(len(errors), 1)] = numbers
+            all_keys.append(distinct + base)
+            all_counts.append(counts)
+            count += len(distinct)
+        return np.concatenate(all_keys), np.concatenate(all_counts).astype(np.int32)
+
+
+def _group(values: Integers, bound: int) -> tuple[Integers, Integers, Integers]:
+    """Return the distinct values in rising order, the indices of equal values side by side, and their counts.
+
+    `bound` is above all values. Where a value and its index fit one integer, one sort does everything.
+    """
+    bits = len(values).bit_length()
+    if bound.bit_length() + bits < 64:
+        packed = np.sort((values << bits) | np.arange(len(values)))
+        order = packed & ((1 << bits) - 1)
+        ordered = packed >> bits
+    else:
+        order = np.argsort(values, kind="stable")
+        ordered = values[order]
+    first = np.flatnonzero(np.diff(ordered, prepend=-1))
+    return ordered[first], order, np.diff(first, append=len(values))

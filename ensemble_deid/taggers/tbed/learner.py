@@ -1,0 +1,174 @@
+"""Learns transformation rules: Brill's greedy search, exact and vectorised.
+
+Every step takes the rule with the highest score (errors fixed less right tags broken), applies it everywhere at
+once, and goes on from the tags it leaves (Brill 1995). The counts of all rules are kept exact from step to step:
+only the places whose windows see a changed tag are counted anew (Ngai and Florian 2001). No rule's broken tags
+are counted before its fixed ones alone could win (score <= fixed).
+
+Rules of equal score are taken in this order: by the place of their template in the list; then by the present tag,
+the new tag, and the values of the windows in the template's order, each compared as Python writes it (`repr`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ensemble_deid.taggers.tbed.broken import BrokenCounts
+from ensemble_deid.taggers.tbed.candidates import Candidates
+from ensemble_deid.taggers.tbed.cells import TAGS, CellMatrix
+from ensemble_deid.taggers.tbed.keys import ContextKeys
+from ensemble_deid.taggers.tbed.layout import Integers, Layout, Strings, as_column, check_columns
+from ensemble_deid.taggers.tbed.matching import Matcher
+from ensemble_deid.taggers.tbed.neighbours import Neighbours
+from ensemble_deid.taggers.tbed.rule import Condition, Rule
+from ensemble_deid.taggers.tbed.selection import Choice, Selection
+from ensemble_deid.taggers.tbed.templates import Template
+
+# Changed places are recounted in blocks of about this many (place, instance) pairs, to bound the memory.
+_BLOCK_PAIRS = 1 << 17
+
+
+def learn_rules(
+    columns: Mapping[str, Strings],
+    initial_tags: Strings,
+    gold_tags: Strings,
+    sentence_starts: ArrayLike,
+    templates: Sequence[Template],
+    *,
+    max_rules: int = 200,
+    min_score: int = 2,
+    min_accuracy: float = 0.0,
+    min_patients: int = 1,
+    patients: Sequence[int] | NDArray[np.integer[Any]] | None = None,
+) -> list[Rule]:
+    """Learn an ordered list of rules that turn the initial tags into the gold tags.
+
+    `columns` maps a feature's name to one string a token, or to a `Column`; the tags are given the same way;
+    `sentence_starts` are the rising positions of the sentences' first tokens, from 0. A rule is learned while at
+    most `max_rules` are, it scores at least `min_score` (and at least 1), fixes at least `min_accuracy` of the
+    tags it fixes or breaks, and fixes errors of at least `min_patients` patients, `patients` being the number of
+    each token's patient. Raises RuleError when a template names a column that is not there, and ValueError when
+    lengths or limits do not fit.
+    """
+    n_tokens = len(gold_tags)
+    if len(initial_tags) != n_tokens:
+        raise ValueError(f"there are {len(initial_tags)} initial tags and {n_tokens} gold tags")
+    if min_patients > 1 and (patients is None or len(patients) != n_tokens):
+        raise ValueError("min_patients needs `patients`, one patient number a token")
+    windows = [window for template in templates for window in template.windows]
+    encoded = check_columns(columns, n_tokens, [window.column for window in windows])
+    pad = max((abs(o) for window in windows for o in (window.first, window.last)), default=0)
+    layout = Layout(sentence_starts, n_tokens, pad=pad)
+    if not n_tokens or not templates:
+        return []
+    tags, initial, gold = _encode_tags(initial_tags, gold_tags)
+    learner = _Learner(layout, CellMatrix(layout, encoded, initial, tags), templates, gold)
+    learner.selection.set_limits(
+        min_score=max(1, min_score),
+        min_accuracy=min_accuracy,
+        min_patients=min_patients,
+        patients=None if patients is None else np.asarray(patients, np.int64),
+    )
+    return learner.learn(max_rules)
+
+
+def _encode_tags(initial: Strings, gold: Strings) -> tuple[tuple[str, ...], NDArray[np.int32], NDArray[np.int32]]:
+    """Return all tags in the order of ties, and both taggings as indices into them."""
+    first, second = as_column(initial), as_column(gold)
+    tags = tuple(sorted({*first.values, *second.values}, key=repr))
+    index = {tag: code for code, tag in enumerate(tags)}
+    return tags, first.lookup(index, unknown=-1), second.lookup(index, unknown=-1)
+
+
+class _Learner:
+    """The state between two rules: tags, the counts of all candidates, and those that may win next."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        matrix: CellMatrix,
+        templates: Sequence[Template],
+        gold: NDArray[np.int32],
+    ) -> None:
+        self.matrix = matrix
+        self.keys = ContextKeys(templates, matrix)
+        self.gold: NDArray[np.int32] = np.full(layout.size, -1, np.int32)
+        layout.spread(gold, self.gold)
+        self.real: NDArray[np.bool_] = self.gold >= 0
+        current = matrix.cells[TAGS]
+        self.right: NDArray[np.bool_] = current == self.gold + 1
+        self.right &= self.real
+        tag_bytes = current.astype(np.min_scalar_type(matrix.sizes[TAGS]))
+        self.matcher = Matcher(self.keys, tag_bytes)
+        errors = np.flatnonzero(self.real & ~self.right)
+        self.candidates = Candidates(self.keys, errors, self.gold)
+        self.broken = BrokenCounts(self.matcher, self.right)
+        self.neighbours = Neighbours(self.keys)
+        self.changed: NDArray[np.bool_] = np.zeros(layout.size, bool)
+        self.selection = Selection(self.candidates, self.broken, self.gold)
+        self.all_instances: NDArray[np.intp] = np.arange(self.keys.n_instances)
+
+    def learn(self, max_rules: int) -> list[Rule]:
+        rules: list[Rule] = []
+        while len(rules) < max_rules:
+            choice = self.selection.choose()
+            if choice is None:
+                break
+            rules.append(self._rule(choice))
+            self._fire(choice.places, choice.new_tag)
+        return rules
+
+    def _rule(self, choice: Choice) -> Rule:
+        tags = self.matrix.values[TAGS]
+        windows, rows = self.keys.windows[choice.template], self.keys.window_rows[choice.template]
+        conditions = tuple(
+            Condition(window, self.matrix.values[row][cell - 1])
+            for window, row, cell in zip(windows, rows, choice.cells, strict=True)
+        )
+        return Rule(tags[choice.tag], tags[choice.new_tag], conditions, choice.fixed, choice.broken)
+
+    def _fire(self, places: Integers, new_tag: int) -> None:
+        """Give the places their new tag and bring all counts up to date."""
+        self.changed[places] = True
+        step = max(1, _BLOCK_PAIRS // (self.keys.n_instances + len(self.neighbours.instance)))
+        blocks = [places[i : i + step] for i in range(0, len(places), step)]
+        beside = [self.neighbours.of(block, self.changed, self.real) for block in blocks]
+        for block, near in zip(blocks, beside, strict=True):
+            self._uncount(block, *near)
+        self.matrix.cells[TAGS, places] = new_tag + 1
+        self.matcher.tag_bytes[places] = new_tag + 1
+        self.right[places] = self.gold[places] == new_tag
+        for block, near in zip(blocks, beside, strict=True):
+            self._count(block, *near)
+        self.changed[places] = False
+
+    def _uncount(self, places: Integers, near: Integers, near_instances: NDArray[np.intp]) -> None:
+        """Take away what the places, by all instances, and the pairs beside them count for."""
+        right = self.right.take(places)
+        pairs = self._pairs(places[~right], near, near_instances, wanted=False)
+        self.candidates.remove(pairs[1], pairs[0])
+        pairs = self._pairs(places[right], near, near_instances, wanted=True)
+        if len(pairs[0]):
+            self.broken.shift(self.keys.at(*pairs, number_new=False), -1)
+
+    def _count(self, places: Integers, near: Integers, near_instances: NDArray[np.intp]) -> None:
+        """Count the places, by all instances, and the pairs beside them, with their tags as they are now."""
+        right = self.right.take(places)
+        pairs = self._pairs(places[right], near, near_instances, wanted=True)
+        if len(pairs[0]):
+            self.broken.shift(self.keys.at(*pairs, number_new=False), 1)
+        pairs = self._pairs(places[~right], near, near_instances, wanted=False)
+        if len(pairs[0]):
+            numbers = self.candidates.add(pairs[1], pairs[0], self.keys.at(*pairs, number_new=True))
+            self.selection.touch(numbers)
+
+    def _pairs(
+        self, places: Integers, near: Integers, near_instances: NDArray[np.intp], *, wanted: bool
+    ) -> tuple[Integers, NDArray[np.intp]]:
+        """Return the places times all instances, and the pairs beside whose tag is right (or wrong)."""
+        (kept,) = (self.right.take(near) == wanted).nonzero()
+        all_places = np.concatenate([np.repeat(places, self.keys.n_instances), near[kept]])
+        instances = np.concatenate([np.tile(self.all_instances, len(places)), near_instances[kept]])
+        return all_places, instances
