@@ -1,0 +1,175 @@
+"""Every figure that needs no threshold, of one system against gold."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES
+from ensemble_deid.evaluation.count_table import CountTable
+from ensemble_deid.evaluation.leaks import KIND_KEY, LeakView, leaks_of_pairs
+from ensemble_deid.evaluation.oddities import SideFacts, side_facts
+from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents, select_labels
+from ensemble_deid.evaluation.scores import (
+    Estimate,
+    MacroScore,
+    Part,
+    Resampling,
+    Row,
+    Score,
+    estimate_ratio,
+    macro_score,
+    score_rows,
+)
+from ensemble_deid.evaluation.subsets import SUBSETS, resolve_labels, subset_labels
+from ensemble_deid.evaluation.tokens import tokens_of
+from ensemble_deid.evaluation.views import ANY_PHI, VIEWS, View, count_pairs
+from ensemble_deid.phi.groups import category_of
+from ensemble_deid.text.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRates:
+    """Wrong tokens in every 1000 tokens of the notes (Johnson et al. 2020, table 5) under one token view."""
+
+    view: str
+    false_negatives: Estimate
+    false_positives: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class LeakIntervals:
+    """The intervals of the shares in the leak view: of annotations, notes and characters."""
+
+    phi: Estimate
+    notes: Estimate
+    characters: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """All figures of one system; `labels` are those the user chose (None: all)."""
+
+    documents: int
+    patients: int
+    tokens: int
+    labels: tuple[str, ...] | None
+    gold: SideFacts
+    system: SideFacts
+    scores: tuple[Score, ...]
+    macro: tuple[MacroScore, ...]
+    token_rates: tuple[TokenRates, ...]
+    leaks: LeakView
+    leak_intervals: LeakIntervals
+    resampling: Resampling
+
+    def score(self, view: str = "strict", part: Part = "total", name: str = "all") -> Score:
+        """Return the score of that view and part. Raises EvaluationError when there is none."""
+        for score in self.scores:
+            if (score.view, score.part, score.name) == (view, part, name):
+                return score
+        raise EvaluationError(f"there is no score of the {part} {name!r} in the view {view!r}")
+
+
+def evaluate(
+    gold: Sequence[Document],
+    system: Sequence[Document],
+    *,
+    labels: Sequence[str] | None = None,
+    kind_key: str = KIND_KEY,
+    resamples: int = RESAMPLES,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> Evaluation:
+    """Score `system` against `gold` under every view, and measure what leaks.
+
+    `labels` keeps only those labels, categories or groups on both sides (what hides gold PHI counts as hiding it
+    under any label all the same); `kind_key` names the metadata entry of a note's kind; `resamples=0` makes no
+    intervals. Raises EvaluationError when the documents do not match or a label is unknown.
+    """
+    pairs = pair_documents(gold, system)
+    present = _labels_of(pairs)
+    chosen = present if labels is None else resolve_labels(labels, present)
+    kept = pairs if labels is None else _only(pairs, chosen)
+    groups = tuple(pair.group for pair in pairs)
+    resampling = Resampling(resamples, level, seed)
+    tables = {name: count_pairs(kept, view) for name, view in VIEWS.items()}
+    rows = [row for view in VIEWS.values() for row in _rows(kept, view, tables[view.name], chosen & present)]
+    tokens = np.array([len(tokens_of(pair.gold.text)) for pair in pairs], dtype=np.int64)
+    golds = select_labels((pair.gold for pair in pairs), chosen)
+    leaks = leaks_of_pairs(
+        [Pair(gold, pair.system) for gold, pair in zip(golds, pairs, strict=True)], kind_key=kind_key
+    )
+    return Evaluation(
+        documents=len(pairs),
+        patients=len(set(groups)),
+        tokens=int(tokens.sum()),
+        labels=None if labels is None else tuple(sorted(chosen)),
+        gold=side_facts(pair.gold for pair in kept),
+        system=side_facts(pair.system for pair in kept),
+        scores=score_rows(rows, groups, resampling),
+        macro=tuple(macro_score(name, table) for name, table in tables.items()),
+        token_rates=tuple(_token_rates(name, tables[name], tokens, resampling) for name in ("token", "token-binary")),
+        leaks=leaks,
+        leak_intervals=_leak_intervals(leaks, groups, resampling),
+        resampling=resampling,
+    )
+
+
+def _labels_of(pairs: Sequence[Pair]) -> frozenset[str]:
+    return frozenset(span.label for pair in pairs for side in (pair.gold, pair.system) for span in side.spans)
+
+
+def _only(pairs: Sequence[Pair], labels: frozenset[str]) -> tuple[Pair, ...]:
+    golds = select_labels((pair.gold for pair in pairs), labels)
+    systems = select_labels((pair.system for pair in pairs), labels)
+    return tuple(Pair(gold, system) for gold, system in zip(golds, systems, strict=True))
+
+
+def _rows(pairs: Sequence[Pair], view: View, table: CountTable, labels: frozenset[str]) -> list[Row]:
+    """Make the view's rows: all; each label and category it tells apart; and each named subset."""
+    rows = [Row(view.name, "total", "all", table.per_document)]
+    if view.naming == "type":
+        rows += [Row(view.name, "label", label, table.only([label]).per_document) for label in table.labels]
+    for category, members in _categories(table.labels).items():
+        rows.append(Row(view.name, "category", category, table.only(members).per_document))
+    for subset in SUBSETS:
+        members = subset_labels(subset, labels)
+        # Only where a view keeps types apart is a subset a part of the table; elsewhere what lies outside the
+        # subset is dropped from both sides before anything is matched.
+        part = table.only(members) if view.naming == "type" else count_pairs(_only(pairs, members), view)
+        rows.append(Row(view.name, "subset", subset, part.per_document))
+    return rows
+
+
+def _categories(labels: Sequence[str]) -> Mapping[str, frozenset[str]]:
+    named = {label: category_of(label) for label in labels if label != ANY_PHI}
+    categories = sorted({category for category in named.values() if category is not None})
+    return MappingProxyType(
+        {category: frozenset(label for label in named if named[label] == category) for category in categories}
+    )
+
+
+def _token_rates(
+    view: str, table: CountTable, tokens: np.typing.NDArray[np.int64], resampling: Resampling
+) -> TokenRates:
+    counts = table.per_document
+    return TokenRates(
+        view,
+        estimate_ratio(counts[:, 2], tokens, table.groups, resampling, per=1000),
+        estimate_ratio(counts[:, 1], tokens, table.groups, resampling, per=1000),
+    )
+
+
+def _leak_intervals(leaks: LeakView, groups: Sequence[str], resampling: Resampling) -> LeakIntervals:
+    def of(numerators: Sequence[int], denominators: Sequence[int]) -> Estimate:
+        top, bottom = np.array(numerators, dtype=np.int64), np.array(denominators, dtype=np.int64)
+        return estimate_ratio(top, bottom, groups, resampling)
+
+    notes = leaks.notes
+    return LeakIntervals(
+        of([note.missed_count for note in notes], [note.phi_count for note in notes]),
+        of([int(note.missed_count > 0) for note in notes], [1] * len(notes)),
+        of([note.leaked_characters for note in notes], [note.characters for note in notes]),
+    )

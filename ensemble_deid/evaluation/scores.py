@@ -1,0 +1,152 @@
+"""Precision, recall and F1 of any part of the annotations, with their intervals."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ensemble_deid.evaluation.bootstrap import (
+    Integers,
+    Interval,
+    Reals,
+    measure_of,
+    percentile_interval,
+    resample_totals,
+    sum_by_group,
+)
+from ensemble_deid.evaluation.count_table import CountTable, to_counts
+from ensemble_deid.evaluation.counts import Counts
+
+Part = Literal["total", "label", "category", "subset"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How intervals are made: `resamples` draws of patients (0: none are made), `level`, `seed`."""
+
+    resamples: int
+    level: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure (None: undefined) and its interval (None: not asked for)."""
+
+    value: float | None
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The micro figures of one part (`part`, `name`) of the annotations under one view."""
+
+    view: str
+    part: Part
+    name: str
+    counts: Counts
+    precision: Estimate
+    recall: Estimate
+    f1: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """Mean and population standard deviation over the documents where the figure is defined."""
+
+    mean: float | None
+    sd: float | None
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class MacroScore:
+    """The macro figures of everything under one view."""
+
+    view: str
+    precision: Macro
+    recall: Macro
+    f1: Macro
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a Score is made of: counts of every document, (documents, 3)."""
+
+    view: str
+    part: Part
+    name: str
+    counts: Integers
+
+
+def score_rows(rows: Sequence[Row], groups: Sequence[str], resampling: Resampling) -> tuple[Score, ...]:
+    """Turn rows into scores; all rows are resampled by the same draws of patients."""
+    intervals = _intervals(rows, groups, resampling) if rows and resampling.resamples else {}
+    scores: list[Score] = []
+    for index, row in enumerate(rows):
+        counts = to_counts(row.counts.sum(axis=0))
+        precision, recall, f1 = intervals.get(index, (None, None, None))
+        scores.append(
+            Score(
+                row.view,
+                row.part,
+                row.name,
+                counts,
+                Estimate(counts.precision, precision),
+                Estimate(counts.recall, recall),
+                Estimate(counts.f1, f1),
+            )
+        )
+    return tuple(scores)
+
+
+def estimate_ratio(
+    numerators: Integers, denominators: Integers, groups: Sequence[str], resampling: Resampling, *, per: float = 1.0
+) -> Estimate:
+    """Estimate `per` times the sum of numerators over the sum of denominators, (documents,) each."""
+    whole, part = float(denominators.sum()), float(numerators.sum())
+    value = per * part / whole if whole else None
+    if not resampling.resamples:
+        return Estimate(value)
+    by_group = sum_by_group(np.column_stack([numerators, denominators]), groups)
+    totals = resample_totals(by_group, resamples=resampling.resamples, seed=resampling.seed)
+    drawn = np.full(len(totals), np.nan)
+    np.divide(per * totals[:, 0], totals[:, 1], out=drawn, where=totals[:, 1] > 0)
+    return Estimate(value, percentile_interval(drawn, level=resampling.level, patients=len(by_group)))
+
+
+def macro_score(view: str, table: CountTable) -> MacroScore:
+    """Average a view's figures over documents; a document where a figure is undefined is left out of its mean."""
+    counts = table.per_document.astype(np.float64)
+    return MacroScore(
+        view,
+        _macro(measure_of(counts, "precision")),
+        _macro(measure_of(counts, "recall")),
+        _macro(measure_of(counts, "f1")),
+    )
+
+
+def _macro(values: Reals) -> Macro:
+    defined = values[~np.isnan(values)]
+    if not len(defined):
+        return Macro(None, None, 0)
+    return Macro(float(defined.mean()), float(defined.std()), len(defined))
+
+
+def _intervals(
+    rows: Sequence[Row], groups: Sequence[str], resampling: Resampling
+) -> dict[int, tuple[Interval, Interval, Interval]]:
+    # (patients, rows * 3), resampled to (resamples, rows, 3)
+    by_group = sum_by_group(np.concatenate([row.counts for row in rows], axis=1), groups)
+    totals = resample_totals(by_group, resamples=resampling.resamples, seed=resampling.seed)
+    drawn = totals.reshape(len(totals), len(rows), 3)
+    level, patients = resampling.level, len(by_group)
+    return {
+        index: (
+            percentile_interval(measure_of(drawn[:, index], "precision"), level=level, patients=patients),
+            percentile_interval(measure_of(drawn[:, index], "recall"), level=level, patients=patients),
+            percentile_interval(measure_of(drawn[:, index], "f1"), level=level, patients=patients),
+        )
+        for index in range(len(rows))
+    }
