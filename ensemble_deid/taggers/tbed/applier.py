@@ -66,7 +66,7 @@ class RuleApplier:
         for index, rule in enumerate(self.rules):
             places = batch.fire(rule)
             if len(places):
-                yield Firing(index, batch.token_of[places])
+                yield Firing(index, batch.token_of[places].astype(np.int64))
 
     def _batch(self, columns: Mapping[str, Strings], initial_tags: Strings, sentence_starts: ArrayLike) -> "_Batch":
         encoded = check_columns(columns, len(initial_tags), self.columns)
@@ -143,7 +143,7 @@ class _Batch:
                 source, best = i, count
         if source is None:
             return self._sweep(tag, rule.conditions)
-        places = _shifted(self._listed(rule.conditions[source]), rule.conditions[source].window)
+        places: Integers = _shifted(self._listed(rule.conditions[source]), rule.conditions[source].window)
         places = places[self.cells[places] == tag]
         for i, condition in enumerate(rule.conditions):
             if i != source and len(places):

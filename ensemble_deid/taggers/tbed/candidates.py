@@ -56,7 +56,8 @@ class Candidates:
     def add(self, instances: NDArray[np.intp], places: Integers, keys: Integers) -> Numbers:
         """Count the errors at places, with the keys of their contexts now; return their candidates."""
         numbers = self._number(np.where(keys < 0, -1, keys * self.n_tags + self._gold[places]))
-        self._numbers[instances, self._rows(places)] = numbers
+        rows = self._rows(places)
+        self._numbers[instances, rows] = numbers
         np.add.at(self.fixed, numbers, 1)
         self.barred[numbers] = False
         return numbers
