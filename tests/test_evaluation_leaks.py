@@ -48,7 +48,7 @@ def test_notes_and_patients_with_a_leak() -> None:
     assert (leaks.total.notes, leaks.total.patients) == (Share(2, 4), Share(1, 3))
     assert (leaks.by_label["DATE"].notes, leaks.by_label["DATE"].patients) == (Share(1, 2), Share(1, 2))
     assert leaks.by_errors == (
-        NotesWithErrors(1, 1, 1, 1, 0.3333333333333333, 1.0),
+        NotesWithErrors(1, 1, 1, 1, 0.5, 1.0),
         NotesWithErrors(2, 1, 2, 3, 1.0, 2.0),
     )
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES
-from ensemble_deid.evaluation.count_table import CountTable
+from ensemble_deid.evaluation.count_table import CountTable, Sides
 from ensemble_deid.evaluation.leaks import KIND_KEY, LeakView, leaks_of_pairs
 from ensemble_deid.evaluation.oddities import SideFacts, side_facts
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents, select_labels
@@ -24,7 +24,7 @@ from ensemble_deid.evaluation.scores import (
 )
 from ensemble_deid.evaluation.subsets import SUBSETS, resolve_labels, subset_labels
 from ensemble_deid.evaluation.tokens import tokens_of
-from ensemble_deid.evaluation.views import ANY_PHI, VIEWS, View, count_pairs
+from ensemble_deid.evaluation.views import ANY_PHI, UNITS, VIEWS, View, count_sides, sides_of
 from ensemble_deid.phi.groups import category_of
 from ensemble_deid.text.document import Document
 
@@ -94,8 +94,13 @@ def evaluate(
     kept = pairs if labels is None else _only(pairs, chosen)
     groups = tuple(pair.group for pair in pairs)
     resampling = Resampling(resamples, level, seed)
-    tables = {name: count_pairs(kept, view) for name, view in VIEWS.items()}
-    rows = [row for view in VIEWS.values() for row in _rows(kept, view, tables[view.name], chosen & present)]
+    sides = {unit: sides_of(kept, unit) for unit in UNITS}
+    tables = {view.name: count_sides(kept, sides[view.unit], view) for view in VIEWS.values()}
+    rows = [
+        row
+        for view in VIEWS.values()
+        for row in _rows(kept, sides[view.unit], view, tables[view.name], chosen & present)
+    ]
     tokens = np.array([len(tokens_of(pair.gold.text)) for pair in pairs], dtype=np.int64)
     golds = select_labels((pair.gold for pair in pairs), chosen)
     leaks = leaks_of_pairs(
@@ -127,7 +132,9 @@ def _only(pairs: Sequence[Pair], labels: frozenset[str]) -> tuple[Pair, ...]:
     return tuple(Pair(gold, system) for gold, system in zip(golds, systems, strict=True))
 
 
-def _rows(pairs: Sequence[Pair], view: View, table: CountTable, labels: frozenset[str]) -> list[Row]:
+def _rows(
+    pairs: Sequence[Pair], sides: Sequence[Sides], view: View, table: CountTable, labels: frozenset[str]
+) -> list[Row]:
     """Make the view's rows: all; each label and category it tells apart; and each named subset."""
     rows = [Row(view.name, "total", "all", table.per_document)]
     if view.naming == "type":
@@ -138,7 +145,8 @@ def _rows(pairs: Sequence[Pair], view: View, table: CountTable, labels: frozense
         members = subset_labels(subset, labels)
         # Only where a view keeps types apart is a subset a part of the table; elsewhere what lies outside the
         # subset is dropped from both sides before anything is matched.
-        part = table.only(members) if view.naming == "type" else count_pairs(_only(pairs, members), view)
+        kept = view.naming == "type"
+        part = table.only(members) if kept else count_sides(pairs, sides, view, labels=members)
         rows.append(Row(view.name, "subset", subset, part.per_document))
     return rows
 

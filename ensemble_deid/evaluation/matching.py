@@ -1,9 +1,9 @@
 """Which gold and system annotations of one note are the same, one to one.
 
-Each function takes the distinct `(start, end, label)` keys of both sides, sorted, and returns the matched pairs.
+Each function takes the distinct `(start, end, label)` keys of both sides and returns the matched pairs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -16,28 +16,26 @@ RELAXED_END = 2
 """Characters by which the ends of a relaxed match may differ: the 2014 i2b2 script's "fuzzy end"."""
 
 
-def match_strict(golds: Sequence[Key], systems: Sequence[Key]) -> list[tuple[Key, Key]]:
+def match_strict(golds: Set[Key], systems: Set[Key]) -> list[tuple[Key, Key]]:
     """Same start, end and label."""
-    given = set(systems)
-    return [(key, key) for key in golds if key in given]
+    return [(key, key) for key in golds & systems]
 
 
-def match_relaxed(golds: Sequence[Key], systems: Sequence[Key]) -> list[tuple[Key, Key]]:
+def match_relaxed(golds: Set[Key], systems: Set[Key]) -> list[tuple[Key, Key]]:
     """Same start and label, and ends at most `RELAXED_END` characters apart."""
-    edges = [
-        (i, j)
-        for i, j in _overlapping(golds, systems)
-        if golds[i][0] == systems[j][0]
-        and golds[i][2] == systems[j][2]
-        and abs(golds[i][1] - systems[j][1]) <= RELAXED_END
-    ]
-    return _most_pairs(golds, systems, edges)
+    return _match(golds, systems, lambda g, s: g[0] == s[0] and g[2] == s[2] and abs(g[1] - s[1]) <= RELAXED_END)
 
 
-def match_overlapping(golds: Sequence[Key], systems: Sequence[Key]) -> list[tuple[Key, Key]]:
+def match_overlapping(golds: Set[Key], systems: Set[Key]) -> list[tuple[Key, Key]]:
     """Same label and at least one character in common."""
-    edges = [(i, j) for i, j in _overlapping(golds, systems) if golds[i][2] == systems[j][2]]
-    return _most_pairs(golds, systems, edges)
+    return _match(golds, systems, lambda g, s: g[2] == s[2])
+
+
+def _match(golds: Set[Key], systems: Set[Key], alike: Callable[[Key, Key], bool]) -> list[tuple[Key, Key]]:
+    """Match as many as can be of the overlapping pairs that are alike."""
+    left, right = sorted(golds), sorted(systems)
+    edges = [(i, j) for i, j in _overlapping(left, right) if alike(left[i], right[j])]
+    return _most_pairs(left, right, edges)
 
 
 def _overlapping(golds: Sequence[Key], systems: Sequence[Key]) -> list[tuple[int, int]]:

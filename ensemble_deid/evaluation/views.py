@@ -1,11 +1,11 @@
 """The ways of looking at the same annotations: by entity or by token, by type, by category or as PHI alone."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
 
-from ensemble_deid.evaluation.count_table import CountTable, Match, tabulate
+from ensemble_deid.evaluation.count_table import CountTable, Match, Sides, tabulate
 from ensemble_deid.evaluation.matching import Key, match_overlapping, match_relaxed, match_strict
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents
 from ensemble_deid.evaluation.tokens import runs_in
@@ -13,6 +13,7 @@ from ensemble_deid.phi.groups import category_of
 from ensemble_deid.text.document import Document
 
 Unit = Literal["entity", "token"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
 Naming = Literal["type", "category", "PHI"]
 ANY_PHI = "PHI"
 """The one label of the views that do not look at labels."""
@@ -58,41 +59,47 @@ def count_view(gold: Sequence[Document], system: Sequence[Document], view: str =
 
     What a side gives twice under a view counts once. Raises EvaluationError when the documents do not match.
     """
-    return count_pairs(pair_documents(gold, system), view_named(view))
+    chosen = view_named(view)
+    pairs = pair_documents(gold, system)
+    return count_sides(pairs, sides_of(pairs, chosen.unit), chosen)
 
 
-def count_pairs(pairs: Sequence[Pair], view: View) -> CountTable:
-    """Count as `count_view` does what is paired already."""
-    name_of = _NAMES[view.naming]
-    if view.unit == "entity":
-        return tabulate(pairs, lambda document: _entity_keys(document, name_of), view.match)
-    return tabulate(pairs, lambda document: token_keys(document, view.naming), view.match)
+def sides_of(pairs: Sequence[Pair], unit: Unit) -> tuple[Sides, ...]:
+    """Return each note's distinct annotations, or the distinct tokens in them, of both sides."""
+    keys_of = _entity_keys if unit == "entity" else token_keys
+    return tuple((keys_of(pair.gold), keys_of(pair.system)) for pair in pairs)
 
 
-def token_keys(document: Document, naming: Naming) -> set[Key]:
-    """Return the tagged tokens of a document, each with its name."""
-    name_of = _NAMES[naming]
-    return {
-        (start, end, name_of(span.label))
+def count_sides(
+    pairs: Sequence[Pair], sides: Sequence[Sides], view: View, *, labels: Set[str] | None = None
+) -> CountTable:
+    """Count as `count_view` does; `labels` drops all others from both sides before anything is matched."""
+    kept = {key[2] for both in sides for keys in both for key in keys} if labels is None else labels
+    names = {label: name_under(view.naming, label) for label in kept}
+    if view.naming != "type" or labels is not None:
+        sides = [(_rename(golds, names), _rename(systems, names)) for golds, systems in sides]
+    return tabulate(pairs, sides, view.match)
+
+
+def token_keys(document: Document) -> frozenset[Key]:
+    """Return the tokens in the annotations of a document, each with the annotation's label."""
+    return frozenset(
+        (start, end, span.label)
         for span in document.spans
         for start, end in runs_in(document.text, span.start, span.end)
-    }
+    )
 
 
-def _entity_keys(document: Document, name_of: Callable[[str], str]) -> Iterable[Key]:
-    return ((span.start, span.end, name_of(span.label)) for span in document.spans)
+def name_under(naming: Naming, label: str) -> str:
+    """Return what a label is called when types, categories (where it has one) or PHI alone are told apart."""
+    if naming == "PHI":
+        return ANY_PHI
+    return (category_of(label) or label) if naming == "category" else label
 
 
-def _type(label: str) -> str:
-    return label
+def _entity_keys(document: Document) -> frozenset[Key]:
+    return frozenset(span.key for span in document.spans)
 
 
-def _category(label: str) -> str:
-    return category_of(label) or label
-
-
-def _phi(label: str) -> str:
-    return ANY_PHI
-
-
-_NAMES: Mapping[Naming, Callable[[str], str]] = MappingProxyType({"type": _type, "category": _category, "PHI": _phi})
+def _rename(keys: Set[Key], names: Mapping[str, str]) -> frozenset[Key]:
+    return frozenset((start, end, names[label]) for start, end, label in keys if label in names)
