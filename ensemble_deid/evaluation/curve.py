@@ -1,0 +1,130 @@
+"""Precision and recall at every threshold on a system's scores.
+
+A threshold t keeps the annotations whose score is at least t. It commutes with `drop_overlaps`, which lets the
+surer of two annotations stand: a system's output may be resolved once, before any threshold.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ensemble_deid.evaluation.counts import Counts
+from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents
+from ensemble_deid.evaluation.tokens import runs_in, tokens_of
+from ensemble_deid.evaluation.views import Naming, View, name_under, token_keys, view_named
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span, SpanKey
+
+CURVE_VIEWS: tuple[str, ...] = ("strict", "category", "type-blind", "token", "token-category", "token-binary")
+"""The views in which an annotation is right or wrong on its own, so that a threshold only takes annotations away."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """What a system does when it keeps the annotations with a score of at least `threshold`.
+
+    `tokens` is the number of tokens in the notes, for the rates per 1000 of the token views.
+    """
+
+    threshold: float
+    counts: Counts
+    tokens: int
+
+    @property
+    def fn_per_1000(self) -> float | None:
+        """Missed annotations of the view (tokens, in a token view) for every 1000 tokens of the notes."""
+        return 1000 * self.counts.fn / self.tokens if self.tokens else None
+
+    @property
+    def fp_per_1000(self) -> float | None:
+        """Spurious annotations of the view for every 1000 tokens of the notes."""
+        return 1000 * self.counts.fp / self.tokens if self.tokens else None
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Counts at each distinct score, from the highest threshold to the lowest; `gold` is TP + FN throughout."""
+
+    view: str
+    thresholds: npt.NDArray[np.float64]
+    tp: npt.NDArray[np.int64]
+    fp: npt.NDArray[np.int64]
+    gold: int
+    tokens: int
+
+    def __len__(self) -> int:
+        return len(self.thresholds)
+
+    def point(self, index: int) -> OperatingPoint:
+        """Return the operating point of the threshold at `index`."""
+        tp, fp = int(self.tp[index]), int(self.fp[index])
+        return OperatingPoint(float(self.thresholds[index]), Counts(tp, fp, self.gold - tp), self.tokens)
+
+    def at(self, threshold: float) -> OperatingPoint:
+        """Return the operating point of any threshold, be it a score that occurs or not."""
+        kept = int(np.searchsorted(-self.thresholds, -threshold, side="right"))
+        if not kept:
+            return OperatingPoint(threshold, Counts(0, 0, self.gold), self.tokens)
+        tp, fp = int(self.tp[kept - 1]), int(self.fp[kept - 1])
+        return OperatingPoint(threshold, Counts(tp, fp, self.gold - tp), self.tokens)
+
+
+def trace_curve(gold: Sequence[Document], system: Sequence[Document], *, view: str = "token-binary") -> Curve:
+    """Return precision and recall at every threshold under one of `CURVE_VIEWS`.
+
+    An annotation given several times counts once, with its highest score. Raises EvaluationError when the
+    documents do not match or the view has no curve.
+    """
+    chosen = view_named(view)
+    if view not in CURVE_VIEWS:
+        raise EvaluationError(f"the view {view!r} has no curve; those that have: {', '.join(CURVE_VIEWS)}")
+    pairs = pair_documents(gold, system)
+    scores: list[float] = []
+    right: list[bool] = []
+    total = 0
+    for pair in pairs:
+        golds, scored = _sides(pair, chosen)
+        total += len(golds)
+        scores.extend(scored.values())
+        right.extend(key in golds for key in scored)
+    tokens = sum(len(tokens_of(pair.gold.text)) for pair in pairs)
+    return _accumulate(view, np.array(scores), np.array(right, dtype=bool), total, tokens)
+
+
+def has_scores(system: Sequence[Document]) -> bool:
+    """True where the annotations do not all carry the same score: only then does a threshold say anything."""
+    return len({span.score for document in system for span in document.spans}) > 1
+
+
+def keep_above(documents: Sequence[Document], threshold: float) -> tuple[Document, ...]:
+    """Return the documents with only the annotations whose score is at least `threshold`."""
+    return tuple(document.with_spans(s for s in document.spans if s.score >= threshold) for document in documents)
+
+
+def _sides(pair: Pair, view: View) -> tuple[set[SpanKey], Mapping[SpanKey, float]]:
+    keys = token_keys(pair.gold) if view.unit == "token" else {span.key for span in pair.gold.spans}
+    golds = {(start, end, name_under(view.naming, label)) for start, end, label in keys}
+    scored: dict[SpanKey, float] = {}
+    for span in pair.system.spans:
+        for key in _scored_keys(pair.system.text, span, view.unit == "token", view.naming):
+            scored[key] = max(span.score, scored.get(key, 0.0))
+    return golds, scored
+
+
+def _scored_keys(text: str, span: Span, as_tokens: bool, naming: Naming) -> list[SpanKey]:
+    places = runs_in(text, span.start, span.end) if as_tokens else [(span.start, span.end)]
+    name = name_under(naming, span.label)
+    return [(start, end, name) for start, end in places]
+
+
+def _accumulate(
+    view: str, scores: npt.NDArray[np.float64], right: npt.NDArray[np.bool_], gold: int, tokens: int
+) -> Curve:
+    order = np.argsort(-scores, kind="stable")
+    ordered = scores[order]
+    # The last place of each distinct score: all annotations of one score are kept or dropped together.
+    last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], [True] * (len(ordered) > 0)))
+    tp = np.cumsum(right[order], dtype=np.int64)[last]
+    return Curve(view, ordered[last], tp, last + 1 - tp, gold, tokens)

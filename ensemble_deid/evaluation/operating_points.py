@@ -1,0 +1,201 @@
+"""Thresholds that reach a wanted sensitivity or precision, chosen on one set of notes and reported on another.
+
+Sources: Johnson et al. 2020 (CHIL), section 3.4 and table 5, for fixed sensitivities; Hartman et al. 2020 (BMC Med
+Inform Decis Mak), "R@P", after Eban et al. 2017, for recall at precision.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from ensemble_deid.evaluation.curve import Curve, OperatingPoint, has_scores, trace_curve
+from ensemble_deid.evaluation.pairs import EvaluationError
+from ensemble_deid.text.document import Document
+
+SENSITIVITIES: tuple[float, ...] = (0.990, 0.997, 0.999, 1.0)
+PRECISION = 0.85
+Rule = Literal["sensitivity", "precision"]
+# Below this, a ratio of two counts is no longer told from the wanted one by rounding alone.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenThreshold:
+    """A threshold and where it comes from, to be stored in a model.
+
+    `rule` and `wanted` say what was asked for, `threshold` is None where no threshold gives it, `chosen_at` is the
+    operating point on the notes it was chosen on, and `notes` are digests of those notes' texts, by which a later
+    report sees whether it reports on the notes that were chosen on.
+    """
+
+    rule: Rule
+    wanted: float
+    view: str
+    threshold: float | None
+    chosen_at: OperatingPoint | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedPoint:
+    """A chosen threshold and what it gives on the notes reported on; `point` is None where there is no threshold.
+
+    `oracle` says that some of these notes are among those the threshold was chosen on.
+    """
+
+    chosen: ChosenThreshold
+    point: OperatingPoint | None
+    oracle: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecallAtPrecision:
+    """Hartman et al.: the highest recall at a precision of at least `precision`.
+
+    `adjusted` is False where the system, as it is, does not reach the precision: then `reported` is the system as it
+    is. `oracle` as in ReportedPoint.
+    """
+
+    precision: float
+    adjusted: bool
+    reported: OperatingPoint
+    oracle: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoints:
+    """All operating points of a system with scores, the curve on the reported notes with them."""
+
+    view: str
+    curve: Curve
+    as_it_is: OperatingPoint
+    sensitivities: tuple[ReportedPoint, ...]
+    recall_at_precision: RecallAtPrecision
+    oracle: bool
+
+
+def choose_threshold(
+    dev_gold: Sequence[Document],
+    dev_system: Sequence[Document],
+    *,
+    rule: Rule = "sensitivity",
+    wanted: float = 0.99,
+    view: str = "token-binary",
+) -> ChosenThreshold:
+    """Choose a threshold on development notes: the highest that reaches the sensitivity (fewest false alarms), or
+    the one with the highest recall among those that reach the precision.
+
+    Johnson et al. speak of "the lowest threshold which has at least the specified sensitivity"; their figures are
+    those of the one that only just has it. Raises EvaluationError when nothing carries different scores.
+    """
+    if rule not in get_args(Rule):
+        raise EvaluationError(f"there is no rule {rule!r}; there are: {', '.join(get_args(Rule))}")
+    if not 0 < wanted <= 1:
+        raise EvaluationError(f"a wanted {rule} lies above 0 and is at most 1, not {wanted}")
+    if not has_scores(dev_system):
+        raise EvaluationError("a threshold needs a system that scores its annotations; all scores are the same")
+    curve = trace_curve(dev_gold, dev_system, view=view)
+    point = _REACH[rule](curve, wanted)
+    return ChosenThreshold(rule, wanted, view, None if point is None else point.threshold, point, digests(dev_gold))
+
+
+def report_threshold(
+    gold: Sequence[Document], system: Sequence[Document], chosen: ChosenThreshold, *, oracle: bool = False
+) -> ReportedPoint:
+    """Say what a chosen threshold gives on other notes.
+
+    Raises EvaluationError when some of them are among the notes it was chosen on, unless `oracle` says that this is
+    meant; the result then says so.
+    """
+    shared = len(set(digests(gold)) & set(chosen.notes))
+    if shared and not oracle:
+        raise EvaluationError(
+            f"{shared} of the {len(gold)} notes reported on are among those the threshold was chosen on; "
+            "choose it on other notes, or ask for an oracle and have the output say so"
+        )
+    point = None
+    if chosen.threshold is not None:
+        point = trace_curve(gold, system, view=chosen.view).at(chosen.threshold)
+    return ReportedPoint(chosen, point, shared > 0)
+
+
+def find_operating_points(
+    gold: Sequence[Document],
+    system: Sequence[Document],
+    *,
+    dev: tuple[Sequence[Document], Sequence[Document]] | None = None,
+    oracle: bool = False,
+    view: str = "token-binary",
+    sensitivities: Sequence[float] = SENSITIVITIES,
+    precision: float = PRECISION,
+    threshold: float = 0.0,
+) -> OperatingPoints:
+    """Choose thresholds on `dev` (its gold and system documents) and say what they give on `gold` and `system`.
+
+    Without `dev` they are chosen on what is reported, which is refused unless `oracle`. `threshold` is the one that
+    the system works with as it is (0: it keeps all it gives). Raises EvaluationError.
+    """
+    if dev is None and not oracle:
+        raise EvaluationError(
+            "a threshold is chosen on development notes, not on those it is reported on; "
+            "give development notes, or ask for an oracle and have the output say so"
+        )
+    dev_gold, dev_system = (gold, system) if dev is None else dev
+    reported = tuple(
+        report_threshold(
+            gold,
+            system,
+            choose_threshold(dev_gold, dev_system, rule="sensitivity", wanted=wanted, view=view),
+            oracle=oracle,
+        )
+        for wanted in sensitivities
+    )
+    curve = trace_curve(gold, system, view=view)
+    dev_as_it_is = trace_curve(dev_gold, dev_system, view=view).at(threshold)
+    chosen = choose_threshold(dev_gold, dev_system, rule="precision", wanted=precision, view=view)
+    at = report_threshold(gold, system, chosen, oracle=oracle)
+    as_it_is = curve.at(threshold)
+    # Hartman et al. leave a system alone whose own precision is below the cut-off.
+    adjusted = at.point is not None and _reaches(dev_as_it_is.counts.precision, precision)
+    return OperatingPoints(
+        view,
+        curve,
+        as_it_is,
+        reported,
+        RecallAtPrecision(precision, adjusted, at.point if adjusted and at.point else as_it_is, at.oracle),
+        any(point.oracle for point in reported) or at.oracle,
+    )
+
+
+def digests(documents: Sequence[Document]) -> tuple[str, ...]:
+    """Return a digest of each note's text, sorted: enough to know a note again, not to read it."""
+    return tuple(sorted(hashlib.sha256(d.text.encode("utf-8", "surrogatepass")).hexdigest()[:16] for d in documents))
+
+
+def _reach_sensitivity(curve: Curve, wanted: float) -> OperatingPoint | None:
+    if not curve.gold:
+        return None
+    enough = np.flatnonzero(curve.tp / curve.gold >= wanted - _ROUNDING)
+    return curve.point(int(enough[0])) if len(enough) else None
+
+
+def _reach_precision(curve: Curve, wanted: float) -> OperatingPoint | None:
+    precise = np.flatnonzero(curve.tp / (curve.tp + curve.fp) >= wanted - _ROUNDING)
+    if not len(precise) or not curve.gold:
+        return None
+    # Recall grows as the threshold falls, so the last is the highest; of equal recalls take the higher precision.
+    best = precise[curve.tp[precise] == curve.tp[precise[-1]]][0]
+    return curve.point(int(best))
+
+
+def _reaches(value: float | None, wanted: float) -> bool:
+    return value is not None and value >= wanted - _ROUNDING
+
+
+_REACH: Mapping[Rule, Callable[[Curve, float], OperatingPoint | None]] = {
+    "sensitivity": _reach_sensitivity,
+    "precision": _reach_precision,
+}
