@@ -130,11 +130,17 @@ class SequenceBatch:
     lengths: NDArray[np.int64]
 
 
-def bucket(starts: NDArray[np.int32], n_tokens: int, *, batch_tokens: int) -> Iterator[SequenceBatch]:
-    """Yield the sequences in batches of about `batch_tokens` tokens, alike in length, so that little is padding."""
+def bucket(
+    starts: NDArray[np.int32], n_tokens: int, *, batch_tokens: int, random: np.random.Generator | None = None
+) -> Iterator[SequenceBatch]:
+    """Yield the sequences in batches of about `batch_tokens` tokens, alike in length, so that little is padding.
+
+    With `random`, sequences of the same length meet others in every call.
+    """
     bounds = np.append(starts, n_tokens).astype(np.int64)
     lengths = np.diff(bounds)
-    order = np.argsort(lengths, kind="stable")
+    shuffled = np.arange(len(lengths)) if random is None else random.permutation(len(lengths))
+    order = shuffled[np.argsort(lengths[shuffled], kind="stable")]
     i = 0
     while i < len(order):
         j = i + 1

@@ -60,16 +60,17 @@ def train_network(
     With `dev_score` the weights of the best epoch are kept (the earliest of equals), else those of the last.
     """
     network.to(device)
-    batches = list(bucket(starts, len(gold), batch_tokens=config.batch_tokens))
+    n_batches = sum(1 for _ in bucket(starts, len(gold), batch_tokens=config.batch_tokens))
     optimizer = torch.optim.AdamW(network.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    total = config.epochs * len(batches)
+    total = config.epochs * n_batches
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, total))
     random = generator(seed, "network batches")
     best_score, best_epoch, best_state = -1.0, config.epochs, None
     for epoch in range(1, config.epochs + 1):
         network.train()
         loss_sum = 0.0
-        for number in random.permutation(len(batches)).tolist():
+        batches = list(bucket(starts, len(gold), batch_tokens=config.batch_tokens, random=random))
+        for number in random.permutation(n_batches).tolist():
             loss = _step(network, encoded, gold, batches[number], config, random, device)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -77,7 +78,7 @@ def train_network(
             optimizer.step()
             schedule.step()
             loss_sum += float(loss.detach())
-        message = f"network: epoch {epoch}/{config.epochs}, loss {loss_sum / len(batches):.4f}"
+        message = f"network: epoch {epoch}/{config.epochs}, loss {loss_sum / n_batches:.4f}"
         # Early epochs are never the best ones under a schedule that descends to the end: they are not scored.
         if dev_score is not None and epoch > config.epochs // 2:
             score = dev_score()
