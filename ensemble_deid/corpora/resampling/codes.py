@@ -1,0 +1,96 @@
+"""Fresh numbers and codes: another digit for each digit, another letter for each letter."""
+
+import re
+
+import numpy as np
+
+from ensemble_deid.corpora.resampling.letters import fold
+
+_DIGITS = "0123456789"
+_LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"
+_SHORTEST_PART = 3
+_INVALID_SSN = re.compile(r"\A(?:9|000(?=-?\d))")
+_FICTIONAL_EXCHANGE = re.compile(r"(?<!\d)555(?=[-. )]*\d{4}(?!\d))")
+_OCTET = re.compile(r"\d+")
+
+
+class CodeMap:
+    """One patient's numbers: the same number, however it is punctuated, and its last digits alone, stay the same."""
+
+    def __init__(self, random: np.random.Generator) -> None:
+        self._random = random
+        self._known: dict[str, str] = {}
+
+    def replace(self, surface: str, label: str) -> str:
+        """Return a code of the same pattern: digits, letters in their case and punctuation where they were.
+
+        Small letters of telephone numbers (`x4471`, `ext`) stay, a leading zero stays a zero, 555 stays the exchange of
+        made-up telephone numbers, and a social security number that cannot be one (9.., 000) stays so.
+        """
+        if label == "IPADDR":
+            return self._address(surface)
+        kept = _kept_places(surface, label)
+        signs = [index for index, character in enumerate(surface) if character.isalnum()] or list(range(len(surface)))
+        places = [index for index in signs if index not in kept] or signs
+        characters = list(surface)
+        for index, character in zip(places, self._fresh("".join(surface[i] for i in places)), strict=True):
+            characters[index] = character.lower() if surface[index].islower() else character
+        return "".join(characters)
+
+    def _fresh(self, code: str) -> str:
+        key = fold(code) if len(fold(code)) == len(code) else code
+        if key in self._known:
+            return self._known[key]
+        if len(key) >= _SHORTEST_PART:
+            for longer, value in self._known.items():
+                if longer.endswith(key):
+                    return value[-len(key) :]
+        value = self._draw(code)
+        if value[-1].casefold() == code[-1].casefold():
+            # The last character always changes: then no part of the code, cut from its end, stays what it was.
+            value = value[:-1] + _next(value[-1])
+        self._known[key] = value
+        return value
+
+    def _draw(self, code: str) -> str:
+        return "".join(self._other(code, index) for index in range(len(code)))
+
+    def _other(self, code: str, index: int) -> str:
+        character = code[index]
+        if character.isdecimal():
+            leading = index == 0 or not code[index - 1].isdecimal()
+            if leading:
+                # Numbers rarely begin with 0 by chance, and where one does it belongs to the form.
+                return "0" if character == "0" and len(code) > 1 else _DIGITS[int(self._random.integers(1, 10))]
+            return _DIGITS[int(self._random.integers(10))]
+        return _LETTERS[int(self._random.integers(len(_LETTERS)))]
+
+    def _address(self, surface: str) -> str:
+        octets = list(_OCTET.finditer(surface))
+        if len(octets) != 4 or surface in self._known:
+            return self._known.get(surface) or self.replace(surface, "IDNUM")
+        value = surface
+        while value == surface:
+            fresh = [str(int(self._random.integers(1, 255))) for _ in range(2)]
+            value = surface[: octets[2].start()] + ".".join(fresh)
+        self._known[surface] = value
+        return value
+
+
+def _kept_places(surface: str, label: str) -> set[int]:
+    kept: set[int] = set()
+    if label in ("PHONE", "FAX"):
+        kept.update(index for index, character in enumerate(surface) if character.islower())
+        for match in _FICTIONAL_EXCHANGE.finditer(surface):
+            kept.update(range(*match.span()))
+    if label == "SSN":
+        for match in _INVALID_SSN.finditer(surface):
+            kept.update(range(*match.span()))
+    return kept
+
+
+def _next(character: str) -> str:
+    if character.isdecimal():
+        return _DIGITS[(int(character) + 1) % 10]
+    position = _LETTERS.find(character.upper())
+    return _LETTERS[(position + 1) % len(_LETTERS)]
