@@ -10,7 +10,14 @@ from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES
 from ensemble_deid.evaluation.count_table import CountTable, Sides
 from ensemble_deid.evaluation.leaks import KIND_KEY, LeakView, leaks_of_pairs
 from ensemble_deid.evaluation.oddities import SideFacts, side_facts
-from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents, select_labels
+from ensemble_deid.evaluation.pairs import (
+    EvaluationError,
+    Pair,
+    keep_labels,
+    labels_of_pairs,
+    pair_documents,
+    select_labels,
+)
 from ensemble_deid.evaluation.scores import (
     Estimate,
     MacroScore,
@@ -89,9 +96,9 @@ def evaluate(
     intervals. Raises EvaluationError when the documents do not match or a label is unknown.
     """
     pairs = pair_documents(gold, system)
-    present = _labels_of(pairs)
+    present = labels_of_pairs(pairs)
     chosen = present if labels is None else resolve_labels(labels, present)
-    kept = pairs if labels is None else _only(pairs, chosen)
+    kept = pairs if labels is None else keep_labels(pairs, chosen)
     groups = tuple(pair.group for pair in pairs)
     resampling = Resampling(resamples, level, seed)
     sides = {unit: sides_of(kept, unit) for unit in UNITS}
@@ -120,16 +127,6 @@ def evaluate(
         leak_intervals=_leak_intervals(leaks, groups, resampling),
         resampling=resampling,
     )
-
-
-def _labels_of(pairs: Sequence[Pair]) -> frozenset[str]:
-    return frozenset(span.label for pair in pairs for side in (pair.gold, pair.system) for span in side.spans)
-
-
-def _only(pairs: Sequence[Pair], labels: frozenset[str]) -> tuple[Pair, ...]:
-    golds = select_labels((pair.gold for pair in pairs), labels)
-    systems = select_labels((pair.system for pair in pairs), labels)
-    return tuple(Pair(gold, system) for gold, system in zip(golds, systems, strict=True))
 
 
 def _rows(

@@ -53,6 +53,18 @@ def select_labels(documents: Iterable[Document], labels: frozenset[str]) -> tupl
     return tuple(document.with_spans(s for s in document.spans if s.label in labels) for document in documents)
 
 
+def keep_labels(pairs: Sequence[Pair], labels: frozenset[str]) -> tuple[Pair, ...]:
+    """Return the pairs with only the spans of `labels`, on both sides."""
+    golds = select_labels((pair.gold for pair in pairs), labels)
+    systems = select_labels((pair.system for pair in pairs), labels)
+    return tuple(Pair(gold, system) for gold, system in zip(golds, systems, strict=True))
+
+
+def labels_of_pairs(pairs: Iterable[Pair]) -> frozenset[str]:
+    """Return the labels that either side uses."""
+    return frozenset(span.label for pair in pairs for side in (pair.gold, pair.system) for span in side.spans)
+
+
 def _by_id(documents: Sequence[Document], side: str) -> dict[str, Document]:
     found: dict[str, Document] = {}
     for document in documents:

@@ -1,0 +1,151 @@
+"""Every error of a system, of what kind it is, and which labels are taken for which."""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, get_args
+
+from ensemble_deid.evaluation.bounds import Share
+from ensemble_deid.evaluation.leaks import KIND_KEY
+from ensemble_deid.evaluation.pairs import Pair, pair_documents
+from ensemble_deid.evaluation.tokens import Place, label_tokens, tokens_of
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span, SpanKey
+
+ErrorKind = Literal["missed", "spurious", "wrong label", "wrong boundary", "wrong label and boundary"]
+ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """One error: `gold` is None where it is spurious, `system` where it is missed.
+
+    `near` tells, of a missed annotation, whether the token before or after it is correctly tagged PHI (the share of
+    Johnson et al. 2020, section 4.2, said of annotations); None for the other kinds.
+    """
+
+    document_id: str
+    note_kind: str | None
+    kind: ErrorKind
+    gold: Span | None
+    system: Span | None
+    near: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorList:
+    """All errors in the order of the documents and the text.
+
+    `confusion` maps (gold label, system label) to a number of annotations, None standing for nothing on that side;
+    right annotations are on its diagonal. `tokens_near` is Johnson et al. 2020, section 4.2: of the gold PHI tokens
+    that no system annotation covers, those directly before or after a token whose label is right.
+    """
+
+    errors: tuple[Error, ...]
+    confusion: Mapping[tuple[str | None, str | None], int]
+    tokens_near: Share
+
+    def of_kind(self, kind: ErrorKind) -> tuple[Error, ...]:
+        """Return the errors of one kind."""
+        return tuple(error for error in self.errors if error.kind == kind)
+
+
+def list_errors(gold: Sequence[Document], system: Sequence[Document], *, kind_key: str = KIND_KEY) -> ErrorList:
+    """List what is missed, spurious, or right in place but not in label, or the other way round.
+
+    After exact matches are set aside, annotations at one place are paired, then those that overlap: of the same
+    label first, then by the characters shared. Each takes part in one pair at most; what is left is missed or
+    spurious. Raises EvaluationError when the documents do not match.
+    """
+    errors: list[Error] = []
+    confusion: Counter[tuple[str | None, str | None]] = Counter()
+    missed_tokens = near_tokens = 0
+    for pair in pair_documents(gold, system):
+        tokens = _Tokens.of(pair)
+        missed_tokens += len(tokens.missed)
+        near_tokens += sum(tokens.is_right(i - 1) or tokens.is_right(i + 1) for i in tokens.missed)
+        note_kind = pair.gold.metadata.get(kind_key)
+        for one, other in _match_up(pair):
+            confusion[_label_of(one), _label_of(other)] += 1
+            kind = _kind_of(one, other)
+            if kind is not None:
+                near = tokens.near(one) if kind == "missed" and one is not None else None
+                errors.append(Error(pair.id, note_kind, kind, one, other, near))
+    return ErrorList(tuple(errors), MappingProxyType(confusion), Share(near_tokens, missed_tokens))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    """The tokens of a note with their gold and system labels; `missed` are those that are PHI and not covered."""
+
+    places: Sequence[Place]
+    right: Sequence[bool]
+    missed: Sequence[int]
+
+    @classmethod
+    def of(cls, pair: Pair) -> "_Tokens":
+        places = tokens_of(pair.gold.text)
+        golds, systems = label_tokens(pair.gold, places), label_tokens(pair.system, places)
+        right = [one is not None and one == other for one, other in zip(golds, systems, strict=True)]
+        missed = [i for i in range(len(places)) if golds[i] is not None and systems[i] is None]
+        return cls(places, right, missed)
+
+    def is_right(self, index: int) -> bool:
+        return 0 <= index < len(self.right) and self.right[index]
+
+    def near(self, span: Span) -> bool:
+        before = bisect_right(self.places, span.start, key=lambda place: place[1]) - 1
+        after = bisect_left(self.places, span.end, key=lambda place: place[0])
+        return self.is_right(before) or self.is_right(after)
+
+
+def _match_up(pair: Pair) -> list[tuple[Span | None, Span | None]]:
+    golds, systems = _distinct(pair.gold), _distinct(pair.system)
+    matched: list[tuple[Span | None, Span | None]] = [(golds[k], systems[k]) for k in golds.keys() & systems.keys()]
+    left = {key: span for key, span in golds.items() if key not in systems}
+    right = {key: span for key, span in systems.items() if key not in golds}
+    for _, one, other in sorted(
+        (_closeness(a, b), a.key, b.key) for a in left.values() for b in right.values() if a.overlaps(b)
+    ):
+        if one in left and other in right:
+            matched.append((left.pop(one), right.pop(other)))
+    matched += [(span, None) for span in left.values()]
+    matched += [(None, span) for span in right.values()]
+    return sorted(matched, key=_text_order)
+
+
+def _distinct(document: Document) -> dict[SpanKey, Span]:
+    """Return the annotations by key; of several alike, the surest."""
+    return {span.key: span for span in sorted(document.spans, key=lambda s: (s.score, s.source))}
+
+
+def _closeness(a: Span, b: Span) -> tuple[bool, bool, int]:
+    """Sort the closest pair first: same place, then same label, then most characters shared."""
+    same_place = (a.start, a.end) == (b.start, b.end)
+    return (not same_place, a.label != b.label, max(a.start, b.start) - min(a.end, b.end))
+
+
+def _label_of(span: Span | None) -> str | None:
+    return None if span is None else span.label
+
+
+def _text_order(both: tuple[Span | None, Span | None]) -> tuple[SpanKey, SpanKey]:
+    gold, system = both
+    first = gold or system
+    second = system or gold
+    if first is None or second is None:
+        raise ValueError("an error concerns at least one annotation")
+    return (first.key, second.key)
+
+
+def _kind_of(gold: Span | None, system: Span | None) -> ErrorKind | None:
+    if gold is None:
+        return "spurious"
+    if system is None:
+        return "missed"
+    same_place = (gold.start, gold.end) == (system.start, system.end)
+    if gold.label == system.label:
+        return None if same_place else "wrong boundary"
+    return "wrong label" if same_place else "wrong label and boundary"
