@@ -4,11 +4,15 @@ A file holds `name`, `description`, and `[[pattern]]` tables: `name`, `label`, `
 `re`), optional `group` (number or name of the group that is the PHI, default 0), `positive` examples in which the
 PHI stands between « and », and `negative` examples in which the pattern must find nothing. An earlier pattern wins
 over a later one where their matches overlap.
+
+A `[words]` table names pieces that several patterns share: `months = ["enero", "febrero"]` (a list of words, escaped
+and tried longest first) or `surname = "[A-Z][a-z]+"` (a piece of regex). `(?&months)` in a regex, or in a later piece,
+stands for the piece as a group of its own.
 """
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,7 @@ from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
 _KEYS = {"name", "label", "regex", "flags", "group", "positive", "negative"}
+_CALL = re.compile(r"\(\?&(\w+)\)")
 _FLAGS = {"IGNORECASE": re.I, "MULTILINE": re.M, "DOTALL": re.S, "VERBOSE": re.X, "ASCII": re.A}
 
 
@@ -98,17 +103,40 @@ def parse_patterns(source: str, *, path: str = "<patterns>") -> PatternSet:
     tables = content.get("pattern")
     if not isinstance(tables, list) or not tables:
         raise RuleError(f"{path}: there is no [[pattern]] table")
+    words = _read_words(content.get("words", {}), path)
     patterns: list[Pattern] = []
     for number, table in enumerate(tables, 1):
         place = f"{path}: pattern {number} ({table.get('name', 'unnamed')})"
-        pattern = _compile(table, place)
+        pattern = _compile(table, words, place)
         if any(other.name == pattern.name for other in patterns):
             raise RuleError(f"{place}: the name is used twice")
         patterns.append(pattern)
     return PatternSet(str(content.get("name", Path(path).stem)), tuple(patterns), source)
 
 
-def _compile(table: dict[str, Any], place: str) -> Pattern:
+def _read_words(table: Mapping[str, Any], path: str) -> dict[str, str]:
+    """Turn the `[words]` table into pieces of regex that hold no more calls, each readable with or without VERBOSE."""
+    pieces: dict[str, str] = {}
+    for name, value in table.items():
+        place = f"{path}: [words] {name}"
+        if isinstance(value, str):
+            piece = value
+        elif isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+            piece = "|".join(re.escape(word) for word in sorted(value, key=lambda word: (-len(word), word)))
+        else:
+            raise RuleError(f"{place}: expected a list of words or a piece of regex")
+        pieces[name] = f"(?:{_expand(piece, pieces, place)})"
+    return pieces
+
+
+def _expand(regex: str, words: Mapping[str, str], place: str) -> str:
+    unknown = [name for name in _CALL.findall(regex) if name not in words]
+    if unknown:
+        raise RuleError(f"{place}: no piece {unknown[0]!r} stands in [words] before it")
+    return _CALL.sub(lambda call: words[call[1]], regex)
+
+
+def _compile(table: dict[str, Any], words: Mapping[str, str], place: str) -> Pattern:
     unknown = sorted(set(table) - _KEYS)
     if unknown:
         raise RuleError(f"{place}: unknown key {unknown[0]!r}; known: {', '.join(sorted(_KEYS))}")
@@ -121,7 +149,7 @@ def _compile(table: dict[str, Any], place: str) -> Pattern:
             raise RuleError(f"{place}: unknown flag {name!r}; known: {', '.join(_FLAGS)}")
         flags |= _FLAGS[name]
     try:
-        regex = re.compile(table["regex"], flags)
+        regex = re.compile(_expand(table["regex"], words, place), flags)
     except re.error as error:
         raise RuleError(f"{place}: the regex does not compile: {error}") from None
     group = table.get("group", 0)
