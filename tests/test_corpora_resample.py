@@ -148,7 +148,8 @@ def test_dates_keep_their_form_and_distance() -> None:
     "surface",
     [
         "May", "may", "SEPT", "Sun", "mondays", "2077", "'77", "the 2040s", "fall", "Winter 2080", "Christmas",
-        "late May", "New Year’s Eve", "5/2088", "3rd", "Sat 2/29", "16 de mayo de 2016", "early '70s", "Ash Wednesday", "feb 98",
+        "late May",
+        "New Year’s Eve", "5/2088", "3rd", "Sat 2/29", "16 de mayo de 2016", "early '70s", "Ash Wednesday", "feb 98",
     ],
 )  # fmt: skip
 def test_no_part_of_a_date_stays(surface: str) -> None:
