@@ -22,7 +22,7 @@ from ensemble_deid.taggers.neural.network import BilstmCnnCrf
 from ensemble_deid.taggers.neural.training import choose_device, one_thread, score_tokens, train_network
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines
-from ensemble_deid.text.tags import TagScheme, entity_rows
+from ensemble_deid.text.tags import TagScheme, tags_to_spans
 
 WEIGHTS, VOCABULARY = "network.safetensors", "network.json"
 _PREDICT_TOKENS = 4096
@@ -65,16 +65,14 @@ class NeuralTagger:
 
     def strict_f1(self, batch: Batch) -> float:
         """Return the strict entity F1 of the network's tags on an annotated batch, 0 where it is undefined."""
-        gold = _entities(batch.gold(self.scheme), batch)
         chain, emissions, starts = self._score(batch)
-        found = _entities(decode(chain, emissions, starts, n=0).best, batch)
-        return 2 * len(gold & found) / max(1, len(gold) + len(found))
-
-    def propose(self, batch: Batch, *, n_best: int) -> Proposals:
-        """Return the best tagging's spans, and those of the n best, with exact marginals."""
-        chain, emissions, starts = self._score(batch)
-        decoded = decode(chain, emissions, starts, n=n_best)
-        return chain_proposals(decoded, batch.tokens, self.scheme, source="neural")
+        found = tags_to_spans(decode(chain, emissions, starts, n=0).best, batch.tokens, self.scheme)
+        right = total = 0
+        for document, spans in zip(batch.documents, found, strict=True):
+            gold = {span.key for span in document.spans}
+            right += sum(span.key in gold for span in spans)
+            total += len(gold) + len(spans)
+        return 2 * right / max(1, total)
 
     def _score(self, batch: Batch) -> tuple[Chain, NDArray[np.float64], NDArray[np.int32]]:
         starts = merge_lines(batch.tokens, max_tokens=self.config.neural.max_sequence)
@@ -113,8 +111,3 @@ def _device(config: Config) -> torch.device:
     if config.device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device cuda was asked for, and torch sees no GPU here; use auto or cpu")
     return choose_device(config.device)
-
-
-def _entities(codes: NDArray[np.int32], batch: Batch) -> set[tuple[int, int, int]]:
-    first, after, label = entity_rows(codes, batch.tokens)
-    return set(zip(first.tolist(), after.tolist(), label.tolist(), strict=True))

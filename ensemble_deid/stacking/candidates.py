@@ -1,0 +1,96 @@
+"""The candidates: every distinct span that some submodel proposed, with who proposed it and how surely, as columns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensemble_deid.taggers.base import Proposals
+from ensemble_deid.text.span import Span, SpanKey
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CandidateTable:
+    """Candidates of a batch, sorted by document, start, end and label; one row each.
+
+    `document`, `start`, `end`, `label` int32 (n,): `label` indexes `labels`. `confidence` float64 (n, submodels) is 0
+    where a submodel did not propose the span; `chosen` bool (n, submodels) is true where it is in its best answer.
+    """
+
+    labels: tuple[str, ...]
+    submodels: tuple[str, ...]
+    document: Ints
+    start: Ints
+    end: Ints
+    label: Ints
+    confidence: Floats
+    chosen: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.document)
+
+    def select(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> "CandidateTable":
+        """Return some of the rows."""
+        return CandidateTable(
+            self.labels,
+            self.submodels,
+            self.document[rows],
+            self.start[rows],
+            self.end[rows],
+            self.label[rows],
+            self.confidence[rows],
+            self.chosen[rows],
+        )
+
+    def is_gold(self, gold: Sequence[Sequence[Span]]) -> NDArray[np.bool_]:
+        """Return for each candidate whether it is annotated exactly so, (n,)."""
+        keys = [{span.key for span in spans} for spans in gold]
+        return np.array([key in keys[d] for d, key in zip(self.document.tolist(), self.keys(), strict=True)], bool)
+
+    def keys(self) -> list[SpanKey]:
+        """Return place and label of every candidate."""
+        rows = zip(self.start.tolist(), self.end.tolist(), self.label.tolist(), strict=True)
+        return [(start, end, self.labels[label]) for start, end, label in rows]
+
+    def spans(self, scores: Floats, keep: NDArray[np.bool_], n_documents: int) -> list[list[Span]]:
+        """Return the kept rows as spans with the given scores, a list for each document."""
+        found: list[list[Span]] = [[] for _ in range(n_documents)]
+        keys = self.keys()
+        for row in np.flatnonzero(keep).tolist():
+            start, end, label = keys[row]
+            names = [name for name, chose in zip(self.submodels, self.chosen[row].tolist(), strict=True) if chose]
+            found[self.document[row]].append(Span(start, end, label, float(scores[row]), "+".join(names)))
+        return found
+
+
+def collect(
+    proposals: Mapping[str, Proposals], *, labels: tuple[str, ...], min_confidence: float = 0.0
+) -> CandidateTable:
+    """Unite what the submodels propose for the same documents.
+
+    A span that is in nobody's best answer and that nobody believes by `min_confidence` is left out.
+    """
+    submodels = tuple(proposals)
+    index = {label: k for k, label in enumerate(labels)}
+    found: dict[tuple[int, int, int, int], list[float]] = {}
+    best: set[tuple[tuple[int, int, int, int], int]] = set()
+    for column, proposed in enumerate(proposals.values()):
+        for d, (chosen, spans) in enumerate(zip(proposed.best, proposed.candidates, strict=True)):
+            for span in (*chosen, *spans):
+                key = (d, span.start, span.end, index[span.label])
+                scores = found.setdefault(key, [0.0] * len(submodels))
+                scores[column] = max(scores[column], span.score)
+            best.update(((d, span.start, span.end, index[span.label]), column) for span in chosen)
+    keys = sorted(found)
+    confidence = np.array([found[key] for key in keys], dtype=np.float64).reshape(len(keys), len(submodels))
+    flags = [[(key, column) in best for column in range(len(submodels))] for key in keys]
+    chosen_by = np.array(flags, dtype=bool).reshape(len(keys), len(submodels))
+    places = np.array(keys, dtype=np.int32).reshape(len(keys), 4)
+    table = CandidateTable(
+        labels, submodels, places[:, 0], places[:, 1], places[:, 2], places[:, 3], confidence, chosen_by
+    )
+    return table.select(chosen_by.any(axis=1) | (confidence.max(axis=1, initial=0.0) >= min_confidence))

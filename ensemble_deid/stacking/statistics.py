@@ -1,0 +1,90 @@
+"""What the training folds say of a candidate's string, its neighbours and its form.
+
+For each kind of key (the string with its label, the word before with the label, ...) the table keeps how many
+out-of-fold candidates had it and how many of them were right. A candidate of a training note is judged by the
+other patients' candidates only.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensemble_deid.errors import ModelError
+
+KINDS = ("string", "before", "after", "form", "field")
+_PRIOR_WEIGHT = 2.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyStatistics:
+    """Kind -> key -> (right, all), and the share of right candidates overall."""
+
+    counts: Mapping[str, Mapping[str, tuple[int, int]]] = field(repr=False)
+    prior: float
+
+    @classmethod
+    def measured(cls, keys: Mapping[str, Sequence[str]], right: NDArray[np.bool_]) -> "KeyStatistics":
+        """Count keys, a sequence of one key a candidate for each kind."""
+        counts: dict[str, dict[str, tuple[int, int]]] = {}
+        truth = right.tolist()
+        for kind, names in keys.items():
+            table: dict[str, tuple[int, int]] = {}
+            for name, is_right in zip(names, truth, strict=True):
+                good, total = table.get(name, (0, 0))
+                table[name] = (good + is_right, total + 1)
+            counts[kind] = dict(sorted(table.items()))
+        return cls(counts, float(right.mean()) if len(right) else 0.5)
+
+    def columns(
+        self,
+        keys: Mapping[str, Sequence[str]],
+        *,
+        own_right: NDArray[np.bool_] | None = None,
+        own_group: Sequence[str] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return for each kind the log odds of being right and the log count of its key, (n, 2 * kinds).
+
+        With `own_right` and `own_group` the candidates are those that were counted, and what their own patient
+        adds to the counts is taken out.
+        """
+        parts = []
+        for kind in KINDS:
+            names = keys[kind]
+            table = self.counts[kind]
+            pairs = np.array([table.get(name, (0, 0)) for name in names], dtype=np.float64).reshape(len(names), 2)
+            if own_right is not None and own_group is not None:
+                pairs -= _own_counts(names, own_group, own_right)
+            rate = (pairs[:, 0] + _PRIOR_WEIGHT * self.prior) / (pairs[:, 1] + _PRIOR_WEIGHT)
+            rate = np.clip(rate, 1e-3, 1 - 1e-3)
+            parts += [np.log(rate / (1 - rate)), np.log1p(pairs[:, 1])]
+        return np.stack(parts, axis=1)
+
+    def to_json(self) -> str:
+        """Return the table as JSON text."""
+        counts = {kind: {key: list(pair) for key, pair in table.items()} for kind, table in self.counts.items()}
+        return json.dumps({"prior": self.prior, "counts": counts}, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> "KeyStatistics":
+        """Read what `to_json` gave. Raises ModelError."""
+        try:
+            content = json.loads(text)
+            counts = {
+                kind: {str(key): (int(pair[0]), int(pair[1])) for key, pair in content["counts"][kind].items()}
+                for kind in KINDS
+            }
+            return cls(counts, float(content["prior"]))
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+            raise ModelError("the stacker's statistics are damaged") from None
+
+
+def _own_counts(names: Sequence[str], groups: Sequence[str], right: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return (right, all) that each candidate's own patient adds to its key, (n, 2)."""
+    index: dict[tuple[str, str], int] = {}
+    owner = np.array([index.setdefault(pair, len(index)) for pair in zip(names, groups, strict=True)], dtype=np.int64)
+    total = np.bincount(owner, minlength=len(index)).astype(np.float64)
+    good = np.bincount(owner, weights=right.astype(np.float64), minlength=len(index))
+    return np.stack([good[owner], total[owner]], axis=1)
