@@ -1,97 +1,115 @@
 """How many right tags each context would break, counted when first asked for and kept exact from then on."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.taggers.tbed.cells import TAGS
 from ensemble_deid.taggers.tbed.keyindex import KeyIndex
+from ensemble_deid.taggers.tbed.keys import Contexts, Indices
 from ensemble_deid.taggers.tbed.layout import Integers
-from ensemble_deid.taggers.tbed.matching import Contexts, Matcher
+from ensemble_deid.taggers.tbed.matching import Matcher
 
-# A sweep over one place costs about as much as reading this many places of lists.
-_SWEEP_COST = 0.3
-# A template of tags alone is swept once for all its contexts, unless so few are asked for.
+# A number that stands for a context not asked for: its count is 0.
+UNKNOWN = -2
+# So many contexts of one template are swept for one by one; more by one sweep for all.
 _FEW_CONTEXTS = 12
 
 
 class BrokenCounts:
-    """The number of right tags in each context asked for. The last count is for places in no such context."""
+    """The number of right tags in each context asked for, `counts[numbers_of(keys)]`.
+
+    Templates of few keys have a table of all their contexts, filled when one of them is first asked for; a
+    context in a table has its key for its number. Others are numbered, after the tables, when they are asked for.
+    The last counts but one is always 0, for `UNKNOWN`; the last takes what counts nowhere.
+    """
 
     def __init__(self, matcher: Matcher, right: NDArray[np.bool_]) -> None:
         self.matcher = matcher
         self.keys = matcher.keys
         self._right = right
         self._index = KeyIndex(1024)
-        self.counts: NDArray[np.int32] = np.zeros(1024, np.int32)
+        self._in_tables = self.keys.table_size
+        self._filled: NDArray[np.bool_] = ~self.keys.in_table
+        self.counts: NDArray[np.int32] = np.zeros(self._in_tables + 1024, np.int32)
 
-    def numbers_of(self, keys: Integers) -> NDArray[np.int32]:
+    def numbers_of(self, keys: Integers, templates: Indices) -> Integers:
         """Return the numbers of contexts, counting those not asked for before. Keys may repeat."""
-        numbers = self._index.find(keys)
-        if (numbers < 0).any():
-            new = np.unique(keys[numbers < 0])
-            templates = self.keys.templates_of(new)
-            for t in np.unique(templates).tolist():
-                self._register(t, new[templates == t])
-            numbers = self._index.find(keys)
+        (unfilled,) = (~self._filled.take(templates)).nonzero()
+        for t in sorted(set(templates.take(unfilled).tolist())):
+            self._fill_table(t)
+        numbers = self._find(keys)
+        (missed,) = (numbers < 0).nonzero()
+        if len(missed):
+            new = keys[missed]
+            new.sort()
+            self._count_new(new[np.flatnonzero(np.diff(new, prepend=-1))])
+            numbers[missed] = self._find(keys[missed])
         return numbers
 
     def shift(self, keys: Integers, by: int) -> None:
         """Add `by` to the counts of the contexts of right tags; keys not asked for, and -1, count for nothing."""
-        np.add.at(self.counts, self._index.find(keys), np.int32(by))
+        np.add.at(self.counts, self._find(keys), np.int32(by))
 
-    def _register(self, t: int, keys: Integers) -> None:
-        if all(row == TAGS for row in self.keys.window_rows[t]) and len(keys) > _FEW_CONTEXTS:
-            keys, counts = self._count_all(t, keys)
-        else:
-            counts = self._count(t, keys)
-        first = len(self._index)
+    def _find(self, keys: Integers) -> Integers:
+        """Return the numbers of contexts, -1 where they have none."""
+        numbers = keys.copy()
+        (outside,) = (keys >= self._in_tables).nonzero()
+        found = self._index.find(keys.take(outside))
+        numbers[outside] = np.where(found < 0, -1, found + np.int64(self._in_tables))
+        return numbers
+
+    def _fill_table(self, t: int) -> None:
+        base, size = self.keys.bases[t], self.keys.sizes[t]
+        table = self.counts[base : base + size]
+        table[:] = 0
+        for found in self._right_keys(t):
+            table += np.bincount(found - base, minlength=size)
+        self._filled[t] = True
+
+    def _count_new(self, keys: Integers) -> None:
+        """Count the right tags in contexts of no table and not asked for before; the keys are distinct."""
+        contexts = self.keys.decode(keys)
+        source, lengths = self.matcher.list_lengths(contexts)
+        (short,) = (lengths <= self.matcher.longest_list).nonzero()
+        if len(short):
+            numbers, places = self.matcher.matches(contexts.select(short), source[short])
+            right = self._right.take(places)
+            self._register(keys[short], np.bincount(numbers[right], minlength=len(short)))
+        (long,) = (lengths > self.matcher.longest_list).nonzero()
+        if len(long):
+            self._sweep(keys[long], contexts.select(long))
+
+    def _sweep(self, keys: Integers, contexts: Contexts) -> None:
+        """Count contexts that no short list leads to, template by template."""
+        for t in sorted(set(contexts.templates.tolist())):
+            (mine,) = (contexts.templates == t).nonzero()
+            if len(mine) <= _FEW_CONTEXTS:
+                n_windows = len(self.keys.windows[t])
+                found = [
+                    self.matcher.places(t, int(contexts.tags[i]), contexts.cells[:n_windows, i].tolist()) for i in mine
+                ]
+                self._register(keys[mine], np.array([np.count_nonzero(self._right[p]) for p in found]))
+            else:
+                index = KeyIndex(len(mine))
+                index.add(keys[mine])
+                numbers = np.concatenate([index.find(found) for found in self._right_keys(t)])
+                self._register(keys[mine], np.bincount(numbers[numbers >= 0], minlength=len(mine)))
+
+    def _register(self, keys: Integers, counts: Integers) -> None:
+        first = self._in_tables + len(self._index)
         self._index.add(keys)
-        if len(self._index) >= len(self.counts):
-            grown = np.zeros(2 * len(self._index), np.int32)
+        used = first + len(keys)
+        if used + 2 > len(self.counts):
+            grown = np.zeros(used + len(self._index) + 2, np.int32)
             grown[:first] = self.counts[:first]
             self.counts = grown
-        self.counts[first : len(self._index)] = counts
+        self.counts[first:used] = counts
 
-    def _count(self, t: int, keys: Integers) -> Integers:
-        """Count the right tags in each of these contexts of template t."""
-        contexts = Contexts(t, *self.keys.decode(t, keys))
-        lengths = self.matcher.list_lengths(contexts)
-        if lengths is None:
-            one_by_one = (
-                self.matcher.places(t, int(tag), cells.tolist())
-                for tag, cells in zip(contexts.tags, contexts.cells.T, strict=True)
-            )
-            return np.asarray([int(self._right[p].sum()) for p in one_by_one], np.int64)
-        instances = self._instances(t)
-        if lengths.sum() > _SWEEP_COST * self.keys.matrix.size * len(instances):
-            index = KeyIndex(len(keys))
-            index.add(keys)
-            counts = np.zeros(len(keys), np.int64)
-            for j in instances:
-                found = index.find(self._right_keys(j))
-                counts += np.bincount(found[found >= 0], minlength=len(keys))
-            return counts
-        counts = np.zeros(len(keys), np.int64)
-        for numbers, places in self.matcher.matches(contexts):
-            counts += np.bincount(numbers[self._right[places]], minlength=len(keys))
-        return counts
-
-    def _count_all(self, t: int, asked: Integers) -> tuple[Integers, Integers]:
-        """Count every context of template t that occurs, and those asked for; only ones not yet known."""
-        found = [self._right_keys(j) for j in self._instances(t)]
-        keys, counts = np.unique(np.concatenate([asked, *found]), return_counts=True)
-        counts[np.searchsorted(keys, asked)] -= 1
-        new = self._index.find(keys) < 0
-        return keys[new], counts[new]
-
-    def _right_keys(self, j: int) -> Integers:
-        """Return the keys of one instance at all right tags, where it has one."""
+    def _right_keys(self, t: int) -> list[Integers]:
+        """Return, for each instance of a template, the keys of its contexts at right tags."""
         pad = self.keys.matrix.layout.pad
         inside = slice(pad, self.keys.matrix.size - pad)
-        keys = self.keys.of_instance(j, inside, number_new=False)
-        return keys[self._right[inside] & (keys >= 0)]
-
-    def _instances(self, t: int) -> Sequence[int]:
-        return np.flatnonzero(self.keys.template == t).tolist()
+        found: list[Integers] = []
+        for j in range(self.keys.first_instance[t], self.keys.first_instance[t + 1]):
+            keys = self.keys.of_instance(j, inside, number_new=False)
+            found.append(keys[self._right[inside] & (keys >= 0)])
+        return found

@@ -101,10 +101,10 @@ class Candidates:
     def _count_errors(self, errors: Integers) -> tuple[Integers, Numbers]:
         """Return the keys of all first candidates, in rising order after a -1, and what each fixes."""
         all_keys, all_counts, count = [np.array([-1])], [np.zeros(1, np.int64)], 1
-        for t in range(len(self.contexts.windows)):
-            (instances,) = (self.contexts.template == t).nonzero()
-            contexts = [self.contexts.of_instance(int(j), errors, number_new=True) for j in instances]
-            keys = np.concatenate(contexts) if contexts else np.empty(0, np.int64)
+        first = self.contexts.first_instance
+        for t in self.contexts.order.tolist():
+            instances = np.arange(first[t], first[t + 1])
+            keys = np.concatenate([self.contexts.of_instance(j, errors, number_new=True) for j in instances.tolist()])
             (valid,) = (keys >= 0).nonzero()
             rules = keys[valid] * self.n_tags + self._gold[errors][valid % max(len(errors), 1)]
             base = int(self.contexts.bases[t]) * self.n_tags

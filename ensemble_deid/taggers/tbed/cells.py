@@ -1,36 +1,24 @@
 """The learner's view of a batch: a matrix of cells, and where in it each value occurs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.features.table import Column
 from ensemble_deid.taggers.tbed.layout import Cells, Integers, Layout
-from ensemble_deid.taggers.tbed.templates import TAG_COLUMN
+from ensemble_deid.taggers.tbed.templates import MAX_OFFSET, TAG_COLUMN
 
 # Row 0 holds 1 everywhere (a condition that always holds), row 1 holds 0 (one that never does), row 2 the tags.
 ALWAYS, NEVER, TAGS = 0, 1, 2
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrences:
-    """The places of one row sorted by their value: those of cell value v are `order[starts[v]:starts[v + 1]]`."""
-
-    order: Integers
-    starts: Integers
-
-    def counts(self) -> Integers:
-        """Return how often each cell value occurs."""
-        return np.diff(self.starts)
-
-
 class CellMatrix:
     """Columns and current tags as rows of small integers: 0 an empty place between sentences, else code + 1.
 
-    `codes` are the tokens' current tags, as indices into `tags`. `flat[row * size + place]` is the cell of a row at a
-    place; `sizes[row]` is the number of distinct values and `values[row]` the values, that of cell v at v - 1.
+    `codes` are the tokens' current tags, as indices into `tags`. `flat[row * size + place]` is the cell of a row
+    at a place; `sizes[row]` is the number of distinct values, and `values[row]` the values, that of cell v at v - 1.
+    `room[place]` is 5 * (tokens before it in its sentence) + tokens after it, each counted up to 4.
     """
 
     def __init__(
@@ -39,29 +27,45 @@ class CellMatrix:
         self.layout = layout
         self.size = layout.size
         self.rows = {TAG_COLUMN: TAGS} | {name: TAGS + 1 + i for i, name in enumerate(columns)}
-        self.sizes = [1, 1, len(tags)] + [len(column.values) for column in columns.values()]
-        self.values: list[Sequence[str]] = [(), (), tags] + [column.values for column in columns.values()]
+        self.values: list[Sequence[str]] = [("",), (), tags, *(column.values for column in columns.values())]
+        self.sizes = [len(values) for values in self.values]
         self.cells: Cells = np.zeros((TAGS + 1 + len(columns), layout.size), np.int32)
         self.cells[ALWAYS] = 1
         layout.spread(codes + np.int32(1), self.cells[TAGS])
         for row, column in enumerate(columns.values(), TAGS + 1):
             layout.spread(column.codes + np.int32(1), self.cells[row])
         self.flat: Cells = self.cells.reshape(-1)
-        self._occurrences: dict[int, Occurrences] = {}
+        self.room: NDArray[np.int16] = np.zeros(layout.size, np.int16)
+        layout.spread(layout.room(MAX_OFFSET), self.room)
+        self._list_places()
 
-    def occurrences(self, row: int) -> Occurrences:
-        """Return where the values of a row occur; the row must be one that does not change (not the tags)."""
-        if row not in self._occurrences:
-            cells = self.cells[row]
-            n_values = self.sizes[row] + 1
-            if n_values < 1 << 16:
-                # A stable sort of 16-bit integers is a radix sort.
-                order = np.argsort(cells.astype(np.uint16), kind="stable")
-            else:
-                bits = self.size.bit_length()
-                packed = np.sort((cells.astype(np.int64) << bits) | np.arange(self.size))
-                order = packed & ((1 << bits) - 1)
-            starts = np.zeros(n_values + 1, np.int64)
-            np.cumsum(np.bincount(cells, minlength=n_values), out=starts[1:])
-            self._occurrences[row] = Occurrences(order, starts)
-        return self._occurrences[row]
+    def _list_places(self) -> None:
+        """Sort the places of every fixed row by value, one row after the other."""
+        orders: list[Integers] = []
+        # The first two starts make an empty list, for conditions that have none.
+        starts: list[Integers] = [np.zeros(2, np.int64)]
+        self.first_start: list[int] = [0] * len(self.values)
+        for row in range(TAGS + 1, len(self.values)):
+            self.first_start[row] = sum(map(len, starts))
+            counts = np.bincount(self.cells[row], minlength=self.sizes[row] + 1)
+            first = sum(map(len, orders))
+            starts.append(np.concatenate([[0], counts.cumsum()]) + first)
+            orders.append(_stable_order(self.cells[row], self.sizes[row]))
+        empty = np.empty(0, np.int64)
+        # Cell value v of row r occurs at order[starts[first_start[r] + v] : starts[first_start[r] + v + 1]].
+        self.order: Integers = np.concatenate([empty, *orders])
+        self.starts: Integers = np.concatenate([empty, *starts])
+
+    def listed(self, row: int, cell: int) -> Integers:
+        """Return the places, in rising order, where a row (not the tags) has a value."""
+        at = self.first_start[row] + cell
+        return self.order[self.starts[at] : self.starts[at + 1]]
+
+
+def _stable_order(cells: Cells, largest: int) -> Integers:
+    if largest < 1 << 16:
+        # A stable sort of 16-bit integers is a radix sort.
+        return np.argsort(cells.astype(np.uint16), kind="stable")
+    bits = len(cells).bit_length()
+    packed = np.sort((cells.astype(np.int64) << bits) | np.arange(len(cells)))
+    return packed & ((1 << bits) - 1)

@@ -8,8 +8,10 @@ Integers stay exact up to 2**63 (doubles would fail at 2**53). Where the values 
 windows are merged: pairs of values are numbered as they are met, and the number takes their place in the key.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,184 +19,223 @@ from numpy.typing import NDArray
 from ensemble_deid.taggers.tbed.cells import ALWAYS, NEVER, TAGS, CellMatrix
 from ensemble_deid.taggers.tbed.keyindex import KeyIndex
 from ensemble_deid.taggers.tbed.layout import Cells, Integers
-from ensemble_deid.taggers.tbed.templates import Template
+from ensemble_deid.taggers.tbed.templates import MAX_OFFSET, Template
+
+Indices = NDArray[np.intp]
+Flags = NDArray[np.bool_]
 
 # How many different combinations of values a merged template can hold: far more than memory can.
 _MERGED_SIZE = 1 << 30
+# Templates of at most so many keys a place have all their contexts counted in a table.
+_TABLE_CELLS = 2
 # Keys are multiplied by the number of tags (the new tag of a rule), and must stay below 2**63.
 _LIMIT = 1 << 62
 
-CellReader = Callable[[int, int], Cells]
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """Contexts in codes: templates (n,), tags (n,) as codes, cells (widest template, n) as codes + 1.
+
+    Where a template has fewer windows, the cells left over are 1, the value that row `ALWAYS` holds everywhere.
+    """
+
+    templates: Indices
+    tags: Integers
+    cells: Integers
+
+    def __len__(self) -> int:
+        return len(self.tags)
+
+    def select(self, which: Integers | Flags) -> "Contexts":
+        """Return some of the contexts."""
+        return Contexts(self.templates[which], self.tags[which], self.cells[:, which])
 
 
 class ContextKeys:
     """The keys of contexts at places of a matrix of cells.
 
-    `template[j]`, `offsets[j]` describe instance j; `bases[t]` is the first key of template t and `sizes[t]` the
-    number of its keys. Raises ValueError when there are so many tags that no key can hold them.
+    Instance j belongs to `template[j]` and looks at `offsets[j]`; those of template t are `first_instance[t]` to
+    below `first_instance[t + 1]`. `rows[c, t]` is the row of window c of template t. Arrays by instance:
+    `shift[c, j]` says where, from a place, the cell of window c - 1 lies in the flat matrix (0: the present tag);
+    the cells at `own` and `earlier` are equal where an earlier choice of offsets shows the same context.
+    Template t has the keys from `bases[t]` to below `bases[t] + sizes[t]`; `order` is the order of their ranges.
+    Raises ValueError when there are so many tags that no key can hold them.
     """
 
     def __init__(self, templates: Sequence[Template], matrix: CellMatrix) -> None:
         self.matrix = matrix
         self.n_tags = n_tags = matrix.sizes[TAGS]
-        self.window_rows = [[matrix.rows[w.column] for w in template.windows] for template in templates]
         self.windows = [template.windows for template in templates]
+        self.window_rows = [[matrix.rows[w.column] for w in windows] for windows in self.windows]
+        self.width = max(map(len, self.windows), default=0)
         radices = [[matrix.sizes[row] for row in rows] for rows in self.window_rows]
         limit = _LIMIT // (n_tags * max(1, len(templates)))
-        self.merged = [_product(r) * n_tags > limit for r in radices]
-        self.radices = [[_MERGED_SIZE] if merged else r for merged, r in zip(self.merged, radices, strict=True)]
-        self.sizes = [_product(r) * n_tags for r in self.radices]
+        self.merged = [prod(r) * n_tags > limit for r in radices]
+        sizes = [_MERGED_SIZE if m else prod(r) for m, r in zip(self.merged, radices, strict=True)]
+        self.sizes = [size * n_tags for size in sizes]
         if sum(self.sizes) > _LIMIT // n_tags:
             raise ValueError(f"{n_tags} tags and {len(templates)} templates are more than a key can hold")
-        self.bases: Integers = np.cumsum([0, *self.sizes[:-1]], dtype=np.int64)
+        self._number_keys()
+        self.rows: Indices = np.full((self.width, len(templates)), ALWAYS)
+        self._radices: Integers = np.ones((self.width, len(templates)), np.int64)
+        for t, rows in enumerate(self.window_rows):
+            self.rows[: len(rows), t] = rows
+            if not self.merged[t]:
+                self._radices[: len(rows), t] = radices[t]
         # For each merge of a merged template: the numbers of the pairs met.
-        self._pairs = [
-            [KeyIndex() for _ in rows[1:]] if merged else []
-            for merged, rows in zip(self.merged, self.window_rows, strict=True)
-        ]
+        self._pairs = {t: [KeyIndex() for _ in rows[1:]] for t, rows in self._merged_rows()}
         self._make_instances()
 
+    def _number_keys(self) -> None:
+        """Give each template its range of keys, templates of few keys first, so that tables can count those."""
+        limit = _TABLE_CELLS * self.matrix.size
+        small = [t for t, size in enumerate(self.sizes) if size <= limit]
+        large = [t for t, size in enumerate(self.sizes) if size > limit]
+        self.in_table: Flags = np.asarray([size <= limit for size in self.sizes], bool)
+        self.order: Indices = np.asarray(small + large, np.intp)
+        sizes = np.asarray(self.sizes, np.int64)[self.order]
+        self._sorted_bases: Integers = sizes.cumsum() - sizes
+        self.bases: Integers = np.empty(len(sizes), np.int64)
+        self.bases[self.order] = self._sorted_bases
+        # Keys below this belong to templates with tables.
+        self.table_size = sum(self.sizes[t] for t in small)
+
+    def _merged_rows(self) -> list[tuple[int, list[int]]]:
+        return [(t, rows) for t, rows in enumerate(self.window_rows) if self.merged[t]]
+
     def _make_instances(self) -> None:
-        self.offsets: list[tuple[int, ...]] = []
-        template: list[int] = []
-        for t, windows in enumerate(self.windows):
-            for offsets in product(*(window.offsets for window in windows)):
-                self.offsets.append(offsets)
-                template.append(t)
-        self.template: NDArray[np.intp] = np.asarray(template, np.intp)
-        self.n_instances = len(template)
-        width = 1 + max(map(len, self.offsets), default=0)
+        choices = [list(product(*(window.offsets for window in windows))) for windows in self.windows]
+        counts = [len(offsets) for offsets in choices]
+        self.offsets = [offsets for of_template in choices for offsets in of_template]
+        self.n_instances = len(self.offsets)
+        self.template: Indices = np.repeat(np.arange(len(counts)), counts)
+        self.first_instance: Indices = np.cumsum([0, *counts])
+        size, width = self.matrix.size, 1 + self.width
         checks = [self._earlier_places(j) for j in range(self.n_instances)]
-        n_checks = max(map(len, checks), default=0)
-        # (conditions or checks, instances): where the cell lies from the place in hand, and its weight in the key.
-        self._shift: Integers = np.full((width, self.n_instances), ALWAYS * self.matrix.size, np.int64)
+        depth = max(map(len, checks), default=0)
+        self.shift: Integers = np.full((width, self.n_instances), ALWAYS * size)
         self._weight: Integers = np.zeros((width, self.n_instances), np.int64)
-        self._own: Integers = np.full((n_checks, self.n_instances), ALWAYS * self.matrix.size, np.int64)
-        self._earlier: Integers = np.full((n_checks, self.n_instances), NEVER * self.matrix.size, np.int64)
+        self.own: Integers = np.full((depth, self.n_instances), ALWAYS * size)
+        self.earlier: Integers = np.full((depth, self.n_instances), NEVER * size)
         for j in range(self.n_instances):
-            for c, (row, offset, weight) in enumerate(self._terms(j)):
-                self._shift[c, j] = row * self.matrix.size + offset
-                self._weight[c, j] = weight
-            for c, (own, earlier) in enumerate(checks[j]):
-                self._own[c, j], self._earlier[c, j] = own, earlier
+            terms = self._terms(j)
+            self.shift[: len(terms), j] = [row * size + offset for row, offset, _ in terms]
+            self._weight[: len(terms), j] = [weight for *_, weight in terms]
+            if checks[j]:
+                self.own[: len(checks[j]), j], self.earlier[: len(checks[j]), j] = zip(*checks[j], strict=True)
         # Cells are code + 1: the base takes the ones away again.
         self._base: Integers = self.bases[self.template] - self._weight.sum(axis=0)
-        self._any_merged = any(self.merged)
-        self._merged_template: NDArray[np.bool_] = np.asarray(self.merged, bool)
+        self._is_merged: Flags = np.asarray(self.merged, bool)
+        # (rooms, instances), flat: whether all windows of the instance lie inside the sentence.
+        sides = [(-min(0, *o), max(0, *o)) for o in self.offsets]
+        rooms = [divmod(room, MAX_OFFSET + 1) for room in range((MAX_OFFSET + 1) ** 2)]
+        self._fits: Flags = np.array([b >= lo and a >= hi for b, a in rooms for lo, hi in sides], bool)
 
     def _terms(self, j: int) -> list[tuple[int, int, int]]:
         """Return (row, offset, weight) of the present tag and of each window of an instance."""
         t = int(self.template[j])
-        if self.merged[t]:
-            # The weights of a merged template's windows are nought: `_merge` adds their number.
-            weights = [self.radices[t][0]] + [0] * len(self.offsets[j])
-        else:
-            weights = [_product(self.radices[t][c:]) for c in range(len(self.radices[t]) + 1)]
         rows = [TAGS, *self.window_rows[t]]
+        if self.merged[t]:
+            # The windows of a merged template weigh nothing: `_merge` adds their number.
+            weights = [_MERGED_SIZE] + [0] * len(self.offsets[j])
+        else:
+            radices = self._radices[:, t].tolist()
+            weights = [prod(radices[c:]) for c in range(len(rows))]
         return list(zip(rows, (0, *self.offsets[j]), weights, strict=True))
 
     def _earlier_places(self, j: int) -> list[tuple[int, int]]:
-        """Return the pairs of shifts that show the same context by an earlier choice of offsets, if equal."""
-        t = int(self.template[j])
+        t, size = int(self.template[j]), self.matrix.size
         return [
-            (row * self.matrix.size + offset, row * self.matrix.size + earlier)
+            (row * size + offset, row * size + earlier)
             for row, window, offset in zip(self.window_rows[t], self.windows[t], self.offsets[j], strict=True)
             for earlier in range(window.first, offset)
         ]
 
-    def at(self, places: Integers, instances: NDArray[np.intp], *, number_new: bool) -> Integers:
+    def at(self, places: Integers, instances: Indices, *, number_new: bool) -> Integers:
         """Return the key of each (place, instance), -1 where a window leaves the sentence or repeats a context.
 
         `number_new` numbers combinations of a merged template not met before; else their key is -1.
         """
-        cells = self.matrix.flat.take(self._shift.take(instances, axis=1) + places)
+        cells = self.matrix.flat.take(self.shift.take(instances, axis=1) + places)
         keys: Integers = (cells * self._weight.take(instances, axis=1)).sum(axis=0)
         keys += self._base.take(instances)
-        invalid = (cells == 0).any(axis=0)
-        if len(self._own):
-            own = self.matrix.flat.take(self._own.take(instances, axis=1) + places)
-            earlier = self.matrix.flat.take(self._earlier.take(instances, axis=1) + places)
-            invalid |= (own == earlier).any(axis=0)
-        if self._any_merged:
-            self._merge_at(keys, cells, invalid, self.template.take(instances), number_new)
-        keys[invalid] = -1
+        valid = self._fits.take(self.matrix.room.take(places) * self.n_instances + instances)
+        if len(self.own):
+            own = self.matrix.flat.take(self.own.take(instances, axis=1) + places)
+            earlier = self.matrix.flat.take(self.earlier.take(instances, axis=1) + places)
+            valid &= (own != earlier).all(axis=0)
+        for t in self._pairs:
+            (mine,) = (valid & (self.template.take(instances) == t)).nonzero()
+            valid[mine] = self._merge(t, keys, mine, cells[1:, mine], number_new)
+        keys[~valid] = -1
         return keys
 
     def of_instance(self, j: int, places: Integers | slice, *, number_new: bool) -> Integers:
         """Return the keys of one instance at many places, -1 as in `at`. A slice is read without copying."""
-        size = self.matrix.size
 
         def cells_at(shift: int) -> Cells:
             if isinstance(places, slice):
                 return self.matrix.flat[places.start + shift : places.stop + shift]
             return self.matrix.flat.take(places + shift)
 
-        width = 1 + len(self.offsets[j])
-        cells = [cells_at(int(shift)) for shift in self._shift[:width, j]]
+        t = int(self.template[j])
+        width = 1 + len(self.windows[t])
+        cells = [cells_at(shift) for shift in self.shift[:width, j].tolist()]
         keys: Integers = cells[0] * self._weight[0, j]
         keys += self._base[j]
-        invalid = cells[0] == 0
-        for c in range(1, width):
-            if self._weight[c, j]:
-                keys += cells[c] * self._weight[c, j]
-            invalid |= cells[c] == 0
-        for own, earlier in zip(self._own[:, j].tolist(), self._earlier[:, j].tolist(), strict=True):
-            if earlier != NEVER * size:
-                invalid |= cells_at(own) == cells_at(earlier)
-        t = int(self.template[j])
+        room = self.matrix.room[places] if isinstance(places, slice) else self.matrix.room.take(places)
+        valid = self._fits[j :: self.n_instances].take(room)
+        for weight, cell in zip(self._weight[1:width, j].tolist(), cells[1:], strict=True):
+            if weight:
+                keys += cell * np.int64(weight) if weight != 1 else cell
+        for own, earlier in self._earlier_places(j):
+            valid &= cells_at(own) != cells_at(earlier)
         if self.merged[t]:
-            self._merge(t, keys, cells[1:], invalid, number_new)
-        keys[invalid] = -1
+            (mine,) = valid.nonzero()
+            valid[mine] = self._merge(t, keys, mine, np.stack(cells[1:])[:, mine], number_new)
+        keys[~valid] = -1
         return keys
 
-    def _merge_at(
-        self, keys: Integers, cells: Cells, invalid: NDArray[np.bool_], template: NDArray[np.intp], new: bool
-    ) -> None:
-        for t in np.flatnonzero(self._merged_template):
-            (mine,) = (template == t).nonzero()
-            part, unusable = keys[mine], invalid[mine]
-            windows = [cells[1 + c, mine] for c in range(len(self.windows[t]))]
-            self._merge(int(t), part, windows, unusable, new)
-            keys[mine], invalid[mine] = part, unusable
-
-    def _merge(
-        self, t: int, keys: Integers, cells: Sequence[Cells], invalid: NDArray[np.bool_], number_new: bool
-    ) -> None:
-        """Add to the keys of template t the number of the combination of its windows' cells, in place."""
-        (good,) = (~invalid).nonzero()
-        number = cells[0][good].astype(np.int64)
+    def _merge(self, t: int, keys: Integers, mine: Integers, cells: Cells, number_new: bool) -> Flags:
+        """Add to the keys at `mine` the number of the combination of their cells; return which have one."""
+        number = cells[0].astype(np.int64)
+        known: Flags = np.ones(len(mine), bool)
         for c, index in enumerate(self._pairs[t], 1):
-            pair = number * (self.matrix.sizes[self.window_rows[t][c]] + 1) + cells[c][good]
+            pair = number * (self.matrix.sizes[self.window_rows[t][c]] + 1) + cells[c]
+            pair[~known] = -1
             if number_new:
-                distinct = np.unique(pair)
+                distinct = np.unique(pair[known])
                 index.add(distinct[index.find(distinct) < 0])
             number = index.find(pair).astype(np.int64)
-            invalid[good[number < 0]] = True
-            good, number = good[number >= 0], number[number >= 0]
-        keys[good] += number
+            known &= number >= 0
+        keys[mine] += number
+        return known
 
-    def templates_of(self, keys: Integers) -> NDArray[np.intp]:
+    def templates_of(self, keys: Integers) -> Indices:
         """Return which template each key belongs to."""
-        return np.searchsorted(self.bases, keys, side="right") - 1
+        return self.order.take(self._sorted_bases.searchsorted(keys, side="right") - 1)
 
-    def decode(self, t: int, keys: Integers) -> tuple[Integers, Integers]:
-        """Return the present tags (n,) and the windows' cells (windows, n) of keys of template t."""
-        rest = keys - self.bases[t]
-        cells = np.empty((len(self.windows[t]), len(keys)), np.int64)
-        if not self.merged[t]:
-            for c in range(len(cells) - 1, -1, -1):
-                rest, cells[c] = np.divmod(rest, self.radices[t][c])
-            return rest, cells + 1
-        tags, number = np.divmod(rest, _MERGED_SIZE)
-        for c in range(len(cells) - 1, 0, -1):
+    def decode(self, keys: Integers) -> Contexts:
+        """Return the contexts of keys."""
+        templates = self.templates_of(keys)
+        rest = keys - self.bases.take(templates)
+        cells = np.empty((self.width, len(keys)), np.int64)
+        radices = self._radices.take(templates, axis=1)
+        for c in range(self.width - 1, -1, -1):
+            # Division by 1 where the template is narrower, or merged: nothing is taken away.
+            quotient = rest // radices[c]
+            cells[c] = rest - quotient * radices[c] + 1
+            rest = quotient
+        for t in self._pairs:
+            (mine,) = (templates == t).nonzero()
+            rest[mine], cells[:, mine] = self._unmerge(t, rest[mine])
+        return Contexts(templates, rest, cells)
+
+    def _unmerge(self, t: int, keys: Integers) -> tuple[Integers, Integers]:
+        tags, number = np.divmod(keys, _MERGED_SIZE)
+        cells = np.ones((self.width, len(keys)), np.int64)
+        for c in range(len(self.windows[t]) - 1, 0, -1):
             pair = self._pairs[t][c - 1].keys[number]
             number, cells[c] = np.divmod(pair, self.matrix.sizes[self.window_rows[t][c]] + 1)
         cells[0] = number
         return tags, cells
-
-
-def _product(numbers: Sequence[int]) -> int:
-    result = 1
-    for number in numbers:
-        result *= number
-    return result

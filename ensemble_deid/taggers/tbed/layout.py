@@ -64,6 +64,7 @@ class Layout:
         lengths = np.diff(starts, append=n_tokens) if n_tokens else starts[:0]
         before = np.repeat(np.arange(1, len(lengths) + 1) * pad, lengths)
         self.places: Integers = np.arange(n_tokens) + before
+        self._starts, self._lengths = starts, lengths
         self.size = n_tokens + pad * (len(lengths) + 1)
 
     def __len__(self) -> int:
@@ -72,3 +73,11 @@ class Layout:
     def spread(self, values: NDArray[Any], out: NDArray[Any]) -> None:
         """Write one value a token into a flat array of `size` cells."""
         out[self.places] = values
+
+    def room(self, most: int) -> Integers:
+        """Return for each token (most + 1) * (tokens before it in its sentence) + tokens after, each up to `most`."""
+        first = np.repeat(self._starts, self._lengths)
+        before = np.arange(len(self)) - first
+        after = np.repeat(self._lengths, self._lengths) - 1 - before
+        rooms: Integers = np.minimum(before, most) * (most + 1) + np.minimum(after, most)
+        return rooms

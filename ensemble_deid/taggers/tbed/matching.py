@@ -1,26 +1,15 @@
-"""Where a context holds: found from the places of its rarest value, or by a sweep over all places."""
+"""Where contexts hold: found from the places of their rarest value, or by a sweep over all places."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.taggers.tbed.cells import TAGS
-from ensemble_deid.taggers.tbed.keys import ContextKeys
+from ensemble_deid.taggers.tbed.keys import ContextKeys, Contexts
 from ensemble_deid.taggers.tbed.layout import Cells, Integers
 
-# Below one place in so many, reading a list of places costs less than comparing all of them.
-_LIST_FACTOR = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Contexts:
-    """Several contexts of one template: tags (n,) are codes, cells (windows, n) are codes + 1."""
-
-    template: int
-    tags: Integers
-    cells: Integers
+_NO_LIST = 1 << 40
 
 
 class Matcher:
@@ -34,14 +23,20 @@ class Matcher:
         self.keys = keys
         self.matrix = keys.matrix
         self.tag_bytes = tag_bytes
+        # Reading a list costs some 25 ns a place; a sweep 0.4 ns a place, and some calls.
+        self.longest_list = 600 + self.matrix.size // 60
+        rows = keys.rows
+        self._fixed_row: NDArray[np.bool_] = rows > TAGS
+        self._first_start: Integers = np.asarray(self.matrix.first_start, np.int64)[rows]
+        n_offsets = [[len(w.offsets) for w in windows] for windows in keys.windows]
+        self._n_instances: Integers = np.array([int(np.prod(n)) for n in n_offsets], np.int64)
 
-    def places(self, template: int, tag: int, cells: list[int]) -> Integers:
+    def places(self, template: int, tag: int, cells: Sequence[int]) -> Integers:
         """Return the places, in rising order, where one context holds now."""
         rows, windows = self.keys.window_rows[template], self.keys.windows[template]
-        source = self._rarest(template, cells)
+        source, listed = self._rarest(template, cells)
         if source is None:
             return self._sweep(template, tag, cells)
-        listed = self._listed(rows[source], cells[source])
         found = [listed - offset for offset in windows[source].offsets]
         places: Integers = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
         places = places[self.tag_bytes.take(places) == tag + 1]
@@ -54,93 +49,78 @@ class Matcher:
             places = places[holds]
         return places
 
-    def matches(self, contexts: Contexts) -> Iterator[tuple[Integers, Integers]]:
-        """Yield pairs (numbers of contexts, places): every match once. Only for templates with a static window."""
-        source = self._sources(contexts)
-        for c in np.unique(source).tolist():
-            (numbers,) = (source == c).nonzero()
-            yield from self._matches_from(contexts, numbers, c)
+    def list_lengths(self, contexts: Contexts) -> tuple[Integers, Integers]:
+        """Return each context's window with the shortest list, and how many places are read by way of it."""
+        fixed = self._fixed_row.take(contexts.templates, axis=1)
+        at = self._first_start.take(contexts.templates, axis=1) + contexts.cells
+        at[~fixed] = 0
+        lengths = self.matrix.starts.take(at + 1) - self.matrix.starts.take(at)
+        lengths[~fixed] = _NO_LIST
+        source = lengths.argmin(axis=0)
+        return source, lengths.min(axis=0) * self._n_instances.take(contexts.templates)
 
-    def list_lengths(self, contexts: Contexts) -> Integers | None:
-        """Return how many places `matches` reads for each context, None if the template has only tags."""
-        costs = self._list_costs(contexts)
-        return None if costs is None else costs.min(axis=0)
+    def matches(self, contexts: Contexts, source: Integers) -> tuple[Integers, Integers]:
+        """Return pairs (numbers of contexts, places): every match once, found in the lists of `source`."""
+        keys, templates = self.keys, contexts.templates
+        many = self._n_instances.take(templates)
+        # Pairs of a context and an instance of its template.
+        context = np.repeat(np.arange(len(contexts)), many)
+        instance = _ranges(keys.first_instance.take(templates), many)
+        window = source.take(context)
+        at = self._first_start[window, templates.take(context)] + contexts.cells[window, context]
+        starts = self.matrix.starts.take(at)
+        lengths = self.matrix.starts.take(at + 1) - starts
+        row_start = keys.rows[window, templates.take(context)] * self.matrix.size
+        offsets = keys.shift[window + 1, instance] - row_start
+        # Pairs times the places of their lists.
+        pair = np.repeat(np.arange(len(context)), lengths)
+        places = self.matrix.order.take(_ranges(starts, lengths)) - offsets.take(pair)
+        tag = (contexts.tags + 1).astype(self.tag_bytes.dtype).take(context)
+        (kept,) = (self.tag_bytes.take(places) == tag.take(pair)).nonzero()
+        pair, places = pair.take(kept), places.take(kept)
+        instance, context = instance.take(pair), context.take(pair)
+        holds: NDArray[np.bool_] = np.ones(len(places), bool)
+        for c in range(keys.width):
+            cells = self.matrix.flat.take(keys.shift[c + 1].take(instance) + places)
+            holds &= cells == contexts.cells[c].take(context)
+        for own, earlier in zip(keys.own, keys.earlier, strict=True):
+            holds &= self.matrix.flat.take(own.take(instance) + places) != self.matrix.flat.take(
+                earlier.take(instance) + places
+            )
+        return context[holds], places[holds]
 
-    def _matches_from(self, contexts: Contexts, numbers: Integers, source: int) -> Iterator[tuple[Integers, Integers]]:
-        t = contexts.template
-        rows, windows = self.keys.window_rows[t], self.keys.windows[t]
-        occurrences = self.matrix.occurrences(rows[source])
-        wanted = contexts.cells[source, numbers]
-        starts = occurrences.starts[wanted]
-        lengths = occurrences.starts[wanted + 1] - starts
-        owners = np.repeat(numbers, lengths)
-        ends = lengths.cumsum()
-        listed = occurrences.order[np.arange(ends[-1]) + np.repeat(starts - (ends - lengths), lengths)]
-        for offset in windows[source].offsets:
-            places = listed - offset
-            (kept,) = (self.tag_bytes[places] == contexts.tags[owners] + 1).nonzero()
-            for earlier in range(windows[source].first, offset):
-                cells = self._cell(rows[source], places[kept], earlier)
-                kept = kept[cells != contexts.cells[source][owners[kept]]]
-            for c, (row, window) in enumerate(zip(rows, windows, strict=True)):
-                if c == source:
-                    continue
-                cells_wanted = contexts.cells[c][owners[kept]]
-                holds = self._cell(row, places[kept], window.first) == cells_wanted
-                for other in window.offsets[1:]:
-                    holds |= self._cell(row, places[kept], other) == cells_wanted
-                kept = kept[holds]
-            yield owners[kept], places[kept]
-
-    def _sources(self, contexts: Contexts) -> Integers:
-        costs = self._list_costs(contexts)
-        if costs is None:
-            raise ValueError("a template of tags alone has no list of places")
-        cheapest: Integers = costs.argmin(axis=0)
-        return cheapest
-
-    def _list_costs(self, contexts: Contexts) -> Integers | None:
-        """Return how many places the list of each window's value holds, (windows, n); very many for tags."""
-        t = contexts.template
-        rows, windows = self.keys.window_rows[t], self.keys.windows[t]
-        if all(row == TAGS for row in rows):
-            return None
-        costs = np.full(contexts.cells.shape, np.iinfo(np.int64).max)
-        for c, (row, window) in enumerate(zip(rows, windows, strict=True)):
-            if row != TAGS:
-                counts = self.matrix.occurrences(row).counts()
-                costs[c] = counts[contexts.cells[c]] * len(window.offsets)
-        return costs
-
-    def _rarest(self, template: int, cells: list[int]) -> int | None:
-        """Return the window whose value has the shortest list, None where a sweep is cheaper."""
-        best, best_cost = None, self.matrix.size // _LIST_FACTOR
+    def _rarest(self, template: int, cells: Sequence[int]) -> tuple[int | None, Integers]:
+        """Return the window whose value has the shortest list, and the list; None where a sweep is cheaper."""
+        best, listed = None, self.matrix.order[:0]
+        most = self.longest_list
         for c, (row, window) in enumerate(
             zip(self.keys.window_rows[template], self.keys.windows[template], strict=True)
         ):
             if row == TAGS:
                 continue
-            starts = self.matrix.occurrences(row).starts
-            cost = int(starts[cells[c] + 1] - starts[cells[c]]) * len(window.offsets)
-            if cost < best_cost:
-                best, best_cost = c, cost
-        return best
-
-    def _listed(self, row: int, cell: int) -> Integers:
-        occurrences = self.matrix.occurrences(row)
-        return occurrences.order[occurrences.starts[cell] : occurrences.starts[cell + 1]]
+            places = self.matrix.listed(row, cells[c])
+            if len(places) * len(window.offsets) < most:
+                best, listed, most = c, places, len(places) * len(window.offsets)
+        return best, listed
 
     def _cell(self, row: int, places: Integers, offset: int) -> Cells:
         return self.matrix.flat.take(places + (row * self.matrix.size + offset))
 
-    def _sweep(self, template: int, tag: int, cells: list[int]) -> Integers:
+    def _sweep(self, template: int, tag: int, cells: Sequence[int]) -> Integers:
         pad = self.matrix.layout.pad
         start, stop = pad, self.matrix.size - pad
         holds = self.tag_bytes[start:stop] == tag + 1
         for row, window, cell in zip(self.keys.window_rows[template], self.keys.windows[template], cells, strict=True):
             line = self.tag_bytes if row == TAGS else self.matrix.cells[row]
-            any_ = line[start + window.first : stop + window.first] == cell
+            seen = line[start + window.first : stop + window.first] == cell
             for offset in window.offsets[1:]:
-                any_ |= line[start + offset : stop + offset] == cell
-            holds &= any_
+                seen |= line[start + offset : stop + offset] == cell
+            holds &= seen
         return np.flatnonzero(holds) + start
+
+
+def _ranges(starts: Integers, lengths: Integers) -> Integers:
+    """Return start, start + 1, ... for `length` numbers, one range after the other."""
+    ends = lengths.cumsum()
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.taggers.tbed.broken import BrokenCounts
+from ensemble_deid.taggers.tbed.broken import UNKNOWN, BrokenCounts
 from ensemble_deid.taggers.tbed.candidates import Candidates, Numbers
+from ensemble_deid.taggers.tbed.keys import Indices
 from ensemble_deid.taggers.tbed.layout import Integers
 
-# How many candidates are listed to begin with, and how far the level sinks when none of them can win.
-_FIRST_LISTED = 256
-_SINK = 0.8
+# How many candidates are listed to begin with, how far the level sinks when none of them can win, and for how
+# many at most the broken tags are counted at once.
+_FIRST_LISTED = 1024
+_SINK = 0.7
+_BATCH = 96
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +31,11 @@ class Choice:
 
 
 class Selection:
-    """Keeps a list of all candidates that fix at least `level` errors, with their broken tags counted.
+    """Keeps a list of all candidates that fix at least `level` errors.
 
-    A candidate off the list fixes fewer errors than the level, so none of them beats or equals a score at or above
-    it. When the best score on the list is below the level, the level sinks and more candidates are listed.
+    A listed candidate's broken tags are counted only when it would win without any: until then its score is taken
+    to be its count of fixed errors. A candidate off the list fixes fewer errors than the level, so none of them
+    beats or equals a score at or above it; when the best score is below the level, the level sinks.
     """
 
     def __init__(self, candidates: Candidates, broken: BrokenCounts, gold: NDArray[np.int32]) -> None:
@@ -39,8 +43,11 @@ class Selection:
         self.broken = broken
         self.contexts = candidates.contexts
         self.gold = gold
+        # By place in the list: the candidate, its template and its key, and the number of its context.
         self._listed: Integers = np.empty(0, np.int64)
-        self._context: NDArray[np.int32] = np.empty(0, np.int32)
+        self._template: Indices = np.empty(0, np.intp)
+        self._keys: Integers = np.empty(0, np.int64)
+        self._context: Integers = np.empty(0, np.int64)
         self._touched: list[Numbers] = []
         self.set_limits(min_score=1, min_accuracy=0.0, min_patients=1, patients=None)
 
@@ -71,24 +78,38 @@ class Selection:
         while True:
             scores = self._scores()
             best = int(scores.max()) if len(scores) else 0
-            if best >= self.level:
-                number = self._first_of(self._listed[scores == best])
-                choice = self._choice(number)
-                if self._has_patients(choice):
-                    return choice
-                self.candidates.barred[number] = True
-            elif self.level > self.floor:
-                sunk = max(best, int(_SINK * (best if best >= self.floor else self.level)))
-                self.level = max(self.floor, min(sunk, self.level - 1))
+            if best < self.level:
+                if self.level == self.floor:
+                    return None
+                self.level = max(self.floor, min(int(_SINK * self.level), self.level - 1))
                 self._list_from(self.level)
-            else:
-                return None
+                continue
+            top = self._first_of((scores == best).nonzero()[0])
+            if self._context[top] == UNKNOWN:
+                self._count_broken(scores)
+                continue
+            choice = self._choice(top)
+            if self._has_patients(choice):
+                return choice
+            self.candidates.barred[self._listed[top]] = True
 
-    def _scores(self) -> NDArray[np.int64]:
+    def _count_broken(self, scores: NDArray[np.int32]) -> None:
+        """Count the broken tags of candidates that might win: the first of those above the best known score."""
+        (unknown,) = (self._context == UNKNOWN).nonzero()
+        hopes = scores.take(unknown)
+        best_known = int(scores.max(where=self._context != UNKNOWN, initial=self.level))
+        unknown = unknown[hopes >= best_known]
+        if len(unknown) > _BATCH:
+            hopes = scores.take(unknown)
+            unknown = unknown[np.argpartition(-hopes, _BATCH)[:_BATCH]]
+        keys = self._keys.take(unknown) // self.contexts.n_tags
+        self._context[unknown] = self.broken.numbers_of(keys, self._template.take(unknown))
+
+    def _scores(self) -> NDArray[np.int32]:
         """Return the score of each listed candidate, below any level where it may not be taken."""
         fixed = self.candidates.fixed.take(self._listed)
         broken = self.broken.counts.take(self._context)
-        scores = fixed - broken
+        scores: NDArray[np.int32] = fixed - broken
         if self.min_accuracy > 0:
             with np.errstate(invalid="ignore"):
                 scores[~(fixed / (fixed + broken) >= self.min_accuracy)] = 0
@@ -97,35 +118,38 @@ class Selection:
         return scores
 
     def _first_of(self, ties: Integers) -> int:
-        """Return the candidate that comes first in the order of ties."""
-        contexts, new_tags = np.divmod(self.candidates.keys_of(ties), self.contexts.n_tags)
-        templates = self.contexts.templates_of(contexts)
+        """Return which of some places in the list holds the candidate that comes first in the order of ties."""
+        if len(ties) == 1:
+            return int(ties[0])
+        # In the keys the present tag is the highest digit below the template, and the new tag the lowest of all.
+        templates = self._template.take(ties)
         t = int(templates.min())
-        kept = np.flatnonzero(templates == t)
-        tags, cells = self.contexts.decode(t, contexts[kept])
-        rank = tags * self.contexts.n_tags + new_tags[kept]
-        first = rank == rank.min()
-        kept, cells = kept[first], cells[:, first]
+        ties = ties[templates == t]
+        keys = self._keys.take(ties)
+        per_tag = self.contexts.sizes[t]
+        tags, n_tags = (keys - self.contexts.bases[t] * self.contexts.n_tags) // per_tag, self.contexts.n_tags
+        rank = tags * n_tags + keys % n_tags
+        kept = (rank == rank.min()).nonzero()[0]
+        contexts = self.contexts.decode(keys // n_tags)
         for c, row in enumerate(self.contexts.window_rows[t]):
             if len(kept) == 1:
                 break
             values = self.contexts.matrix.values[row]
-            least = min(np.unique(cells[c]).tolist(), key=lambda cell: repr(values[cell - 1]))
-            first = cells[c] == least
-            kept, cells = kept[first], cells[:, first]
+            cells = contexts.cells[c].take(kept)
+            least = min(set(cells.tolist()), key=lambda cell: repr(values[cell - 1]))
+            kept = kept[cells == least]
         return int(ties[kept[0]])
 
-    def _choice(self, number: int) -> Choice:
-        """Return a candidate with its counts and its places."""
-        context, new_tag = divmod(int(self.candidates.keys_of(np.array([number]))[0]), self.contexts.n_tags)
-        key = np.array([context])
-        t = int(self.contexts.templates_of(key)[0])
-        tags, cells = self.contexts.decode(t, key)
-        tag, values = int(tags[0]), [int(cell) for cell in cells[:, 0]]
-        fixed = int(self.candidates.fixed[number])
-        broken = int(self.broken.counts[self.broken.numbers_of(key)[0]])
-        places = self.broken.matcher.places(t, tag, values)
-        return Choice(t, tag, new_tag, tuple(values), fixed, broken, places)
+    def _choice(self, at: int) -> Choice:
+        """Return the candidate at a place in the list with its counts and its places."""
+        key, new_tag = divmod(int(self._keys[at]), self.contexts.n_tags)
+        number, context = self._listed[at], self._context[at]
+        found = self.contexts.decode(np.array([key]))
+        t, tag = int(found.templates[0]), int(found.tags[0])
+        cells = tuple(found.cells[: len(self.contexts.windows[t]), 0].tolist())
+        fixed, broken = int(self.candidates.fixed[number]), int(self.broken.counts[context])
+        places = self.broken.matcher.places(t, tag, cells)
+        return Choice(t, tag, new_tag, cells, fixed, broken, places)
 
     def _has_patients(self, choice: Choice) -> bool:
         if self._patient is None:
@@ -144,13 +168,17 @@ class Selection:
         fixed = self.candidates.fixed[: self.candidates.size]
         keep = fixed[self._listed] >= level
         self.candidates.listed[self._listed[~keep]] = False
-        self._listed, self._context = self._listed[keep], self._context[keep]
+        self._listed, self._template = self._listed[keep], self._template[keep]
+        self._keys, self._context = self._keys[keep], self._context[keep]
         new = (fixed >= level) & ~self.candidates.listed[: self.candidates.size]
         new[0] = False
         self._list(np.flatnonzero(new))
 
     def _list(self, numbers: Integers) -> None:
-        contexts = self.broken.numbers_of(self.candidates.keys_of(numbers) // self.contexts.n_tags)
+        keys = self.candidates.keys_of(numbers)
+        templates = self.contexts.templates_of(keys // self.contexts.n_tags)
         self._listed = np.concatenate([self._listed, numbers])
-        self._context = np.concatenate([self._context, contexts])
+        self._template = np.concatenate([self._template, templates])
+        self._keys = np.concatenate([self._keys, keys])
+        self._context = np.concatenate([self._context, np.full(len(numbers), UNKNOWN)])
         self.candidates.listed[numbers] = True
