@@ -93,6 +93,13 @@ def trace_curve(gold: Sequence[Document], system: Sequence[Document], *, view: s
     return _accumulate(view, np.array(scores), np.array(right, dtype=bool), total, tokens)
 
 
+def spread(length: int, most: int) -> list[int]:
+    """Return at most `most` (two or more) of the indexes 0 to length - 1, evenly spread, with both ends."""
+    if length <= most:
+        return list(range(length))
+    return sorted({round(step * (length - 1) / (most - 1)) for step in range(most)})
+
+
 def has_scores(system: Sequence[Document]) -> bool:
     """True where the annotations do not all carry the same score: only then does a threshold say anything."""
     return len({span.score for document in system for span in document.spans}) > 1
