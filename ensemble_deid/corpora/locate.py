@@ -38,7 +38,10 @@ def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
         return _locate_file(source, wanted)
     if not source.is_dir():
         raise CorpusError(f"{source}: there is no such file or folder")
-    names = sorted(entry for entry in source.iterdir() if entry.is_file() and not entry.name.startswith("."))
+    try:
+        names = sorted(entry for entry in source.iterdir() if entry.is_file() and not entry.name.startswith("."))
+    except OSError as error:
+        raise CorpusError(f"{source}: the folder cannot be read: {error.strerror}") from None
     found = wanted or _recognise(source, names)
     files = tuple(entry for entry in names if entry.suffix.lower() == found.suffix)
     if not files:
@@ -100,7 +103,11 @@ def _nothing_there(source: Path, suffixes: str) -> str:
 
 
 def _has_notes(folder: Path) -> bool:
-    return any(entry.suffix.lower() in _SUFFIXES for entry in folder.iterdir())
+    try:
+        return any(entry.suffix.lower() in _SUFFIXES for entry in folder.iterdir())
+    except OSError:
+        # Only a hint hangs on it, so a folder that may not be looked into counts as one without notes.
+        return False
 
 
 def _remarks(source: Path, names: Sequence[Path], files: Sequence[Path], found: Format) -> tuple[str, ...]:
