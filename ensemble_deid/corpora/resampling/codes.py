@@ -8,7 +8,7 @@ from ensemble_deid.corpora.resampling.letters import fold
 
 _DIGITS = "0123456789"
 _LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"
-_SHORTEST_PART = 3
+_SHORTEST_PART, _LONGEST_PART = 3, 12
 _INVALID_SSN = re.compile(r"\A(?:9|000(?=-?\d))")
 _FICTIONAL_EXCHANGE = re.compile(r"(?<!\d)555(?=[-. )]*\d{4}(?!\d))")
 _OCTET = re.compile(r"\d+")
@@ -20,6 +20,7 @@ class CodeMap:
     def __init__(self, random: np.random.Generator) -> None:
         self._random = random
         self._known: dict[str, str] = {}
+        self._parts: dict[str, str] = {}
 
     def replace(self, surface: str, label: str) -> str:
         """Return a code of the same pattern: digits, letters in their case and punctuation where they were.
@@ -41,15 +42,15 @@ class CodeMap:
         key = fold(code) if len(fold(code)) == len(code) else code
         if key in self._known:
             return self._known[key]
-        if len(key) >= _SHORTEST_PART:
-            for longer, value in self._known.items():
-                if longer.endswith(key):
-                    return value[-len(key) :]
+        if key in self._parts:
+            return self._parts[key]
         value = self._draw(code)
         if value[-1].casefold() == code[-1].casefold():
             # The last character always changes: then no part of the code, cut from its end, stays what it was.
             value = value[:-1] + _next(value[-1])
         self._known[key] = value
+        for length in range(_SHORTEST_PART, min(len(key), _LONGEST_PART + 1)):
+            self._parts.setdefault(key[-length:], value[-length:])
         return value
 
     def _draw(self, code: str) -> str:
