@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ensemble_deid.features.lexicon import Lexicon, lexicon_columns
 from ensemble_deid.features.note import note_columns
@@ -16,6 +17,8 @@ from ensemble_deid.text.span import Span
 from ensemble_deid.text.tags import TagScheme, spans_to_tags
 from ensemble_deid.text.tokens import TokenTable, tokenize
 
+Ints = NDArray[np.int32]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
@@ -26,9 +29,41 @@ class Batch:
     table: FeatureTable = field(repr=False)
     initial: tuple[tuple[Span, ...], ...] = field(repr=False)
 
-    def gold(self, scheme: TagScheme) -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
+    def gold(self, scheme: TagScheme) -> Ints:
         """Return the annotated tags as codes, int32 (n_tokens,)."""
         return spans_to_tags([document.spans for document in self.documents], self.tokens, scheme).codes
+
+
+def select_documents(batch: Batch, indexes: Sequence[int]) -> Batch:
+    """Return the batch of some of the documents, in the given order; no feature is computed again.
+
+    Only right for features that a document decides alone, which all but the lexicon's are.
+    """
+    bounds = batch.tokens.document_starts.tolist()
+    ranges = [np.arange(bounds[d], bounds[d + 1], dtype=np.int64) for d in indexes]
+    rows = np.concatenate(ranges) if ranges else np.zeros(0, np.int64)
+    sizes = [len(part) for part in ranges]
+    owners = np.repeat(np.arange(len(indexes), dtype=np.int32), sizes)
+    tokens = TokenTable(
+        batch.tokens.start[rows],
+        batch.tokens.end[rows],
+        owners,
+        _renumbered(batch.tokens.line[rows], owners),
+        _renumbered(batch.tokens.sentence[rows], owners),
+        np.cumsum([0, *sizes]).astype(np.int32),
+    )
+    columns = {name: Column(column.codes[rows], column.values) for name, column in batch.table.columns.items()}
+    documents = tuple(batch.documents[d] for d in indexes)
+    return Batch(documents, tokens, FeatureTable(columns), tuple(batch.initial[d] for d in indexes))
+
+
+def _renumbered(column: Ints, owners: Ints) -> Ints:
+    """Return runs of equal values counted from 0; a new document begins a new run."""
+    steps = np.ones(len(column), dtype=np.int32)
+    if len(column):
+        steps[0] = 0
+        steps[1:] = (column[1:] != column[:-1]) | (owners[1:] != owners[:-1])
+    return np.cumsum(steps).astype(np.int32)
 
 
 def plain_batch(documents: Sequence[Document], *, patterns: PatternSet, split_lines: bool) -> Batch:

@@ -3,11 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.features.batch import Batch
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.overlaps import RELATIONS, maxima, overlapping_pairs, relation
-from ensemble_deid.stacking.statistics import KINDS, KeyStatistics
-from ensemble_deid.stacking.surroundings import ELSEWHERE, TokenRange, elsewhere, keys_of, token_ranges
+from ensemble_deid.stacking.statistics import KeyStatistics
+from ensemble_deid.stacking.surroundings import FORM, KINDS, Surroundings
 
 Floats = NDArray[np.float64]
 
@@ -25,43 +24,46 @@ def feature_names(submodels: tuple[str, ...], labels: tuple[str, ...]) -> list[s
     names += [f"rival_{what}:{name}" for what in ("confidence", "chosen") for name in submodels]
     names += [f"rival_{how}" for how in RELATIONS] + ["rival_other_label", "rivals", "margin"]
     names += [f"label:{label}" for label in labels]
-    names += ["tokens", "characters", "digits", "capitals", "spaces", "opens_line", "closes_line", "place"]
-    names += list(ELSEWHERE)
+    names += FORM
+    names += ["elsewhere", "elsewhere_same_label", "elsewhere_other_label", "elsewhere_untagged"]
     names += [f"{what}:{kind}" for kind in KINDS for what in ("odds", "count")]
     return names
 
 
+def statistics_keys(table: CandidateTable, around: Surroundings) -> dict[str, list[str]]:
+    """Return the surroundings' keys, each joined with the candidate's label."""
+    names = [table.labels[label] for label in table.label.tolist()]
+    return {kind: [f"{name}\t{key}" for name, key in zip(names, around.keys[kind], strict=True)] for kind in KINDS}
+
+
+def measure_statistics(table: CandidateTable, around: Surroundings, right: NDArray[np.bool_]) -> KeyStatistics:
+    """Measure, on training candidates, how often each key's candidates are right."""
+    return KeyStatistics.measured(statistics_keys(table, around), right)
+
+
 def candidate_features(
     table: CandidateTable,
-    batch: Batch,
-    statistics: KeyStatistics | None,
+    around: Surroundings,
+    statistics: KeyStatistics,
     *,
-    right: NDArray[np.bool_] | None = None,
-) -> tuple[Floats, KeyStatistics]:
-    """Return the feature matrix (n, features) and the statistics behind it.
+    counted: NDArray[np.bool_] | None = None,
+) -> Floats:
+    """Return the feature matrix, (n, features).
 
-    In training `statistics` is None and `right` says which candidates are gold: the statistics are then measured
-    on these candidates, and each is judged without its own patient.
+    `counted` says which candidates are right when they are the ones behind the statistics: each is then judged
+    without its own patient.
     """
-    ranges = token_ranges(table, batch)
-    keys = keys_of(table, batch, ranges)
-    if statistics is None:
-        if right is None:
-            raise ValueError("to measure statistics one must know which candidates are right")
-        statistics = KeyStatistics.measured(keys, right)
-        groups = [batch.documents[d].group for d in table.document.tolist()]
-        learned = statistics.columns(keys, own_right=right, own_group=groups)
-    else:
-        learned = statistics.columns(keys)
+    keys = statistics_keys(table, around)
+    learned = statistics.columns(keys, own_right=counted, own_group=None if counted is None else around.groups)
     parts = [
         _confidence(table),
         _competition(table),
         np.eye(len(table.labels))[table.label],
-        _form(table, batch, ranges),
-        elsewhere(table, batch, ranges),
+        around.form,
+        _elsewhere(table, around),
         learned,
     ]
-    return np.concatenate(parts, axis=1), statistics
+    return np.concatenate(parts, axis=1)
 
 
 def _learner_confidence(table: CandidateTable) -> Floats:
@@ -87,43 +89,52 @@ def _competition(table: CandidateTable) -> Floats:
     n = len(table)
     i, j = overlapping_pairs(table)
     strength = _learner_confidence(table)
-    rival_confidence = maxima(table.confidence[j], i, n)
-    rival_chosen = maxima(table.chosen[j].astype(np.float64), i, n)
     how = relation(table, i, j)
     by_relation = [maxima(strength[j] * (how == k), i, n) for k in range(len(RELATIONS))]
     other = maxima(strength[j] * (table.label[i] != table.label[j]), i, n)
     count = np.log1p(np.bincount(i, minlength=n).astype(np.float64))
     margin = strength - maxima(strength[j], i, n)
-    columns = [*by_relation, other, count, margin]
-    return np.concatenate([rival_confidence, rival_chosen, np.stack(columns, axis=1)], axis=1)
+    return np.concatenate(
+        [
+            maxima(table.confidence[j], i, n),
+            maxima(table.chosen[j].astype(np.float64), i, n),
+            np.stack([*by_relation, other, count, margin], axis=1),
+        ],
+        axis=1,
+    )
 
 
-def _form(table: CandidateTable, batch: Batch, ranges: TokenRange) -> Floats:
-    tokens = batch.tokens
-    last = len(tokens) - 1
-    lines = tokens.line
-    first, after = ranges.first, ranges.after
-    opens = (first == 0) | (lines[np.maximum(first - 1, 0)] != lines[first])
-    closes = (after > last) | (lines[np.minimum(after, last)] != lines[after - 1])
-    lengths = np.array([len(document.text) for document in batch.documents], dtype=np.float64)
-    signs = np.zeros((len(table), 3))
-    rows = zip(table.document.tolist(), table.start.tolist(), table.end.tolist(), strict=True)
-    for row, (d, start, end) in enumerate(rows):
-        text = batch.documents[d].text[start:end]
-        signs[row] = (
-            sum(c.isdigit() for c in text),
-            sum(c.isupper() for c in text),
-            sum(c.isspace() for c in text),
-        )
-    size = (table.end - table.start).astype(np.float64)
-    columns = [
-        np.log1p((after - first).astype(np.float64)),
-        np.log1p(size),
-        signs[:, 0] / size,
-        signs[:, 1] / size,
-        signs[:, 2] / size,
-        opens.astype(np.float64),
-        closes.astype(np.float64),
-        table.start / np.maximum(lengths[table.document], 1.0),
-    ]
-    return np.stack(columns, axis=1)
+def _elsewhere(table: CandidateTable, around: Surroundings) -> Floats:
+    """Return log counts of the string's other places in the note: all, tagged alike, otherwise, or not, (n, 4).
+
+    A place counts as tagged when its surest candidate is believed by one half or more.
+    """
+    n = len(table)
+    out = np.zeros((n, 4))
+    if not n:
+        return out
+    strength = _learner_confidence(table)
+    index: dict[tuple[int, str], int] = {}
+    pairs = zip(table.document.tolist(), around.keys["string"], strict=True)
+    group = np.array([index.setdefault(pair, len(index)) for pair in pairs], dtype=np.int64)
+    # Rows are sorted by place: a new place begins wherever document, start or end changes.
+    new = np.ones(n, dtype=bool)
+    new[1:] = (
+        (table.document[1:] != table.document[:-1])
+        | (table.start[1:] != table.start[:-1])
+        | (table.end[1:] != table.end[:-1])
+    )
+    place = np.cumsum(new) - 1
+    order = np.lexsort((-np.arange(n), strength, place))
+    surest = np.zeros(int(place[-1]) + 1, dtype=np.int64)
+    surest[place[order]] = order
+    strong = surest[strength[surest] >= 0.5]
+    tagged = np.zeros((len(index), len(table.labels)))
+    np.add.at(tagged, (group[strong], table.label[strong]), 1)
+    own = surest[place]
+    own_strong = strength[own] >= 0.5
+    same = tagged[group, table.label] - (own_strong & (table.label[own] == table.label))
+    other = tagged[group].sum(axis=1) - own_strong - same
+    total = np.maximum(around.elsewhere, same + other)
+    out[:] = np.log1p(np.stack([total, same, other, total - same - other], axis=1))
+    return out

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.errors import ModelError
+from ensemble_deid.stacking.surroundings import KINDS
 
-KINDS = ("string", "before", "after", "form", "field")
 _PRIOR_WEIGHT = 2.0
 
 

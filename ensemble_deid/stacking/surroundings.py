@@ -1,8 +1,11 @@
-"""What the note itself shows of a candidate: its words, form and neighbours, and the same string elsewhere in it."""
+"""What the note itself shows of a candidate, whoever proposed it: words, form, neighbours, the same string elsewhere.
+
+It is kept with the out-of-fold candidates, so that the judge can be trained again (for an ablation) without the notes.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,19 +13,46 @@ from numpy.typing import NDArray
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.stacking.candidates import CandidateTable
 
-ELSEWHERE = ("elsewhere", "elsewhere_same_label", "elsewhere_other_label", "elsewhere_untagged")
+Floats = NDArray[np.float64]
+FORM = ("tokens", "characters", "digits", "capitals", "spaces", "opens_line", "closes_line", "place")
+KINDS = ("string", "before", "after", "form", "field")
+_LOOKED_AT = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TokenRange:
-    """First token row and the one after the last of every candidate, int64 (n,)."""
+class Surroundings:
+    """Columns beside a candidate table, row by row.
 
-    first: NDArray[np.int64]
-    after: NDArray[np.int64]
+    `form` float64 (n, 8) as named in `FORM`; `keys` kind -> one string a candidate (see `KINDS`), without the label;
+    `elsewhere` int64 (n,) counts the string's other places in the note, at most fifty looked at; `groups` is the
+    patient (or note) of each candidate.
+    """
+
+    form: Floats
+    keys: dict[str, list[str]] = field(repr=False)
+    elsewhere: NDArray[np.int64]
+    groups: list[str]
+
+    def select(self, rows: NDArray[np.int64]) -> "Surroundings":
+        """Return some of the rows, by index."""
+        chosen = rows.tolist()
+        keys = {kind: [names[i] for i in chosen] for kind, names in self.keys.items()}
+        return Surroundings(self.form[rows], keys, self.elsewhere[rows], [self.groups[i] for i in chosen])
 
 
-def token_ranges(table: CandidateTable, batch: Batch) -> TokenRange:
-    """Find the tokens that every candidate covers."""
+def look_around(table: CandidateTable, batch: Batch) -> Surroundings:
+    """Read the surroundings of all candidates off the batch."""
+    first, after = _token_ranges(table, batch)
+    return Surroundings(
+        _form(table, batch, first, after),
+        _keys(batch, first, after),
+        _elsewhere(table, batch, first, after),
+        [batch.documents[d].group for d in table.document.tolist()],
+    )
+
+
+def _token_ranges(table: CandidateTable, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first token row of every candidate, and the one after its last."""
     tokens = batch.tokens
     first = np.zeros(len(table), dtype=np.int64)
     after = np.zeros(len(table), dtype=np.int64)
@@ -31,73 +61,64 @@ def token_ranges(table: CandidateTable, batch: Batch) -> TokenRange:
         low, high = int(tokens.document_starts[d]), int(tokens.document_starts[d + 1])
         first[rows] = low + np.searchsorted(tokens.end[low:high], table.start[rows], side="right")
         after[rows] = low + np.searchsorted(tokens.start[low:high], table.end[rows], side="left")
-    return TokenRange(first, after)
+    return first, after
 
 
-def keys_of(table: CandidateTable, batch: Batch, ranges: TokenRange) -> dict[str, list[str]]:
-    """Return the keys that `KeyStatistics` counts, each joined with the candidate's label."""
-    lower, form = batch.table["lower"], batch.table["short_shape"]
+def _keys(batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]) -> dict[str, list[str]]:
+    words, forms = batch.table["lower"].strings(), batch.table["short_shape"].strings()
     nearest = batch.table["field"].strings()
-    words, forms = lower.strings(), form.strings()
     document = batch.tokens.document
-    keys: dict[str, list[str]] = {kind: [] for kind in ("string", "before", "after", "form", "field")}
-    rows = zip(ranges.first.tolist(), ranges.after.tolist(), table.label.tolist(), strict=True)
-    for first, after, label in rows:
-        name = table.labels[label]
-        before = words[first - 1] if first > 0 and document[first - 1] == document[first] else "<>"
-        following = words[after] if after < len(words) and document[after] == document[first] else "<>"
-        keys["string"].append(f"{name}\t{' '.join(words[first:after])}")
-        keys["before"].append(f"{name}\t{before}")
-        keys["after"].append(f"{name}\t{following}")
-        keys["form"].append(f"{name}\t{' '.join(forms[first:after])[:60]}")
-        keys["field"].append(f"{name}\t{nearest[first]}")
+    keys: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for a, b in zip(first.tolist(), after.tolist(), strict=True):
+        keys["string"].append(" ".join(words[a:b]))
+        keys["before"].append(words[a - 1] if a > 0 and document[a - 1] == document[a] else "<>")
+        keys["after"].append(words[b] if b < len(words) and document[b] == document[a] else "<>")
+        keys["form"].append(" ".join(forms[a:b])[:60])
+        keys["field"].append(nearest[a])
     return keys
 
 
-def elsewhere(table: CandidateTable, batch: Batch, ranges: TokenRange) -> NDArray[np.float64]:
-    """Return, for each of `ELSEWHERE`, how often the candidate's words stand elsewhere in its note, (n, 4).
-
-    Tagged there with the same label, with another one, or not at all: by the surest candidate at that place.
-    """
-    words = batch.table["lower"].codes
-    bounds = batch.tokens.document_starts
-    strength = table.confidence.mean(axis=1) if len(table) else np.zeros(0)
-    at: dict[tuple[int, int], int] = {}
-    for row in np.argsort(strength, kind="stable").tolist():
-        at[(int(ranges.first[row]), int(ranges.after[row]))] = row
-    out = np.zeros((len(table), 4))
+def _elsewhere(
+    table: CandidateTable, batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    codes, bounds = batch.table["lower"].codes, batch.tokens.document_starts
+    out = np.zeros(len(table), dtype=np.int64)
     for d in np.unique(table.document).tolist():
         low, high = int(bounds[d]), int(bounds[d + 1])
-        note = words[low:high].tolist()
+        note = codes[low:high].tolist()
         places: dict[int, list[int]] = defaultdict(list)
         for i, word in enumerate(note):
             places[word].append(i)
         for row in np.flatnonzero(table.document == d).tolist():
-            first, after = int(ranges.first[row]), int(ranges.after[row])
-            phrase = note[first - low : after - low]
-            out[row] = _tally(phrase, note, places[phrase[0]], low, first, int(table.label[row]), at, table, strength)
-    return np.log1p(out)
+            a, b = int(first[row]) - low, int(after[row]) - low
+            phrase = note[a:b]
+            starts = places[phrase[0]][:_LOOKED_AT] if phrase else []
+            out[row] = sum(i != a and note[i : i + len(phrase)] == phrase for i in starts)
+    return out
 
 
-def _tally(
-    phrase: Sequence[int],
-    note: Sequence[int],
-    starts: Sequence[int],
-    low: int,
-    own: int,
-    label: int,
-    at: dict[tuple[int, int], int],
-    table: CandidateTable,
-    strength: NDArray[np.float64],
-) -> tuple[int, int, int, int]:
-    """Count the phrase's other places in its note by how they are tagged; at most fifty are looked at."""
-    total = same = other = 0
-    for i in starts[:50]:
-        if low + i == own or note[i : i + len(phrase)] != phrase:
-            continue
-        total += 1
-        there = at.get((low + i, low + i + len(phrase)))
-        if there is not None and strength[there] >= 0.5:
-            same += int(table.label[there] == label)
-            other += int(table.label[there] != label)
-    return total, same, other, total - same - other
+def _form(table: CandidateTable, batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]) -> Floats:
+    lines = batch.tokens.line
+    last = max(0, len(lines) - 1)
+    opens = (first == 0) | (lines[np.maximum(first - 1, 0)] != lines[np.minimum(first, last)])
+    closes = (after > last) | (lines[np.minimum(after, last)] != lines[np.maximum(after - 1, 0)])
+    lengths = np.array([len(document.text) for document in batch.documents], dtype=np.float64)
+    size = (table.end - table.start).astype(np.float64)
+    columns = [
+        np.log1p((after - first).astype(np.float64)),
+        np.log1p(size),
+        *(_signs(table, batch) / size[:, None]).T,
+        opens.astype(np.float64),
+        closes.astype(np.float64),
+        table.start / np.maximum(lengths[table.document], 1.0),
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _signs(table: CandidateTable, batch: Batch) -> Floats:
+    """Return how many digits, capitals and spaces each candidate holds, (n, 3)."""
+    rows: list[Sequence[int]] = []
+    for d, start, end in zip(table.document.tolist(), table.start.tolist(), table.end.tolist(), strict=True):
+        text = batch.documents[d].text[start:end]
+        rows.append((sum(map(str.isdigit, text)), sum(map(str.isupper, text)), sum(map(str.isspace, text))))
+    return np.array(rows, dtype=np.float64).reshape(len(rows), 3)

@@ -74,6 +74,12 @@ class NeuralTagger:
             total += len(gold) + len(spans)
         return 2 * right / max(1, total)
 
+    def propose(self, batch: Batch, *, n_best: int) -> Proposals:
+        """Return the best tagging's spans, and those of the n best, with exact marginals."""
+        chain, emissions, starts = self._score(batch)
+        decoded = decode(chain, emissions, starts, n=n_best)
+        return chain_proposals(decoded, batch.tokens, self.scheme, source="neural")
+
     def _score(self, batch: Batch) -> tuple[Chain, NDArray[np.float64], NDArray[np.int32]]:
         starts = merge_lines(batch.tokens, max_tokens=self.config.neural.max_sequence)
         device = _device(self.config)

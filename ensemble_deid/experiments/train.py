@@ -1,0 +1,143 @@
+"""Training the full stack: out-of-fold submodels, whole submodels, and the judge over them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ensemble_deid.config import Config
+from ensemble_deid.errors import CorpusError
+from ensemble_deid.evaluation.counts import Counts
+from ensemble_deid.evaluation.entity import strict_counts
+from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
+from ensemble_deid.features.batch import Batch, plain_batch
+from ensemble_deid.pipeline.ensemble import Ensemble
+from ensemble_deid.pipeline.manifest import Manifest, fingerprint, installed_packages
+from ensemble_deid.pipeline.preparation import Preparation, find_patterns, lexicon_of
+from ensemble_deid.seeding import generator
+from ensemble_deid.stacking.evidence import Evidence, gather
+from ensemble_deid.stacking.search import group_folds
+from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.taggers.base import Proposals, TrainableTagger
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import drop_overlaps
+from ensemble_deid.text.tags import TagScheme
+
+_INNER_DEV = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something was finished: `done` of `total` units of work, and a line for a person."""
+
+    done: float
+    total: float
+    message: str
+
+
+Reporter = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A trained ensemble, what its judge learned from, its manifest, and its dev counts (None without dev notes)."""
+
+    ensemble: Ensemble
+    evidence: Evidence = field(repr=False)
+    manifest: Manifest
+    dev_counts: dict[str, Counts]
+
+
+def train(
+    documents: Sequence[Document], dev_documents: Sequence[Document], *, config: Config, report: Reporter
+) -> Trained:
+    """Train everything on annotated notes and score it on dev notes, which only the choice of the network's epoch sees.
+
+    Without dev notes the network's epoch is chosen on every tenth patient, who are held out from its training.
+    Raises CorpusError when there is too little to learn from.
+    """
+    labels = _check(documents)
+    scheme = TagScheme.from_labels(labels)
+    patterns = find_patterns(config, scheme.labels)
+    plain = plain_batch(documents, patterns=patterns, split_lines=config.text.split_lines)
+    lexicon = lexicon_of(plain)
+    preparation = Preparation(patterns, lexicon, config.text.split_lines)
+    dev = preparation.batch(dev_documents) if dev_documents else None
+
+    groups = [document.group for document in documents]
+    n_folds = min(config.folds, len(set(groups)))
+    folds = group_folds(groups, n_folds, generator(config.seed, "folds"))
+    tasks = plan(config.submodels, folds.tolist(), n_folds)
+    total = sum(task.cost for task in tasks) * 1.2
+    done = 0.0
+    taggers: dict[str, TrainableTagger] = {}
+    by_fold: dict[tuple[str, int], Proposals] = {}
+    for finished in run_all(tasks, plain, dev, scheme=scheme, config=config):
+        task = finished.task
+        if finished.tagger is not None:
+            taggers[task.submodel] = finished.tagger
+        if finished.proposals is not None:
+            by_fold[(task.submodel, task.fold)] = finished.proposals
+        done += task.cost
+        part = "all notes" if task.fold == WHOLE else f"fold {task.fold + 1} of {n_folds}"
+        last = finished.messages[-1] if finished.messages else "done"
+        report(Step(done, total, f"{task.submodel}, {part}: {last}"))
+
+    proposals = {name: _reunite(by_fold, name, folds) for name in config.submodels}
+    evidence = gather(proposals, plain, labels=scheme.labels, min_confidence=config.stack.min_confidence)
+    stacker = Stacker.fit(evidence, config=config, progress=lambda message: report(Step(done, total, message)))
+    ordered = {name: taggers[name] for name in config.submodels}
+    ensemble = Ensemble(config, scheme, preparation, ordered, stacker)
+    counts = score(ensemble, dev, dev_documents) if dev is not None else {}
+    manifest = Manifest(
+        labels=scheme.labels,
+        config=config.model_dump(mode="json"),
+        fingerprint=fingerprint(documents),
+        training={"notes": len(documents), "patients": len(set(groups)), "spans": sum(len(d.spans) for d in documents)},
+        figures=_figures(counts, stacker),
+        packages=installed_packages(),
+    )
+    report(Step(total, total, "trained"))
+    return Trained(ensemble, evidence, manifest, counts)
+
+
+def _check(documents: Sequence[Document]) -> set[str]:
+    """Return the labels. Raises CorpusError when stacking is impossible."""
+    labels = {span.label for document in documents for span in document.spans}
+    if not labels:
+        raise CorpusError(f"the training corpus ({len(documents)} notes) has no annotated PHI to learn from")
+    if len({document.group for document in documents}) < 2:
+        raise CorpusError("training needs notes of at least two patients: folds are split by patient")
+    return labels
+
+
+def _reunite(by_fold: dict[tuple[str, int], Proposals], name: str, folds: np.ndarray[Any, Any]) -> Proposals:
+    """Put the folds' proposals back into the order of the notes."""
+    best: list[Any] = [()] * len(folds)
+    candidates: list[Any] = [()] * len(folds)
+    for fold in np.unique(folds).tolist():
+        proposals = by_fold[(name, fold)]
+        for place, d in enumerate(np.flatnonzero(folds == fold).tolist()):
+            best[d] = proposals.best[place]
+            candidates[d] = proposals.candidates[place]
+    return Proposals(tuple(best), tuple(candidates))
+
+
+def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> dict[str, Counts]:
+    """Return strict entity counts of every submodel and of the ensemble."""
+    proposals = ensemble.propose(batch)
+    answers = {name: [drop_overlaps(spans) for spans in p.best] for name, p in proposals.items()}
+    answers["ensemble"] = ensemble.stacker.judge(proposals, batch)
+    counts = {}
+    for name, spans in answers.items():
+        system = [document.with_spans(found) for document, found in zip(documents, spans, strict=True)]
+        counts[name] = strict_counts(documents, system).total
+    return counts
+
+
+def _figures(counts: dict[str, Counts], stacker: Stacker) -> dict[str, Any]:
+    figures: dict[str, Any] = {"cross_validated_f1": stacker.cv_f1}
+    if counts:
+        figures["dev_strict_f1"] = {name: count.f1 for name, count in counts.items()}
+    return figures

@@ -1,0 +1,103 @@
+"""A trained ensemble on disk: readable, safe files that run no code when they are loaded.
+
+    manifest.json            format, labels, configuration, fingerprint, versions, dev figures, file hashes
+    patterns.toml            the regex patterns; lexicon.json what training said of phrases and words
+    regex.json tbed.rules tbed.json crf.crfsuite network.safetensors network.json
+    stacker.safetensors stacker.json stacker_statistics.json
+    out_of_fold.safetensors out_of_fold.json
+
+The lexicon, the vocabularies and the rules hold words of the training notes: a model of real notes is itself PHI.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ensemble_deid.config import make_config
+from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.features.lexicon import Lexicon
+from ensemble_deid.features.patterns import parse_patterns
+from ensemble_deid.pipeline.ensemble import Ensemble
+from ensemble_deid.pipeline.manifest import FILE, Manifest, file_hashes, read_manifest
+from ensemble_deid.pipeline.preparation import NO_PATTERNS, Preparation
+from ensemble_deid.pipeline.submodels import submodel_class
+from ensemble_deid.stacking.evidence import Evidence
+from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.taggers.base import TrainableTagger
+from ensemble_deid.text.tags import TagScheme
+
+PATTERNS, LEXICON = "patterns.toml", "lexicon.json"
+
+
+def save_model(ensemble: Ensemble, evidence: Evidence, manifest: Manifest, directory: Path) -> None:
+    """Write a whole model beside `directory`, then move it into place: a half-written model is never seen.
+
+    An existing model is replaced; any other existing, non-empty folder is refused with ModelError.
+    """
+    if directory.exists() and any(directory.iterdir()) and not (directory / FILE).is_file():
+        raise ModelError(f"{directory}: exists and is not a model; nothing is overwritten")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}."))
+    try:
+        (scratch / PATTERNS).write_text(ensemble.preparation.patterns.source, encoding="utf-8")
+        (scratch / LEXICON).write_text(ensemble.preparation.lexicon.to_json(), encoding="utf-8")
+        for tagger in ensemble.taggers.values():
+            tagger.save(scratch)
+        ensemble.stacker.save(scratch)
+        evidence.save(scratch)
+        write_manifest(scratch, manifest)
+        scratch.chmod(0o755)
+        _swap(scratch, directory)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """Write the manifest with the hashes of the files as they are now."""
+    complete = replace(manifest, files=file_hashes(directory))
+    (directory / FILE).write_text(complete.to_json(), encoding="utf-8")
+
+
+def _swap(scratch: Path, directory: Path) -> None:
+    """Put `scratch` in the place of `directory`, which is kept until the new one stands."""
+    if not directory.exists():
+        scratch.rename(directory)
+        return
+    old = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}.old."))
+    os.replace(directory, old / "model")  # noqa: PTH105 (the folder's new name is inside a fresh one)
+    scratch.rename(directory)
+    shutil.rmtree(old)
+
+
+def load_model(directory: Path, *, device: str | None = None) -> tuple[Ensemble, Manifest]:
+    """Read a model directory. Raises ModelError with one clear line when anything about it is wrong."""
+    manifest = read_manifest(directory)
+    try:
+        config = make_config(dict(manifest.config), place=str(directory / FILE))
+        if device is not None:
+            config = make_config({**manifest.config, "device": device})
+    except ConfigError as error:
+        raise ModelError(f"{directory / FILE}: damaged: {error}") from None
+    scheme = TagScheme(manifest.labels)
+    try:
+        preparation = _load_preparation(directory, manifest, split_lines=config.text.split_lines)
+        taggers: Mapping[str, TrainableTagger] = {
+            name: submodel_class(name).load(directory, scheme=scheme, config=config) for name in config.submodels
+        }
+        stacker = Stacker.load(directory)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{directory}: cannot be read ({type(error).__name__})") from None
+    if stacker.submodels != tuple(taggers):
+        raise ModelError(f"{directory}: the stacker was trained for other submodels than the manifest names")
+    return Ensemble(config, scheme, preparation, taggers, stacker), manifest
+
+
+def _load_preparation(directory: Path, manifest: Manifest, *, split_lines: bool) -> Preparation:
+    source = (directory / PATTERNS).read_text(encoding="utf-8")
+    # A corpus whose labels no pattern knows has an empty set, which a pattern file cannot say.
+    patterns = parse_patterns(source, path=str(directory / PATTERNS)) if source else NO_PATTERNS
+    lexicon = Lexicon.from_json((directory / LEXICON).read_text(encoding="utf-8"))
+    return Preparation(patterns.restricted_to(manifest.labels), lexicon, split_lines)

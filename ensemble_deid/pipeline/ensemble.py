@@ -1,0 +1,53 @@
+"""A trained ensemble as one object: documents in, spans out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from threadpoolctl import threadpool_limits
+
+from ensemble_deid.config import Config
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.pipeline.preparation import Preparation
+from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.taggers.base import Proposals, TrainableTagger
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span, drop_overlaps
+from ensemble_deid.text.tags import TagScheme
+
+
+@dataclass(frozen=True, slots=True)
+class Ensemble:
+    """The submodels, the judge over them, and what batches are made with."""
+
+    config: Config
+    scheme: TagScheme
+    preparation: Preparation
+    taggers: Mapping[str, TrainableTagger] = field(repr=False)
+    stacker: Stacker = field(repr=False)
+
+    def propose(self, batch: Batch) -> dict[str, Proposals]:
+        """Return what every submodel says of a batch."""
+        # One thread each: sums in another order would make the last digits depend on the machine's cores.
+        with threadpool_limits(1):
+            n_best = self.config.stack.n_best
+            return {name: tagger.propose(batch, n_best=n_best) for name, tagger in self.taggers.items()}
+
+    def predict(self, documents: Sequence[Document], *, submodel: str | None = None) -> list[tuple[Span, ...]]:
+        """Return the PHI spans of every document, in text order, without overlaps.
+
+        With `submodel` that one's own answer is returned instead of the ensemble's. Raises ConfigError when the
+        model has no such submodel.
+        """
+        if submodel is not None and submodel not in self.taggers:
+            raise ConfigError(f"this model has no submodel {submodel!r}; it has: {', '.join(self.taggers)}")
+        batch = self.preparation.batch(documents)
+        if not len(batch.tokens):
+            return [() for _ in documents]
+        if submodel is not None:
+            with threadpool_limits(1):
+                best = self.taggers[submodel].propose(batch, n_best=1).best
+            return [drop_overlaps(spans) for spans in best]
+        proposals = self.propose(batch)
+        with threadpool_limits(1):
+            return self.stacker.judge(proposals, batch)

@@ -1,0 +1,145 @@
+"""Choosing C, gamma and the class weights by grouped cross-validation on the out-of-fold candidates."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from ensemble_deid.config import Config, StackConfig
+from ensemble_deid.seeding import generator
+from ensemble_deid.stacking.candidates import CandidateTable
+from ensemble_deid.stacking.evidence import Evidence
+from ensemble_deid.stacking.svm import ZHAO2020, Floats, Sigmoid, Svm, SvmSettings
+from ensemble_deid.text.span import drop_overlaps
+
+_FOLDS = 3
+_THRESHOLDS = tuple(k / 100 for k in range(20, 81, 5))
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the search settled on: the SVM's settings, the sigmoid, the threshold, and the F1 it had by CV."""
+
+    settings: SvmSettings
+    sigmoid: Sigmoid
+    threshold: float
+    cv_f1: float | None
+
+
+def group_folds(groups: Sequence[str], n_folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return a fold for each row, (n,), whole groups together, folds as even as shuffled groups allow.
+
+    Groups are dealt, largest first after a shuffle, to the fold that has least: the same rule for notes by patient
+    and for candidates by patient.
+    """
+    names, index, sizes = np.unique(np.asarray(groups, dtype=object), return_inverse=True, return_counts=True)
+    order = rng.permutation(len(names))
+    order = order[np.argsort(-sizes[order], kind="stable")]
+    load = [0] * n_folds
+    fold_of_group = np.zeros(len(names), dtype=np.int64)
+    for group in order.tolist():
+        fold = min(range(n_folds), key=lambda k: (load[k], k))
+        fold_of_group[group] = fold
+        load[fold] += int(sizes[group])
+    return fold_of_group[index]
+
+
+def strict_f1(table: CandidateTable, scores: Floats, threshold: float, right: NDArray[np.bool_], n_gold: int) -> float:
+    """Return the strict F1 after threshold and resolution; gold without a candidate counts as missed."""
+    truth = dict(zip(zip(table.document.tolist(), table.keys(), strict=True), right.tolist(), strict=True))
+    n_documents = int(table.document.max()) + 1 if len(table) else 0
+    kept = [drop_overlaps(spans) for spans in table.spans(scores, scores >= threshold, n_documents)]
+    found = sum(len(spans) for spans in kept)
+    good = sum(truth[(d, span.key)] for d, spans in enumerate(kept) for span in spans)
+    return float(2 * good / max(1, found + n_gold))
+
+
+def _decisions(features: Floats, right: NDArray[np.bool_], folds: NDArray[np.int64], settings: SvmSettings) -> Floats:
+    """Return each row's decision by an SVM trained without its fold."""
+    out = np.zeros(len(features))
+    with threadpool_limits(1):
+        for fold in np.unique(folds).tolist():
+            held_out = folds == fold
+            out[held_out] = Svm.fit(features[~held_out], right[~held_out], settings).decide(features[held_out])
+    return out
+
+
+def settings_grid(options: StackConfig) -> list[SvmSettings]:
+    """Return the settings to try; a weight is C+ over C-, the larger of the two being C."""
+    if options.preset == "zhao2020":
+        return [ZHAO2020]
+    grid = itertools.product(options.c_grid, options.gamma_grid, options.weight_grid)
+    return [SvmSettings(c * min(1.0, w), c * min(1.0, 1 / w), gamma) for c, gamma, w in grid]
+
+
+def choose(evidence: Evidence, features: Floats, *, config: Config, progress: Callable[[str], None]) -> Chosen:
+    """Search on a sample of patients, then fit the sigmoid and the threshold of the best settings on all candidates.
+
+    Gold that is no candidate counts against recall. Ties go to the earlier settings of the grid and to the
+    threshold nearest to one half.
+    """
+    options = config.stack
+    rng = generator(config.seed, "stacker search")
+    grid = settings_grid(options)
+    best = grid[0]
+    if len(grid) > 1:
+        best = _search(evidence, features, grid, rng, size=options.search_candidates, jobs=config.jobs)
+    folds = group_folds(evidence.around.groups, _FOLDS, rng)
+    numbers = np.unique(folds).tolist()
+    tasks = (delayed(_held_out)(features, evidence.right, folds, fold, best) for fold in numbers)
+    decisions = np.zeros(len(features))
+    for fold, values in zip(numbers, Parallel(n_jobs=config.jobs)(tasks), strict=True):
+        decisions[folds == fold] = values
+    sigmoid, threshold, f1 = _best_threshold(evidence.table, decisions, evidence.right, evidence.n_gold)
+    progress(f"stacker: C+ {best.c_positive:g}, C- {best.c_negative:g}, gamma {best.gamma:g}, CV F1 {100 * f1:.2f}")
+    return Chosen(best, sigmoid, threshold if options.threshold is None else options.threshold, f1)
+
+
+def _search(
+    evidence: Evidence,
+    features: Floats,
+    grid: Sequence[SvmSettings],
+    rng: np.random.Generator,
+    *,
+    size: int,
+    jobs: int,
+) -> SvmSettings:
+    """Return the settings with the best cross-validated strict F1 on a sample of patients."""
+    groups = evidence.around.groups
+    rows = _sample(groups, size, rng)
+    folds = group_folds([groups[i] for i in rows.tolist()], _FOLDS, rng)
+    part, truth = evidence.table.select(rows), evidence.right[rows]
+    n_gold = round(evidence.n_gold * len(rows) / max(1, len(evidence)))
+    decided = Parallel(n_jobs=jobs)(delayed(_decisions)(features[rows], truth, folds, s) for s in grid)
+    return grid[int(np.argmax([_best_threshold(part, d, truth, n_gold)[2] for d in decided]))]
+
+
+def _held_out(
+    features: Floats, right: NDArray[np.bool_], folds: NDArray[np.int64], fold: int, settings: SvmSettings
+) -> Floats:
+    held_out = folds == fold
+    with threadpool_limits(1):
+        return Svm.fit(features[~held_out], right[~held_out], settings).decide(features[held_out])
+
+
+def _sample(groups: Sequence[str], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the rows of shuffled groups, whole ones, until there are at least `size`, in table order."""
+    names, index = np.unique(np.asarray(groups, dtype=object), return_inverse=True)
+    counts = np.bincount(index, minlength=len(names))
+    order = rng.permutation(len(names))
+    needed = int(np.searchsorted(np.cumsum(counts[order]), size)) + 1
+    return np.flatnonzero(np.isin(index, order[:needed])).astype(np.int64)
+
+
+def _best_threshold(
+    table: CandidateTable, decisions: Floats, right: NDArray[np.bool_], n_gold: int
+) -> tuple[Sigmoid, float, float]:
+    sigmoid = Sigmoid.fit(decisions, right)
+    probability = sigmoid.probability(decisions)
+    scored = [(strict_f1(table, probability, t, right, n_gold), -abs(t - 0.5), t) for t in _THRESHOLDS]
+    f1, _, threshold = max(scored)
+    return sigmoid, threshold, f1

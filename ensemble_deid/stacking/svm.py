@@ -1,0 +1,119 @@
+"""The judge: an RBF-kernel support vector machine, trained by LIBSVM and kept as plain arrays."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
+
+from ensemble_deid.errors import ModelError
+
+Floats = NDArray[np.float64]
+_ROWS = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class SvmSettings:
+    """Costs of an error on a right and on a wrong candidate, and the kernel's gamma."""
+
+    c_positive: float
+    c_negative: float
+    gamma: float
+
+
+ZHAO2020 = SvmSettings(5.2, 12.48, 0.009)
+"""Zhao et al. 2020, table 3."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Svm:
+    """Decision function of an RBF SVM over standardised features.
+
+    `mean`, `scale` (features,); `vectors` (support vectors, features); `weights` (support vectors,).
+    """
+
+    settings: SvmSettings
+    mean: Floats = field(repr=False)
+    scale: Floats = field(repr=False)
+    vectors: Floats = field(repr=False)
+    weights: Floats = field(repr=False)
+    intercept: float
+
+    @classmethod
+    def fit(cls, features: Floats, right: NDArray[np.bool_], settings: SvmSettings) -> "Svm":
+        """Train on candidates (n, features). With one class only, every decision is that class."""
+        mean = features.mean(axis=0) if len(features) else np.zeros(features.shape[1])
+        scale = features.std(axis=0) if len(features) else np.ones(features.shape[1])
+        scale = np.where(scale > 0, scale, 1.0)
+        if right.all() or not right.any():
+            empty = np.zeros((0, features.shape[1]))
+            return cls(settings, mean, scale, empty, np.zeros(0), 1.0 if len(right) and right.all() else -1.0)
+        costs = {1: settings.c_positive, 0: settings.c_negative}
+        svc = SVC(C=1.0, kernel="rbf", gamma=settings.gamma, class_weight=costs, cache_size=500)
+        svc.fit((features - mean) / scale, right.astype(np.int64))
+        return cls(settings, mean, scale, svc.support_vectors_, svc.dual_coef_[0], float(svc.intercept_[0]))
+
+    def decide(self, features: Floats) -> Floats:
+        """Return the signed distance-like decision of each row, (n,): positive means right."""
+        out = np.full(len(features), self.intercept)
+        if not len(self.weights):
+            return out
+        norms = (self.vectors**2).sum(axis=1)
+        for low in range(0, len(features), _ROWS):
+            rows = (features[low : low + _ROWS] - self.mean) / self.scale
+            squares = (rows**2).sum(axis=1)[:, None] + norms[None, :] - 2 * rows @ self.vectors.T
+            out[low : low + _ROWS] += np.exp(-self.settings.gamma * np.maximum(squares, 0.0)) @ self.weights
+        return out
+
+    def to_bytes(self) -> bytes:
+        """Return the arrays as safetensors, the settings in their metadata."""
+        arrays = {"mean": self.mean, "scale": self.scale, "vectors": self.vectors, "weights": self.weights}
+        settings = {"intercept": self.intercept, **_as_dict(self.settings)}
+        contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        return bytes(save(contiguous, metadata={"svm": json.dumps(settings)}))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Svm":
+        """Read what `to_bytes` gave. Raises ModelError."""
+        try:
+            arrays = load(data)
+            length = int.from_bytes(data[:8], "little")
+            content = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["svm"])
+            settings = SvmSettings(content["c_positive"], content["c_negative"], content["gamma"])
+            mean, scale, vectors, weights = (arrays[name] for name in ("mean", "scale", "vectors", "weights"))
+            svm = cls(settings, mean, scale, vectors, weights, float(content["intercept"]))
+        except (SafetensorError, KeyError, ValueError, TypeError) as error:
+            raise ModelError(f"the stacker's file is damaged ({type(error).__name__})") from None
+        if svm.vectors.shape != (len(svm.weights), len(svm.mean)):
+            raise ModelError("the stacker's file is damaged: its arrays do not fit each other")
+        return svm
+
+
+def _as_dict(settings: SvmSettings) -> dict[str, Any]:
+    return {"c_positive": settings.c_positive, "c_negative": settings.c_negative, "gamma": settings.gamma}
+
+
+@dataclass(frozen=True, slots=True)
+class Sigmoid:
+    """Decision -> probability: 1 / (1 + exp(-(slope * decision + offset))) (Platt 1999)."""
+
+    slope: float
+    offset: float
+
+    @classmethod
+    def fit(cls, decisions: Floats, right: NDArray[np.bool_]) -> "Sigmoid":
+        """Fit on decisions about candidates that the SVM was not trained on."""
+        if right.all() or not right.any():
+            return cls(1.0, 0.0)
+        model = LogisticRegression(C=1e6).fit(decisions[:, None], right.astype(np.int64))
+        # A decision that grows must never mean less: with few candidates the fitted slope can turn.
+        return cls(max(float(model.coef_[0, 0]), 1e-3), float(model.intercept_[0]))
+
+    def probability(self, decisions: Floats) -> Floats:
+        """Return the probability of each decision."""
+        return np.asarray(1 / (1 + np.exp(-(self.slope * decisions + self.offset))), dtype=np.float64)
