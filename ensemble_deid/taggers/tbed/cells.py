@@ -35,7 +35,7 @@ class CellMatrix:
         for row, column in enumerate(columns.values(), TAGS + 1):
             layout.spread(column.codes + np.int32(1), self.cells[row])
         self.flat: Cells = self.cells.reshape(-1)
-        self.room: NDArray[np.int16] = np.zeros(layout.size, np.int16)
+        self.room: Integers = np.zeros(layout.size, np.int64)
         layout.spread(layout.room(MAX_OFFSET), self.room)
         self._list_places()
 

@@ -6,21 +6,23 @@ from numpy.typing import NDArray
 Keys = NDArray[np.int64]
 # Not -1: a key of -1 may be asked for, and is never found.
 _EMPTY = np.int64(-2)
+_NONE = np.int64(-1)
 # Fibonacci hashing: the odd number nearest to 2**64 / golden ratio spreads consecutive keys.
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class KeyIndex:
-    """Keys (each >= 0) numbered in the order in which they were added.
+    """Keys (each >= 0) numbered from `first` on in the order in which they were added.
 
     Open addressing with linear probing, done for whole arrays; keys are compared in full, so two keys never
-    share a number. `keys[i]` is key number i.
+    share a number. `keys[i]` is key number `first + i`.
     """
 
-    def __init__(self, capacity: int = 256) -> None:
+    def __init__(self, capacity: int = 256, *, first: int = 0) -> None:
+        self._first = first
         self._bits = 4
         self._slot_keys: Keys = np.empty(0, np.int64)
-        self._slot_numbers: NDArray[np.int32] = np.empty(0, np.int32)
+        self._slot_numbers: Keys = np.empty(0, np.int64)
         self._keys: Keys = np.empty(capacity, np.int64)
         self._count = 0
         self._resize(capacity)
@@ -33,12 +35,19 @@ class KeyIndex:
         """All keys, in order of their numbers."""
         return self._keys[: self._count]
 
-    def find(self, keys: Keys) -> NDArray[np.int32]:
+    def find(self, keys: Keys) -> Keys:
         """Return each key's number, -1 where it has none."""
         slots = self._first_slots(keys)
         found = self._slot_keys.take(slots)
-        numbers = np.where(found == keys, self._slot_numbers.take(slots), np.int32(-1))
-        (open_,) = ((found != keys) & (found != _EMPTY)).nonzero()
+        hit = found == keys
+        numbers = np.where(hit, self._slot_numbers.take(slots), _NONE)
+        hit |= found == _EMPTY
+        if not hit.all():
+            self._probe(keys, slots, numbers, (~hit).nonzero()[0])
+        return numbers
+
+    def _probe(self, keys: Keys, slots: Keys, numbers: Keys, open_: Keys) -> None:
+        """Look in the following slots for the keys at `open_`, whose first slot holds another key."""
         mask = len(self._slot_keys) - 1
         while len(open_):
             slots[open_] = (slots[open_] + 1) & mask
@@ -46,7 +55,6 @@ class KeyIndex:
             hit = found == keys[open_]
             numbers[open_[hit]] = self._slot_numbers[slots[open_[hit]]]
             open_ = open_[~hit & (found != _EMPTY)]
-        return numbers
 
     def add(self, keys: Keys) -> None:
         """Number keys that are distinct and not yet in the index, in their order."""
@@ -59,15 +67,16 @@ class KeyIndex:
         if self._count * 4 > len(self._slot_keys):
             self._resize(2 * self._count)
         else:
-            self._place(keys, np.arange(first, self._count, dtype=np.int32))
+            self._place(keys, np.arange(first, self._count) + self._first)
 
     def _resize(self, capacity: int) -> None:
         self._bits = max(8, (4 * capacity - 1).bit_length())
+        self._shift = np.uint64(64 - self._bits)
         self._slot_keys = np.full(1 << self._bits, _EMPTY)
-        self._slot_numbers = np.zeros(1 << self._bits, np.int32)
-        self._place(self.keys, np.arange(self._count, dtype=np.int32))
+        self._slot_numbers = np.zeros(1 << self._bits, np.int64)
+        self._place(self.keys, np.arange(self._count) + self._first)
 
-    def _place(self, keys: Keys, numbers: NDArray[np.int32]) -> None:
+    def _place(self, keys: Keys, numbers: Keys) -> None:
         slots = self._first_slots(keys)
         mask = len(self._slot_keys) - 1
         while len(keys):
@@ -80,4 +89,5 @@ class KeyIndex:
 
     def _first_slots(self, keys: Keys) -> Keys:
         spread = keys.view(np.uint64) * _SPREAD
-        return (spread >> np.uint64(64 - self._bits)).view(np.int64)
+        spread >>= self._shift
+        return spread.view(np.int64)

@@ -24,6 +24,7 @@ from ensemble_deid.taggers.tbed.templates import MAX_OFFSET, Template
 Indices = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
+_NO_KEY = np.int64(-1)
 # How many different combinations of values a merged template can hold: far more than memory can.
 _MERGED_SIZE = 1 << 30
 # Templates of at most so many keys a place have all their contexts counted in a table.
@@ -57,7 +58,7 @@ class ContextKeys:
     Instance j belongs to `template[j]` and looks at `offsets[j]`; those of template t are `first_instance[t]` to
     below `first_instance[t + 1]`. `rows[c, t]` is the row of window c of template t. Arrays by instance:
     `shift[c, j]` says where, from a place, the cell of window c - 1 lies in the flat matrix (0: the present tag);
-    the cells at `own` and `earlier` are equal where an earlier choice of offsets shows the same context.
+    `weight[c, j]` is its weight in the key, `base[j]` the rest of the key.
     Template t has the keys from `bases[t]` to below `bases[t] + sizes[t]`; `order` is the order of their ranges.
     Raises ValueError when there are so many tags that no key can hold them.
     """
@@ -82,8 +83,8 @@ class ContextKeys:
             self.rows[: len(rows), t] = rows
             if not self.merged[t]:
                 self._radices[: len(rows), t] = radices[t]
-        # For each merge of a merged template: the numbers of the pairs met.
-        self._pairs = {t: [KeyIndex() for _ in rows[1:]] for t, rows in self._merged_rows()}
+        # For each merge in a merged template: the numbers of the pairs met.
+        self.pairs = {t: [KeyIndex() for _ in rows[1:]] for t, rows in self._merged_rows()}
         self._make_instances()
 
     def _number_keys(self) -> None:
@@ -114,29 +115,30 @@ class ContextKeys:
         checks = [self._earlier_places(j) for j in range(self.n_instances)]
         depth = max(map(len, checks), default=0)
         self.shift: Integers = np.full((width, self.n_instances), ALWAYS * size)
-        self._weight: Integers = np.zeros((width, self.n_instances), np.int64)
-        self.own: Integers = np.full((depth, self.n_instances), ALWAYS * size)
-        self.earlier: Integers = np.full((depth, self.n_instances), NEVER * size)
+        self.weight: Integers = np.zeros((width, self.n_instances), np.int64)
+        # The first half of the rows: the cell looked at; the second: a cell that may not be equal to it.
+        self.unequal: Integers = np.full((2 * depth, self.n_instances), ALWAYS * size)
+        self.unequal[depth:] = NEVER * size
         for j in range(self.n_instances):
             terms = self._terms(j)
             self.shift[: len(terms), j] = [row * size + offset for row, offset, _ in terms]
-            self._weight[: len(terms), j] = [weight for *_, weight in terms]
-            if checks[j]:
-                self.own[: len(checks[j]), j], self.earlier[: len(checks[j]), j] = zip(*checks[j], strict=True)
+            self.weight[: len(terms), j] = [weight for *_, weight in terms]
+            for c, (own, earlier) in enumerate(checks[j]):
+                self.unequal[c, j], self.unequal[depth + c, j] = own, earlier
         # Cells are code + 1: the base takes the ones away again.
-        self._base: Integers = self.bases[self.template] - self._weight.sum(axis=0)
+        self.base: Integers = self.bases[self.template] - self.weight.sum(axis=0)
         self._is_merged: Flags = np.asarray(self.merged, bool)
         # (rooms, instances), flat: whether all windows of the instance lie inside the sentence.
         sides = [(-min(0, *o), max(0, *o)) for o in self.offsets]
         rooms = [divmod(room, MAX_OFFSET + 1) for room in range((MAX_OFFSET + 1) ** 2)]
-        self._fits: Flags = np.array([b >= lo and a >= hi for b, a in rooms for lo, hi in sides], bool)
+        self.fits: Flags = np.array([b >= lo and a >= hi for b, a in rooms for lo, hi in sides], bool)
 
     def _terms(self, j: int) -> list[tuple[int, int, int]]:
         """Return (row, offset, weight) of the present tag and of each window of an instance."""
         t = int(self.template[j])
         rows = [TAGS, *self.window_rows[t]]
         if self.merged[t]:
-            # The windows of a merged template weigh nothing: `_merge` adds their number.
+            # The windows of a merged template weigh nothing: `merge` adds their number.
             weights = [_MERGED_SIZE] + [0] * len(self.offsets[j])
         else:
             radices = self._radices[:, t].tolist()
@@ -151,27 +153,16 @@ class ContextKeys:
             for earlier in range(window.first, offset)
         ]
 
-    def at(self, places: Integers, instances: Indices, *, number_new: bool) -> Integers:
-        """Return the key of each (place, instance), -1 where a window leaves the sentence or repeats a context.
+    def look(self, places: Integers, instances: Indices) -> "Looks":
+        """Return the looks of instances at places, pair by pair."""
+        return Looks(self, places, instances)
+
+    def of_instance(self, j: int, places: Integers | slice, *, number_new: bool) -> Integers:
+        """Return the keys of one instance at many places, -1 where a window leaves the sentence or shows a
+        context that an earlier choice of offsets shows too. A slice is read without copying.
 
         `number_new` numbers combinations of a merged template not met before; else their key is -1.
         """
-        cells = self.matrix.flat.take(self.shift.take(instances, axis=1) + places)
-        keys: Integers = (cells * self._weight.take(instances, axis=1)).sum(axis=0)
-        keys += self._base.take(instances)
-        valid = self._fits.take(self.matrix.room.take(places) * self.n_instances + instances)
-        if len(self.own):
-            own = self.matrix.flat.take(self.own.take(instances, axis=1) + places)
-            earlier = self.matrix.flat.take(self.earlier.take(instances, axis=1) + places)
-            valid &= (own != earlier).all(axis=0)
-        for t in self._pairs:
-            (mine,) = (valid & (self.template.take(instances) == t)).nonzero()
-            valid[mine] = self._merge(t, keys, mine, cells[1:, mine], number_new)
-        keys[~valid] = -1
-        return keys
-
-    def of_instance(self, j: int, places: Integers | slice, *, number_new: bool) -> Integers:
-        """Return the keys of one instance at many places, -1 as in `at`. A slice is read without copying."""
 
         def cells_at(shift: int) -> Cells:
             if isinstance(places, slice):
@@ -181,26 +172,26 @@ class ContextKeys:
         t = int(self.template[j])
         width = 1 + len(self.windows[t])
         cells = [cells_at(shift) for shift in self.shift[:width, j].tolist()]
-        keys: Integers = cells[0] * self._weight[0, j]
-        keys += self._base[j]
+        keys: Integers = cells[0] * self.weight[0, j]
+        keys += self.base[j]
         room = self.matrix.room[places] if isinstance(places, slice) else self.matrix.room.take(places)
-        valid = self._fits[j :: self.n_instances].take(room)
-        for weight, cell in zip(self._weight[1:width, j].tolist(), cells[1:], strict=True):
+        valid = self.fits[j :: self.n_instances].take(room)
+        for weight, cell in zip(self.weight[1:width, j].tolist(), cells[1:], strict=True):
             if weight:
                 keys += cell * np.int64(weight) if weight != 1 else cell
         for own, earlier in self._earlier_places(j):
             valid &= cells_at(own) != cells_at(earlier)
         if self.merged[t]:
             (mine,) = valid.nonzero()
-            valid[mine] = self._merge(t, keys, mine, np.stack(cells[1:])[:, mine], number_new)
+            valid[mine] = self.merge(t, keys, mine, np.stack(cells[1:])[:, mine], number_new)
         keys[~valid] = -1
         return keys
 
-    def _merge(self, t: int, keys: Integers, mine: Integers, cells: Cells, number_new: bool) -> Flags:
+    def merge(self, t: int, keys: Integers, mine: Integers, cells: Cells, number_new: bool) -> Flags:
         """Add to the keys at `mine` the number of the combination of their cells; return which have one."""
         number = cells[0].astype(np.int64)
         known: Flags = np.ones(len(mine), bool)
-        for c, index in enumerate(self._pairs[t], 1):
+        for c, index in enumerate(self.pairs[t], 1):
             pair = number * (self.matrix.sizes[self.window_rows[t][c]] + 1) + cells[c]
             pair[~known] = -1
             if number_new:
@@ -226,7 +217,7 @@ class ContextKeys:
             quotient = rest // radices[c]
             cells[c] = rest - quotient * radices[c] + 1
             rest = quotient
-        for t in self._pairs:
+        for t in self.pairs:
             (mine,) = (templates == t).nonzero()
             rest[mine], cells[:, mine] = self._unmerge(t, rest[mine])
         return Contexts(templates, rest, cells)
@@ -235,7 +226,44 @@ class ContextKeys:
         tags, number = np.divmod(keys, _MERGED_SIZE)
         cells = np.ones((self.width, len(keys)), np.int64)
         for c in range(len(self.windows[t]) - 1, 0, -1):
-            pair = self._pairs[t][c - 1].keys[number]
+            pair = self.pairs[t][c - 1].keys[number]
             number, cells[c] = np.divmod(pair, self.matrix.sizes[self.window_rows[t][c]] + 1)
         cells[0] = number
         return tags, cells
+
+
+class Looks:
+    """What instances see at places, pair by pair: made once, and asked for its keys before and after tags change."""
+
+    def __init__(self, contexts: ContextKeys, places: Integers, instances: Indices) -> None:
+        self._contexts = contexts
+        self._instances = instances
+        self._cells: Integers = contexts.shift.take(instances, axis=1)
+        self._cells += places
+        self._weight = contexts.weight.take(instances, axis=1)
+        self._base = contexts.base.take(instances)
+        room = contexts.matrix.room.take(places)
+        room *= contexts.n_instances
+        room += instances
+        self._valid: Flags = contexts.fits.take(room)
+        self._unequal: Integers | None = None
+        if len(contexts.unequal):
+            self._unequal = contexts.unequal.take(instances, axis=1)
+            self._unequal += places
+
+    def keys(self, *, number_new: bool) -> Integers:
+        """Return the keys with the tags as they are now, with -1 and `number_new` as in `of_instance`."""
+        contexts, flat = self._contexts, self._contexts.matrix.flat
+        cells = flat.take(self._cells)
+        keys: Integers = (cells * self._weight).sum(axis=0)
+        keys += self._base
+        valid = self._valid
+        if self._unequal is not None:
+            pairs = flat.take(self._unequal)
+            depth = len(pairs) // 2
+            valid = valid & (pairs[:depth] != pairs[depth:]).all(axis=0)
+        for t in contexts.pairs:
+            (mine,) = (valid & (contexts.template.take(self._instances) == t)).nonzero()
+            valid = valid.copy()
+            valid[mine] = contexts.merge(t, keys, mine, cells[1:, mine], number_new)
+        return np.where(valid, keys, _NO_KEY)

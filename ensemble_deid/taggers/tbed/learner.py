@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ensemble_deid.taggers.tbed.broken import BrokenCounts
 from ensemble_deid.taggers.tbed.candidates import Candidates
 from ensemble_deid.taggers.tbed.cells import TAGS, CellMatrix
-from ensemble_deid.taggers.tbed.keys import ContextKeys
+from ensemble_deid.taggers.tbed.keys import ContextKeys, Indices, Looks
 from ensemble_deid.taggers.tbed.layout import Integers, Layout, Strings, as_column, check_columns
 from ensemble_deid.taggers.tbed.matching import Matcher
 from ensemble_deid.taggers.tbed.neighbours import Neighbours
@@ -27,7 +27,7 @@ from ensemble_deid.taggers.tbed.selection import Choice, Selection
 from ensemble_deid.taggers.tbed.templates import Template
 
 # Changed places are recounted in blocks of about this many (place, instance) pairs, to bound the memory.
-_BLOCK_PAIRS = 1 << 17
+_BLOCK_PAIRS = 1 << 15
 
 
 def learn_rules(
@@ -108,7 +108,6 @@ class _Learner:
         self.neighbours = Neighbours(self.keys)
         self.changed: NDArray[np.bool_] = np.zeros(layout.size, bool)
         self.selection = Selection(self.candidates, self.broken, self.gold)
-        self.all_instances: NDArray[np.intp] = np.arange(self.keys.n_instances)
 
     def learn(self, max_rules: int) -> list[Rule]:
         rules: list[Rule] = []
@@ -133,42 +132,33 @@ class _Learner:
         """Give the places their new tag and bring all counts up to date."""
         self.changed[places] = True
         step = max(1, _BLOCK_PAIRS // (self.keys.n_instances + len(self.neighbours.instance)))
-        blocks = [places[i : i + step] for i in range(0, len(places), step)]
-        beside = [self.neighbours.of(block, self.changed, self.real) for block in blocks]
-        for block, near in zip(blocks, beside, strict=True):
-            self._uncount(block, *near)
+        starts = range(0, len(places), step)
+        blocks = [self._uncount(places[start : start + step]) for start in starts]
         self.matrix.cells[TAGS, places] = new_tag + 1
         self.matcher.tag_bytes[places] = new_tag + 1
-        self.right[places] = self.gold[places] == new_tag
-        for block, near in zip(blocks, beside, strict=True):
-            self._count(block, *near)
+        self.right[places] = self.gold.take(places) == new_tag
+        for block in blocks:
+            self._recount(*block)
         self.changed[places] = False
 
-    def _uncount(self, places: Integers, near: Integers, near_instances: NDArray[np.intp]) -> None:
-        """Take away what the places, by all instances, and the pairs beside them count for."""
-        right = self.right.take(places)
-        pairs = self._pairs(places[~right], near, near_instances, wanted=False)
-        self.candidates.remove(pairs[1], pairs[0])
-        pairs = self._pairs(places[right], near, near_instances, wanted=True)
-        if len(pairs[0]):
-            self.broken.shift(self.keys.at(*pairs, number_new=False), -1)
+    def _uncount(self, places: Integers) -> tuple[Integers, Indices, Looks, Integers]:
+        """Take away the errors among all pairs that see the places change.
 
-    def _count(self, places: Integers, near: Integers, near_instances: NDArray[np.intp]) -> None:
-        """Count the places, by all instances, and the pairs beside them, with their tags as they are now."""
+        Return the pairs' places and instances, their looks, and the keys of the right tags among them.
+        """
+        pair_places, instances = self.neighbours.pairs(places, self.changed, self.real)
+        looks = self.keys.look(pair_places, instances)
+        right = self.right.take(pair_places)
+        (wrong,) = (~right).nonzero()
+        self.candidates.remove(instances.take(wrong), pair_places.take(wrong))
+        return pair_places, instances, looks, looks.keys(number_new=False)[right]
+
+    def _recount(self, places: Integers, instances: Indices, looks: Looks, right_before: Integers) -> None:
+        """Count the pairs again with the tags as they are now."""
+        keys = looks.keys(number_new=True)
         right = self.right.take(places)
-        pairs = self._pairs(places[right], near, near_instances, wanted=True)
-        if len(pairs[0]):
-            self.broken.shift(self.keys.at(*pairs, number_new=False), 1)
-        pairs = self._pairs(places[~right], near, near_instances, wanted=False)
-        if len(pairs[0]):
-            numbers = self.candidates.add(pairs[1], pairs[0], self.keys.at(*pairs, number_new=True))
+        self.broken.move(right_before, keys[right])
+        (wrong,) = (~right).nonzero()
+        if len(wrong):
+            numbers = self.candidates.add(instances.take(wrong), places.take(wrong), keys.take(wrong))
             self.selection.touch(numbers)
-
-    def _pairs(
-        self, places: Integers, near: Integers, near_instances: NDArray[np.intp], *, wanted: bool
-    ) -> tuple[Integers, NDArray[np.intp]]:
-        """Return the places times all instances, and the pairs beside whose tag is right (or wrong)."""
-        (kept,) = (self.right.take(near) == wanted).nonzero()
-        all_places = np.concatenate([np.repeat(places, self.keys.n_instances), near[kept]])
-        instances = np.concatenate([np.tile(self.all_instances, len(places)), near_instances[kept]])
-        return all_places, instances

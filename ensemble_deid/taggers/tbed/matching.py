@@ -83,10 +83,10 @@ class Matcher:
         for c in range(keys.width):
             cells = self.matrix.flat.take(keys.shift[c + 1].take(instance) + places)
             holds &= cells == contexts.cells[c].take(context)
-        for own, earlier in zip(keys.own, keys.earlier, strict=True):
-            holds &= self.matrix.flat.take(own.take(instance) + places) != self.matrix.flat.take(
-                earlier.take(instance) + places
-            )
+        depth = len(keys.unequal) // 2
+        for own, earlier in zip(keys.unequal[:depth], keys.unequal[depth:], strict=True):
+            cells = self.matrix.flat.take(own.take(instance) + places)
+            holds &= cells != self.matrix.flat.take(earlier.take(instance) + places)
         return context[holds], places[holds]
 
     def _rarest(self, template: int, cells: Sequence[int]) -> tuple[int | None, Integers]:

@@ -1,15 +1,14 @@
-"""Which (place, instance) pairs see a changed tag from beside it."""
+"""Which pairs of a place and an instance see a changed tag."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ensemble_deid.taggers.tbed.cells import TAGS
-from ensemble_deid.taggers.tbed.keys import ContextKeys
+from ensemble_deid.taggers.tbed.keys import ContextKeys, Flags, Indices
 from ensemble_deid.taggers.tbed.layout import Integers
 
 
 class Neighbours:
-    """Finds, for changed places, the places around them whose contexts ask for a changed tag.
+    """Finds, for changed places, all pairs of a place and an instance whose context asks for a changed tag.
 
     Entry e says that instance `instance[e]` looks at the tag at `offset[e]`; `earlier[:, e]` are the offsets of
     the instance's entries before e (0 where there are fewer), by which a pair seen twice is kept once.
@@ -29,20 +28,29 @@ class Neighbours:
             offsets = sorted(beside)
             entries += [(j, offset, offsets[:i]) for i, offset in enumerate(offsets)]
         depth = max((len(earlier) for *_, earlier in entries), default=0)
-        self.instance: NDArray[np.intp] = np.array([j for j, *_ in entries], np.intp)
+        self.instance: Indices = np.array([j for j, *_ in entries], np.intp)
         self._offset: Integers = np.array([offset for _, offset, _ in entries], np.int64)
         # A changed place itself is looked at anew by all instances, so it is nobody's neighbour: offset 0 first.
-        self._earlier: Integers = np.zeros((1 + depth, len(entries)), np.int64)
+        self._earlier: Integers = np.zeros((1 + depth, 1, len(entries)), np.int64)
         for e, (_, _, earlier) in enumerate(entries):
-            self._earlier[1 : 1 + len(earlier), e] = earlier
+            self._earlier[1 : 1 + len(earlier), 0, e] = earlier
 
-    def of(
-        self, places: Integers, changed: NDArray[np.bool_], real: NDArray[np.bool_]
-    ) -> tuple[Integers, NDArray[np.intp]]:
-        """Return places and instances, each pair once. `changed` marks all changed places, `real` all tokens."""
+        self._all: Indices = np.arange(keys.n_instances)
+        self._rows: Indices = self._all
+
+    def pairs(self, places: Integers, changed: Flags, real: Flags) -> tuple[Integers, Indices]:
+        """Return the places by all instances, and the pairs of places and instances beside them, each pair once.
+
+        `changed` marks all changed places, `real` all places of tokens.
+        """
+        n = len(self._all)
+        if len(self._rows) < n * len(places):
+            self._rows = np.tile(self._all, len(places))
         near = places[:, None] - self._offset
         keep = real.take(near)
-        for earlier in self._earlier:
-            keep &= ~changed.take(near + earlier)
-        rows, entries = keep.nonzero()
-        return near[rows, entries], self.instance.take(entries)
+        keep &= ~changed.take(near + self._earlier).any(axis=0)
+        (kept,) = keep.ravel().nonzero()
+        return (
+            np.concatenate([places.repeat(n), near.take(kept)]),
+            np.concatenate([self._rows[: n * len(places)], self.instance.take(kept % len(self.instance))]),
+        )

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.taggers.tbed.broken import UNKNOWN, BrokenCounts
-from ensemble_deid.taggers.tbed.candidates import Candidates, Numbers
+from ensemble_deid.taggers.tbed.candidates import Candidates
 from ensemble_deid.taggers.tbed.keys import Indices
 from ensemble_deid.taggers.tbed.layout import Integers
 
@@ -48,7 +48,7 @@ class Selection:
         self._template: Indices = np.empty(0, np.intp)
         self._keys: Integers = np.empty(0, np.int64)
         self._context: Integers = np.empty(0, np.int64)
-        self._touched: list[Numbers] = []
+        self._touched: list[Integers] = []
         self.set_limits(min_score=1, min_accuracy=0.0, min_patients=1, patients=None)
 
     def set_limits(self, *, min_score: int, min_accuracy: float, min_patients: int, patients: Integers | None) -> None:
@@ -65,7 +65,7 @@ class Selection:
         self.level = max(self.floor, int(np.partition(fixed, rank)[rank])) if len(fixed) else self.floor
         self._list_from(self.level)
 
-    def touch(self, numbers: Numbers) -> None:
+    def touch(self, numbers: Integers) -> None:
         """Note candidates whose count of fixed errors has grown; they are listed before the next choice."""
         grown = numbers[(self.candidates.fixed[numbers] >= self.level) & ~self.candidates.listed[numbers]]
         grown = grown[grown > 0]
@@ -159,7 +159,7 @@ class Selection:
 
     def _list_touched(self) -> None:
         if self._touched:
-            numbers = np.unique(np.concatenate(self._touched)).astype(np.int64)
+            numbers = np.unique(np.concatenate(self._touched))
             self._touched.clear()
             self._list(numbers[~self.candidates.listed[numbers]])
 
