@@ -21,7 +21,8 @@ _COST = {"neural": 3.0, "crf": 2.0, "tbed": 0.2, "regex": 0.05}
 class Task:
     """Train `submodel` on the notes `train`; then let it propose on the notes `held_out` (both are indexes).
 
-    `fold` is the fold held out, or `WHOLE` for the submodel that goes into the model.
+    `fold` is the fold held out, or `WHOLE` for the submodel that goes into the model; what a whole task holds out
+    serves to choose when to stop.
     """
 
     submodel: str
@@ -45,10 +46,16 @@ class Done:
     messages: tuple[str, ...]
 
 
-def plan(submodels: Sequence[str], folds: Sequence[int], n_folds: int) -> list[Task]:
-    """Return all tasks, the longest first, so that none is left to run alone at the end."""
+def plan(submodels: Sequence[str], folds: Sequence[int], n_folds: int, *, inner_dev: Sequence[int]) -> list[Task]:
+    """Return all tasks, the longest first, so that none is left to run alone at the end.
+
+    `inner_dev` are notes that the whole network does not learn from, to choose its epoch by.
+    """
     everything = tuple(range(len(folds)))
-    tasks = [Task(name, WHOLE, everything, ()) for name in submodels]
+    held = set(inner_dev)
+    kept = tuple(d for d in everything if d not in held)
+    tasks = [Task(name, WHOLE, everything, ()) for name in submodels if name != "neural"]
+    tasks += [Task(name, WHOLE, kept, tuple(inner_dev)) for name in submodels if name == "neural"]
     for fold in range(n_folds):
         inside = tuple(d for d in everything if folds[d] != fold)
         held_out = tuple(d for d in everything if folds[d] == fold)
@@ -73,11 +80,16 @@ def run(task: Task, batch: Batch, dev: Batch | None, *, scheme: TagScheme, confi
     """Run one task. The lexicon is learned from the task's own training notes, so nothing held out leaks in."""
     messages: list[str] = []
     with threadpool_limits(1):
-        part = batch if task.fold == WHOLE else select_documents(batch, task.train)
+        part = select_documents(batch, task.train)
         lexicon = lexicon_of(part)
         train = with_lexicon(part, lexicon, leave_own_patient_out=True)
-        tagger = submodel_class(task.submodel).fit(train, dev, scheme=scheme, config=config, progress=messages.append)
-        if task.fold == WHOLE:
+        held_out = None
+        if task.held_out:
+            held_out = with_lexicon(select_documents(batch, task.held_out), lexicon, leave_own_patient_out=False)
+        stop_by = (held_out or dev) if task.fold == WHOLE else None
+        tagger = submodel_class(task.submodel).fit(
+            train, stop_by, scheme=scheme, config=config, progress=messages.append
+        )
+        if task.fold == WHOLE or held_out is None:
             return Done(task, tagger, None, tuple(messages))
-        held_out = with_lexicon(select_documents(batch, task.held_out), lexicon, leave_own_patient_out=False)
         return Done(task, None, tagger.propose(held_out, n_best=config.stack.n_best), tuple(messages))

@@ -24,7 +24,7 @@ from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import drop_overlaps
 from ensemble_deid.text.tags import TagScheme
 
-_INNER_DEV = 10
+_INNER_DEV_SHARE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,9 @@ def train(
     groups = [document.group for document in documents]
     n_folds = min(config.folds, len(set(groups)))
     folds = group_folds(groups, n_folds, generator(config.seed, "folds"))
-    tasks = plan(config.submodels, folds.tolist(), n_folds)
+    names: tuple[str, ...] = config.submodels
+    inner_dev = [] if dev_documents else _inner_dev(groups, config.seed)
+    tasks = plan(names, folds.tolist(), n_folds, inner_dev=inner_dev)
     total = sum(task.cost for task in tasks) * 1.2
     done = 0.0
     taggers: dict[str, TrainableTagger] = {}
@@ -84,10 +86,10 @@ def train(
         last = finished.messages[-1] if finished.messages else "done"
         report(Step(done, total, f"{task.submodel}, {part}: {last}"))
 
-    proposals = {name: _reunite(by_fold, name, folds) for name in config.submodels}
+    proposals = {name: _reunite(by_fold, name, folds) for name in names}
     evidence = gather(proposals, plain, labels=scheme.labels, min_confidence=config.stack.min_confidence)
     stacker = Stacker.fit(evidence, config=config, progress=lambda message: report(Step(done, total, message)))
-    ordered = {name: taggers[name] for name in config.submodels}
+    ordered = {name: taggers[name] for name in names}
     ensemble = Ensemble(config, scheme, preparation, ordered, stacker)
     counts = score(ensemble, dev, dev_documents) if dev is not None else {}
     manifest = Manifest(
@@ -110,6 +112,14 @@ def _check(documents: Sequence[Document]) -> set[str]:
     if len({document.group for document in documents}) < 2:
         raise CorpusError("training needs notes of at least two patients: folds are split by patient")
     return labels
+
+
+def _inner_dev(groups: Sequence[str], seed: int) -> list[int]:
+    """Return the notes of every tenth patient, drawn at random; at least one patient, never all."""
+    names = sorted(set(groups))
+    size = max(1, len(names) // _INNER_DEV_SHARE)
+    drawn = {names[k] for k in generator(seed, "inner dev").permutation(len(names))[:size].tolist()}
+    return [d for d, group in enumerate(groups) if group in drawn]
 
 
 def _reunite(by_fold: dict[tuple[str, int], Proposals], name: str, folds: np.ndarray[Any, Any]) -> Proposals:

@@ -1,0 +1,35 @@
+"""Taking the found spans out of a text."""
+
+from collections.abc import Sequence
+
+from ensemble_deid.text.span import Span
+
+STYLES = ("tag", "mask", "remove")
+
+
+def redact(text: str, spans: Sequence[Span], *, style: str = "tag") -> str:
+    """Return the text without its PHI.
+
+    `tag` puts `[LABEL]` in the place of each span, `mask` an `X` for each of its characters but white space (the
+    text keeps its length), `remove` nothing. Raises ValueError for spans that overlap or reach outside the text, and
+    for an unknown style.
+    """
+    if style not in STYLES:
+        raise ValueError(f"unknown style {style!r}; known: {', '.join(STYLES)}")
+    parts: list[str] = []
+    position = 0
+    for span in sorted(spans):
+        if span.start < position or span.end > len(text):
+            raise ValueError(f"the span {span.start}-{span.end} overlaps another or reaches outside the text")
+        parts += [text[position : span.start], _replacement(text[span.start : span.end], span.label, style)]
+        position = span.end
+    parts.append(text[position:])
+    return "".join(parts)
+
+
+def _replacement(surface: str, label: str, style: str) -> str:
+    if style == "tag":
+        return f"[{label}]"
+    if style == "mask":
+        return "".join(c if c.isspace() else "X" for c in surface)
+    return ""
