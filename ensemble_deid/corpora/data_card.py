@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ensemble_deid.corpora.atomic import write_text_atomically
+from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.corpora.build import SPLITS
 from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.corpora.read import read_corpus

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from ensemble_deid.corpora.atomic import write_text_atomically
+from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.corpora.formats import format_named
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document

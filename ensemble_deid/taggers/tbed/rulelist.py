@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ensemble_deid.corpora.atomic import write_text_atomically
+from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.errors import RuleError
 from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rule_text import LineReader, parse_rule, quote, write_rule
