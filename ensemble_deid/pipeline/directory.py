@@ -37,8 +37,7 @@ def save_model(ensemble: Ensemble, evidence: Evidence, manifest: Manifest, direc
 
     An existing model is replaced; any other existing, non-empty folder is refused with ModelError.
     """
-    if directory.exists() and any(directory.iterdir()) and not (directory / FILE).is_file():
-        raise ModelError(f"{directory}: exists and is not a model; nothing is overwritten")
+    refuse_foreign_folder(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}."))
     try:
@@ -101,3 +100,11 @@ def _load_preparation(directory: Path, manifest: Manifest, *, split_lines: bool)
     patterns = parse_patterns(source, path=str(directory / PATTERNS)) if source else NO_PATTERNS
     lexicon = Lexicon.from_json((directory / LEXICON).read_text(encoding="utf-8"))
     return Preparation(patterns.restricted_to(manifest.labels), lexicon, split_lines)
+
+
+def refuse_foreign_folder(directory: Path) -> None:
+    """Raise ModelError where a model may not be written: a file, or a folder that holds something else."""
+    if directory.exists() and not directory.is_dir():
+        raise ModelError(f"{directory}: exists and is no folder")
+    if directory.is_dir() and any(directory.iterdir()) and not (directory / FILE).is_file():
+        raise ModelError(f"{directory}: exists and is not a model; nothing is overwritten")

@@ -1,0 +1,47 @@
+"""What a person at a terminal sees: a progress bar on standard error. `--quiet` and non-terminals get none."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ensemble_deid.experiments.train import Reporter, Step
+
+
+@contextmanager
+def progress_bar(*, quiet: bool) -> Iterator[Reporter]:
+    """Give a function that shows steps as a bar, or one that shows nothing."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda step: None
+        return
+    columns = (
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f}%"),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=1.0)
+
+        def show(step: Step) -> None:
+            bar.update(task, total=step.total, completed=step.done, description=step.message)
+
+        yield show
+
+
+def say(text: str) -> None:
+    """Write to standard output."""
+    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+
+
+def warn(text: str) -> None:
+    """Write a line to standard error."""
+    sys.stderr.write(f"ensemble-deid: {text}\n")
+
+
+def percent(value: float | None) -> str:
+    """Return a share as a percentage with two decimals; `undefined` where it is."""
+    return "undefined" if value is None else f"{100 * value:.2f}"
