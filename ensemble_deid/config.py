@@ -50,7 +50,7 @@ class CrfConfig(Section):
 
     c1: float = Field(0.05, ge=0, description="L1 penalty")
     c2: float = Field(0.05, ge=0, description="L2 penalty")
-    max_iterations: int = Field(80, ge=1)
+    max_iterations: int = Field(60, ge=1)
     min_frequency: int = Field(1, ge=0, description="attributes seen fewer times are dropped")
     max_sequence: int = Field(90, ge=1, description="lines are merged into sequences of at most so many tokens")
     windows: tuple[str, ...] = Field((), description="windows of the feature table; empty means the built-in list")
@@ -68,10 +68,10 @@ class NeuralConfig(Section):
     gradient_clip: float = Field(10.0, gt=0)
     learning_rate: float = Field(0.003, gt=0)
     weight_decay: float = Field(0.0, ge=0)
-    dropout: float = Field(0.5, ge=0, lt=1)
+    dropout: float = Field(0.3, ge=0, lt=1)
     word_dropout: float = Field(0.1, ge=0, lt=1, description="share of training words shown as unknown")
-    epochs: int = Field(20, ge=1)
-    batch_tokens: int = Field(2000, ge=1, description="tokens a batch")
+    epochs: int = Field(10, ge=1)
+    batch_tokens: int = Field(800, ge=1, description="tokens a batch")
     max_sequence: int = Field(90, ge=1, description="lines are merged into sequences of at most so many tokens")
     min_word_count: int = Field(1, ge=1, description="rarer words share one embedding")
     features: tuple[str, ...] = (
