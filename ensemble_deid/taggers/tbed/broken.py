@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.taggers.tbed.keyindex import KeyIndex
+from ensemble_deid.taggers.tbed.keyindex import KeyIndex, distinct
 from ensemble_deid.taggers.tbed.keys import Contexts, Indices
 from ensemble_deid.taggers.tbed.layout import Integers
 from ensemble_deid.taggers.tbed.matching import Matcher
@@ -29,7 +29,7 @@ class BrokenCounts:
         self.keys = matcher.keys
         self._right = right
         self._in_tables = self.keys.table_size
-        self._index = KeyIndex(1024, first=self._in_tables)
+        self._index = KeyIndex(first=self._in_tables)
         self._filled: NDArray[np.bool_] = ~self.keys.in_table
         self.counts: NDArray[np.int32] = np.zeros(self._in_tables + 1024, np.int32)
 
@@ -41,9 +41,7 @@ class BrokenCounts:
         numbers = self._find(keys)
         (missed,) = (numbers < 0).nonzero()
         if len(missed):
-            new = keys[missed]
-            new.sort()
-            self._count_new(new[np.flatnonzero(np.diff(new, prepend=-1))])
+            self._count_new(distinct(keys.take(missed)))
             numbers[missed] = self._find(keys[missed])
         return numbers
 
@@ -87,11 +85,10 @@ class BrokenCounts:
         if len(keys) <= _FEW_CONTEXTS:
             cells = contexts.cells[: len(self.keys.windows[t])].T.tolist()
             found = [
-                self.matcher.places(t, tag, values)
-                for tag, values in zip(contexts.tags.tolist(), cells, strict=True)
+                self.matcher.places(t, tag, values) for tag, values in zip(contexts.tags.tolist(), cells, strict=True)
             ]
             return np.array([np.count_nonzero(self._right.take(places)) for places in found])
-        index = KeyIndex(len(keys))
+        index = KeyIndex()
         index.add(keys)
         numbers = np.concatenate([index.find(found) for found in self._right_keys(t)])
         return np.bincount(numbers[numbers >= 0], minlength=len(keys))

@@ -8,7 +8,7 @@ candidate that would fix it, so that an error that goes takes its counts along w
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.taggers.tbed.keyindex import KeyIndex
+from ensemble_deid.taggers.tbed.keyindex import KeyIndex, distinct
 from ensemble_deid.taggers.tbed.keys import ContextKeys, Indices
 from ensemble_deid.taggers.tbed.layout import Integers
 
@@ -87,9 +87,7 @@ class Candidates:
             missing = keys.take(missed)
             later = self._later.find(missing)
             if later.min() < 0:
-                new = missing[later < 0]
-                new.sort()
-                self._later.add(new[np.flatnonzero(np.diff(new, prepend=-1))])
+                self._later.add(distinct(missing[later < 0]))
                 later = self._later.find(missing)
                 self._grow(len(self._first_keys) + len(self._later))
             numbers[missed] = later

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.taggers.tbed.cells import ALWAYS, NEVER, TAGS, CellMatrix
-from ensemble_deid.taggers.tbed.keyindex import KeyIndex
+from ensemble_deid.taggers.tbed.keyindex import KeyIndex, distinct
 from ensemble_deid.taggers.tbed.layout import Cells, Integers
 from ensemble_deid.taggers.tbed.templates import MAX_OFFSET, Template
 
@@ -71,6 +71,7 @@ class ContextKeys:
         self.width = max(map(len, self.windows), default=0)
         radices = [[matrix.sizes[row] for row in rows] for rows in self.window_rows]
         limit = _LIMIT // (n_tags * max(1, len(templates)))
+        self._radices_of = radices
         self.merged = [prod(r) * n_tags > limit for r in radices]
         sizes = [_MERGED_SIZE if m else prod(r) for m, r in zip(self.merged, radices, strict=True)]
         self.sizes = [size * n_tags for size in sizes]
@@ -195,8 +196,8 @@ class ContextKeys:
             pair = number * (self.matrix.sizes[self.window_rows[t][c]] + 1) + cells[c]
             pair[~known] = -1
             if number_new:
-                distinct = np.unique(pair[known])
-                index.add(distinct[index.find(distinct) < 0])
+                met = distinct(pair[known])
+                index.add(met[index.find(met) < 0])
             number = index.find(pair).astype(np.int64)
             known &= number >= 0
         keys[mine] += number
@@ -205,6 +206,17 @@ class ContextKeys:
     def templates_of(self, keys: Integers) -> Indices:
         """Return which template each key belongs to."""
         return self.order.take(self._sorted_bases.searchsorted(keys, side="right") - 1)
+
+    def decode_one(self, t: int, key: int) -> tuple[int, list[int]]:
+        """Return the present tag and the windows' cells of one key of template t."""
+        if self.merged[t]:
+            tags, cells = self._unmerge(t, np.array([key]) - self.bases[t])
+            return int(tags[0]), cells[: len(self.windows[t]), 0].tolist()
+        rest, digits = key - int(self.bases[t]), list[int]()
+        for radix in reversed(self._radices_of[t]):
+            rest, digit = divmod(rest, radix)
+            digits.append(digit + 1)
+        return rest, digits[::-1]
 
     def decode(self, keys: Integers) -> Contexts:
         """Return the contexts of keys."""

@@ -14,7 +14,7 @@ from ensemble_deid.taggers.tbed.layout import Integers
 # many at most the broken tags are counted at once.
 _FIRST_LISTED = 1024
 _SINK = 0.7
-_BATCH = 96
+_BATCH = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +86,29 @@ class Selection:
                 continue
             top = self._first_of((scores == best).nonzero()[0])
             if self._context[top] == UNKNOWN:
-                self._count_broken(scores)
+                self._count_broken(scores, best)
                 continue
             choice = self._choice(top)
             if self._has_patients(choice):
                 return choice
             self.candidates.barred[self._listed[top]] = True
 
-    def _count_broken(self, scores: NDArray[np.int32]) -> None:
-        """Count the broken tags of candidates that might win: the first of those above the best known score."""
+    def _count_broken(self, scores: NDArray[np.int32], best: int) -> None:
+        """Count the broken tags of candidates that might win: a batch of those with the best hopes.
+
+        Of equal hopes, those earlier in the list go first: it is kept nearly in the order of ties, so that the
+        first of them that breaks nothing ends the search.
+        """
         (unknown,) = (self._context == UNKNOWN).nonzero()
         hopes = scores.take(unknown)
-        best_known = int(scores.max(where=self._context != UNKNOWN, initial=self.level))
-        unknown = unknown[hopes >= best_known]
-        if len(unknown) > _BATCH:
-            hopes = scores.take(unknown)
-            unknown = unknown[np.argpartition(-hopes, _BATCH)[:_BATCH]]
-        keys = self._keys.take(unknown) // self.contexts.n_tags
-        self._context[unknown] = self.broken.numbers_of(keys, self._template.take(unknown))
+        batch = unknown[hopes == best][:_BATCH]
+        if len(batch) < _BATCH // 2:
+            best_known = int(scores.max(where=self._context != UNKNOWN, initial=self.level))
+            batch = unknown[hopes >= best_known]
+            if len(batch) > _BATCH:
+                batch = batch[np.argpartition(-scores.take(batch), _BATCH)[:_BATCH]]
+        keys = self._keys.take(batch) // self.contexts.n_tags
+        self._context[batch] = self.broken.numbers_of(keys, self._template.take(batch))
 
     def _scores(self) -> NDArray[np.int32]:
         """Return the score of each listed candidate, below any level where it may not be taken."""
@@ -129,8 +134,12 @@ class Selection:
         per_tag = self.contexts.sizes[t]
         tags, n_tags = (keys - self.contexts.bases[t] * self.contexts.n_tags) // per_tag, self.contexts.n_tags
         rank = tags * n_tags + keys % n_tags
-        kept = (rank == rank.min()).nonzero()[0]
-        contexts = self.contexts.decode(keys // n_tags)
+        (kept,) = (rank == rank.min()).nonzero()
+        if len(kept) == 1:
+            return int(ties[kept[0]])
+        ties = ties.take(kept)
+        contexts = self.contexts.decode(keys.take(kept) // n_tags)
+        kept = np.arange(len(ties))
         for c, row in enumerate(self.contexts.window_rows[t]):
             if len(kept) == 1:
                 break
@@ -142,14 +151,12 @@ class Selection:
 
     def _choice(self, at: int) -> Choice:
         """Return the candidate at a place in the list with its counts and its places."""
+        t, number = int(self._template[at]), int(self._listed[at])
         key, new_tag = divmod(int(self._keys[at]), self.contexts.n_tags)
-        number, context = self._listed[at], self._context[at]
-        found = self.contexts.decode(np.array([key]))
-        t, tag = int(found.templates[0]), int(found.tags[0])
-        cells = tuple(found.cells[: len(self.contexts.windows[t]), 0].tolist())
-        fixed, broken = int(self.candidates.fixed[number]), int(self.broken.counts[context])
+        tag, cells = self.contexts.decode_one(t, key)
+        fixed, broken = int(self.candidates.fixed[number]), int(self.broken.counts[self._context[at]])
         places = self.broken.matcher.places(t, tag, cells)
-        return Choice(t, tag, new_tag, cells, fixed, broken, places)
+        return Choice(t, tag, new_tag, tuple(cells), fixed, broken, places)
 
     def _has_patients(self, choice: Choice) -> bool:
         if self._patient is None:
@@ -177,8 +184,9 @@ class Selection:
     def _list(self, numbers: Integers) -> None:
         keys = self.candidates.keys_of(numbers)
         templates = self.contexts.templates_of(keys // self.contexts.n_tags)
-        self._listed = np.concatenate([self._listed, numbers])
-        self._template = np.concatenate([self._template, templates])
-        self._keys = np.concatenate([self._keys, keys])
+        order = templates.argsort(kind="stable")
+        self._listed = np.concatenate([self._listed, numbers.take(order)])
+        self._template = np.concatenate([self._template, templates.take(order)])
+        self._keys = np.concatenate([self._keys, keys.take(order)])
         self._context = np.concatenate([self._context, np.full(len(numbers), UNKNOWN)])
         self.candidates.listed[numbers] = True
