@@ -1,0 +1,45 @@
+# make train   see it work: train on the demo corpus, score, show a de-identified note
+# make test    run all tests
+# Both make .venv first and need nothing but Python 3.11 or newer (PYTHON=python3.12 names another one).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+MODEL := model
+NOTE := 184-01
+OUT := out
+
+.PHONY: train test lint types clean
+
+train: $(VENV)/installed
+	$(BIN)/ensemble-deid train demo --dev demo:dev --out $(MODEL)
+	@echo; echo "== Scores on notes of other patients =="
+	$(BIN)/ensemble-deid evaluate demo:test $(MODEL)
+	@echo; echo "== A note without its PHI =="
+	$(BIN)/ensemble-deid deidentify $(MODEL) demo:test --out $(OUT)
+	@echo; cat $(OUT)/$(NOTE).txt
+
+test: $(VENV)/installed-dev
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/installed-dev
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) $(MODEL) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# Files, so that what is installed is not installed again, unless the requirements changed.
+$(VENV)/installed: setup.cfg setup.py pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/pip install --quiet -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/installed-dev: setup.cfg setup.py pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/installed
