@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 MODEL := model
-NOTE := 184-01
+NOTE := 182-01
 OUT := out
 
 .PHONY: train test lint types clean
@@ -16,7 +16,7 @@ train: $(VENV)/installed
 	@echo; echo "== Scores on notes of other patients =="
 	$(BIN)/ensemble-deid evaluate demo:test $(MODEL)
 	@echo; echo "== A note without its PHI =="
-	$(BIN)/ensemble-deid deidentify $(MODEL) demo:test --out $(OUT)
+	$(BIN)/ensemble-deid deidentify $(MODEL) data/demo/test/$(NOTE).xml --out $(OUT)
 	@echo; cat $(OUT)/$(NOTE).txt
 
 test: $(VENV)/installed-dev

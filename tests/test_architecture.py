@@ -1,0 +1,254 @@
+"""The house stands as docs/architecture.md draws it: imports run one way, and what is kept out stays out."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "ensemble_deid"
+
+FLOORS = (
+    ("errors", "resources", "seeding", "atomic", "config"),
+    ("text",),
+    ("phi",),
+    ("features",),
+    ("taggers",),
+    ("stacking",),
+    ("pipeline",),
+    ("experiments",),
+    ("cli", "service", "integrations", "__main__"),
+)
+FLOOR = {part: number for number, parts in enumerate(FLOORS, start=1) for part in parts}
+BESIDE = ("corpora", "evaluation", "surrogates")
+# What stands beside the main line sees the first floors only, and is seen from the last ones only.
+BESIDE_SEES, SEES_BESIDE = 3, 7
+
+ONLY_UNDER = {
+    "torch": (f"{PACKAGE}.taggers.neural", f"{PACKAGE}.taggers.transformer"),
+    "torchcrf": (f"{PACKAGE}.taggers.neural", f"{PACKAGE}.taggers.transformer"),
+    "safetensors.torch": (f"{PACKAGE}.taggers.neural", f"{PACKAGE}.taggers.transformer"),
+    "transformers": (f"{PACKAGE}.taggers.transformer",),
+    "stanza": (f"{PACKAGE}.features",),
+    "fastapi": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),
+    "flask": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),
+    "starlette": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),
+    "uvicorn": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),
+    "pyspark": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),
+}
+# Whatever reads these can run code that a file brings along.
+UNSAFE_MODULES = {"pickle", "_pickle", "dill", "cloudpickle", "shelve", "marshal"}
+UNSAFE_CALLS = {"joblib.load", "joblib.dump", "torch.load", "torch.save", "eval", "exec", "yaml.load"}
+
+
+@cache
+def sources() -> dict[str, Path]:
+    """Return module name -> file, for every module of the package."""
+    modules = {}
+    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return modules
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(tree(path)))
+
+
+def imported(path: Path) -> Iterator[tuple[str, int]]:
+    """Yield (module or module.name, line) of every import of a file, also those inside functions."""
+    for node in nodes(path):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((f"{'.' * node.level}{node.module or ''}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def named_classes(path: Path) -> Iterator[str]:
+    """Yield the modules that a file names in strings, as `package.module` or `package.module:Class`."""
+    for node in nodes(path):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(f"{PACKAGE}."):
+            yield node.value.partition(":")[0]
+
+
+@cache
+def module_of(name: str) -> str | None:
+    """Return the package's own module that an imported name is or is in; None for other libraries."""
+    modules = sources()
+    while name:
+        if name in modules:
+            return name
+        name = name.rpartition(".")[0]
+    return None
+
+
+def arrow_against_the_floors(importer: str, target: str) -> str | None:
+    """Return why a module may not import another one, or None where it may."""
+    here, there = importer.split(".")[1:], target.split(".")[1:]
+    if not here or not there or here[0] == there[0] != "taggers":
+        # The package's own door imports nothing before it is asked; its version is for all.
+        return None
+    if here[0] == there[0] == "taggers":
+        if len(there) == 1 or is_shared(there) or (len(here) > 1 and here[1] == there[1]):
+            return None
+        return "taggers do not know each other"
+    if here[0] in BESIDE:
+        return None if FLOOR.get(there[0], 99) <= BESIDE_SEES else f"{here[0]} sees floors 1-{BESIDE_SEES} only"
+    if there[0] in BESIDE:
+        return None if FLOOR[here[0]] >= SEES_BESIDE else f"only floors {SEES_BESIDE}-9 use {there[0]}"
+    if FLOOR[here[0]] == FLOOR[there[0]] == 1 or here[0] == "__main__":
+        return None
+    return None if FLOOR[there[0]] < FLOOR[here[0]] else f"floor {FLOOR[here[0]]} imports floor {FLOOR[there[0]]}"
+
+
+def is_shared(parts: list[str]) -> bool:
+    """Whether a module under taggers is a file beside the taggers' folders."""
+    return not (ROOT / PACKAGE / "taggers" / parts[1]).is_dir()
+
+
+def under(module: str, roots: tuple[str, ...]) -> bool:
+    return any(module == root or module.startswith(f"{root}.") for root in roots)
+
+
+def own_imports(module: str) -> set[str]:
+    """Return the package's own modules that a module imports, or names to import on demand."""
+    names = [name for name, _ in imported(sources()[module])] + list(named_classes(sources()[module]))
+    found = {module_of(name) for name in names}
+    return {name for name in found if name is not None and name != module}
+
+
+def test_every_part_has_a_floor() -> None:
+    parts = {name.split(".")[1] for name in sources() if "." in name}
+    assert parts <= {*FLOOR, *BESIDE}, f"no floor for {sorted(parts - {*FLOOR, *BESIDE})}"
+
+
+def test_imports_run_one_way() -> None:
+    wrong = []
+    for module, path in sources().items():
+        for name, line in imported(path):
+            target = module_of(name)
+            reason = arrow_against_the_floors(module, target) if target else None
+            if reason:
+                wrong.append(f"{path.relative_to(ROOT)}:{line}: imports {target}: {reason}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_imports_are_absolute() -> None:
+    relative = [f"{path}:{line}" for path in sources().values() for name, line in imported(path) if name[0] == "."]
+    assert not relative
+
+
+def test_heavy_libraries_stay_where_they_belong() -> None:
+    wrong = []
+    for module, path in sources().items():
+        for name, line in imported(path):
+            for library, roots in ONLY_UNDER.items():
+                if (name == library or name.startswith(f"{library}.")) and not under(module, roots):
+                    wrong.append(f"{path.relative_to(ROOT)}:{line}: {name} belongs under {' or '.join(roots)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_read_can_run_code() -> None:
+    wrong = []
+    for path in sources().values():
+        wrong += [f"{path}:{line}: {n}" for n, line in imported(path) if n.split(".")[0] in UNSAFE_MODULES]
+        wrong += [f"{path}:{line}: {n}" for n, line in imported(path) if n in UNSAFE_CALLS]
+        for node in nodes(path):
+            if isinstance(node, ast.Call):
+                pickled = any(key.arg == "allow_pickle" for key in node.keywords)
+                if ast.unparse(node.func) in UNSAFE_CALLS or pickled:
+                    wrong.append(f"{path}:{node.lineno}: {ast.unparse(node.func)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_bare_excepts() -> None:
+    handlers = [(p, n) for p in sources().values() for n in nodes(p) if isinstance(n, ast.ExceptHandler)]
+    bare = [f"{path}:{handler.lineno}" for path, handler in handlers if handler.type is None]
+    assert not bare, "\n".join(bare)
+
+
+def test_no_assert_decides_anything() -> None:
+    asserts = [f"{p}:{n.lineno}" for p in sources().values() for n in nodes(p) if isinstance(n, ast.Assert)]
+    assert not asserts, "\n".join(asserts)
+
+
+def test_no_cycles() -> None:
+    """Module by module, over imports at the top of files (those inside functions are there to come later)."""
+    graph: dict[str, set[str]] = {}
+    for module, path in sources().items():
+        names: list[str] = []
+        for node in tree(path).body:
+            if isinstance(node, ast.ImportFrom):
+                names += [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+        graph[module] = {target for name in names if (target := module_of(name)) and target not in (module, PACKAGE)}
+    finished: set[str] = set()
+
+    def visit(module: str, above: tuple[str, ...]) -> None:
+        assert module not in above, " -> ".join((*above, module))
+        if module not in finished:
+            for target in sorted(graph[module]):
+                visit(target, (*above, module))
+            finished.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+def test_every_module_can_be_reached() -> None:
+    """From the command line, the package's own door, or an import that a document shows."""
+    shown = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").rglob("*.md")))
+    reached: set[str] = set()
+    waiting = [PACKAGE, f"{PACKAGE}.__main__", *(name for name in sources() if f"from {name} import" in shown)]
+    while waiting:
+        module = waiting.pop()
+        if module not in reached:
+            reached.add(module)
+            waiting += own_imports(module)
+    packages = {name for name, path in sources().items() if path.name == "__init__.py"}
+    lost = sorted(set(sources()) - reached - packages)
+    assert not lost, f"imported by nothing that a user can start: {lost}"
+
+
+@pytest.mark.parametrize(
+    ("importer", "target"),
+    [
+        ("text.span", "phi.maps"),
+        ("features.table", "taggers.base"),
+        ("taggers.crf.tagger", "taggers.neural.network"),
+        ("taggers.base", "taggers.crf.tagger"),
+        ("taggers.tbed.rulelist", "corpora.write"),
+        ("stacking.svm", "evaluation.counts"),
+        ("corpora.read", "features.table"),
+        ("evaluation.counts", "corpora.read"),
+        ("experiments.train", "cli.main"),
+        ("cli.main", "service.app"),
+        ("errors", "text.span"),
+    ],
+)
+def test_a_wrong_arrow_is_seen(importer: str, target: str) -> None:
+    assert arrow_against_the_floors(f"{PACKAGE}.{importer}", f"{PACKAGE}.{target}")
+
+
+@pytest.mark.parametrize(
+    ("importer", "target"),
+    [
+        ("taggers.crf.tagger", "taggers.crf.windows"),
+        ("taggers.crf.tagger", "taggers.base"),
+        ("experiments.train", "evaluation.entity"),
+        ("corpora.read", "text.document"),
+        ("config", "errors"),
+        ("cli.main", "cli.terminal"),
+    ],
+)
+def test_a_right_arrow_passes(importer: str, target: str) -> None:
+    assert arrow_against_the_floors(f"{PACKAGE}.{importer}", f"{PACKAGE}.{target}") is None
