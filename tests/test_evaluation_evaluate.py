@@ -117,6 +117,12 @@ def test_notes_without_any_annotation_leave_all_undefined() -> None:
     assert json.loads(json.dumps(evaluation_to_json(result)))["scores"][0]["f1"] is None
 
 
+def test_notes_that_name_no_patient_are_said() -> None:
+    result = evaluate([note("a", NAME), note("b", patient="p")], [note("a"), note("b")], resamples=0)
+    assert (result.patients, result.without_patient) == (2, 1)
+    assert "2 notes of 2 patients (1 notes name no patient and count as one each)" in render_evaluation(result)
+
+
 def test_an_evaluation_in_its_three_forms() -> None:
     result = evaluate(GOLD, SYSTEM, resamples=100)
     operating = find_operating_points(GOLD, SYSTEM, oracle=True)

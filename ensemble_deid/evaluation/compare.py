@@ -1,6 +1,6 @@
 """Two systems on the same notes: how far apart they are, how sure that is, and who finds what."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -98,18 +98,12 @@ def compare(
         view: tuple(differ(x.per_document, y.per_document, measure) for measure in MEASURES)
         for view, (x, y) in tables.items()
     }
-    strict_a, strict_b = tables["strict"]
-    by_label = {
-        label: differ(strict_a.only([label]).per_document, strict_b.only([label]).per_document, "f1")
-        for label in sorted({*strict_a.labels, *strict_b.labels})
-    }
-    adjusted = holm({label: d.p_value for label, d in by_label.items() if d.p_value is not None})
     return Comparison(
         documents=len(pairs_a),
         patients=len(set(groups)),
         labels=None if chosen is None else tuple(sorted(chosen)),
         differences=MappingProxyType(differences),
-        by_label=tuple(LabelDifference(label, d, adjusted.get(label)) for label, d in by_label.items()),
+        by_label=_by_label(*tables["strict"], lambda one, other: differ(one, other, "f1")),
         found=_found_by(pairs_a, pairs_b),
         resampling=Resampling(resamples, level, seed),
     )
@@ -123,6 +117,17 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
         highest = max(highest, min(1.0, p * (len(p_values) - rank)))
         adjusted[name] = highest
     return adjusted
+
+
+def _by_label(
+    a: CountTable, b: CountTable, differ: Callable[[Integers, Integers], PairedDifference]
+) -> tuple[LabelDifference, ...]:
+    found = {
+        label: differ(a.only([label]).per_document, b.only([label]).per_document)
+        for label in sorted({*a.labels, *b.labels})
+    }
+    adjusted = holm({label: d.p_value for label, d in found.items() if d.p_value is not None})
+    return tuple(LabelDifference(label, d, adjusted.get(label)) for label, d in found.items())
 
 
 def _count(pairs: Sequence[Pair], view: str) -> CountTable:

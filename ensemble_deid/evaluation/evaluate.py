@@ -56,10 +56,14 @@ class LeakIntervals:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """All figures of one system; `labels` are those the user chose (None: all)."""
+    """All figures of one system; `labels` are those the user chose (None: all).
+
+    A note that names no patient counts as a patient of its own; `without_patient` is the number of such notes.
+    """
 
     documents: int
     patients: int
+    without_patient: int
     tokens: int
     labels: tuple[str, ...] | None
     gold: SideFacts
@@ -116,6 +120,7 @@ def evaluate(
     return Evaluation(
         documents=len(pairs),
         patients=len(set(groups)),
+        without_patient=sum(pair.gold.patient_id is None for pair in pairs),
         tokens=int(tokens.sum()),
         labels=None if labels is None else tuple(sorted(chosen)),
         gold=side_facts(pair.gold for pair in kept),

@@ -28,6 +28,7 @@ def evaluation_to_json(
     data: Json = {
         "documents": evaluation.documents,
         "patients": evaluation.patients,
+        "notes_without_patient": evaluation.without_patient,
         "tokens": evaluation.tokens,
         "labels": None if evaluation.labels is None else list(evaluation.labels),
         "resampling": _resampling(evaluation.resampling),

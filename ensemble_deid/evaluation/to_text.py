@@ -44,6 +44,14 @@ def side_text(name: str, facts: SideFacts) -> str:
     return text
 
 
+def notes_text(evaluation: Evaluation) -> str:
+    """Say how many notes and patients there are, and how many notes stand for a patient of their own."""
+    text = f"{evaluation.documents:,} notes of {evaluation.patients:,} patients"
+    if evaluation.without_patient:
+        text += f" ({evaluation.without_patient:,} notes name no patient and count as one each)"
+    return text
+
+
 def share_text(share: Share) -> str:
     """Return "count of total (share)", with the upper bound of the rate."""
     if share.share is None or share.upper is None:
@@ -75,7 +83,7 @@ def operating_lines(operating: OperatingPoints) -> list[str]:
 
 def _head(evaluation: Evaluation) -> list[str]:
     lines = [
-        f"{evaluation.documents:,} notes of {evaluation.patients:,} patients, {evaluation.tokens:,} tokens",
+        f"{notes_text(evaluation)}, {evaluation.tokens:,} tokens",
         side_text("gold", evaluation.gold),
         side_text("system", evaluation.system),
         resampling_text(evaluation.resampling),

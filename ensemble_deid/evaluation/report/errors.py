@@ -6,7 +6,7 @@ from ensemble_deid.evaluation.error_list import ERROR_KINDS, Error, ErrorKind, E
 from ensemble_deid.evaluation.pairs import Pair
 from ensemble_deid.evaluation.report.context import snippet
 from ensemble_deid.evaluation.report.markup import Html, element
-from ensemble_deid.evaluation.report.parts import section
+from ensemble_deid.evaluation.report.tables import section
 from ensemble_deid.evaluation.text_table import UNDEFINED
 from ensemble_deid.text.span import Span
 

@@ -16,6 +16,7 @@ from ensemble_deid.evaluation.report import parts
 from ensemble_deid.evaluation.report.errors import Votes, error_section
 from ensemble_deid.evaluation.report.forms import forms_section
 from ensemble_deid.evaluation.report.guide import guide
+from ensemble_deid.evaluation.report.leaks import leak_section
 from ensemble_deid.evaluation.report.markup import Html, element, join
 from ensemble_deid.evaluation.report.operating import operating_section
 from ensemble_deid.evaluation.report.script import SCRIPT
@@ -70,7 +71,7 @@ def render_report(
     held = _held_notes(errors, by_id) if include_text else {}
     sections = [
         parts.summary(result),
-        parts.leaks(result),
+        leak_section(result),
         parts.labels(result),
         parts.confusion(errors),
         operating_section(curve, operating),

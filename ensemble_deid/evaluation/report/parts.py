@@ -1,4 +1,4 @@
-"""The report's sections of figures: summary, leaks, labels and the confusion of labels."""
+"""The report's sections of figures: summary, labels and the confusion of labels."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,17 +6,15 @@ from ensemble_deid.evaluation.bounds import Share
 from ensemble_deid.evaluation.error_list import ErrorList
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.report.charts import bar
-from ensemble_deid.evaluation.report.markup import Child, Html, element, join
+from ensemble_deid.evaluation.report.leaks import percent
+from ensemble_deid.evaluation.report.markup import Html, element, join
+from ensemble_deid.evaluation.report.tables import breakable, data_table, scroll, section
 from ensemble_deid.evaluation.scores import Estimate, Score
-from ensemble_deid.evaluation.text_table import UNDEFINED, figure, interval_text, resampling_text
-from ensemble_deid.evaluation.to_text import side_text
+from ensemble_deid.evaluation.text_table import figure, interval_text, resampling_text
+from ensemble_deid.evaluation.to_text import notes_text, side_text
 from ensemble_deid.evaluation.views import VIEWS
 
 NONE = "∅"
-_LEAK_HEADER = (
-    *("Label", "Missed", "All", "Share", "At most"),
-    *("Notes with a leak", "Patients with a leak", "At most"),
-)
 
 
 def summary(evaluation: Evaluation) -> Html:
@@ -39,7 +37,7 @@ def summary(evaluation: Evaluation) -> Html:
         "Summary",
         element(
             "p",
-            f"{evaluation.documents:,} notes of {evaluation.patients:,} patients, {evaluation.tokens:,} tokens. ",
+            f"{notes_text(evaluation)}, {evaluation.tokens:,} tokens. ",
             ". ".join(sides),
             ".",
         ),
@@ -52,72 +50,6 @@ def summary(evaluation: Evaluation) -> Html:
             note=resampling_text(evaluation.resampling),
         ),
     )
-
-
-def leaks(evaluation: Evaluation) -> Html:
-    """What a reader could still see, by label, by number of errors in a note and by kind of note."""
-    view = evaluation.leaks
-    of_all = [
-        ("Notes", view.total.notes),
-        ("Patients", view.total.patients),
-        ("Annotations", view.total.phi),
-        ("Annotations missed whole", view.missed_whole),
-    ]
-    by_label = [
-        (label, *_share_cells(row.phi), _of(row.notes), _of(row.patients), _percent(row.patients.upper))
-        for label, row in view.by_label.items()
-    ]
-    tables = [
-        data_table(
-            "Leaks at all",
-            ("Of", "Leak", "All", "Share", "At most"),
-            [(name, *_share_cells(share)) for name, share in of_all],
-            note="At most: the exact one-sided 95% upper bound of the rate, as if each were independent, which "
-            "patients are.",
-        ),
-        data_table(
-            "Leaks by label",
-            _LEAK_HEADER,
-            by_label,
-        ),
-    ]
-    if view.by_errors:
-        tables.append(
-            data_table(
-                "Missed annotations per note",
-                ("Missed in a note", "Notes", "Missed", "Cumulative", "Coverage", "Labels per note"),
-                [
-                    (
-                        str(row.errors),
-                        f"{row.notes:,}",
-                        f"{row.total_errors:,}",
-                        f"{row.cumulative_errors:,}",
-                        figure(row.coverage),
-                        f"{row.mean_labels:.2f}",
-                    )
-                    for row in view.by_errors
-                ],
-                note="Coverage: the recall if only notes with more missed annotations counted.",
-            )
-        )
-    if view.by_kind:
-        tables.append(
-            data_table(
-                "Missed by kind of note",
-                ("Kind", "Missed", "Annotations", "Notes with a leak", "Notes", "Share", "At most"),
-                [
-                    (row.kind or "(none)", f"{row.missed:,}", f"{row.phi:,}", *_share_cells(row.notes))
-                    for row in view.by_kind
-                ],
-            )
-        )
-    characters = view.characters
-    line = (
-        f"{characters.count:,} of {characters.total:,} letters and digits of PHI leak "
-        f"({_percent(characters.share)}). A letter or digit leaks when no annotation of the system covers it, "
-        "whatever its label."
-    )
-    return section("leaks", "Leaks", element("p", line), *tables)
 
 
 def labels(evaluation: Evaluation) -> Html:
@@ -180,57 +112,6 @@ def confusion(errors: ErrorList) -> Html:
     )
 
 
-def section(name: str, title: str, *children: Child) -> Html:
-    """Return a section that the page's own links reach by `name`."""
-    return element(
-        "section", element("h2", title, id=f"{name}-title"), *children, id=name, aria_labelledby=f"{name}-title"
-    )
-
-
-def scroll(name: str, child: Html) -> Html:
-    """Let a wide table scroll on its own, also by keyboard."""
-    return element("div", child, class_="scroll", tabindex=0, role="region", aria_label=name)
-
-
-def data_table(
-    title: str, header: Sequence[str], rows: Sequence[Sequence[str | Html]], *, note: str = "", words: int = 1
-) -> Html:
-    """Return a captioned table whose first column names its rows and whose first `words` columns hold words.
-
-    Cells that are whole `td` elements already stand as they are.
-    """
-    head = [_cell("th", name, as_words=i < words, scope="col") for i, name in enumerate(header)]
-    body = [
-        element(
-            "tr",
-            element("th", breakable(row[0]), scope="row"),
-            *(_cell("td", cell, as_words=i < words) for i, cell in enumerate(row[1:], start=1)),
-        )
-        for row in rows
-    ]
-    table = element(
-        "table",
-        element("caption", element("strong", title), f" {note}" if note else ""),
-        element("thead", element("tr", *head)),
-        element("tbody", *body),
-    )
-    return scroll(title, table)
-
-
-def breakable(name: str | Html) -> Html:
-    """Let a long label be broken after its hyphens and underscores, and nowhere else."""
-    if isinstance(name, Html):
-        return name
-    return join(name.split("_"), "_<wbr>")
-
-
-def _cell(tag: str, cell: str | Html, *, as_words: bool, scope: str | None = None) -> Html:
-    if isinstance(cell, Html) and cell.startswith("<td"):
-        return cell
-    child = breakable(cell) if as_words else cell
-    return element(tag, child, class_="text" if as_words else None, scope=scope)
-
-
 def _tile(name: str, estimate: Estimate, *, digits: int = 4) -> Html:
     interval = interval_text(estimate.interval, digits).strip()
     return element(
@@ -247,11 +128,11 @@ def _is_95(estimate: Estimate) -> bool:
 
 
 def _share_tile(name: str, share: Share) -> Html:
-    bound = f", at most {_percent(share.upper)}" if share.upper is not None else ""
+    bound = f", at most {percent(share.upper)}" if share.upper is not None else ""
     return element(
         "div",
         element("span", name, class_="soft"),
-        element("b", _percent(share.share)),
+        element("b", percent(share.share)),
         element("span", f"{share.count:,} of {share.total:,}{bound}", class_="soft"),
         class_="tile",
     )
@@ -271,18 +152,6 @@ def _score_row(name: str, score: Score, *, definition: str = "", with_bar: bool 
 def _estimate_cell(estimate: Estimate) -> Html:
     interval = interval_text(estimate.interval).strip()
     return element("td", figure(estimate.value), element("small", interval) if interval else None)
-
-
-def _share_cells(share: Share) -> tuple[str, str, str, str]:
-    return (f"{share.count:,}", f"{share.total:,}", _percent(share.share), _percent(share.upper))
-
-
-def _of(share: Share) -> str:
-    return f"{share.count:,} of {share.total:,}"
-
-
-def _percent(value: float | None) -> str:
-    return UNDEFINED if value is None else f"{100 * value:.2f}%"
 
 
 def _confusion_cells(
