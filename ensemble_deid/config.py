@@ -40,7 +40,7 @@ class TbedConfig(Section):
 
     templates: str = Field("default", description="name of a set in rules/templates, or a file")
     max_rules: int = Field(400, ge=0)
-    min_score: int = Field(3, ge=1, description="errors fixed minus right tags broken, at least")
+    min_score: int = Field(2, ge=1, description="errors fixed minus right tags broken, at least")
     min_accuracy: float = Field(0.0, ge=0, le=1, description="errors fixed over tags changed, at least")
     min_patients: int = Field(2, ge=1, description="a rule must fix errors in so many different patients")
 
