@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -207,3 +209,29 @@ def test_unknown_schemes_and_wrong_levels_are_refused() -> None:
 def test_a_long_curve_is_thinned_with_both_ends() -> None:
     assert spread(5, 10) == [0, 1, 2, 3, 4]
     assert spread(1000, 3) == [0, 500, 999]
+
+
+def keys_in(data: object, skip: frozenset[str]) -> set[str]:
+    if isinstance(data, list):
+        return {key for item in data for key in keys_in(item, skip)}
+    if not isinstance(data, dict):
+        return set()
+    return {key for key in data if key not in skip} | {
+        key for name, item in data.items() for key in keys_in(item, skip)
+    }
+
+
+def test_every_key_is_described() -> None:
+    described = (Path(__file__).parents[1] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    operating = find_operating_points(GOLD, SYSTEM, oracle=True)
+    forms = [
+        evaluation_to_json(evaluate(GOLD, SYSTEM, resamples=10), operating=operating),
+        comparison_to_json(compare(GOLD, SYSTEM, GOLD, resamples=10)),
+        agreement_to_json(measure_agreement(GOLD, SYSTEM, resamples=10)),
+    ]
+    labels = frozenset(span.label for document in (*GOLD, *SYSTEM) for span in document.spans)
+    keys = {key for form in forms for key in keys_in(form, labels)}
+    # the ends of an interval, and what is the same for precision, recall and F1, are described once
+    keys = {re.sub(r"_(low|high)$", "", key) for key in keys}
+    keys = {re.sub(r"^(recall|f1)_(mean|sd|documents)$", r"precision_\2", key) for key in keys}
+    assert [key for key in sorted(keys) if not re.search(rf"[`.]{key}[`.\[]", described)] == []
