@@ -1,50 +1,187 @@
-"""`evaluate`: a system's annotations, or a model's, against gold."""
+"""`evaluate`, `compare`, `annotations`, `report` and `threshold`: figures, and where they come from."""
 
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.terminal import percent, say, warn
-from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.text.document import Document
+from ensemble_deid.cli.sources import System, add_resampling, read_gold, read_system, resampling
+from ensemble_deid.cli.terminal import percent, say
+from ensemble_deid.corpora.corpus import Corpus
+from ensemble_deid.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ensemble_deid.evaluation.operating_points import OperatingPoints
+
+_GOLD = "the reference annotations (a corpus, or demo:test)"
+_SYSTEM = "a corpus with the system's annotations, or a MODEL"
 
 
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
     evaluate = commands.add_parser("evaluate", help="score a system, or a model, against gold")
-    evaluate.add_argument("gold", metavar="GOLD")
-    evaluate.add_argument("system", metavar="SYSTEM", help="a corpus with the system's annotations, or a MODEL")
-    evaluate.add_argument("--json", metavar="FILE", type=Path)
+    _add_gold_and_system(evaluate)
+    evaluate.add_argument("--scheme", choices=("i2b2", "meddocan"), help="count as that task's own script does")
+    evaluate.add_argument("--official", action="store_true", help="print a table laid out as the i2b2 script's")
+    _add_files(evaluate)
     evaluate.set_defaults(run=run_evaluate)
+
+    compare = commands.add_parser("compare", help="the difference between two systems, with interval and p value")
+    compare.add_argument("gold", metavar="GOLD", help=_GOLD)
+    compare.add_argument("a", metavar="A", help=_SYSTEM)
+    compare.add_argument("b", metavar="B", help=_SYSTEM)
+    add_resampling(compare)
+    _add_files(compare)
+    compare.set_defaults(run=run_compare)
+
+    annotations = commands.add_parser("annotations", help="agreement between two annotators")
+    annotations.add_argument("a", metavar="GOLD_A")
+    annotations.add_argument("b", metavar="GOLD_B")
+    annotations.add_argument("--resamples", metavar="N", type=int, default=10_000, help="0 for no intervals")
+    annotations.add_argument("--seed", type=int, default=0)
+    _add_files(annotations)
+    annotations.set_defaults(run=run_annotations)
+
+    report = commands.add_parser("report", help="one HTML page with figures, curves and errors; it contains PHI")
+    _add_gold_and_system(report)
+    report.add_argument("--out", metavar="FILE.html", type=Path, required=True)
+    report.add_argument("--no-text", action="store_true", help="leave all note text out")
+    report.set_defaults(run=run_report)
+
+    threshold = commands.add_parser("threshold", help="choose a model's threshold on dev notes and freeze it into it")
+    threshold.add_argument("model", metavar="MODEL", type=Path)
+    threshold.add_argument("dev", metavar="DEV")
+    wanted = threshold.add_mutually_exclusive_group(required=True)
+    wanted.add_argument("--sensitivity", type=float, metavar="S", help="share of PHI tokens to find, such as 0.997")
+    wanted.add_argument("--precision", type=float, metavar="P", help="highest recall at this precision or more")
+    threshold.set_defaults(run=run_threshold)
+
+
+def _add_gold_and_system(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("gold", metavar="GOLD", help=_GOLD)
+    parser.add_argument("system", metavar="SYSTEM", help=_SYSTEM)
+    parser.add_argument(
+        "--dev",
+        nargs=2,
+        metavar=("DEV_GOLD", "DEV_SYSTEM"),
+        help="choose the thresholds of operating points on these notes",
+    )
+    parser.add_argument("--oracle", action="store_true", help="choose thresholds on the reported notes, and say so")
+    add_resampling(parser)
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", metavar="FILE", type=Path)
+    parser.add_argument("--csv", metavar="FILE", type=Path)
+
+
+def _write_files(options: argparse.Namespace, as_json: object, as_csv: str) -> None:
+    if options.json:
+        write_text_atomically(options.json, json.dumps(as_json, indent=1, ensure_ascii=False) + "\n")
+    if options.csv:
+        write_text_atomically(options.csv, as_csv)
+
+
+def _operating(options: argparse.Namespace, gold: Corpus, system: System) -> "OperatingPoints | None":
+    """Return operating points where the user gave dev notes or asked for an oracle."""
+    from ensemble_deid.evaluation.operating_points import find_operating_points
+
+    if options.dev is None and not options.oracle:
+        return None
+    dev = None
+    if options.dev is not None:
+        dev_gold = read_gold(options.dev[0])
+        dev = (dev_gold.documents, read_system(options.dev[1], dev_gold.documents).scored)
+    return find_operating_points(
+        gold.documents, system.scored, dev=dev, oracle=options.oracle, threshold=system.threshold
+    )
 
 
 def run_evaluate(options: argparse.Namespace) -> int:
-    """Print strict entity figures in total and per label."""
-    from ensemble_deid.evaluation.entity import strict_counts
+    """Print all figures; with a scheme, or `--official`, those of the task's own script."""
+    from ensemble_deid.evaluation.evaluate import evaluate
+    from ensemble_deid.evaluation.official_table import render_official
+    from ensemble_deid.evaluation.schemes import score_official
+    from ensemble_deid.evaluation.to_csv import evaluation_to_csv
+    from ensemble_deid.evaluation.to_json import evaluation_to_json
+    from ensemble_deid.evaluation.to_text import render_evaluation
 
-    gold = read_corpus(options.gold)
-    system = system_documents(options.system, gold.documents)
-    counts = strict_counts(gold.documents, system)
-    say(f"{'label':<36} {'P':>9} {'R':>9} {'F1':>9} {'TP':>7} {'FP':>7} {'FN':>7}")
-    rows = {"all (strict, micro)": counts.total, **counts.by_label}
-    for name, row in rows.items():
-        figures = " ".join(f"{percent(value):>9}" for value in (row.precision, row.recall, row.f1))
-        say(f"{name:<36} {figures} {row.tp:>7} {row.fp:>7} {row.fn:>7}")
-    if options.json:
-        content = {name: {"tp": r.tp, "fp": r.fp, "fn": r.fn, "f1": r.f1} for name, r in rows.items()}
-        write_text_atomically(options.json, json.dumps(content, indent=1) + "\n")
+    gold = read_gold(options.gold)
+    system = read_system(options.system, gold.documents)
+    scheme = options.scheme or ("i2b2" if options.official else None)
+    official = score_official(gold.documents, system.answer, scheme=scheme) if scheme else None
+    operating = _operating(options, gold, system)
+    evaluation = evaluate(gold.documents, system.answer, **resampling(options))
+    say(render_official(official) if official else render_evaluation(evaluation, operating=operating))
+    as_json = evaluation_to_json(evaluation, official=official, operating=operating)
+    _write_files(options, as_json, evaluation_to_csv(evaluation, official=official, operating=operating))
     return 0
 
 
-def system_documents(system: str, gold: tuple[Document, ...]) -> tuple[Document, ...]:
-    """Return the system's documents: read from a corpus, or predicted by a model on gold's texts."""
-    if (Path(system) / "manifest.json").is_file():
-        from ensemble_deid.pipeline.deidentifier import Deidentifier
+def run_compare(options: argparse.Namespace) -> int:
+    """Print the differences between two systems."""
+    from ensemble_deid.evaluation.compare import compare
+    from ensemble_deid.evaluation.comparison_to_text import render_comparison
+    from ensemble_deid.evaluation.to_csv import comparison_to_csv
+    from ensemble_deid.evaluation.to_json import comparison_to_json
 
-        return tuple(Deidentifier.load(system).predict(gold))
-    corpus = read_corpus(system)
-    for warning in corpus.warnings:
-        warn(warning)
-    return corpus.documents
+    gold = read_gold(options.gold)
+    a, b = (read_system(name, gold.documents).answer for name in (options.a, options.b))
+    comparison = compare(gold.documents, a, b, **resampling(options))
+    say(render_comparison(comparison, name_a=options.a, name_b=options.b))
+    _write_files(options, comparison_to_json(comparison), comparison_to_csv(comparison))
+    return 0
+
+
+def run_annotations(options: argparse.Namespace) -> int:
+    """Print how far two annotators agree."""
+    from ensemble_deid.evaluation.agreement import measure_agreement
+    from ensemble_deid.evaluation.comparison_to_text import render_agreement
+    from ensemble_deid.evaluation.to_csv import agreement_to_csv
+    from ensemble_deid.evaluation.to_json import agreement_to_json
+
+    a, b = read_gold(options.a), read_gold(options.b)
+    agreement = measure_agreement(a.documents, b.documents, resamples=options.resamples, seed=options.seed)
+    say(render_agreement(agreement))
+    _write_files(options, agreement_to_json(agreement), agreement_to_csv(agreement))
+    return 0
+
+
+def run_report(options: argparse.Namespace) -> int:
+    """Write the HTML page."""
+    from ensemble_deid.evaluation.report.page import render_report
+
+    gold = read_gold(options.gold)
+    system = read_system(options.system, gold.documents, votes=True)
+    operating = _operating(options, gold, system)
+    page = render_report(
+        gold.documents,
+        system.answer,
+        include_text=not options.no_text,
+        votes=system.votes or None,
+        operating=operating,
+        **resampling(options),
+    )
+    write_text_atomically(options.out, page)
+    contains = "no note text" if options.no_text else "PHI: keep it where the notes are kept"
+    say(f"the report is {options.out}; it contains {contains}")
+    return 0
+
+
+def run_threshold(options: argparse.Namespace) -> int:
+    """Freeze a threshold into a model."""
+    from ensemble_deid.experiments.thresholds import freeze_threshold
+
+    rule = "sensitivity" if options.sensitivity is not None else "precision"
+    wanted = options.sensitivity if options.sensitivity is not None else options.precision
+    if not 0 < wanted <= 1:
+        raise ConfigError(f"--{rule} must be above 0 and at most 1, not {wanted:g}")
+    chosen = freeze_threshold(options.model, read_gold(options.dev).documents, rule=rule, wanted=wanted)
+    point = chosen.chosen_at
+    say(f"threshold {chosen.threshold:.4f} is now in {options.model}")
+    if point is not None:
+        say(
+            f"on {options.dev}: token recall {percent(point.counts.recall)}, precision {percent(point.counts.precision)}"
+        )
+    return 0

@@ -31,9 +31,14 @@ class Deidentifier:
         """Read a model directory; `device` is `auto`, `cpu` or `cuda`. Raises ModelError."""
         return cls(load_model(Path(directory), device=device)[0])
 
-    def predict(self, documents: Sequence[Document], *, submodel: str | None = None) -> list[Document]:
-        """Return the documents with the spans that the model finds (and none of those they came with)."""
-        found = self.ensemble.predict(documents, submodel=submodel)
+    def predict(
+        self, documents: Sequence[Document], *, submodel: str | None = None, threshold: float | None = None
+    ) -> list[Document]:
+        """Return the documents with the spans that the model finds (and none of those they came with).
+
+        `submodel` and `threshold` as in `Ensemble.predict`.
+        """
+        found = self.ensemble.predict(documents, submodel=submodel, threshold=threshold)
         return [document.with_spans(spans) for document, spans in zip(documents, found, strict=True)]
 
     def deidentify(self, text: str, *, style: str = "tag") -> Deidentified:

@@ -12,7 +12,7 @@ The lexicon, the vocabularies and the rules hold words of the training notes: a 
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,6 +48,19 @@ def save_model(ensemble: Ensemble, evidence: Evidence, manifest: Manifest, direc
         ensemble.stacker.save(scratch)
         evidence.save(scratch)
         write_manifest(scratch, manifest)
+        scratch.chmod(0o755)
+        _swap(scratch, directory)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def update_model(directory: Path, edit: Callable[[Path, Manifest], Manifest]) -> None:
+    """Change a model as a whole: `edit` works on a copy and returns the new manifest, then the copy takes its place."""
+    manifest = read_manifest(directory)
+    scratch = Path(tempfile.mkdtemp(dir=directory.absolute().parent, prefix=f".{directory.name}."))
+    try:
+        shutil.copytree(directory, scratch, dirs_exist_ok=True)
+        write_manifest(scratch, edit(scratch, manifest))
         scratch.chmod(0o755)
         _swap(scratch, directory)
     finally:

@@ -33,11 +33,14 @@ class Ensemble:
             n_best = self.config.stack.n_best
             return {name: tagger.propose(batch, n_best=n_best) for name, tagger in self.taggers.items()}
 
-    def predict(self, documents: Sequence[Document], *, submodel: str | None = None) -> list[tuple[Span, ...]]:
+    def predict(
+        self, documents: Sequence[Document], *, submodel: str | None = None, threshold: float | None = None
+    ) -> list[tuple[Span, ...]]:
         """Return the PHI spans of every document, in text order, without overlaps.
 
-        With `submodel` that one's own answer is returned instead of the ensemble's. Raises ConfigError when the
-        model has no such submodel.
+        With `submodel` that one's own answer is returned instead of the ensemble's. `threshold` takes the place of
+        the model's own: 0 returns every candidate that no surer one overlaps, as operating points need them. Raises
+        ConfigError when the model has no such submodel.
         """
         if submodel is not None and submodel not in self.taggers:
             raise ConfigError(f"this model has no submodel {submodel!r}; it has: {', '.join(self.taggers)}")
@@ -50,4 +53,4 @@ class Ensemble:
             return [drop_overlaps(spans) for spans in best]
         proposals = self.propose(batch)
         with threadpool_limits(1):
-            return self.stacker.judge(proposals, batch)
+            return self.stacker.judge(proposals, batch, threshold=threshold)

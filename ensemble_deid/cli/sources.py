@@ -1,0 +1,60 @@
+"""What a command names as a system: a folder of annotations, or a model that is run on gold's notes."""
+
+import argparse
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.cli.terminal import warn
+from ensemble_deid.corpora.corpus import Corpus
+from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.text.document import Document
+
+Documents = tuple[Document, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A system's answer; `scored` has what operating points need, `threshold` is where the answer was cut."""
+
+    answer: Documents = field(repr=False)
+    scored: Documents = field(repr=False)
+    threshold: float = 0.0
+    votes: dict[str, Documents] = field(default_factory=dict, repr=False)
+
+
+def read_gold(name: str) -> Corpus:
+    """Read a corpus and pass on the reader's warnings."""
+    corpus = read_corpus(name)
+    for warning in corpus.warnings:
+        warn(warning)
+    return corpus
+
+
+def read_system(name: str, gold: Documents, *, votes: bool = False) -> System:
+    """Read the system's annotations, or let a model annotate gold's texts; `votes` adds each submodel's answer."""
+    if not (Path(name) / "manifest.json").is_file():
+        documents = read_gold(name).documents
+        return System(documents, documents)
+    from ensemble_deid.evaluation.curve import keep_above
+    from ensemble_deid.pipeline.deidentifier import Deidentifier
+
+    deidentifier = Deidentifier.load(name)
+    threshold = deidentifier.ensemble.stacker.threshold
+    scored = tuple(deidentifier.predict(gold, threshold=0.0))
+    submodels = deidentifier.ensemble.taggers if votes else ()
+    by_submodel = {submodel: tuple(deidentifier.predict(gold, submodel=submodel)) for submodel in submodels}
+    return System(keep_above(scored, threshold), scored, threshold, by_submodel)
+
+
+def add_resampling(parser: argparse.ArgumentParser) -> None:
+    """Add the options that all figures with intervals share."""
+    parser.add_argument("--labels", metavar="LIST", help="comma-separated labels, categories or groups A to D")
+    parser.add_argument("--resamples", metavar="N", type=int, default=10_000, help="0 for no intervals")
+    parser.add_argument("--seed", type=int, default=0)
+
+
+def resampling(options: argparse.Namespace) -> dict[str, Any]:
+    """Return these options as the evaluation's keyword arguments."""
+    labels = options.labels.split(",") if options.labels else None
+    return {"labels": labels, "resamples": options.resamples, "seed": options.seed}
