@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from ensemble_deid.evaluation import bootstrap
 from ensemble_deid.evaluation.bootstrap import (
     bootstrap_interval,
     measure_of,
@@ -86,6 +87,20 @@ def test_an_undefined_difference_has_no_p_value() -> None:
     result = paired_difference(A, nothing, GROUPS, measure="precision", resamples=50)
     assert (result.b, result.difference, result.p_value) == (None, None, None)
     assert result.interval.undefined == 50
+
+
+def test_pieces_do_not_change_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = resample_totals(sum_by_group(A, GROUPS), resamples=50)
+    difference = paired_difference(A, B, GROUPS, resamples=50)
+    monkeypatch.setattr(bootstrap, "_PIECE", 7)
+    assert (resample_totals(sum_by_group(A, GROUPS), resamples=50) == whole).all()
+    assert paired_difference(A, B, GROUPS, resamples=50) == difference
+
+
+def test_without_resamples_there_is_neither_interval_nor_p_value() -> None:
+    result = paired_difference(A, B, GROUPS, resamples=0)
+    assert (result.interval.low, result.p_value) == (None, None)
+    assert result.difference is not None
 
 
 def test_systems_scored_on_other_notes_are_refused() -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -202,8 +203,13 @@ def test_a_chosen_threshold_can_be_stored() -> None:
 def test_unknown_schemes_and_wrong_levels_are_refused() -> None:
     with pytest.raises(EvaluationError, match="i2b2, meddocan"):
         score_official(GOLD, SYSTEM, scheme="conll")
-    with pytest.raises(EvaluationError, match="between 0 and 1"):
-        evaluate(GOLD, SYSTEM, level=95, resamples=10)
+    wrong: list[dict[str, Any]] = [{"level": 95}, {"resamples": -1}]
+    for options in wrong:
+        for work in (evaluate, measure_agreement):
+            with pytest.raises(EvaluationError, match=r"between 0 and 1|0 or more"):
+                work(GOLD, SYSTEM, **options)
+        with pytest.raises(EvaluationError, match=r"between 0 and 1|0 or more"):
+            compare(GOLD, SYSTEM, SYSTEM, **options)
 
 
 def test_a_long_curve_is_thinned_with_both_ends() -> None:

@@ -6,7 +6,7 @@ systems is paired (both are scored on the same draw: Koehn 2004, EMNLP) and test
 (Noreen 1989, "Computer-Intensive Methods for Testing Hypotheses"; Yeh 2000, COLING).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -22,8 +22,9 @@ Measure = Literal["f1", "precision", "recall"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
 RESAMPLES = 10_000
 LEVEL = 0.95
-# Draws are made and summed in pieces of this many, so that memory does not grow with the number of resamples.
-_PIECE = 1_000
+# Draws are made and summed in pieces of about this many numbers, so that memory grows neither with the number of
+# resamples nor with that of patients.
+_PIECE = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class Interval:
 class PairedDifference:
     """The figure of system A less that of system B on the same notes.
 
-    `p_value` is two-sided, by approximate randomisation; None, as are the others, where the figure is undefined.
+    `p_value` is two-sided, by approximate randomisation; None, as are the others, where the figure is undefined, and
+    where no resamples were asked for.
     """
 
     measure: Measure
@@ -75,8 +77,7 @@ def resample_totals(group_counts: Integers, *, resamples: int = RESAMPLES, seed:
     values = group_counts.astype(np.float64)
     rng = generator(seed, "evaluation/bootstrap")
     totals = np.empty((resamples, group_counts.shape[1]))
-    for first in range(0, resamples, _PIECE):
-        size = min(_PIECE, resamples - first)
+    for first, size in _pieces(resamples, n):
         drawn = rng.integers(n, size=(size, n)) + np.arange(size)[:, None] * n
         # (size, n): how often each patient was drawn
         weights = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)
@@ -161,7 +162,9 @@ def paired_difference(
         _defined(measure_of(observed[3:], measure)),
         value,
         interval,
-        None if value is None else _randomisation_p(a, b, value, difference, resamples=resamples, seed=seed),
+        None
+        if value is None or not resamples
+        else _randomisation_p(a, b, value, difference, resamples=resamples, seed=seed),
     )
 
 
@@ -173,13 +176,19 @@ def _randomisation_p(
     swap = (b - a).astype(np.float64)
     total_a, total_b = a.sum(axis=0).astype(np.float64), b.sum(axis=0).astype(np.float64)
     as_large = 0
-    for first in range(0, resamples, _PIECE):
-        size = min(_PIECE, resamples - first)
+    for _, size in _pieces(resamples, len(a)):
         moved = rng.integers(2, size=(size, len(a))).astype(np.float64) @ swap
         values = difference(np.concatenate([total_a + moved, total_b - moved], axis=1))
         # An exchange that leaves a figure undefined is no evidence against chance, so it counts as as large.
         as_large += int((np.isnan(values) | (np.abs(values) >= abs(observed) - 1e-12)).sum())
     return (1 + as_large) / (1 + resamples)
+
+
+def _pieces(resamples: int, patients: int) -> Iterator[tuple[int, int]]:
+    """Yield the first resample and the number of resamples of each piece."""
+    most = max(1, _PIECE // max(1, patients))
+    for first in range(0, resamples, most):
+        yield first, min(most, resamples - first)
 
 
 def _defined(value: Reals) -> float | None:

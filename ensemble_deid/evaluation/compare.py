@@ -75,6 +75,7 @@ def compare(
     A difference is A less B. `labels` keeps only those labels, categories or groups. Raises EvaluationError when
     the documents of any two sides do not match or a label is unknown.
     """
+    resampling = Resampling(resamples, level, seed)
     pairs_a, pairs_b = pair_documents(gold, a), pair_documents(gold, b)
     chosen: frozenset[str] | None = None
     if labels is not None:
@@ -105,7 +106,7 @@ def compare(
         differences=MappingProxyType(differences),
         by_label=_by_label(*tables["strict"], lambda one, other: differ(one, other, "f1")),
         found=_found_by(pairs_a, pairs_b),
-        resampling=Resampling(resamples, level, seed),
+        resampling=resampling,
     )
 
 

@@ -17,17 +17,27 @@ from ensemble_deid.evaluation.bootstrap import (
 )
 from ensemble_deid.evaluation.count_table import CountTable, to_counts
 from ensemble_deid.evaluation.counts import Counts
+from ensemble_deid.evaluation.pairs import EvaluationError
 
 Part = Literal["total", "label", "category", "subset"]
 
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """How intervals are made: `resamples` draws of patients (0: none are made), `level`, `seed`."""
+    """How intervals are made: `resamples` draws of patients (0: none are made), `level`, `seed`.
+
+    Raises EvaluationError for a negative number of resamples or a level that is not between 0 and 1.
+    """
 
     resamples: int
     level: float
     seed: int
+
+    def __post_init__(self) -> None:
+        if self.resamples < 0:
+            raise EvaluationError(f"the number of resamples is 0 or more, not {self.resamples}")
+        if not 0 < self.level < 1:
+            raise EvaluationError(f"the level of an interval lies between 0 and 1, not {self.level}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,6 @@ def _group(kind: ErrorKind, found: int, cards: Sequence[Html]) -> Html:
 def _card(number: int, error: Error, pair: Pair, votes: Votes, openable: Mapping[str, int], include_text: bool) -> Html:
     spans = [span for span in (error.gold, error.system) if span is not None]
     start, end = min(s.start for s in spans), max(s.end for s in spans)
-    labels = [span.label for span in spans]
     facts = [
         element("b", error.kind),
         element("span", _what(error)),
@@ -111,7 +110,8 @@ def _card(number: int, error: Error, pair: Pair, votes: Votes, openable: Mapping
         id=f"e{number}",
         tabindex=-1,
         data_kind=error.kind,
-        data_labels=" ".join(labels),
+        data_gold=error.gold.label if error.gold is not None else "",
+        data_system=error.system.label if error.system is not None else "",
         data_note=error.note_kind or "",
     )
 

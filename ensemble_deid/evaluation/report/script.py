@@ -11,7 +11,7 @@ const fields={kind:byId('f-kind'),label:byId('f-label'),note:byId('f-note'),word
 function wanted(card){
   const d=card.dataset;
   if(fields.kind.value&&d.kind!==fields.kind.value)return false;
-  if(fields.label.value&&!d.labels.split(' ').includes(fields.label.value))return false;
+  if(fields.label.value&&d.gold!==fields.label.value&&d.system!==fields.label.value)return false;
   if(fields.note&&fields.note.value&&d.note!==fields.note.value)return false;
   const words=fields.words.value.trim().toLowerCase();
   return !words||card.textContent.toLowerCase().includes(words);
