@@ -9,8 +9,10 @@ import numpy as np
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.tokens import TokenTable
 
-_LABEL = re.compile(r"[^\W\d_][^\W\d_./ ]*(?:[ ./]+[^\W\d_]+){0,3}[.º°#]?\s?:")
-_HEADING = re.compile(r"\s*([^\W\d_][^\W\d_/&,() -]*(?:[ /&,()-]+[^\W\d_]+){0,5})\s*(:?)\s*$")
+# A label begins where a word begins, and a heading's last white space is never given back: in both the search could
+# find nothing more, only take time that grows with the square of a line without words.
+_LABEL = re.compile(r"(?<![^\W\d_])[^\W\d_]+(?:[ ./]+[^\W\d_]+){0,3}[.º°#]?\s?:")
+_HEADING = re.compile(r"([^\W\d_]+(?:[ /&,()-]+[^\W\d_]+){0,5})\s*+(:?)\s*+")
 NONE = "-"
 
 

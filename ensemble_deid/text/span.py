@@ -1,5 +1,6 @@
 """A labelled stretch of a document, in characters."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -44,10 +45,15 @@ def drop_overlaps(spans: Iterable[Span]) -> tuple[Span, ...]:
     This is the one rule by which the project turns any set of spans into one that does not overlap.
     """
     kept: list[Span] = []
+    starts: list[int] = []
     for span in sorted(set(spans), key=lambda s: (-s.score, s.start - s.end, s.start, s.label, s.source)):
-        if not any(span.overlaps(other) for other in kept):
-            kept.append(span)
-    return tuple(sorted(kept))
+        # What is kept stands in text order and does not overlap: only the neighbours can be in the way.
+        place = bisect_left(starts, span.start)
+        clear_before = place == 0 or kept[place - 1].end <= span.start
+        if clear_before and (place == len(kept) or span.end <= starts[place]):
+            kept.insert(place, span)
+            starts.insert(place, span.start)
+    return tuple(kept)
 
 
 def overlapping_pairs(spans: Sequence[Span]) -> list[tuple[Span, Span]]:

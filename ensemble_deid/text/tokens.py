@@ -19,7 +19,7 @@ from ensemble_deid.text.sentences import sentence_breaks
 Ints = NDArray[np.int32]
 
 _SPACE, _LETTER, _DIGIT, _OTHER = 0, 1, 2, 3
-_UPPER, _LOWER, _NEWLINE = 4, 8, 16
+_UPPER, _LOWER, _NEWLINE, _MARK = 4, 8, 16, 32
 _KIND = 3
 _NEWLINES = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
 
@@ -68,7 +68,7 @@ def first_rows(column: Ints) -> Ints:
 
 
 def _character_class(character: str) -> int:
-    """Return kind and flags of a character; a combining mark goes with the letters it stands on."""
+    """Return kind and flags of a character; a combining mark counts as a letter."""
     if character.isspace():
         return _SPACE | (_NEWLINE if character in _NEWLINES else 0)
     if character.isdecimal():
@@ -76,7 +76,7 @@ def _character_class(character: str) -> int:
     if character.isalpha():
         return _LETTER | (_UPPER if character.isupper() else 0) | (_LOWER if character.islower() else 0)
     if unicodedata.category(character).startswith("M"):
-        return _LETTER
+        return _LETTER | _MARK
     return _OTHER
 
 
@@ -88,9 +88,21 @@ def _classes(text: str) -> NDArray[np.uint8]:
     return table[inverse] if len(table) else np.zeros(0, np.uint8)
 
 
+def _base_characters(classes: NDArray[np.uint8]) -> NDArray[np.intp]:
+    """Return the places of all characters but the combining marks on letters, which go wherever their letter goes."""
+    marks = (classes & _MARK) > 0
+    if not marks.any():
+        return np.arange(len(classes))
+    # The place of the last character that is no mark, -1 before the first.
+    base = np.maximum.accumulate(np.where(marks, -1, np.arange(len(classes))))
+    return np.flatnonzero(~(marks & (base >= 0) & (classes[base] & _KIND == _LETTER)))
+
+
 def _tokenize_text(text: str) -> tuple[Ints, Ints, Ints]:
     """Return starts, ends and line numbers of one text's tokens."""
     classes = _classes(text)
+    places = _base_characters(classes)
+    classes = classes[places]
     kind = classes & _KIND
     begins = np.empty(len(kind) + 1, dtype=bool)
     begins[0] = begins[-1] = True
@@ -100,12 +112,11 @@ def _tokenize_text(text: str) -> tuple[Ints, Ints, Ints]:
     begins[1:-1] |= lower[:-1] & upper[1:]
     begins[1:-2] |= upper[:-2] & upper[1:-1] & lower[2:]
     edges = np.flatnonzero(begins)
-    starts, ends = edges[:-1], edges[1:]
-    solid = kind[starts] != _SPACE if len(starts) else np.zeros(0, bool)
-    starts, ends = starts[solid], ends[solid]
-    lines = np.cumsum((classes & _NEWLINE) > 0)[starts] if len(starts) else starts
-    _, lines = np.unique(lines, return_inverse=True)
-    return starts.astype(np.int32), ends.astype(np.int32), lines.astype(np.int32)
+    solid = kind[edges[:-1]] != _SPACE
+    first, after = edges[:-1][solid], edges[1:][solid]
+    _, lines = np.unique(np.cumsum((classes & _NEWLINE) > 0)[first], return_inverse=True)
+    places = np.append(places, len(text))
+    return places[first].astype(np.int32), places[after].astype(np.int32), lines.astype(np.int32)
 
 
 def tokenize(documents: Sequence[Document], *, split_lines: bool = False) -> TokenTable:
