@@ -3,7 +3,7 @@
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.sources import System, add_resampling, read_gold, read_system, resampling
@@ -173,7 +173,7 @@ def run_threshold(options: argparse.Namespace) -> int:
     """Freeze a threshold into a model."""
     from ensemble_deid.experiments.thresholds import freeze_threshold
 
-    rule = "sensitivity" if options.sensitivity is not None else "precision"
+    rule: Literal["sensitivity", "precision"] = "sensitivity" if options.sensitivity is not None else "precision"
     wanted = options.sensitivity if options.sensitivity is not None else options.precision
     if not 0 < wanted <= 1:
         raise ConfigError(f"--{rule} must be above 0 and at most 1, not {wanted:g}")
@@ -181,7 +181,6 @@ def run_threshold(options: argparse.Namespace) -> int:
     point = chosen.chosen_at
     say(f"threshold {chosen.threshold:.4f} is now in {options.model}")
     if point is not None:
-        say(
-            f"on {options.dev}: token recall {percent(point.counts.recall)}, precision {percent(point.counts.precision)}"
-        )
+        counts = point.counts
+        say(f"on {options.dev}: token recall {percent(counts.recall)}, precision {percent(counts.precision)}")
     return 0

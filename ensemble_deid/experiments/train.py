@@ -10,8 +10,9 @@ from ensemble_deid.config import Config
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.evaluation.counts import Counts
 from ensemble_deid.evaluation.entity import strict_counts
+from ensemble_deid.experiments.rules import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
-from ensemble_deid.features.batch import Batch, plain_batch
+from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.manifest import Manifest, fingerprint, installed_packages
 from ensemble_deid.pipeline.preparation import Preparation, find_patterns, lexicon_of
@@ -20,6 +21,7 @@ from ensemble_deid.stacking.evidence import Evidence, gather
 from ensemble_deid.stacking.search import group_folds
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
+from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import drop_overlaps
 from ensemble_deid.text.tags import TagScheme
@@ -97,7 +99,7 @@ def train(
         config=config.model_dump(mode="json"),
         fingerprint=fingerprint(documents),
         training={"notes": len(documents), "patients": len(set(groups)), "spans": sum(len(d.spans) for d in documents)},
-        figures=_figures(counts, stacker),
+        figures={**_figures(counts, stacker), **_rule_curve(ordered, plain, preparation, dev)},
         packages=installed_packages(),
     )
     report(Step(total, total, "trained"))
@@ -151,3 +153,15 @@ def _figures(counts: dict[str, Counts], stacker: Stacker) -> dict[str, Any]:
     if counts:
         figures["dev_strict_f1"] = {name: count.f1 for name, count in counts.items()}
     return figures
+
+
+def _rule_curve(
+    taggers: dict[str, TrainableTagger], plain: Batch, preparation: Preparation, dev: Batch | None
+) -> dict[str, Any]:
+    """Return F1 on train and dev after each rule of the TBED submodel, for `rules curve`."""
+    tagger = taggers.get("tbed")
+    if not isinstance(tagger, TbedTagger):
+        return {}
+    seen = with_lexicon(plain, preparation.lexicon, leave_own_patient_out=True)
+    points = rule_curve(tagger, seen, dev)
+    return {"rule_curve": [[point.rules, point.train_f1, point.dev_f1] for point in points]}
