@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 
 from ensemble_deid.errors import ConfigError
 
@@ -17,9 +17,9 @@ SUBMODELS = ("regex", "tbed", "crf", "neural")
 
 
 class Section(BaseModel):
-    """Base of all sections: frozen, and nothing passes that is not declared."""
+    """Base of all sections: frozen, numbers finite, and nothing passes that is not declared."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False)
 
 
 class TextConfig(Section):
@@ -61,7 +61,7 @@ class NeuralConfig(Section):
 
     word_dimension: int = Field(128, ge=1)
     character_dimension: int = Field(16, ge=1)
-    kernel_sizes: tuple[int, ...] = (2, 3, 4, 5)
+    kernel_sizes: tuple[PositiveInt, ...] = Field((2, 3, 4, 5), min_length=1)
     channels: int = Field(8, ge=1, description="of each kernel size")
     feature_dimension: int = Field(4, ge=1, description="of each feature's embedding")
     hidden: int = Field(128, ge=2, multiple_of=2, description="of the LSTM, half of it in each direction")
@@ -99,9 +99,9 @@ class StackConfig(Section):
     n_best: int = Field(5, ge=1, description="best sequences of CRF and network that give candidates")
     min_confidence: float = Field(0.01, ge=0, lt=1, description="candidates that no submodel believes more are dropped")
     preset: Literal["search", "zhao2020"] = Field("search", description="zhao2020: the paper's C+, C- and gamma")
-    c_grid: tuple[float, ...] = (0.5, 1.0, 2.0, 5.0)
-    gamma_grid: tuple[float, ...] = (0.004, 0.009, 0.02)
-    weight_grid: tuple[float, ...] = (0.417, 1.0)
+    c_grid: tuple[PositiveFloat, ...] = Field((0.5, 1.0, 2.0, 5.0), min_length=1)
+    gamma_grid: tuple[PositiveFloat, ...] = Field((0.004, 0.009, 0.02), min_length=1)
+    weight_grid: tuple[PositiveFloat, ...] = Field((0.417, 1.0), min_length=1)
     search_candidates: int = Field(8000, ge=100, description="candidates in the search, drawn by patient")
     threshold: float | None = Field(None, ge=0, le=1, description="probability to accept at; chosen by CV if not given")
 
@@ -130,6 +130,8 @@ def load_config(path: Path | None = None, *, overrides: Sequence[str] = (), **op
             content = tomllib.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise ConfigError(f"{path}: no such configuration file") from None
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be read as a file ({error.strerror})") from None
         except UnicodeDecodeError as error:
             raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
         except tomllib.TOMLDecodeError as error:
