@@ -71,7 +71,7 @@ def plain_batch(documents: Sequence[Document], *, patterns: PatternSet, split_li
     documents = tuple(documents)
     tokens = tokenize(documents, split_lines=split_lines)
     word = Column.from_strings(tokens.words(documents))
-    found = [find_all(patterns, document) for document in documents]
+    found = [_matches(patterns, document) for document in documents]
     initial = tuple(first_come(spans) for spans in found)
     scheme = TagScheme.from_labels(patterns.labels)
     tags = scheme.tags
@@ -91,6 +91,11 @@ def with_lexicon(batch: Batch, lexicon: Lexicon, *, leave_own_patient_out: bool)
         lexicon, batch.documents, batch.tokens, lower, leave_own_patient_out=leave_own_patient_out
     )
     return Batch(batch.documents, batch.tokens, batch.table.with_columns(columns), batch.initial)
+
+
+def _matches(patterns: PatternSet, document: Document) -> list[Span]:
+    """Return all matches but those of white space alone, which no token can carry."""
+    return [span for span in find_all(patterns, document) if not document.text[span.start : span.end].isspace()]
 
 
 def _pattern_names(found: Sequence[Sequence[Span]], tokens: TokenTable) -> list[str]:

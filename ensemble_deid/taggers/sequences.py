@@ -14,7 +14,7 @@ def merge_lines(tokens: TokenTable, *, max_tokens: int) -> Ints:
     A line longer than that is a sequence of its own, uncut: every token keeps its context.
     """
     lines = first_rows(tokens.line)
-    ends = np.append(lines[1:], len(tokens))
+    ends = np.append(lines, len(tokens))[1:]
     starts: list[int] = []
     size = 0
     last_document = -1
