@@ -3,17 +3,19 @@
 As Zhao et al. 2020, table 6; no submodel is trained again, and the training notes are not needed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ensemble_deid.config import make_config
+from ensemble_deid.config import Config, make_config
 from ensemble_deid.evaluation.bootstrap import PairedDifference, paired_difference
 from ensemble_deid.evaluation.counts import Counts
 from ensemble_deid.evaluation.views import count_view
+from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.stacking.evidence import Evidence
 from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.stacking.svm import SvmSettings
 from ensemble_deid.stacking.voting import METHODS, combine
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, drop_overlaps
@@ -28,24 +30,24 @@ class AblationRow:
     difference: PairedDifference | None
 
 
-def ablate(
-    model: Path, documents: Sequence[Document], *, jobs: int, progress: Callable[[str], None]
-) -> list[AblationRow]:
+def ablate(model: Path, documents: Sequence[Document], *, jobs: int, report: Reporter) -> list[AblationRow]:
     """Score the ensemble, the ensemble without each submodel, each submodel alone, and the simple votes.
 
-    The judge's C, gamma and weights are searched anew for each set of submodels, as they were for the whole.
+    Each judge is trained with the C, gamma and class weights of the whole one, and has a threshold of its own.
     """
     ensemble, _ = load_model(model)
     evidence = Evidence.load(model)
-    config = make_config({**ensemble.config.model_dump(mode="json"), "jobs": jobs})
+    config = _with_settings(ensemble.config, ensemble.stacker.svm.settings, jobs=jobs)
+    total = 1 + len(ensemble.taggers)
+    report(Step(0, total, "the ensemble"))
     batch = ensemble.preparation.batch(documents)
     proposals = ensemble.propose(batch)
     systems: dict[str, list[tuple[Span, ...]]] = {"ensemble": ensemble.stacker.judge(proposals, batch)}
     names = list(proposals)
-    for name in names if len(names) > 1 else ():
-        progress(f"without {name}")
+    for done, name in enumerate(names if len(names) > 1 else (), 1):
+        report(Step(done, total, f"without {name}"))
         kept = evidence.without([name], min_confidence=config.stack.min_confidence)
-        judge = Stacker.fit(kept, config=config, progress=progress)
+        judge = Stacker.fit(kept, config=config, progress=_nothing)
         rest = {other: proposals[other] for other in names if other != name}
         systems[f"without {name}"] = judge.judge(rest, batch)
     for name in names:
@@ -53,6 +55,19 @@ def ablate(
     for method in METHODS:
         systems[f"vote: {method}"] = combine(proposals, labels=ensemble.scheme.labels, method=method)
     return _rows(documents, systems)
+
+
+def _nothing(message: str) -> None:
+    """Say nothing: the steps of an ablation are its systems."""
+
+
+def _with_settings(config: Config, settings: SvmSettings, *, jobs: int) -> Config:
+    """Return the configuration with a grid of these settings alone."""
+    c, weight = max(settings.c_positive, settings.c_negative), settings.c_positive / settings.c_negative
+    content = config.model_dump(mode="json")
+    stack = {**content["stack"], "preset": "search", "threshold": None}
+    stack |= {"c_grid": [c], "gamma_grid": [settings.gamma], "weight_grid": [weight]}
+    return make_config({**content, "jobs": jobs, "stack": stack})
 
 
 def _rows(documents: Sequence[Document], systems: dict[str, list[tuple[Span, ...]]]) -> list[AblationRow]:

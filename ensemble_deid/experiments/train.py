@@ -1,6 +1,6 @@
 """Training the full stack: out-of-fold submodels, whole submodels, and the judge over them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from ensemble_deid.config import Config
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.evaluation.counts import Counts
 from ensemble_deid.evaluation.entity import strict_counts
+from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rules import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
 from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
@@ -27,18 +28,6 @@ from ensemble_deid.text.span import drop_overlaps
 from ensemble_deid.text.tags import TagScheme
 
 _INNER_DEV_SHARE = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """Something was finished: `done` of `total` units of work, and a line for a person."""
-
-    done: float
-    total: float
-    message: str
-
-
-Reporter = Callable[[Step], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +85,8 @@ def train(
     counts = score(ensemble, dev, dev_documents) if dev is not None else {}
     manifest = Manifest(
         labels=scheme.labels,
-        config=config.model_dump(mode="json"),
+        # How many processes there were does not shape a model: two that differ in it alone are the same files.
+        config=config.model_dump(mode="json", exclude={"jobs"}),
         fingerprint=fingerprint(documents),
         training={"notes": len(documents), "patients": len(set(groups)), "spans": sum(len(d.spans) for d in documents)},
         figures={**_figures(counts, stacker), **_rule_curve(ordered, plain, preparation, dev)},
