@@ -122,11 +122,28 @@ def _read_words(table: Mapping[str, Any], path: str) -> dict[str, str]:
         if isinstance(value, str):
             piece = value
         elif isinstance(value, list) and value and all(isinstance(word, str) for word in value):
-            piece = "|".join(re.escape(word) for word in sorted(value, key=lambda word: (-len(word), word)))
+            piece = _any_of(value)
         else:
             raise RuleError(f"{place}: expected a list of words or a piece of regex")
         pieces[name] = f"(?:{_expand(piece, pieces, place)})"
     return pieces
+
+
+def _any_of(words: Sequence[str]) -> str:
+    """Return a regex that matches any of the words, the longest first, as a tree of their common beginnings.
+
+    Python's `re` tries the branches of an alternative one by one; a tree asks it for one look at each letter.
+    """
+    rest_of: dict[str, list[str]] = {}
+    for word in sorted(set(words)):
+        rest_of.setdefault(word[:1], []).append(word[1:])
+    can_end = rest_of.pop("", None) is not None
+    branches = [re.escape(letter) + _any_of(rests) for letter, rests in rest_of.items()]
+    if not branches:
+        return ""
+    if len(branches) == 1 and not can_end:
+        return branches[0]
+    return f"(?:{'|'.join(branches)})" + ("?" if can_end else "")
 
 
 def _expand(regex: str, words: Mapping[str, str], place: str) -> str:
