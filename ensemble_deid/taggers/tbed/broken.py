@@ -67,13 +67,13 @@ class BrokenCounts:
     def _count_new(self, keys: Integers) -> None:
         """Count the right tags in contexts of no table and not asked for before; the keys are distinct."""
         contexts = self.keys.decode(keys)
-        source, lengths = self.matcher.list_lengths(contexts)
+        source, lengths = self.matcher.shortest_lists(contexts)
         counts = np.zeros(len(keys), np.int32)
         is_short = lengths <= self.matcher.longest_list
         (short,) = is_short.nonzero()
         if len(short):
-            numbers, places = self.matcher.matches(contexts.select(short), source[short])
-            counts[short] = np.bincount(numbers[self._right.take(places)], minlength=len(short))
+            numbers = self.matcher.right_matches(contexts.select(short), source[short])
+            counts[short] = np.bincount(numbers, minlength=len(short))
         templates = contexts.templates[~is_short]
         for t in sorted(set(templates.tolist())):
             mine = (~is_short).nonzero()[0][templates == t]

@@ -86,10 +86,12 @@ class Candidates:
         if len(missed):
             missing = keys.take(missed)
             later = self._later.find(missing)
-            if later.min() < 0:
-                self._later.add(distinct(missing[later < 0]))
-                later = self._later.find(missing)
-                self._grow(len(self._first_keys) + len(self._later))
+            (unknown,) = (later < 0).nonzero()
+            if len(unknown):
+                new = distinct(missing.take(unknown))
+                later[unknown] = new.searchsorted(missing.take(unknown)) + self.size
+                self._later.add(new)
+                self._grow(self.size + len(new))
             numbers[missed] = later
         return numbers
 

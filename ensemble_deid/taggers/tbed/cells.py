@@ -9,30 +9,38 @@ from ensemble_deid.features.table import Column
 from ensemble_deid.taggers.tbed.layout import Cells, Integers, Layout
 from ensemble_deid.taggers.tbed.templates import MAX_OFFSET, TAG_COLUMN
 
-# Row 0 holds 1 everywhere (a condition that always holds), row 1 holds 0 (one that never does), row 2 the tags.
-ALWAYS, NEVER, TAGS = 0, 1, 2
+# Row 0 holds 1 everywhere (a condition that always holds), row 1 holds 0 (one that never does), row 2 the current
+# tags, row 3 the gold tags; the feature columns follow.
+ALWAYS, NEVER, TAGS, GOLD = range(4)
 
 
 class CellMatrix:
-    """Columns and current tags as rows of small integers: 0 an empty place between sentences, else code + 1.
+    """Tags and columns as rows of small integers: 0 an empty place between sentences, else code + 1.
 
-    `codes` are the tokens' current tags, as indices into `tags`. `flat[row * size + place]` is the cell of a row
+    `current` and `gold` are the tokens' tags, as indices into `tags`. `flat[row * size + place]` is the cell of a row
     at a place; `sizes[row]` is the number of distinct values, and `values[row]` the values, that of cell v at v - 1.
     `room[place]` is 5 * (tokens before it in its sentence) + tokens after it, each counted up to 4.
     """
 
     def __init__(
-        self, layout: Layout, columns: Mapping[str, Column], codes: NDArray[np.int32], tags: Sequence[str]
+        self,
+        layout: Layout,
+        columns: Mapping[str, Column],
+        tags: Sequence[str],
+        current: NDArray[np.int32],
+        gold: NDArray[np.int32],
     ) -> None:
         self.layout = layout
         self.size = layout.size
-        self.rows = {TAG_COLUMN: TAGS} | {name: TAGS + 1 + i for i, name in enumerate(columns)}
-        self.values: list[Sequence[str]] = [("",), (), tags, *(column.values for column in columns.values())]
+        self.rows = {TAG_COLUMN: TAGS} | {name: GOLD + 1 + i for i, name in enumerate(columns)}
+        self.values: list[Sequence[str]] = [("",), (), tags, tags]
+        self.values += [column.values for column in columns.values()]
         self.sizes = [len(values) for values in self.values]
-        self.cells: Cells = np.zeros((TAGS + 1 + len(columns), layout.size), np.int32)
+        self.cells: Cells = np.zeros((len(self.values), layout.size), np.int32)
         self.cells[ALWAYS] = 1
-        layout.spread(codes + np.int32(1), self.cells[TAGS])
-        for row, column in enumerate(columns.values(), TAGS + 1):
+        layout.spread(current + np.int32(1), self.cells[TAGS])
+        layout.spread(gold + np.int32(1), self.cells[GOLD])
+        for row, column in enumerate(columns.values(), GOLD + 1):
             layout.spread(column.codes + np.int32(1), self.cells[row])
         self.flat: Cells = self.cells.reshape(-1)
         self.room: Integers = np.zeros(layout.size, np.int64)
@@ -45,7 +53,7 @@ class CellMatrix:
         # The first two starts make an empty list, for conditions that have none.
         starts: list[Integers] = [np.zeros(2, np.int64)]
         self.first_start: list[int] = [0] * len(self.values)
-        for row in range(TAGS + 1, len(self.values)):
+        for row in range(GOLD, len(self.values)):
             self.first_start[row] = sum(map(len, starts))
             counts = np.bincount(self.cells[row], minlength=self.sizes[row] + 1)
             first = sum(map(len, orders))

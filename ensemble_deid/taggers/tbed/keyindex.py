@@ -41,7 +41,8 @@ class KeyIndex:
         buckets = self._buckets(keys)
         equal = self._table.take(buckets, axis=0) == keys[:, None]
         (hits,) = equal.ravel().nonzero()
-        numbers: Keys = np.full(len(keys), -1)
+        numbers: Keys = np.empty(len(keys), np.int64)
+        numbers.fill(-1)
         rows = hits // _WIDTH
         hits -= rows * _WIDTH
         hits += buckets.take(rows) * _WIDTH

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ensemble_deid.taggers.tbed.broken import BrokenCounts
 from ensemble_deid.taggers.tbed.candidates import Candidates
-from ensemble_deid.taggers.tbed.cells import TAGS, CellMatrix
-from ensemble_deid.taggers.tbed.keys import ContextKeys, Indices, Looks
+from ensemble_deid.taggers.tbed.cells import GOLD, TAGS, CellMatrix
+from ensemble_deid.taggers.tbed.keys import ContextKeys, Flags, Indices, Looks
 from ensemble_deid.taggers.tbed.layout import Integers, Layout, Strings, as_column, check_columns
 from ensemble_deid.taggers.tbed.matching import Matcher
 from ensemble_deid.taggers.tbed.neighbours import Neighbours
@@ -64,7 +64,7 @@ def learn_rules(
     if not n_tokens or not templates:
         return []
     tags, initial, gold = _encode_tags(initial_tags, gold_tags)
-    learner = _Learner(layout, CellMatrix(layout, encoded, initial, tags), templates, gold)
+    learner = _Learner(CellMatrix(layout, encoded, tags, initial, gold), templates)
     learner.selection.set_limits(
         min_score=max(1, min_score),
         min_accuracy=min_accuracy,
@@ -85,20 +85,13 @@ def _encode_tags(initial: Strings, gold: Strings) -> tuple[tuple[str, ...], NDAr
 class _Learner:
     """The state between two rules: tags, the counts of all candidates, and those that may win next."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        matrix: CellMatrix,
-        templates: Sequence[Template],
-        gold: NDArray[np.int32],
-    ) -> None:
+    def __init__(self, matrix: CellMatrix, templates: Sequence[Template]) -> None:
         self.matrix = matrix
         self.keys = ContextKeys(templates, matrix)
-        self.gold: NDArray[np.int32] = np.full(layout.size, -1, np.int32)
-        layout.spread(gold, self.gold)
-        self.real: NDArray[np.bool_] = self.gold >= 0
-        current = matrix.cells[TAGS]
-        self.right: NDArray[np.bool_] = current == self.gold + 1
+        current, gold = matrix.cells[TAGS], matrix.cells[GOLD]
+        self.gold: NDArray[np.int32] = gold - np.int32(1)
+        self.real: Flags = gold > 0
+        self.right: Flags = current == gold
         self.right &= self.real
         tag_bytes = current.astype(np.min_scalar_type(matrix.sizes[TAGS]))
         self.matcher = Matcher(self.keys, tag_bytes)
@@ -106,7 +99,7 @@ class _Learner:
         self.candidates = Candidates(self.keys, errors, self.gold)
         self.broken = BrokenCounts(self.matcher, self.right)
         self.neighbours = Neighbours(self.keys)
-        self.changed: NDArray[np.bool_] = np.zeros(layout.size, bool)
+        self.changed: Flags = np.zeros(matrix.size, bool)
         self.selection = Selection(self.candidates, self.broken, self.gold)
 
     def learn(self, max_rules: int) -> list[Rule]:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.taggers.tbed.cells import TAGS
-from ensemble_deid.taggers.tbed.keys import ContextKeys, Contexts
+from ensemble_deid.taggers.tbed.cells import GOLD, TAGS
+from ensemble_deid.taggers.tbed.keys import ContextKeys, Contexts, Flags
 from ensemble_deid.taggers.tbed.layout import Cells, Integers
 
 _NO_LIST = 1 << 40
@@ -24,12 +24,16 @@ class Matcher:
         self.matrix = keys.matrix
         self.tag_bytes = tag_bytes
         # Reading a list costs some 25 ns a place; a sweep 0.4 ns a place, and some calls.
-        self.longest_list = 600 + self.matrix.size // 60
-        rows = keys.rows
-        self._fixed_row: NDArray[np.bool_] = rows > TAGS
+        self.longest_list = 2000 + self.matrix.size // 50
+        # Contexts of right tags have one condition more: the gold tag is the present one. By condition and template,
+        # its row; by condition and instance, where its cell lies from a place.
+        rows = np.concatenate([keys.rows, np.full((1, keys.rows.shape[1]), GOLD)])
+        gold_shift = np.full((1, keys.n_instances), GOLD * self.matrix.size)
+        self._shift: Integers = np.concatenate([keys.shift[1:], gold_shift])
+        self._offset: Integers = self._shift - rows[:, keys.template] * self.matrix.size
+        self._no_list: Flags = rows < GOLD
         self._first_start: Integers = np.asarray(self.matrix.first_start, np.int64)[rows]
-        n_offsets = [[len(w.offsets) for w in windows] for windows in keys.windows]
-        self._n_instances: Integers = np.array([int(np.prod(n)) for n in n_offsets], np.int64)
+        self._n_instances: Integers = np.diff(keys.first_instance)
 
     def places(self, template: int, tag: int, cells: Sequence[int]) -> Integers:
         """Return the places, in rising order, where one context holds now."""
@@ -49,45 +53,46 @@ class Matcher:
             places = places[holds]
         return places
 
-    def list_lengths(self, contexts: Contexts) -> tuple[Integers, Integers]:
-        """Return each context's window with the shortest list, and how many places are read by way of it."""
-        fixed = self._fixed_row.take(contexts.templates, axis=1)
-        at = self._first_start.take(contexts.templates, axis=1) + contexts.cells
-        at[~fixed] = 0
-        lengths = self.matrix.starts.take(at + 1) - self.matrix.starts.take(at)
-        lengths[~fixed] = _NO_LIST
+    def shortest_lists(self, contexts: Contexts) -> tuple[Integers, Integers]:
+        """Return each context's condition with the shortest list of places, and how many are read by way of it."""
+        at = self._first_start.take(contexts.templates, axis=1)
+        at += _with_gold(contexts)
+        missing = self._no_list.take(contexts.templates, axis=1)
+        at[missing] = 0
+        lengths = self.matrix.starts.take(at + 1)
+        lengths -= self.matrix.starts.take(at)
+        lengths[missing] = _NO_LIST
         source = lengths.argmin(axis=0)
         return source, lengths.min(axis=0) * self._n_instances.take(contexts.templates)
 
-    def matches(self, contexts: Contexts, source: Integers) -> tuple[Integers, Integers]:
-        """Return pairs (numbers of contexts, places): every match once, found in the lists of `source`."""
+    def right_matches(self, contexts: Contexts, source: Integers) -> Integers:
+        """Return the numbers of contexts, once for each right tag they hold at, found in the lists of `source`."""
         keys, templates = self.keys, contexts.templates
+        wanted = _with_gold(contexts)
         many = self._n_instances.take(templates)
         # Pairs of a context and an instance of its template.
-        context = np.repeat(np.arange(len(contexts)), many)
+        context = np.arange(len(contexts)).repeat(many)
         instance = _ranges(keys.first_instance.take(templates), many)
-        window = source.take(context)
-        at = self._first_start[window, templates.take(context)] + contexts.cells[window, context]
+        condition = source.take(context)
+        at = self._first_start[condition, templates.take(context)] + wanted[condition, context]
         starts = self.matrix.starts.take(at)
         lengths = self.matrix.starts.take(at + 1) - starts
-        row_start = keys.rows[window, templates.take(context)] * self.matrix.size
-        offsets = keys.shift[window + 1, instance] - row_start
         # Pairs times the places of their lists.
-        pair = np.repeat(np.arange(len(context)), lengths)
-        places = self.matrix.order.take(_ranges(starts, lengths)) - offsets.take(pair)
+        pair = np.arange(len(context)).repeat(lengths)
+        places = self.matrix.order.take(_ranges(starts, lengths))
+        places -= self._offset[condition, instance].take(pair)
         tag = (contexts.tags + 1).astype(self.tag_bytes.dtype).take(context)
         (kept,) = (self.tag_bytes.take(places) == tag.take(pair)).nonzero()
         pair, places = pair.take(kept), places.take(kept)
         instance, context = instance.take(pair), context.take(pair)
-        holds: NDArray[np.bool_] = np.ones(len(places), bool)
-        for c in range(keys.width):
-            cells = self.matrix.flat.take(keys.shift[c + 1].take(instance) + places)
-            holds &= cells == contexts.cells[c].take(context)
+        holds: Flags = np.ones(len(places), bool)
+        for shift, cells in zip(self._shift, wanted, strict=True):
+            holds &= self.matrix.flat.take(shift.take(instance) + places) == cells.take(context)
         depth = len(keys.unequal) // 2
         for own, earlier in zip(keys.unequal[:depth], keys.unequal[depth:], strict=True):
-            cells = self.matrix.flat.take(own.take(instance) + places)
-            holds &= cells != self.matrix.flat.take(earlier.take(instance) + places)
-        return context[holds], places[holds]
+            seen = self.matrix.flat.take(own.take(instance) + places)
+            holds &= seen != self.matrix.flat.take(earlier.take(instance) + places)
+        return context[holds]
 
     def _rarest(self, template: int, cells: Sequence[int]) -> tuple[int | None, Integers]:
         """Return the window whose value has the shortest list, and the list; None where a sweep is cheaper."""
@@ -119,8 +124,13 @@ class Matcher:
         return np.flatnonzero(holds) + start
 
 
+def _with_gold(contexts: Contexts) -> Integers:
+    """Return the cells that the conditions ask for, that of the gold tag last."""
+    return np.concatenate([contexts.cells, contexts.tags[None] + 1])
+
+
 def _ranges(starts: Integers, lengths: Integers) -> Integers:
     """Return start, start + 1, ... for `length` numbers, one range after the other."""
     ends = lengths.cumsum()
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    return np.arange(total) + (starts - (ends - lengths)).repeat(lengths)

@@ -15,6 +15,7 @@ from ensemble_deid.taggers.tbed.layout import Integers
 _FIRST_LISTED = 1024
 _SINK = 0.7
 _BATCH = 400
+_LEAST_BATCH = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,11 @@ class Selection:
         if len(batch) < _BATCH // 2:
             best_known = int(scores.max(where=self._context != UNKNOWN, initial=self.level))
             batch = unknown[hopes >= best_known]
-            if len(batch) > _BATCH:
-                batch = batch[np.argpartition(-scores.take(batch), _BATCH)[:_BATCH]]
+            size = max(_LEAST_BATCH, min(len(batch), _BATCH))
+            if len(batch) > size or len(unknown) > size:
+                batch = unknown[np.argpartition(-hopes, size)[:size]]
+            else:
+                batch = unknown
         keys = self._keys.take(batch) // self.contexts.n_tags
         self._context[batch] = self.broken.numbers_of(keys, self._template.take(batch))
 
