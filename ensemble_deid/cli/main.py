@@ -1,13 +1,15 @@
 """The command `ensemble-deid`: parse, call one function, print."""
 
 import argparse
+import io
+import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 from ensemble_deid import __version__
+from ensemble_deid.cli.status import BAD_INPUT, INTERRUPTED, READER_GONE, UNFORESEEN
 from ensemble_deid.errors import DeidError
-
-BAD_INPUT, NOTES_WITHHELD = 2, 3
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -25,13 +27,39 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status: 0, 2 for bad input, 3 when notes were withheld."""
+    """Run the command line and return its exit status (`cli/status.py`, docs/cli.md)."""
     options = build_parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name or a rule that the terminal's encoding lacks must not end a command that has done its work.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status: int = options.run(options)
+        sys.stdout.flush()
     except DeidError as error:
-        sys.stderr.write(f"ensemble-deid: {error}\n")
-        return BAD_INPUT
+        return _refuse(str(error), BAD_INPUT)
     except BrokenPipeError:
-        return 1
+        # Whoever read the output has gone; Python would fail once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
+    except OSError as error:
+        place = "" if error.filename is None else f"{error.filename}: "
+        return _refuse(f"{place}{error.strerror or type(error).__name__}", BAD_INPUT)
+    except KeyboardInterrupt:
+        return _refuse("interrupted", INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 (an unforeseen error's message may quote a note: it is not printed)
+        return _refuse(_describe(error), UNFORESEEN)
     return status
+
+
+def _refuse(message: str, status: int) -> int:
+    sys.stderr.write(f"ensemble-deid: {message}\n")
+    return status
+
+
+def _describe(error: Exception) -> str:
+    """Return where an unforeseen error arose and its type, without its message."""
+    where = "".join(traceback.format_tb(error.__traceback__))
+    return (
+        f"unforeseen {type(error).__name__}; its message is left out, since it may quote a note. It arose in\n{where}"
+        "This is a fault of ensemble-deid: please report these lines."
+    )

@@ -5,26 +5,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from ensemble_deid.experiments.train import Reporter, Step
+from ensemble_deid.experiments.progress import Reporter, Step
 
 
 @contextmanager
 def progress_bar(*, quiet: bool) -> Iterator[Reporter]:
     """Give a function that shows steps as a bar, or one that shows nothing."""
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
+    # The stream is asked, not rich: variables such as FORCE_COLOR make rich take a log file for a terminal.
+    if quiet or not sys.stderr.isatty():
         yield lambda step: None
         return
     columns = (
         BarColumn(),
-        TextColumn("{task.percentage:3.0f}%"),
+        TaskProgressColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=1.0)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
 
         def show(step: Step) -> None:
             bar.update(task, total=step.total, completed=step.done, description=step.message)
