@@ -1,17 +1,18 @@
 """`predict` and `deidentify`: a folder in, a folder out, note by note failing closed."""
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import progress_bar, say, warn
-from ensemble_deid.corpora.locate import locate_corpus
+from ensemble_deid.corpora.locate import Location, locate_corpus
+from ensemble_deid.corpora.note_writer import note_writer
 from ensemble_deid.corpora.read import iterate_notes
-from ensemble_deid.corpora.write import write_document
-from ensemble_deid.errors import CorpusError, DeidError
-from ensemble_deid.experiments.train import Step
+from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.experiments.progress import Step
 from ensemble_deid.text.document import Document
 
 FORMATS = ("i2b2", "meddocan", "brat", "jsonl")
@@ -42,60 +43,85 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 def run_predict(options: argparse.Namespace) -> int:
     """Write each note with the spans found, in the chosen format."""
-    own = locate_corpus(options.input).format.name
+    location = locate_corpus(options.input)
+    own = location.format.name
+
+    def rounded(document: Document) -> Document:
+        return document.with_spans(replace(span, score=round(span.score, 4)) for span in document.spans)
+
     format = options.format or (own if own in FORMATS else "jsonl")
-
-    def write(document: Document) -> None:
-        rounded = document.with_spans(replace(span, score=round(span.score, 4)) for span in document.spans)
-        write_document(rounded, options.out, format)
-
-    return _run(options, write, submodel=options.submodel)
+    return _run(options, location, rounded, format=format, submodel=options.submodel)
 
 
 def run_deidentify(options: argparse.Namespace) -> int:
     """Write each note's text without its PHI, as `<id>.txt`."""
     from ensemble_deid.pipeline.redaction import redact
 
-    def write(document: Document) -> None:
-        text = redact(document.text, document.spans, style=options.style)
-        write_document(Document(document.id, text), options.out, "plain")
+    def redacted(document: Document) -> Document:
+        return Document(document.id, redact(document.text, document.spans, style=options.style))
 
-    return _run(options, write, submodel=None)
+    return _run(options, locate_corpus(options.input), redacted, format="plain", submodel=None)
 
 
-def _run(options: argparse.Namespace, write: Callable[[Document], None], *, submodel: str | None) -> int:
-    from ensemble_deid.cli.main import NOTES_WITHHELD
+def _run(
+    options: argparse.Namespace,
+    location: Location,
+    finish: Callable[[Document], Document],
+    *,
+    format: str,
+    submodel: str | None,
+) -> int:
     from ensemble_deid.pipeline.notes import predict_notes
 
     if options.jobs < 1:
-        raise CorpusError(f"--jobs must be at least 1, not {options.jobs}")
-    notes = _not_into_itself(options)
+        raise ConfigError(f"--jobs must be at least 1, not {options.jobs}")
+    _refuse_output(options, location)
+    for remark in location.remarks:
+        warn(remark)
+    # A line-based file does not say how many notes it holds before it is read.
+    total = None if location.format.name == "jsonl" else len(location.files)
+    notes = iterate_notes(options.input)
+    outcomes = predict_notes(options.model, notes, submodel=submodel, jobs=options.jobs, device=options.device)
     problems: list[str] = []
     count = 0
-    with progress_bar(quiet=options.quiet) as show:
-        outcomes = predict_notes(options.model, notes, submodel=submodel, jobs=options.jobs, device=options.device)
+    options.out.mkdir(parents=True, exist_ok=True)
+    with progress_bar(quiet=options.quiet) as show, note_writer(options.out, format) as write:
         for outcome in outcomes:
             problem = outcome.problem
             if outcome.document is not None:
-                try:
-                    write(outcome.document)
-                except DeidError as error:
-                    problem = str(error)
-            count += problem is None
-            if problem is not None:
+                problem = _finish_and_write(outcome.document, finish, write)
+            if problem is None:
+                count += 1
+            else:
                 problems.append(problem)
-            show(Step(0.0, 1.0, f"{count} notes written, {len(problems)} withheld"))
+            show(Step(count + len(problems), total, f"{count} notes written, {len(problems)} withheld"))
     for problem in problems:
         warn(f"withheld: {problem}")
     say(f"{count} notes written to {options.out}, {len(problems)} withheld")
     return NOTES_WITHHELD if problems else 0
 
 
-def _not_into_itself(options: argparse.Namespace) -> Iterator[tuple[str, Document | DeidError]]:
-    """Return the notes; refuse an output folder that is the input, whose notes would be overwritten."""
-    location = locate_corpus(options.input)
+def _finish_and_write(
+    document: Document, finish: Callable[[Document], Document], write: Callable[[Document], None]
+) -> str | None:
+    """Return why the note was not written, None where it was."""
+    try:
+        write(finish(document))
+    except CorpusError as error:
+        return str(error)
+    except ValueError as error:
+        # A redaction that cannot be true to its text; the message is not printed, since it may quote the note.
+        return f"{document.id}: writing failed ({type(error).__name__})"
+    return None
+
+
+def _refuse_output(options: argparse.Namespace, location: Location) -> None:
+    """Raise CorpusError where the output would overwrite the notes, or mix with the model's files."""
+    out = options.out.resolve()
     source = location.source if location.source.is_dir() else location.source.parent
-    if options.out.exists() and options.out.resolve() == source.resolve():
+    if out == source.resolve():
         raise CorpusError(f"{options.out}: the output folder is the input folder")
-    options.out.mkdir(parents=True, exist_ok=True)
-    return iterate_notes(options.input)
+    if out == options.model.resolve():
+        raise CorpusError(f"{options.out}: the output folder is the model")
+    if out.exists() and not out.is_dir():
+        raise CorpusError(f"{options.out}: exists and is no folder")

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from threadpoolctl import threadpool_limits
 
 from ensemble_deid.config import Config
-from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.pipeline.preparation import Preparation
+from ensemble_deid.pipeline.submodels import refuse_unknown
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
 from ensemble_deid.text.document import Document
@@ -42,8 +42,7 @@ class Ensemble:
         the model's own: 0 returns every candidate that no surer one overlaps, as operating points need them. Raises
         ConfigError when the model has no such submodel.
         """
-        if submodel is not None and submodel not in self.taggers:
-            raise ConfigError(f"this model has no submodel {submodel!r}; it has: {', '.join(self.taggers)}")
+        refuse_unknown(submodel, self.taggers)
         batch = self.preparation.batch(documents)
         if not len(batch.tokens):
             return [() for _ in documents]

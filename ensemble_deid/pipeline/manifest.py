@@ -14,6 +14,19 @@ from ensemble_deid.text.document import Document
 
 FORMAT_VERSION = 1
 FILE = "manifest.json"
+_CHECKSUM = "checksum"
+_KINDS: Mapping[str, type] = {
+    "labels": list,
+    "config": dict,
+    "fingerprint": str,
+    "training": dict,
+    "figures": dict,
+    "packages": dict,
+    "rules_replaced": list,
+    "files": dict,
+    "format_version": int,
+    "ensemble_deid": str,
+}
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsuite", "torch", "pytorch-crf")
 
 
@@ -37,9 +50,14 @@ class Manifest:
     format_version: int = FORMAT_VERSION
     ensemble_deid: str = __version__
 
+    @property
+    def checksum(self) -> str:
+        """A SHA-256 over everything the manifest says: it tells an edited manifest, and one model from another."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
     def to_json(self) -> str:
-        """Return the manifest as JSON text."""
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+        """Return the manifest as JSON text, its own checksum at the end."""
+        return json.dumps({**asdict(self), _CHECKSUM: self.checksum}, indent=1, ensure_ascii=False) + "\n"
 
 
 def installed_packages() -> dict[str, str]:
@@ -58,9 +76,9 @@ def fingerprint(documents: Sequence[Document]) -> str:
 
 
 def file_hashes(directory: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file of a model directory but the manifest, by relative name."""
-    files = sorted(p for p in directory.rglob("*") if p.is_file() and p.name != FILE)
-    return {str(p.relative_to(directory)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+    """Return the SHA-256 of every file of a model directory but the manifest, by name."""
+    files = sorted(path for path in directory.iterdir() if path.is_file() and path.name != FILE)
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def read_manifest(directory: Path) -> Manifest:
@@ -73,34 +91,54 @@ def read_manifest(directory: Path) -> Manifest:
         raise ModelError(f"{directory}: no such model directory")
     if not path.is_file():
         raise ModelError(f"{directory}: not a model directory (there is no {FILE})")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict):
-            raise TypeError
-        found = content["format_version"]
-        if not isinstance(found, int):
-            raise TypeError
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{path}: damaged ({type(error).__name__})") from None
-    if found > FORMAT_VERSION:
-        raise ModelError(
-            f"{path}: the model has format {found}, made by ensemble_deid {content.get('ensemble_deid')}; "
-            f"this is {__version__}, which reads formats up to {FORMAT_VERSION}"
-        )
-    try:
-        content["labels"] = tuple(content["labels"])
-        content["rules_replaced"] = tuple(content["rules_replaced"])
-        manifest = Manifest(**content)
-    except (KeyError, TypeError) as error:
-        raise ModelError(f"{path}: damaged ({type(error).__name__})") from None
+    content = _read_object(path)
+    _check_version(content, path)
+    checksum = content.pop(_CHECKSUM, None)
+    _check_kinds(content, path)
+    content["labels"] = tuple(content["labels"])
+    content["rules_replaced"] = tuple(content["rules_replaced"])
+    manifest = Manifest(**content)
+    if manifest.checksum != checksum:
+        raise ModelError(f"{path}: edited since the model was saved")
     _check_files(directory, manifest.files)
     return manifest
 
 
-def _check_files(directory: Path, expected: Mapping[str, str]) -> None:
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: damaged or truncated ({type(error).__name__})") from None
+    if not isinstance(content, dict):
+        raise ModelError(f"{path}: damaged: not a JSON object")
+    return content
+
+
+def _check_version(content: Mapping[str, Any], path: Path) -> None:
+    """Look at the version before anything else: a newer format may have other keys."""
+    found = content.get("format_version")
+    if type(found) is not int or found < 1:
+        raise ModelError(f"{path}: damaged: no format version")
+    if found > FORMAT_VERSION:
+        raise ModelError(
+            f"{path}: the model has format {found}, made by ensemble_deid {str(content.get('ensemble_deid'))[:20]}; "
+            f"this is {__version__}, which reads formats up to {FORMAT_VERSION}"
+        )
+
+
+def _check_kinds(content: Mapping[str, Any], path: Path) -> None:
+    wrong = sorted(set(content) ^ set(_KINDS)) or [k for k, kind in _KINDS.items() if not isinstance(content[k], kind)]
+    if wrong:
+        raise ModelError(f"{path}: damaged: {wrong[0][:60]!r} is missing, unknown or of the wrong kind")
+    labels = content["labels"]
+    if not labels or not all(isinstance(label, str) and label for label in labels) or len(set(labels)) < len(labels):
+        raise ModelError(f"{path}: damaged: the labels are not distinct names")
+
+
+def _check_files(directory: Path, expected: Mapping[str, Any]) -> None:
     for name, digest in expected.items():
         path = directory / name
-        if not path.is_file():
+        if Path(name).name != name or not path.is_file():
             raise ModelError(f"{path}: missing; the model is incomplete")
         if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             hint = " (a reviewed rule list goes in with `rules replace`)" if path.suffix == ".rules" else ""

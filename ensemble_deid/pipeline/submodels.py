@@ -1,8 +1,10 @@
 """The closed set of submodels: name -> where its class is. Imported on demand: what is not asked for costs nothing."""
 
+from collections.abc import Iterable
 from importlib import import_module
 
 from ensemble_deid.config import SUBMODELS
+from ensemble_deid.errors import ConfigError
 from ensemble_deid.taggers.base import TrainableTagger
 
 CLASSES = {
@@ -20,3 +22,9 @@ def submodel_class(name: str) -> type[TrainableTagger]:
     module, _, attribute = CLASSES[name].partition(":")
     found: type[TrainableTagger] = getattr(import_module(module), attribute)
     return found
+
+
+def refuse_unknown(name: str | None, known: Iterable[str]) -> None:
+    """Raise ConfigError where a submodel is asked for (not None) that a model does not have."""
+    if name is not None and name not in known:
+        raise ConfigError(f"this model has no submodel {name!r}; it has: {', '.join(known)}")

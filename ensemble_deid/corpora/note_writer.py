@@ -1,0 +1,38 @@
+"""Write notes one at a time, without holding them all, and go on after one that cannot be written."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ensemble_deid.atomic import open_atomically
+from ensemble_deid.corpora.jsonl import render_jsonl_note
+from ensemble_deid.corpora.write import JSONL_NAME, write_document
+from ensemble_deid.errors import CorpusError
+from ensemble_deid.text.document import Document
+
+
+@contextmanager
+def note_writer(directory: Path, format: str) -> Iterator[Callable[[Document], None]]:
+    """Give a function that writes one note into `directory`; ids must be distinct.
+
+    As a rule that is `write_document`: a note's files are there when it returns. With jsonl each note becomes a line
+    of one `corpus.jsonl`, which appears, or takes the place of an older one, when the block ends without an error.
+    After a CorpusError, which says why a note cannot be written, the next note may follow.
+    """
+    if format != "jsonl":
+        yield lambda document: _write_one(document, directory, format)
+        return
+    with open_atomically(directory / JSONL_NAME) as stream:
+        yield lambda document: _write_line(document, stream.write)
+
+
+def _write_one(document: Document, directory: Path, format: str) -> None:
+    write_document(document, directory, format)
+
+
+def _write_line(document: Document, write: Callable[[bytes], int]) -> None:
+    try:
+        line = render_jsonl_note(document).encode("utf-8")
+    except UnicodeEncodeError:
+        raise CorpusError("a note's id, label or metadata holds half of a surrogate pair") from None
+    write(line)
