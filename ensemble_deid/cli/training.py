@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import percent, progress_bar, say, warn
 from ensemble_deid.config import load_config
-from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.experiments.train import Step
+from ensemble_deid.errors import ConfigError
 
 if TYPE_CHECKING:
     from ensemble_deid.experiments.ablate import AblationRow
@@ -50,17 +50,15 @@ def run_train(options: argparse.Namespace) -> int:
     config = load_config(
         options.config,
         overrides=options.overrides,
-        submodels=options.submodels.split(",") if options.submodels else None,
+        submodels=None if options.submodels is None else [name.strip() for name in options.submodels.split(",")],
         folds=options.folds,
         jobs=options.jobs,
         device=options.device,
         seed=options.seed,
     )
     refuse_foreign_folder(options.out)
-    corpus = read_corpus(options.train)
-    dev = read_corpus(options.dev) if options.dev else None
-    for warning in (*corpus.warnings, *(dev.warnings if dev else ())):
-        warn(warning)
+    corpus = read_gold(options.train)
+    dev = read_gold(options.dev) if options.dev else None
     if dev:
         unseen = sorted(set(dev.labels) - set(corpus.labels))
         if unseen:
@@ -80,11 +78,11 @@ def run_ablate(options: argparse.Namespace) -> int:
     """Run the ablations, write the report, print it."""
     from ensemble_deid.experiments.ablate import ablate
 
-    corpus = read_corpus(options.dev)
+    if options.out.is_dir():
+        raise ConfigError(f"{options.out}: is a folder; --out names the report's file")
+    corpus = read_gold(options.dev)
     with progress_bar(quiet=options.quiet) as show:
-        rows = ablate(
-            options.model, corpus.documents, jobs=options.jobs, progress=lambda text: show(Step(0.0, 1.0, text))
-        )
+        rows = ablate(options.model, corpus.documents, jobs=options.jobs, report=show)
     table = _ablation_table(rows)
     as_json = json.dumps([_ablation_json(row) for row in rows], indent=1) + "\n"
     write_text_atomically(options.out, as_json if options.out.suffix == ".json" else table)

@@ -9,15 +9,16 @@
 The lexicon, the vocabularies and the rules hold words of the training notes: a model of real notes is itself PHI.
 """
 
-import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from ensemble_deid.atomic import current_umask
 from ensemble_deid.config import make_config
-from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.lexicon import Lexicon
 from ensemble_deid.features.patterns import parse_patterns
 from ensemble_deid.pipeline.ensemble import Ensemble
@@ -29,6 +30,9 @@ from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import TrainableTagger
 from ensemble_deid.text.tags import TagScheme
 
+# What reading a file can meet whose hash is right but whose content is not: the manifest may have been forged.
+_DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, MemoryError)
+
 PATTERNS, LEXICON = "patterns.toml", "lexicon.json"
 
 
@@ -38,9 +42,7 @@ def save_model(ensemble: Ensemble, evidence: Evidence, manifest: Manifest, direc
     An existing model is replaced; any other existing, non-empty folder is refused with ModelError.
     """
     refuse_foreign_folder(directory)
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}."))
-    try:
+    with _beside(directory) as scratch:
         (scratch / PATTERNS).write_text(ensemble.preparation.patterns.source, encoding="utf-8")
         (scratch / LEXICON).write_text(ensemble.preparation.lexicon.to_json(), encoding="utf-8")
         for tagger in ensemble.taggers.values():
@@ -48,23 +50,15 @@ def save_model(ensemble: Ensemble, evidence: Evidence, manifest: Manifest, direc
         ensemble.stacker.save(scratch)
         evidence.save(scratch)
         write_manifest(scratch, manifest)
-        scratch.chmod(0o755)
-        _swap(scratch, directory)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def update_model(directory: Path, edit: Callable[[Path, Manifest], Manifest]) -> None:
     """Change a model as a whole: `edit` works on a copy and returns the new manifest, then the copy takes its place."""
     manifest = read_manifest(directory)
-    scratch = Path(tempfile.mkdtemp(dir=directory.absolute().parent, prefix=f".{directory.name}."))
-    try:
-        shutil.copytree(directory, scratch, dirs_exist_ok=True)
+    with _beside(directory) as scratch:
+        for name in manifest.files:
+            shutil.copyfile(directory / name, scratch / name)
         write_manifest(scratch, edit(scratch, manifest))
-        scratch.chmod(0o755)
-        _swap(scratch, directory)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
@@ -73,14 +67,37 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
     (directory / FILE).write_text(complete.to_json(), encoding="utf-8")
 
 
+@contextmanager
+def _beside(directory: Path) -> Iterator[Path]:
+    """Give an empty folder that takes the place of `directory` when the block ends well, and is gone otherwise."""
+    # Resolved, so that the new folder lies on the same disk, also where `directory` is a link or the current folder.
+    place = directory.resolve()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
+    try:
+        yield scratch
+        # mkdtemp makes the folder private; give it what a plain mkdir would have given.
+        scratch.chmod(0o777 & ~current_umask())
+        _swap(scratch, place)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
 def _swap(scratch: Path, directory: Path) -> None:
-    """Put `scratch` in the place of `directory`, which is kept until the new one stands."""
+    """Put `scratch` in the place of `directory`, which comes back should that fail."""
     if not directory.exists():
         scratch.rename(directory)
         return
     old = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}.old."))
-    os.replace(directory, old / "model")  # noqa: PTH105 (the folder's new name is inside a fresh one)
-    scratch.rename(directory)
+    kept = old / "model"
+    try:
+        directory.rename(kept)
+        scratch.rename(directory)
+    except BaseException:
+        if kept.exists() and not directory.exists():
+            kept.rename(directory)
+        shutil.rmtree(old, ignore_errors=True)
+        raise
     shutil.rmtree(old)
 
 
@@ -88,11 +105,11 @@ def load_model(directory: Path, *, device: str | None = None) -> tuple[Ensemble,
     """Read a model directory. Raises ModelError with one clear line when anything about it is wrong."""
     manifest = read_manifest(directory)
     try:
-        config = make_config(dict(manifest.config), place=str(directory / FILE))
-        if device is not None:
-            config = make_config({**manifest.config, "device": device})
+        config = make_config(manifest.config, place=str(directory / FILE))
     except ConfigError as error:
-        raise ModelError(f"{directory / FILE}: damaged: {error}") from None
+        raise ModelError(f"damaged: {error}") from None
+    if device is not None:
+        config = make_config({**manifest.config, "device": device})
     scheme = TagScheme(manifest.labels)
     try:
         preparation = _load_preparation(directory, manifest, split_lines=config.text.split_lines)
@@ -100,8 +117,10 @@ def load_model(directory: Path, *, device: str | None = None) -> tuple[Ensemble,
             name: submodel_class(name).load(directory, scheme=scheme, config=config) for name in config.submodels
         }
         stacker = Stacker.load(directory)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"{directory}: cannot be read ({type(error).__name__})") from None
+    except RuleError as error:
+        raise ModelError(str(error)) from None
+    except _DAMAGE as error:
+        raise ModelError(f"{directory}: damaged, or cannot be read ({type(error).__name__})") from None
     if stacker.submodels != tuple(taggers):
         raise ModelError(f"{directory}: the stacker was trained for other submodels than the manifest names")
     return Ensemble(config, scheme, preparation, taggers, stacker), manifest
