@@ -15,6 +15,8 @@ from ensemble_deid.errors import ModelError
 _HEADER = struct.Struct("<4sI4sIIIIIIIII")
 _FEATURE = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
 _CQDB = struct.Struct("<4sIIIII")
+_CHUNK = struct.Struct("<4sII")
+_VERSION = 100
 _STATE, _TRANSITION = 0, 1
 
 
@@ -39,17 +41,17 @@ def read_crfsuite(data: bytes) -> CrfsuiteWeights:
 
 
 def _read(data: bytes) -> CrfsuiteWeights:
-    magic, size, kind, _, _, n_labels, n_attributes, features_at, labels_at, attributes_at, _, _ = _HEADER.unpack_from(
-        data
-    )
-    if magic != b"lCRF" or kind != b"FOMC" or size != len(data):
+    # The number of features in the header (the fifth field) is never written; the features' own chunk has it.
+    magic, size, kind, version, _, n_labels, n_attributes, *places = _HEADER.unpack_from(data)
+    features_at, labels_at, attributes_at, label_references_at, attribute_references_at = places
+    if magic != b"lCRF" or kind != b"FOMC" or version != _VERSION or size != len(data):
         raise ModelError("the CRF's model file is damaged: its header does not fit")
-    chunk, _, count = struct.unpack_from("<4sII", data, features_at)
-    if chunk != b"FEAT":
-        raise ModelError("the CRF's model file is damaged: no features where the header says")
-    features = np.frombuffer(data, _FEATURE, count=count, offset=features_at + 12)
+    for name, at in ((b"FEAT", features_at), (b"LFRF", label_references_at), (b"AFRF", attribute_references_at)):
+        if _CHUNK.unpack_from(data, at)[0] != name:
+            raise ModelError("the CRF's model file is damaged: a part is not where the header says")
     labels = _read_strings(data, labels_at, n_labels)
     attributes = _read_strings(data, attributes_at, n_attributes)
+    features = _read_features(data, features_at)
     state = features[features["type"] == _STATE]
     moves = features[features["type"] == _TRANSITION]
     transitions = np.zeros((n_labels, n_labels))
@@ -66,17 +68,29 @@ def _read(data: bytes) -> CrfsuiteWeights:
     )
 
 
+def _read_features(data: bytes, at: int) -> NDArray[np.void]:
+    """Return the weights of attributes and transitions as records."""
+    _, size, count = _CHUNK.unpack_from(data, at)
+    if size != _CHUNK.size + count * _FEATURE.itemsize:
+        raise ModelError("the CRF's model file is damaged: the number of weights does not fit")
+    features = np.frombuffer(data, _FEATURE, count=count, offset=at + _CHUNK.size)
+    if not np.isin(features["type"], (_STATE, _TRANSITION)).all() or not np.isfinite(features["weight"]).all():
+        raise ModelError("the CRF's model file is damaged: a weight that is none")
+    return features
+
+
 def _read_strings(data: bytes, at: int, count: int) -> tuple[str, ...]:
     """Return the strings of a CQDB table by id."""
     chunk, _, _, byte_order, backward_size, backward_at = _CQDB.unpack_from(data, at)
-    if chunk != b"CQDB" or byte_order != 0x62445371 or backward_size < count:
+    if chunk != b"CQDB" or byte_order != 0x62445371 or backward_size != count:
         raise ModelError("the CRF's model file is damaged: a string table does not fit")
     offsets = np.frombuffer(data, "<u4", count=count, offset=at + backward_at)
     strings = []
     for number, offset in enumerate(offsets.tolist()):
         identifier, length = struct.unpack_from("<iI", data, at + offset)
-        if identifier != number:
+        string = data[at + offset + 8 : at + offset + 8 + length]
+        # Lengths count the NUL that ends each string.
+        if identifier != number or length == 0 or string.find(b"\0") != length - 1:
             raise ModelError("the CRF's model file is damaged: its strings are out of order")
-        begin = at + offset + 8
-        strings.append(data[begin : begin + length - 1].decode("utf-8"))
+        strings.append(string[:-1].decode("utf-8"))
     return tuple(strings)
