@@ -1,0 +1,111 @@
+"""The TBED submodel over a batch: rules learned, applied, believed, kept."""
+
+from pathlib import Path
+
+import pytest
+from tiny_notes import SCHEME, no_progress, plain, tiny_batch, tiny_notes
+
+from ensemble_deid.config import Config, make_config
+from ensemble_deid.errors import DeidError, ModelError, RuleError
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.taggers.tbed.rule import Condition, Rule
+from ensemble_deid.taggers.tbed.rulelist import RuleList
+from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES, TbedTagger, find_templates
+from ensemble_deid.taggers.tbed.templates import Window
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span
+from ensemble_deid.text.tags import TagScheme
+
+HEADER = {"corpus": "tiny", "templates": "by hand", "initial tagger": "regex"}
+TRAIN = tiny_notes(16)
+
+
+def fit(batch: Batch, config: Config | None = None) -> TbedTagger:
+    return TbedTagger.fit(batch, None, scheme=SCHEME, config=config or Config(), progress=no_progress)
+
+
+def rule(from_tag: str, to_tag: str, column: str, offset: int, value: str) -> Rule:
+    return Rule(from_tag, to_tag, (Condition(Window(column, offset, offset), value),))
+
+
+@pytest.fixture(scope="module")
+def tagger() -> TbedTagger:
+    return fit(tiny_batch(TRAIN))
+
+
+def right(spans: tuple[tuple[Span, ...], ...], batch: Batch) -> int:
+    pairs = zip(spans, batch.documents, strict=True)
+    return sum(span.key in {gold.key for gold in document.spans} for found, document in pairs for span in found)
+
+
+def test_its_rules_mend_the_initial_tags(tagger: TbedTagger) -> None:
+    batch = tiny_batch(tiny_notes(8, seed=2), learned_from=TRAIN)
+    assert right(tagger.propose(batch, n_best=1).best, batch) > right(batch.initial, batch)
+    assert fit(tiny_batch(TRAIN)).rules.text() == tagger.rules.text()
+
+
+def test_limits_are_those_of_the_configuration() -> None:
+    assert len(fit(tiny_batch(TRAIN), make_config({"tbed": {"max_rules": 2}})).rules) == 2
+    assert len(fit(tiny_batch(TRAIN), make_config({"tbed": {"max_rules": 0}})).rules) == 0
+    few = fit(tiny_batch(TRAIN), make_config({"tbed": {"min_score": 12, "min_accuracy": 1.0}}))
+    assert all(r.broken == 0 and r.fixed >= 12 for r in few.rules)
+
+
+def test_a_span_comes_from_the_last_rule_that_changed_one_of_its_tokens() -> None:
+    rules = RuleList(
+        (
+            rule("O", "B-NAME", "lower", -1, "dr"),
+            rule("O", "B-NAME", "lower", -2, "dr"),
+            rule("O", "I-NAME", "tag", -1, "B-NAME"),
+            rule("B-NAME", "O", "lower", 0, "."),
+        ),
+        HEADER,
+    )
+    batch = plain([Document("1", "Dr. Lee Moss 10/10", (Span(0, 12, "NAME"), Span(13, 18, "DATE")))])
+    tagger = TbedTagger.measured(rules, batch, scheme=SCHEME)
+    assert tagger.propose(batch, n_best=1).best == (
+        (Span(4, 12, "NAME", 1 / 3, "rule 3"), Span(13, 18, "DATE", 2 / 3, "initial DATE")),
+    )
+    assert dict(tagger.confidence.counts) == {"initial DATE": (1, 1), "rule 3": (0, 1)}
+
+
+def test_initial_tags_outside_the_scheme_are_left_out() -> None:
+    tagger = TbedTagger.measured(RuleList((), HEADER), plain([]), scheme=TagScheme(("DATE",)))
+    assert [span.label for span in tagger.propose(plain([Document("1", "4711 10/10")]), n_best=1).best[0]] == ["DATE"]
+
+
+def test_it_survives_the_disk(tagger: TbedTagger, tmp_path: Path) -> None:
+    tagger.save(tmp_path)
+    again = TbedTagger.load(tmp_path, scheme=SCHEME, config=Config())
+    batch = tiny_batch(tiny_notes(4, seed=3), learned_from=TRAIN)
+    assert again.propose(batch, n_best=1) == tagger.propose(batch, n_best=1)
+    assert again.rules.text() == tagger.rules.text()
+
+
+def test_damaged_files_are_told_with_their_place(tagger: TbedTagger, tmp_path: Path) -> None:
+    tagger.save(tmp_path)
+    with pytest.raises(ModelError, match=r"tbed\.rules: rule \d+ has a tag that the model does not know"):
+        TbedTagger.load(tmp_path, scheme=TagScheme(("DATE",)), config=Config())
+    text = (tmp_path / RULES).read_text()
+    (tmp_path / RULES).write_text(text + "change O\n")
+    with pytest.raises(RuleError, match=rf"tbed\.rules:{text.count(chr(10)) + 1}:"):
+        TbedTagger.load(tmp_path, scheme=SCHEME, config=Config())
+    (tmp_path / RULES).write_text(text)
+    (tmp_path / CONFIDENCE).write_text("{")
+    with pytest.raises(DeidError, match="damaged"):
+        TbedTagger.load(tmp_path, scheme=SCHEME, config=Config())
+
+
+@pytest.mark.parametrize("texts", [[], [" "], ["", "\n\n"]])
+def test_nothing_to_read_proposes_nothing(tagger: TbedTagger, texts: list[str]) -> None:
+    batch = tiny_batch([Document(str(i), text) for i, text in enumerate(texts)], learned_from=TRAIN)
+    assert tagger.propose(batch, n_best=5).best == ((),) * len(texts)
+
+
+def test_templates_are_found_by_name_or_file(tmp_path: Path) -> None:
+    assert find_templates("default").name == "default"
+    with pytest.raises(RuleError, match=r"no template set 'defualt'; there are: .*default"):
+        find_templates("defualt")
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "mine"\ndescription = "one"\ntemplates = ["word[0]"]\n')
+    assert find_templates(str(path)).name == "mine"
