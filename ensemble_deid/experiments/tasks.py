@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from joblib import Parallel, delayed
+from joblib import delayed
 from threadpoolctl import threadpool_limits
 
 from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch, select_documents, with_lexicon
+from ensemble_deid.parallel import in_processes
 from ensemble_deid.pipeline.preparation import lexicon_of
 from ensemble_deid.pipeline.submodels import submodel_class
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
@@ -73,7 +74,7 @@ def run_all(
     runs = (
         delayed(run)(task, batch, dev if task.fold == WHOLE else None, scheme=scheme, config=config) for task in tasks
     )
-    yield from Parallel(n_jobs=config.jobs, return_as="generator_unordered")(runs)
+    yield from in_processes(runs, jobs=config.jobs, ordered=False)
 
 
 def run(task: Task, batch: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config) -> Done:

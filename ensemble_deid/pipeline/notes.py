@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from joblib import Parallel, delayed
+from joblib import delayed
 
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
 from ensemble_deid.pipeline.directory import load_model
@@ -48,7 +48,7 @@ def predict_notes(
     # Absolute, since a process that was started earlier may stand in another folder.
     place = directory.absolute()
     runs = (delayed(_process_apart)(place, device, manifest.checksum, chunk, submodel) for chunk in _chunks(notes))
-    done = Parallel(n_jobs=jobs, return_as="generator", pre_dispatch="2*n_jobs")(runs)
+    done = in_processes(runs, jobs=jobs, ahead="2*n_jobs")
     return (outcome for outcomes in done for outcome in outcomes)
 
 

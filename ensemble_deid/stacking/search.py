@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ensemble_deid.config import Config, StackConfig
+from ensemble_deid.parallel import in_processes
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.evidence import Evidence
@@ -92,7 +93,7 @@ def choose(evidence: Evidence, features: Floats, *, config: Config, progress: Ca
     numbers = np.unique(folds).tolist()
     tasks = (delayed(_held_out)(features, evidence.right, folds, fold, best) for fold in numbers)
     decisions = np.zeros(len(features))
-    for fold, values in zip(numbers, Parallel(n_jobs=config.jobs)(tasks), strict=True):
+    for fold, values in zip(numbers, in_processes(tasks, jobs=config.jobs), strict=True):
         decisions[folds == fold] = values
     sigmoid, threshold, f1 = _best_threshold(evidence.table, decisions, evidence.right, evidence.n_gold)
     progress(f"stacker: C+ {best.c_positive:g}, C- {best.c_negative:g}, gamma {best.gamma:g}, CV F1 {100 * f1:.2f}")
@@ -114,7 +115,8 @@ def _search(
     folds = group_folds([groups[i] for i in rows.tolist()], _FOLDS, rng)
     part, truth = evidence.table.select(rows), evidence.right[rows]
     n_gold = round(evidence.n_gold * len(rows) / max(1, len(evidence)))
-    decided = Parallel(n_jobs=jobs)(delayed(_decisions)(features[rows], truth, folds, s) for s in grid)
+    calls = (delayed(_decisions)(features[rows], truth, folds, settings) for settings in grid)
+    decided = list(in_processes(calls, jobs=jobs))
     return grid[int(np.argmax([_best_threshold(part, d, truth, n_gold)[2] for d in decided]))]
 
 
