@@ -8,6 +8,7 @@ from pathlib import Path
 from joblib import delayed
 
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
+from ensemble_deid.parallel import in_processes
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.manifest import read_manifest
