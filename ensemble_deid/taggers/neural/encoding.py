@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ensemble_deid.errors import ModelError
+from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.taggers.neural.network import Inputs, Sizes
 
@@ -53,7 +53,14 @@ def _indexed(values: Sequence[str]) -> dict[str, int]:
 
 
 def learn_vocabularies(batch: Batch, *, features: Sequence[str], min_word_count: int) -> Vocabularies:
-    """Collect the values of a training batch, most frequent first, ties in order of code points."""
+    """Collect the values of a training batch, most frequent first, ties in order of code points.
+
+    Raises ConfigError when a feature is not in the table.
+    """
+    missing = [name for name in features if name not in batch.table.names]
+    if missing:
+        known = ", ".join(sorted(batch.table.names))
+        raise ConfigError(f"neural.features: there is no feature {missing[0]!r}; there are: {known}")
     lower = batch.table["lower"]
     counts = np.bincount(lower.codes, minlength=len(lower.values)).tolist()
     frequent = sorted((-n, word) for word, n in zip(lower.values, counts, strict=True) if n >= min_word_count)

@@ -1,0 +1,214 @@
+"""The network: its parts against slow ones, and that it learns, repeats itself and survives the disk."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
+
+from ensemble_deid.config import Config, make_config
+from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.features.batch import Batch, select_documents
+from ensemble_deid.taggers.neural.encoding import UNKNOWN, Vocabularies, bucket, encode, learn_vocabularies
+from ensemble_deid.taggers.neural.network import Bilstm, SequenceDropout
+from ensemble_deid.taggers.neural.tagger import VOCABULARY, WEIGHTS, NeuralTagger
+from ensemble_deid.taggers.neural.training import score_tokens
+from ensemble_deid.taggers.sequences import merge_lines
+from ensemble_deid.text.document import Document
+
+SMALL = {
+    "word_dimension": 12,
+    "character_dimension": 4,
+    "kernel_sizes": [2, 3],
+    "channels": 4,
+    "feature_dimension": 3,
+    "hidden": 24,
+    "epochs": 6,
+    "batch_tokens": 40,
+    "learning_rate": 0.02,
+    "max_sequence": 12,
+}
+CONFIG = make_config({"neural": SMALL, "device": "cpu"})
+TRAIN = tiny_notes(24)
+OTHERS = tiny_notes(6, seed=1)
+
+
+def fit(batch: Batch, dev: Batch | None = None, config: Config = CONFIG) -> NeuralTagger:
+    return NeuralTagger.fit(batch, dev, scheme=SCHEME, config=config, progress=no_progress)
+
+
+def with_epochs(epochs: int) -> Config:
+    return make_config({"neural": {**SMALL, "epochs": epochs}, "device": "cpu"})
+
+
+def emissions(tagger: NeuralTagger, batch: Batch) -> np.ndarray:
+    starts = merge_lines(batch.tokens, max_tokens=12)
+    encoded = encode(batch, tagger.vocabularies)
+    return score_tokens(tagger.network, encoded, starts, batch_tokens=60, device=torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def others() -> Batch:
+    return tiny_batch(OTHERS, learned_from=TRAIN)
+
+
+@pytest.fixture(scope="module")
+def tagger() -> NeuralTagger:
+    return fit(tiny_batch(TRAIN))
+
+
+def test_it_learns_new_notes(tagger: NeuralTagger, others: Batch) -> None:
+    assert tagger.epochs == 6
+    assert tagger.strict_f1(others) > 0.8
+    proposals = tagger.propose(others, n_best=5)
+    for best, candidates in zip(proposals.best, proposals.candidates, strict=True):
+        assert set(best) <= set(candidates)
+        assert all(0 <= span.score <= 1 and span.source == "neural" for span in candidates)
+
+
+def test_two_fits_with_one_seed_are_the_same_and_leave_torch_as_it_was(others: Batch) -> None:
+    state, threads = torch.random.get_rng_state(), torch.get_num_threads()
+    first, second = fit(tiny_batch(TRAIN), config=with_epochs(1)), fit(tiny_batch(TRAIN), config=with_epochs(1))
+    assert (emissions(first, others) == emissions(second, others)).all()
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert torch.get_num_threads() == threads
+    other_seed = fit(tiny_batch(TRAIN), config=make_config({**with_epochs(1).model_dump(), "seed": 14}))
+    assert (emissions(first, others) != emissions(other_seed, others)).any()
+
+
+def test_the_best_epoch_by_dev_is_kept(others: Batch) -> None:
+    said: list[str] = []
+    kept = NeuralTagger.fit(tiny_batch(TRAIN), others, scheme=SCHEME, config=with_epochs(4), progress=said.append)
+    scores = {epoch: float(line.rsplit(" ", 1)[1]) for epoch, line in enumerate(said, 1) if "dev F1" in line}
+    assert sorted(scores) == [3, 4]
+    assert kept.epochs == min(scores, key=lambda epoch: (-scores[epoch], epoch))
+    assert 100 * kept.strict_f1(others) == pytest.approx(scores[kept.epochs], abs=0.01)
+
+
+def test_it_survives_the_disk(tagger: NeuralTagger, others: Batch, tmp_path: Path) -> None:
+    tagger.save(tmp_path)
+    again = NeuralTagger.load(tmp_path, scheme=SCHEME, config=CONFIG)
+    assert (emissions(again, others) == emissions(tagger, others)).all()
+    assert again.propose(others, n_best=3) == tagger.propose(others, n_best=3)
+    assert again.epochs == tagger.epochs
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, VOCABULARY])
+def test_damaged_files_are_model_errors(tagger: NeuralTagger, tmp_path: Path, name: str) -> None:
+    tagger.save(tmp_path)
+    data = (tmp_path / name).read_bytes()
+    for damaged in (b"", data[:7], data[: len(data) // 2], data[:-1], b"[]", b"{}", b"\xff" * len(data)):
+        (tmp_path / name).write_bytes(damaged)
+        with pytest.raises(ModelError):
+            NeuralTagger.load(tmp_path, scheme=SCHEME, config=CONFIG)
+
+
+def test_weights_of_another_shape_are_a_model_error(tagger: NeuralTagger, tmp_path: Path) -> None:
+    tagger.save(tmp_path)
+    wider = make_config({"neural": {**SMALL, "hidden": 26}})
+    with pytest.raises(ModelError, match="the network's files are damaged"):
+        NeuralTagger.load(tmp_path, scheme=SCHEME, config=wider)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_cuda_without_a_gpu_is_refused(tagger: NeuralTagger, others: Batch, tmp_path: Path) -> None:
+    cuda = make_config({"neural": SMALL, "device": "cuda"})
+    with pytest.raises(ConfigError, match="torch sees no GPU"):
+        fit(tiny_batch(TRAIN), config=cuda)
+    tagger.save(tmp_path)
+    with pytest.raises(ConfigError, match="use auto or cpu"):
+        NeuralTagger.load(tmp_path, scheme=SCHEME, config=cuda).propose(others, n_best=1)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
+def test_a_gpu_gives_what_the_cpu_gives(tagger: NeuralTagger, others: Batch, tmp_path: Path) -> None:
+    tagger.save(tmp_path)
+    there = NeuralTagger.load(tmp_path, scheme=SCHEME, config=make_config({"neural": SMALL, "device": "cuda"}))
+    keys = [[span.key for span in spans] for spans in there.propose(others, n_best=1).best]
+    assert keys == [[span.key for span in spans] for spans in tagger.propose(others, n_best=1).best]
+
+
+@pytest.mark.parametrize("texts", [[], [" "], ["", "\n\n"]])
+def test_nothing_to_read_proposes_nothing(tagger: NeuralTagger, texts: list[str]) -> None:
+    batch = tiny_batch([Document(str(i), text) for i, text in enumerate(texts)], learned_from=TRAIN)
+    proposals = tagger.propose(batch, n_best=5)
+    assert proposals.best == proposals.candidates == ((),) * len(texts)
+
+
+def test_words_and_characters_never_seen_are_no_trouble(tagger: NeuralTagger) -> None:
+    note = Document("x", "Ünbekannt " + "x" * 60 + " 𝔸\u0301 " + "\u4e2d" * 30)
+    tagger.propose(tiny_batch([note], learned_from=TRAIN), n_best=5)
+
+
+def test_an_unknown_feature_is_named() -> None:
+    config = make_config({"neural": {**SMALL, "features": ["shape", "colour"]}})
+    with pytest.raises(ConfigError, match=r"neural\.features: there is no feature 'colour'; there are: .*, word"):
+        fit(tiny_batch(TRAIN[:4]), config=config)
+
+
+@pytest.mark.parametrize("lengths", [[1], [4, 4], [5, 1, 3]])
+def test_turned_sequences_give_what_packed_ones_give(lengths: list[int]) -> None:
+    torch.manual_seed(0)
+    ours = Bilstm(3, 4)
+    theirs = torch.nn.LSTM(3, 4, batch_first=True, bidirectional=True)
+    parts = dict(ours.forwards.state_dict())
+    parts |= {f"{name}_reverse": value for name, value in ours.backwards.state_dict().items()}
+    theirs.load_state_dict(parts)
+    mask = torch.arange(max(lengths))[None, :] < torch.tensor(lengths)[:, None]
+    vectors = torch.randn(len(lengths), max(lengths), 3)
+    found = ours(vectors, mask)
+    packed = torch.nn.utils.rnn.pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
+    expected, _ = torch.nn.utils.rnn.pad_packed_sequence(theirs(packed)[0], batch_first=True)
+    torch.testing.assert_close(found[mask], expected[mask])
+
+
+def test_dropout_hides_whole_columns_of_a_sequence_in_training_only() -> None:
+    torch.manual_seed(0)
+    dropout = SequenceDropout(0.5)
+    vectors = torch.ones(3, 5, 40)
+    shown = dropout(vectors)
+    assert (shown == shown[:, :1]).all()
+    assert set(shown.unique().tolist()) == {0.0, 2.0}
+    assert dropout.eval()(vectors) is vectors
+
+
+def test_emissions_of_a_note_do_not_depend_on_its_company(tagger: NeuralTagger, others: Batch) -> None:
+    together = emissions(tagger, others)
+    bounds = others.tokens.document_starts.tolist()
+    for d, (low, high) in enumerate(itertools.pairwise(bounds)):
+        np.testing.assert_allclose(emissions(tagger, select_documents(others, [d])), together[low:high], atol=1e-4)
+
+
+def test_values_are_looked_up_and_rare_words_marked(others: Batch) -> None:
+    vocabularies = learn_vocabularies(others, features=["case"], min_word_count=2)
+    assert Vocabularies.from_json(vocabularies.to_json()) is not None
+    encoded = encode(others, vocabularies)
+    lower, word = others.table["lower"].strings(), others.table["word"].strings()
+    indexed = {index: value for value, index in vocabularies.words.items()}
+    spelled = {index: value for value, index in vocabularies.characters.items()}
+    for row, value in enumerate(lower):
+        assert indexed.get(encoded.words[row], value) == value
+        assert (encoded.words[row] == UNKNOWN) == (lower.count(value) < 2)
+        assert encoded.rare[row] == (lower.count(value) == 1)
+        assert "".join(spelled[c] for c in encoded.spelling[encoded.form[row]] if c) == word[row][:24]
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 20), st.booleans())
+def test_every_token_is_in_one_batch_once(lengths: list[int], most: int, shuffled: bool) -> None:
+    starts = np.cumsum([0, *lengths[:-1]]).astype(np.int32)
+    random = np.random.default_rng(0) if shuffled else None
+    batches = list(bucket(starts, sum(lengths), batch_tokens=most, random=random))
+    seen = []
+    for batch in batches:
+        for rows, length in zip(batch.rows.tolist(), batch.lengths.tolist(), strict=True):
+            assert rows[0] in starts
+            assert rows[:length] == list(range(rows[0], rows[0] + length))
+            assert set(rows[length:]) <= {rows[length - 1]}
+            seen += rows[:length]
+        assert batch.rows.size <= max(most, batch.rows.shape[1])
+    assert sorted(seen) == list(range(sum(lengths)))
