@@ -7,6 +7,7 @@ from threadpoolctl import threadpool_limits
 
 from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.pipeline.portions import portions
 from ensemble_deid.pipeline.preparation import Preparation
 from ensemble_deid.pipeline.submodels import refuse_unknown
 from ensemble_deid.stacking.stacker import Stacker
@@ -43,9 +44,16 @@ class Ensemble:
         ConfigError when the model has no such submodel.
         """
         refuse_unknown(submodel, self.taggers)
-        batch = self.preparation.batch(documents)
+        found: list[list[Span]] = [[] for _ in documents]
+        for portion in portions(documents):
+            batch = self.preparation.batch([piece.document for piece in portion])
+            for piece, spans in zip(portion, self._answer(batch, submodel, threshold), strict=True):
+                found[piece.index].extend(piece.in_whole(span) for span in spans)
+        return [tuple(spans) for spans in found]
+
+    def _answer(self, batch: Batch, submodel: str | None, threshold: float | None) -> list[tuple[Span, ...]]:
         if not len(batch.tokens):
-            return [() for _ in documents]
+            return [() for _ in batch.documents]
         if submodel is not None:
             with threadpool_limits(1):
                 best = self.taggers[submodel].propose(batch, n_best=1).best

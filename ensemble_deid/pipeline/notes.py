@@ -12,12 +12,12 @@ from ensemble_deid.parallel import in_processes
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.manifest import read_manifest
+from ensemble_deid.pipeline.portions import PORTION
 from ensemble_deid.pipeline.submodels import refuse_unknown
 from ensemble_deid.text.document import Document
 
 # The same notes go together whatever the number of processes, so that results do not depend on it.
 _NOTES_AT_ONCE = 8
-_CHARACTERS_AT_ONCE = 500_000
 
 Note = tuple[str, Document | DeidError]
 
@@ -60,7 +60,7 @@ def _chunks(notes: Iterable[Note]) -> Iterator[list[Note]]:
     for name, note in notes:
         chunk.append((name, note))
         size += len(note.text) if isinstance(note, Document) else 0
-        if len(chunk) == _NOTES_AT_ONCE or size >= _CHARACTERS_AT_ONCE:
+        if len(chunk) == _NOTES_AT_ONCE or size >= PORTION:
             yield chunk
             chunk, size = [], 0
     if chunk:
