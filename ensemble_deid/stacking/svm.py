@@ -84,12 +84,12 @@ class Svm:
             arrays = load(data)
             length = int.from_bytes(data[:8], "little")
             content = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["svm"])
-            settings = SvmSettings(content["c_positive"], content["c_negative"], content["gamma"])
+            settings = SvmSettings(*(float(content[name]) for name in ("c_positive", "c_negative", "gamma")))
             mean, scale, vectors, weights = (arrays[name] for name in ("mean", "scale", "vectors", "weights"))
             svm = cls(settings, mean, scale, vectors, weights, float(content["intercept"]))
         except (SafetensorError, KeyError, ValueError, TypeError) as error:
             raise ModelError(f"the stacker's file is damaged ({type(error).__name__})") from None
-        if svm.vectors.shape != (len(svm.weights), len(svm.mean)):
+        if svm.vectors.shape != (*svm.weights.shape, *svm.mean.shape) or svm.scale.shape != svm.mean.shape:
             raise ModelError("the stacker's file is damaged: its arrays do not fit each other")
         return svm
 
