@@ -92,9 +92,7 @@ class TaggedCorpus:
     def first(self, n_tokens: int) -> "TaggedCorpus":
         """Return the first sentences, of about this many tokens."""
         starts = [start for start in self.starts if start < n_tokens]
-        return TaggedCorpus(
-            self.name, self.words[:n_tokens], self.initial[:n_tokens], self.gold[:n_tokens], starts
-        )
+        return TaggedCorpus(self.name, self.words[:n_tokens], self.initial[:n_tokens], self.gold[:n_tokens], starts)
 
 
 def generate(n_tokens: int, *, seed: int = 0) -> TaggedCorpus:

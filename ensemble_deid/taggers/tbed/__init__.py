@@ -1,6 +1,7 @@
 """Transformation-based error-driven learning: rules that correct the tags of an initial tagger, one after another."""
 
 from ensemble_deid.taggers.tbed.applier import Firing, RuleApplier, apply_rules
+from ensemble_deid.taggers.tbed.foreign_templates import read_fntbl_templates, read_nltk_templates
 from ensemble_deid.taggers.tbed.learner import learn_rules
 from ensemble_deid.taggers.tbed.rule import Condition, Rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
@@ -25,4 +26,6 @@ __all__ = [
     "learn_rules",
     "load_templates",
     "parse_templates",
+    "read_fntbl_templates",
+    "read_nltk_templates",
 ]

@@ -92,7 +92,8 @@ class Matcher:
         for own, earlier in zip(keys.unequal[:depth], keys.unequal[depth:], strict=True):
             seen = self.matrix.flat.take(own.take(instance) + places)
             holds &= seen != self.matrix.flat.take(earlier.take(instance) + places)
-        return context[holds]
+        found: Integers = context[holds]
+        return found
 
     def _rarest(self, template: int, cells: Sequence[int]) -> tuple[int | None, Integers]:
         """Return the window whose value has the shortest list, and the list; None where a sweep is cheaper."""
@@ -126,11 +127,15 @@ class Matcher:
 
 def _with_gold(contexts: Contexts) -> Integers:
     """Return the cells that the conditions ask for, that of the gold tag last."""
-    return np.concatenate([contexts.cells, contexts.tags[None] + 1])
+    cells: Integers = np.concatenate([contexts.cells, contexts.tags[None]])
+    cells[-1] += 1
+    return cells
 
 
 def _ranges(starts: Integers, lengths: Integers) -> Integers:
     """Return start, start + 1, ... for `length` numbers, one range after the other."""
     ends = lengths.cumsum()
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + (starts - (ends - lengths)).repeat(lengths)
+    numbers: Integers = np.arange(total)
+    numbers += (starts - (ends - lengths)).repeat(lengths)
+    return numbers
