@@ -81,3 +81,8 @@ def test_the_sigmoid_is_calibrated() -> None:
     sigmoid = Sigmoid.fit(decisions, right)
     assert sigmoid.slope == pytest.approx(2, abs=0.2)
     assert sigmoid.offset == pytest.approx(-0.5, abs=0.15)
+
+
+def test_a_steep_sigmoid_does_not_overflow() -> None:
+    sigmoid = Sigmoid.fit(np.array([3.0, 2.9375]), np.array([True, False]))
+    assert sigmoid.probability(np.array([-9.0, 9.0])).tolist() == [pytest.approx(0.0), pytest.approx(1.0)]

@@ -116,4 +116,6 @@ class Sigmoid:
 
     def probability(self, decisions: Floats) -> Floats:
         """Return the probability of each decision."""
-        return np.asarray(1 / (1 + np.exp(-(self.slope * decisions + self.offset))), dtype=np.float64)
+        # Bounded, for exp overflows beyond: a few candidates that a decision parts wholly make the slope steep.
+        exponent = np.minimum(-(self.slope * decisions + self.offset), 700.0)
+        return np.asarray(1 / (1 + np.exp(exponent)), dtype=np.float64)
