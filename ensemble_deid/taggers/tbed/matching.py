@@ -137,5 +137,6 @@ def _ranges(starts: Integers, lengths: Integers) -> Integers:
     ends = lengths.cumsum()
     total = int(ends[-1]) if len(ends) else 0
     numbers: Integers = np.arange(total)
-    numbers += (starts - (ends - lengths)).repeat(lengths)
+    shift: Integers = starts + lengths - ends
+    numbers += shift.repeat(lengths)
     return numbers
