@@ -27,12 +27,18 @@ class TextConfig(Section):
 
     split_lines: bool = Field(True, description="cut lines into sentences, too (features and TBED's windows)")
     bpe_vocabulary: int = Field(0, ge=0, description="sentencepiece pieces on top of the tokens; 0 switches BPE off")
+    stanza: str = Field(
+        "", description="stanza's models, as language or language/package, for the features pos and ner; empty: none"
+    )
 
 
 class RegexConfig(Section):
     """The initial tagger."""
 
     patterns: str = Field("auto", description="name of a set in rules/patterns, a file, or auto: the best fitting set")
+    hidden_share: float = Field(
+        0.5, ge=0, le=1, description="share of training notes on which CRF and network do not see the patterns"
+    )
 
 
 class TbedConfig(Section):
