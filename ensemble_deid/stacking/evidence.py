@@ -87,7 +87,7 @@ class Evidence:
             keys = {kind: list(content["keys"][kind]) for kind in KINDS}
             around = Surroundings(arrays["form"], keys, arrays["elsewhere"], list(content["groups"]))
             return cls(table, around, arrays["right"], int(content["n_gold"]))
-        except (SafetensorError, KeyError, ValueError, TypeError) as error:
+        except (SafetensorError, KeyError, ValueError, TypeError, OverflowError) as error:
             raise ModelError(f"{directory / ARRAYS}: damaged ({type(error).__name__})") from None
 
 
