@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import compress, count
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ensemble_deid.features.table import Column
+from ensemble_deid.taggers.tbed.keyindex import distinct
 from ensemble_deid.taggers.tbed.layout import Integers, Layout, Strings, as_column, check_columns
 from ensemble_deid.taggers.tbed.rule import Condition, Rule
-from ensemble_deid.taggers.tbed.templates import TAG_COLUMN, Window
+from ensemble_deid.taggers.tbed.templates import TAG_COLUMN
 
 
 def apply_rules(
@@ -26,6 +29,10 @@ def apply_rules(
     return RuleApplier(rules).apply(columns, initial_tags, sentence_starts).strings()
 
 
+# Below one place in so many, reading a list of places costs less than comparing all of them.
+_LIST_FACTOR = 30
+
+
 @dataclass(frozen=True, slots=True)
 class Firing:
     """A rule that changed tags: its index in the list, and the tokens (rising) whose tags it changed."""
@@ -34,28 +41,48 @@ class Firing:
     tokens: Integers
 
 
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """A condition made ready: `value` numbers a value of a column, or a tag where `column` is None."""
+
+    column: str | None
+    value: int
+    offsets: tuple[int, ...]
+
+
 class RuleApplier:
     """A rule list made ready for many batches."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
-        conditions = [condition for rule in self.rules for condition in rule.conditions]
-        self._wanted: dict[str, set[str]] = {}
-        for condition in conditions:
-            self._wanted.setdefault(condition.window.column, set()).add(condition.value)
-        ends = (abs(offset) for c in conditions for offset in (c.window.first, c.window.last))
-        self._pad = max(ends, default=0)
+        self._pad = 0
+        # The tags that rules name, and by column the values that they ask for, numbered as they are met.
+        self._tags: dict[str, int] = {}
+        self._values: dict[str, dict[str, int]] = {}
+        self._ready = [self._prepare(rule) for rule in self.rules]
+
+    def _prepare(self, rule: Rule) -> tuple[int, int, tuple[_Test, ...]]:
+        tags = [self._tags.setdefault(tag, len(self._tags)) for tag in (rule.from_tag, rule.to_tag)]
+        return tags[0], tags[1], tuple(self._test(condition) for condition in rule.conditions)
+
+    def _test(self, condition: Condition) -> _Test:
+        window = condition.window
+        self._pad = max(self._pad, -window.first, window.last)
+        is_tag = window.column == TAG_COLUMN
+        numbers = self._tags if is_tag else self._values.setdefault(window.column, {})
+        number = numbers.setdefault(condition.value, len(numbers))
+        return _Test(None if is_tag else window.column, number, tuple(window.offsets))
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The feature columns that the rules ask for."""
-        return tuple(name for name in self._wanted if name != TAG_COLUMN)
+        return tuple(self._values)
 
     def apply(self, columns: Mapping[str, Strings], initial_tags: Strings, sentence_starts: ArrayLike) -> Column:
-        """Return the tags after all rules; the values are the initial ones, then those that only rules give."""
+        """Return the tags after all rules; the values are those that rules name, then the other initial ones."""
         batch = self._batch(columns, initial_tags, sentence_starts)
-        for rule in self.rules:
-            batch.fire(rule)
+        for ready in self._ready:
+            batch.fire(*ready)
         return batch.column()
 
     def firings(
@@ -63,129 +90,151 @@ class RuleApplier:
     ) -> Iterator[Firing]:
         """Apply the rules and yield, in their order, the rules that change a tag and where they do."""
         batch = self._batch(columns, initial_tags, sentence_starts)
-        for index, rule in enumerate(self.rules):
-            places = batch.fire(rule)
+        for index, ready in enumerate(self._ready):
+            places = batch.fire(*ready)
             if len(places):
                 yield Firing(index, batch.token_of[places].astype(np.int64))
 
     def _batch(self, columns: Mapping[str, Strings], initial_tags: Strings, sentence_starts: ArrayLike) -> "_Batch":
         encoded = check_columns(columns, len(initial_tags), self.columns)
         layout = Layout(sentence_starts, len(initial_tags), pad=self._pad)
-        return _Batch(layout, encoded, as_column(initial_tags), self._wanted, self.rules)
+        return _Batch(layout, encoded, as_column(initial_tags), self._tags, self._values)
 
 
 class _Batch:
-    """One batch while rules change its tags; tag codes lie in narrow cells, 0 between sentences."""
+    """One batch while rules change its tags; tag numbers + 1 lie in narrow cells, 0 between sentences.
+
+    Places are found from lists: for the values of columns that rules ask for, and for each tag the places that
+    have had it, some of which may have lost it since.
+    """
 
     def __init__(
         self,
         layout: Layout,
         columns: Mapping[str, Column],
         initial: Column,
-        wanted: Mapping[str, set[str]],
-        rules: Sequence[Rule],
+        tags: Mapping[str, int],
+        values: Mapping[str, Mapping[str, int]],
     ) -> None:
         self.layout = layout
         self.columns = columns
-        self.tags = {tag: code for code, tag in enumerate(initial.values, 1)}
-        for rule in rules:
-            self.tags.setdefault(rule.to_tag, len(self.tags) + 1)
-        self.cells: NDArray[np.unsignedinteger] = np.zeros(layout.size, np.min_scalar_type(len(self.tags)))
-        layout.spread(initial.codes + 1, self.cells)
-        self.present = set(initial.values)
-        self.token_of: NDArray[np.int32] = np.full(layout.size, -1, np.int32)
-        self.token_of[layout.places] = np.arange(len(layout))
-        self.codes: dict[str, dict[str, int]] = {}
-        self.listed: dict[str, dict[int, Integers]] = {}
+        numbers = dict(tags)
+        for tag in initial.values:
+            numbers.setdefault(tag, len(numbers))
+        self.tags = tuple(numbers)
+        cell_type = np.min_scalar_type(len(numbers))
+        self.cells: NDArray[np.unsignedinteger] = np.zeros(layout.size, cell_type)
+        cells = initial.lookup(numbers, unknown=0).astype(cell_type)
+        cells += cell_type.type(1)
+        layout.spread(cells, self.cells)
+        self.tag_places: list[list[Integers]] = [
+            [places] if len(places) else [] for places in _lists(cells - 1, len(numbers), layout.places)
+        ]
+        # By column and number of a value: its places, and its code.
+        self.listed: dict[str, list[Integers]] = {}
+        self.codes: dict[str, NDArray[np.int64]] = {}
         for name, column in columns.items():
-            values = wanted[name]
-            self.codes[name] = {v: code for code, v in enumerate(column.values) if v in values}
-            self.listed[name] = self._list_places(column, list(self.codes[name].values()))
+            self._list_values(name, column, values[name])
+
+    def _list_values(self, name: str, column: Column, numbers: Mapping[str, int]) -> None:
+        self.codes[name] = codes = np.full(len(numbers), -1, np.int64)
+        for code in compress(count(), map(numbers.__contains__, column.values)):
+            codes[numbers[column.values[code]]] = code
+        narrow = np.full(len(column.values), len(numbers), np.min_scalar_type(len(numbers)))
+        narrow[codes[codes >= 0]] = np.flatnonzero(codes >= 0)
+        self.listed[name] = _lists(narrow.take(column.codes), len(numbers), self.layout.places)
+
+    @cached_property
+    def token_of(self) -> NDArray[np.int32]:
+        """The token at each place, -1 between sentences."""
+        token_of: NDArray[np.int32] = np.full(self.layout.size, -1, np.int32)
+        token_of[self.layout.places] = np.arange(len(self.layout), dtype=np.int32)
+        return token_of
 
     def column(self) -> Column:
         """Return the tags as they are now."""
-        return Column(self.cells[self.layout.places].astype(np.int32) - 1, tuple(self.tags))
+        return Column(self.cells.take(self.layout.places).astype(np.int32) - np.int32(1), self.tags)
 
-    def fire(self, rule: Rule) -> Integers:
+    def fire(self, from_tag: int, to_tag: int, tests: Sequence[_Test]) -> Integers:
         """Apply one rule, and return the places it changed, in rising order."""
-        places = self._places(rule) if rule.from_tag in self.present else _NOWHERE
+        places = self._places(from_tag, tests)
         if len(places):
-            self.cells[places] = self.tags[rule.to_tag]
-            self.present.add(rule.to_tag)
+            self.cells[places] = to_tag + 1
+            self.tag_places[to_tag].append(places)
         return places
 
-    def _list_places(self, column: Column, codes: Sequence[int]) -> dict[int, Integers]:
-        """Return the places of each of these codes, in rising order."""
-        if not codes:
-            return {}
-        narrow = np.full(len(column.values), len(codes), np.min_scalar_type(len(codes)))
-        narrow[codes] = np.arange(len(codes))
-        numbers = narrow[column.codes]
-        (tokens,) = (numbers < len(codes)).nonzero()
-        numbers = numbers[tokens]
-        places = self.layout.places[tokens[np.argsort(numbers, kind="stable")]]
-        ends = np.bincount(numbers, minlength=len(codes)).cumsum().tolist()
-        return {code: places[ends[i - 1] if i else 0 : ends[i]] for i, code in enumerate(codes)}
+    def _places(self, tag: int, tests: Sequence[_Test]) -> Integers:
+        """Return the places where a tag and the conditions of a rule hold now, in rising order."""
+        lists: Sequence[Integers] = self.tag_places[tag]
+        source = None
+        length = sum(map(len, lists))
+        for test in tests:
+            listed = self._lists_of(test)
+            n_places = len(listed[0]) if len(listed) == 1 else sum(map(len, listed))
+            if n_places * len(test.offsets) < length:
+                lists, source, length = listed, test, n_places * len(test.offsets)
+        if not length:
+            return _NOWHERE
+        if length > self.layout.size // _LIST_FACTOR:
+            return self._sweep(tag, tests)
+        if source is not None:
+            lists = [places - offset for places in lists for offset in source.offsets]
+        places: Integers = lists[0] if len(lists) == 1 else np.concatenate(lists)
+        places = places[self.cells.take(places) == tag + 1]
+        for test in tests:
+            if not len(places):
+                return places
+            # A list of one offset of a column need not be looked up again; a list of tags may be out of date.
+            if test is not source or test.column is None or len(test.offsets) > 1:
+                places = places[self._holds(test, places)]
+        return places if len(lists) == 1 else distinct(places)
 
-    def _places(self, rule: Rule) -> Integers:
-        """Return the places where a rule's tag and conditions hold now, in rising order."""
-        tag = self.tags[rule.from_tag]
-        source, best = None, 0
-        for i, condition in enumerate(rule.conditions):
-            if condition.window.column == TAG_COLUMN:
-                if condition.value not in self.present:
-                    return _NOWHERE
-                continue
-            count = len(self._listed(condition))
-            if not count:
-                return _NOWHERE
-            if source is None or count < best:
-                source, best = i, count
-        if source is None:
-            return self._sweep(tag, rule.conditions)
-        places: Integers = _shifted(self._listed(rule.conditions[source]), rule.conditions[source].window)
-        places = places[self.cells[places] == tag]
-        for i, condition in enumerate(rule.conditions):
-            if i != source and len(places):
-                places = places[self._holds(condition, places)]
-        return places
+    def _lists_of(self, test: _Test) -> Sequence[Integers]:
+        """Return lists of all places that may have the value of a condition, as seen without its offset."""
+        return self.tag_places[test.value] if test.column is None else (self.listed[test.column][test.value],)
 
-    def _listed(self, condition: Condition) -> Integers:
-        name = condition.window.column
-        code = self.codes[name].get(condition.value)
-        return _NOWHERE if code is None else self.listed[name][code]
-
-    def _holds(self, condition: Condition, places: Integers) -> NDArray[np.bool_]:
-        holds: NDArray[np.bool_] = np.zeros(len(places), bool)
-        name = condition.window.column
-        for offset in condition.window.offsets:
-            seen = places + offset
-            if name == TAG_COLUMN:
-                holds |= self.cells[seen] == self.tags[condition.value]
-            else:
-                tokens = self.token_of[seen]
-                values = self.columns[name].codes[tokens] == self.codes[name][condition.value]
-                holds |= values & (tokens >= 0)
+    def _holds(self, test: _Test, places: Integers) -> NDArray[np.bool_]:
+        holds: NDArray[np.bool_] = self._equals(test, places + test.offsets[0])
+        for offset in test.offsets[1:]:
+            holds |= self._equals(test, places + offset)
         return holds
 
-    def _sweep(self, tag: int, conditions: Sequence[Condition]) -> Integers:
-        """Find the places of a rule that asks for tags alone, by comparing all of them."""
+    def _equals(self, test: _Test, places: Integers) -> NDArray[np.bool_]:
+        if test.column is None:
+            has_tag: NDArray[np.bool_] = self.cells.take(places) == test.value + 1
+            return has_tag
+        tokens = self.token_of.take(places)
+        codes = self.columns[test.column].codes.take(tokens)
+        equals: NDArray[np.bool_] = codes == self.codes[test.column][test.value]
+        equals &= tokens >= 0
+        return equals
+
+    def _sweep(self, tag: int, tests: Sequence[_Test]) -> Integers:
+        """Find the places of a rule without a short list, by comparing the tags of all of them."""
         pad, size = self.layout.pad, self.layout.size
-        holds = self.cells[pad : size - pad] == tag
-        for condition in conditions:
-            window, value = condition.window, self.tags[condition.value]
-            seen = self.cells[pad + window.first : size - pad + window.first] == value
-            for offset in window.offsets[1:]:
-                seen |= self.cells[pad + offset : size - pad + offset] == value
-            holds &= seen
-        return np.flatnonzero(holds) + pad
+        holds = self.cells[pad : size - pad] == tag + 1
+        for test in tests:
+            if test.column is None:
+                seen = self.cells[pad + test.offsets[0] : size - pad + test.offsets[0]] == test.value + 1
+                for offset in test.offsets[1:]:
+                    seen |= self.cells[pad + offset : size - pad + offset] == test.value + 1
+                holds &= seen
+        places: Integers = holds.nonzero()[0] + pad
+        for test in tests:
+            if test.column is not None and len(places):
+                places = places[self._holds(test, places)]
+        return places
 
 
-def _shifted(places: Integers, window: Window) -> Integers:
-    """Return the places that see one of `places` in the window, in rising order, each once."""
-    if window.first == window.last:
-        return places - window.first
-    return np.unique(np.concatenate([places - offset for offset in window.offsets]))
+def _lists(numbers: NDArray[np.unsignedinteger], n_numbers: int, places: Integers) -> list[Integers]:
+    """Return the places of each number, in rising order; numbers above the last one are passed over."""
+    counts = np.bincount(numbers, minlength=n_numbers)
+    if counts[:n_numbers].sum() < len(numbers):
+        (kept,) = (numbers < n_numbers).nonzero()
+        numbers, places = numbers.take(kept), places.take(kept)
+    ordered = places.take(numbers.argsort(kind="stable"))
+    ends = counts[:n_numbers].cumsum().tolist()
+    return [ordered[end - n : end] for end, n in zip(ends, counts.tolist(), strict=False)]
 
 
 _NOWHERE: Integers = np.empty(0, np.int64)

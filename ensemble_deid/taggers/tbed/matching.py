@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.taggers.tbed.cells import GOLD, TAGS
+from ensemble_deid.taggers.tbed.keyindex import distinct
 from ensemble_deid.taggers.tbed.keys import ContextKeys, Contexts, Flags
 from ensemble_deid.taggers.tbed.layout import Cells, Integers
 
@@ -42,7 +43,7 @@ class Matcher:
         if source is None:
             return self._sweep(template, tag, cells)
         found = [listed - offset for offset in windows[source].offsets]
-        places: Integers = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+        places: Integers = found[0] if len(found) == 1 else np.concatenate(found)
         places = places[self.tag_bytes.take(places) == tag + 1]
         for c, (row, window) in enumerate(zip(rows, windows, strict=True)):
             if c == source or not len(places):
@@ -51,7 +52,7 @@ class Matcher:
             for offset in window.offsets[1:]:
                 holds |= self._cell(row, places, offset) == cells[c]
             places = places[holds]
-        return places
+        return places if len(found) == 1 else distinct(places)
 
     def shortest_lists(self, contexts: Contexts) -> tuple[Integers, Integers]:
         """Return each context's condition with the shortest list of places, and how many are read by way of it."""

@@ -1,7 +1,7 @@
 """The TBED submodel: the regex tagger's output corrected by a learned list of rules (Zhao et al. 2020)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -16,6 +16,7 @@ from ensemble_deid.resources import rules_directory
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.confidence import SourceConfidence
 from ensemble_deid.taggers.tbed.applier import RuleApplier
+from ensemble_deid.taggers.tbed.initial import InitialTags, fit_initial
 from ensemble_deid.taggers.tbed.learner import learn_rules
 from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
@@ -23,17 +24,17 @@ from ensemble_deid.taggers.tbed.templates import TemplateSet, load_templates
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tags import TagScheme, entity_rows, tags_to_spans
 
-RULES, CONFIDENCE = "tbed.rules", "tbed.json"
-_INITIAL = "initial"
+RULES, CONFIDENCE, INITIAL = "tbed.rules", "tbed.json", "tbed_initial.json"
 
 
 @dataclass(frozen=True, slots=True)
 class TbedTagger:
-    """A rule list and how far the spans of each rule can be believed."""
+    """What rules start from, the rule list, and how far the spans of each rule can be believed."""
 
     scheme: TagScheme
     rules: RuleList
     confidence: SourceConfidence
+    initial: InitialTags = field(default_factory=lambda: InitialTags("regex"))
 
     @classmethod
     def fit(cls, train: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config, progress: Progress) -> Self:
@@ -43,9 +44,10 @@ class TbedTagger:
         groups = sorted({document.group for document in train.documents})
         number = {group: k for k, group in enumerate(groups)}
         patient_of_document = np.array([number[document.group] for document in train.documents])
+        initial, start = fit_initial(options.initial, train, scheme)
         rules = learn_rules(
             train.table.columns,
-            train.table["initial"],
+            start,
             Column(train.gold(scheme), scheme.tags),
             train.tokens.sentence_starts,
             templates.templates,
@@ -59,25 +61,23 @@ class TbedTagger:
         header = {
             "corpus": f"{len(train.documents)} notes of {len(groups)} patients",
             "templates": templates.name,
-            "initial tagger": "regex",
+            "initial tagger": options.initial,
         }
-        return cls.measured(RuleList(tuple(rules), header), train, scheme=scheme)
-
-    @classmethod
-    def measured(cls, rules: RuleList, train: Batch, *, scheme: TagScheme) -> Self:
-        """Make the tagger of a rule list, its confidences measured on annotated notes."""
-        spans = _tagged(rules.rules, train, scheme)
-        return cls(scheme, rules, SourceConfidence.measured(spans, (d.spans for d in train.documents)))
+        spans = _tagged(rules, train, start, scheme)
+        confidence = SourceConfidence.measured(spans, (document.spans for document in train.documents))
+        return cls(scheme, RuleList(tuple(rules), header), confidence, initial)
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
         """Return the spans after all rules; a rule list has no second best."""
-        best = tuple(self.confidence.scored(spans) for spans in _tagged(self.rules.rules, batch, self.scheme))
+        found = _tagged(self.rules.rules, batch, self.initial.of(batch), self.scheme)
+        best = tuple(self.confidence.scored(spans) for spans in found)
         return Proposals(best, best)
 
     def save(self, directory: Path) -> None:
         """Write the rules as text and their figures as JSON."""
         self.rules.save(directory / RULES)
         (directory / CONFIDENCE).write_text(self.confidence.to_json(), encoding="utf-8")
+        (directory / INITIAL).write_text(self.initial.to_json(), encoding="utf-8")
 
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: Config) -> Self:
@@ -86,7 +86,8 @@ class TbedTagger:
         for k, rule in enumerate(rules.rules, 1):
             if rule.from_tag not in scheme.tags or rule.to_tag not in scheme.tags:
                 raise ModelError(f"{directory / RULES}: rule {k} has a tag that the model does not know")
-        return cls(scheme, rules, SourceConfidence.from_json((directory / CONFIDENCE).read_text(encoding="utf-8")))
+        confidence = SourceConfidence.from_json((directory / CONFIDENCE).read_text(encoding="utf-8"))
+        return cls(scheme, rules, confidence, InitialTags.from_json((directory / INITIAL).read_text(encoding="utf-8")))
 
 
 def find_templates(name: str) -> TemplateSet:
@@ -101,32 +102,32 @@ def find_templates(name: str) -> TemplateSet:
     return load_templates(path)
 
 
-def final_tags(rules: Sequence[Rule], batch: Batch, scheme: TagScheme) -> NDArray[np.int32]:
+def final_tags(rules: Sequence[Rule], batch: Batch, initial: Column, scheme: TagScheme) -> NDArray[np.int32]:
     """Return the tags after all rules, as codes of the scheme."""
-    after = RuleApplier(rules).apply(batch.table.columns, batch.table["initial"], batch.tokens.sentence_starts)
-    return _codes(after, scheme)
+    after = RuleApplier(rules).apply(batch.table.columns, initial, batch.tokens.sentence_starts)
+    return tag_codes(after, scheme)
 
 
-def _codes(tags: Column, scheme: TagScheme) -> NDArray[np.int32]:
+def tag_codes(tags: Column, scheme: TagScheme) -> NDArray[np.int32]:
+    """Return tags as codes of the scheme, int32 (n_tokens,)."""
     index = {tag: code for code, tag in enumerate(scheme.tags)}
     # Tags outside the scheme cannot be used: patterns are restricted to its labels before a batch is made.
     table = np.array([index.get(tag, 0) for tag in tags.values] or [0], dtype=np.int32)
     return table[tags.codes]
 
 
-def _tagged(rules: Sequence[Rule], batch: Batch, scheme: TagScheme) -> list[tuple[Span, ...]]:
+def _tagged(rules: Sequence[Rule], batch: Batch, initial: Column, scheme: TagScheme) -> list[tuple[Span, ...]]:
     """Return the spans after all rules; a span's source is the last rule that changed one of its tokens."""
-    initial = batch.table["initial"]
     tags = np.array(initial.strings(), dtype=object)
     last = np.full(len(tags), -1, dtype=np.int64)
     applier = RuleApplier(rules)
     for firing in applier.firings(batch.table.columns, initial, batch.tokens.sentence_starts):
         last[firing.tokens] = firing.rule
         tags[firing.tokens] = rules[firing.rule].to_tag
-    codes = _codes(Column.from_strings(tags.tolist()), scheme)
+    codes = tag_codes(Column.from_strings(tags.tolist()), scheme)
     spans = tags_to_spans(codes, batch.tokens, scheme)
     first, after, _ = entity_rows(codes, batch.tokens)
     sources = [int(last[a:b].max()) for a, b in zip(first.tolist(), after.tolist(), strict=True)]
     named = iter(f"rule {source + 1}" if source >= 0 else "" for source in sources)
-    labelled = [tuple(replace(span, source=next(named) or f"{_INITIAL} {span.label}") for span in d) for d in spans]
+    labelled = [tuple(replace(span, source=next(named) or f"initial {span.label}") for span in d) for d in spans]
     return labelled
