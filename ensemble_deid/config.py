@@ -44,6 +44,9 @@ class RegexConfig(Section):
 class TbedConfig(Section):
     """Transformation-based error-driven learning."""
 
+    initial: Literal["regex", "none", "frequent"] = Field(
+        "regex", description="tags to start from: the patterns', none, or each word's most frequent tag (cross-fitted)"
+    )
     templates: str = Field("default", description="name of a set in rules/templates, or a file")
     max_rules: int = Field(400, ge=0)
     min_score: int = Field(2, ge=1, description="errors fixed minus right tags broken, at least")

@@ -91,7 +91,7 @@ def run_check(options: argparse.Namespace) -> int:
     from ensemble_deid.taggers.tbed.rulelist import RuleList
 
     rules = RuleList.load(options.file)
-    corpus = RuleCorpus.of(read_gold(options.corpus).documents, rules.rules, config=_config(options))
+    corpus = RuleCorpus.of(read_gold(options.corpus).documents, rules, config=_config(options))
     checked = check_rules(rules.rules, corpus)
     say(f"{'rule':>5} {'fixed':>6} {'broken':>6} {'score':>6}  rule as learned")
     for row in checked:
@@ -141,9 +141,9 @@ def run_apply(options: argparse.Namespace) -> int:
     from ensemble_deid.experiments.rules import RuleCorpus, apply_rules_to
     from ensemble_deid.taggers.tbed.rulelist import RuleList
 
-    rules = RuleList.load(options.file).rules
+    rules = RuleList.load(options.file)
     corpus = RuleCorpus.of(read_gold(options.corpus).documents, rules, config=_config(options))
-    documents = apply_rules_to(rules, corpus)
+    documents = apply_rules_to(rules.rules, corpus)
     write_corpus(documents, options.out, options.format)
     say(f"{len(documents)} notes written to {options.out}")
     return 0

@@ -11,17 +11,19 @@ from numpy.typing import NDArray
 
 from ensemble_deid.config import Config
 from ensemble_deid.errors import ModelError, RuleError
-from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
+from ensemble_deid.features.batch import Batch, with_lexicon
+from ensemble_deid.features.table import Column
 from ensemble_deid.pipeline.directory import load_model, update_model
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.manifest import Manifest, read_manifest
-from ensemble_deid.pipeline.preparation import find_patterns, lexicon_of
+from ensemble_deid.pipeline.preparation import learn_preparation
 from ensemble_deid.taggers.confidence import SourceConfidence
 from ensemble_deid.taggers.tbed.applier import RuleApplier
+from ensemble_deid.taggers.tbed.initial import KINDS, fit_initial
 from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rule_text import write_rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
-from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES, TbedTagger, final_tags
+from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES, TbedTagger, final_tags, tag_codes
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tags import TagScheme, entity_rows, spans_to_tags, tags_to_spans
@@ -66,16 +68,23 @@ class RuleCorpus:
     """Annotated notes ready for rules: the batch as training sees it (each patient left out of their own lexicon)."""
 
     batch: Batch = field(repr=False)
+    initial: Column = field(repr=False)
     scheme: TagScheme
 
     @classmethod
-    def of(cls, documents: Sequence[Document], rules: Sequence[Rule], *, config: Config) -> "RuleCorpus":
-        """Prepare a corpus for a rule list that stands by itself, outside a model."""
-        labels = {span.label for document in documents for span in document.spans} | labels_of(rules)
+    def of(cls, documents: Sequence[Document], rules: RuleList, *, config: Config) -> "RuleCorpus":
+        """Prepare a corpus for a rule list that stands by itself, outside a model.
+
+        The rules start from what the list's header says. Raises RuleError when that is no initial tagger.
+        """
+        kind = rules.header["initial tagger"]
+        if kind not in KINDS:
+            raise RuleError(f"the list's header names the initial tagger {kind!r}; there are: {', '.join(KINDS)}")
+        labels = {span.label for document in documents for span in document.spans} | labels_of(rules.rules)
         scheme = TagScheme.from_labels(labels)
-        patterns = find_patterns(config, scheme.labels)
-        plain = plain_batch(documents, patterns=patterns, split_lines=config.text.split_lines)
-        return cls(with_lexicon(plain, lexicon_of(plain), leave_own_patient_out=True), scheme)
+        plain, preparation = learn_preparation(documents, scheme.labels, config=config)
+        batch = with_lexicon(plain, preparation.lexicon, leave_own_patient_out=True)
+        return cls(batch, fit_initial(kind, batch, scheme)[1], scheme)
 
 
 def labels_of(rules: Sequence[Rule]) -> set[str]:
@@ -89,7 +98,7 @@ def check_rules(rules: Sequence[Rule], corpus: RuleCorpus) -> list[CheckedRule]:
     names = np.array(corpus.scheme.tags, dtype=object)
     gold = names[batch.gold(corpus.scheme)]
     counts = [(0, 0, 0)] * len(rules)
-    firings = RuleApplier(rules).firings(batch.table.columns, batch.table["initial"], batch.tokens.sentence_starts)
+    firings = RuleApplier(rules).firings(batch.table.columns, corpus.initial, batch.tokens.sentence_starts)
     for firing in firings:
         rule, right = rules[firing.rule], gold[firing.tokens]
         counts[firing.rule] = (int((right == rule.to_tag).sum()), int((right == rule.from_tag).sum()), len(right))
@@ -99,7 +108,8 @@ def check_rules(rules: Sequence[Rule], corpus: RuleCorpus) -> list[CheckedRule]:
 def apply_rules_to(rules: Sequence[Rule], corpus: RuleCorpus) -> list[Document]:
     """Return the documents with the spans that patterns and rules find."""
     batch = corpus.batch
-    spans = tags_to_spans(final_tags(rules, batch, corpus.scheme), batch.tokens, corpus.scheme, source="tbed")
+    codes = final_tags(rules, batch, corpus.initial, corpus.scheme)
+    spans = tags_to_spans(codes, batch.tokens, corpus.scheme, source="tbed")
     return [document.with_spans(found) for document, found in zip(batch.documents, spans, strict=True)]
 
 
@@ -109,11 +119,12 @@ def explain_note(model: Path, document: Document) -> tuple[RuleList, list[Traced
     batch = ensemble.preparation.batch([document])
     rules, scheme = tagger.rules.rules, ensemble.scheme
     touched: list[list[int]] = [[] for _ in range(len(batch.tokens))]
-    firings = RuleApplier(rules).firings(batch.table.columns, batch.table["initial"], batch.tokens.sentence_starts)
+    initial = tagger.initial.of(batch)
+    firings = RuleApplier(rules).firings(batch.table.columns, initial, batch.tokens.sentence_starts)
     for firing in firings:
         for token in firing.tokens.tolist():
             touched[token].append(firing.rule + 1)
-    codes = final_tags(rules, batch, scheme)
+    codes = final_tags(rules, batch, initial, scheme)
     spans = [span for found in tags_to_spans(codes, batch.tokens, scheme, source="tbed") for span in found]
     first, after, _ = entity_rows(codes, batch.tokens)
     traced = []
@@ -162,17 +173,17 @@ def replace_rules(model: Path, rules: RuleList, *, remark: str = "") -> tuple[in
 
 def rule_curve(tagger: TbedTagger, train: Batch, dev: Batch | None) -> list[CurvePoint]:
     """Return train and dev F1 after each rule, from none to all."""
-    on_train = _f1_by_rule(tagger, train)
-    on_dev = _f1_by_rule(tagger, dev) if dev is not None else [None] * len(on_train)
+    start = fit_initial(tagger.initial.kind, train, tagger.scheme)[1]
+    on_train = _f1_by_rule(tagger, train, start)
+    on_dev = [None] * len(on_train) if dev is None else _f1_by_rule(tagger, dev, tagger.initial.of(dev))
     return [CurvePoint(k, a, b) for k, (a, b) in enumerate(zip(on_train, on_dev, strict=True))]
 
 
-def _f1_by_rule(tagger: TbedTagger, batch: Batch) -> list[float | None]:
+def _f1_by_rule(tagger: TbedTagger, batch: Batch, initial: Column) -> list[float | None]:
     """Return strict F1 of the tags before the first rule and after each."""
     scheme, rules = tagger.scheme, tagger.rules.rules
     index = {tag: code for code, tag in enumerate(scheme.tags)}
-    initial = batch.table["initial"]
-    codes = np.array([index[tag] for tag in initial.values] or [0], dtype=np.int32)[initial.codes]
+    codes = tag_codes(initial, scheme)
     # Labels that training never showed count as missed, and have no tag.
     known = [[span for span in document.spans if span.label in scheme.labels] for document in batch.documents]
     gold = _entities(spans_to_tags(known, batch.tokens, scheme).codes, batch, len(scheme.labels))
