@@ -1,6 +1,7 @@
 """Notes small enough to learn from in a second, and regular enough to be learned: input for the tests of learners."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -64,6 +65,13 @@ def tiny_batch(documents: Sequence[Document], *, learned_from: Sequence[Document
 def plain(documents: Sequence[Document]) -> Batch:
     """Return the batch of notes without a lexicon."""
     return plain_batch(documents, patterns=PATTERNS, split_lines=True)
+
+
+def write_patterns(folder: Path) -> str:
+    """Write the patterns into a file and return its name, for a configuration."""
+    path = folder / "tiny.toml"
+    path.write_text(PATTERNS.source, encoding="utf-8")
+    return str(path)
 
 
 def no_progress(message: str) -> None:

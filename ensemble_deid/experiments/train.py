@@ -13,10 +13,10 @@ from ensemble_deid.evaluation.entity import strict_counts
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rules import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
-from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
+from ensemble_deid.features.batch import Batch, with_lexicon
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.manifest import Manifest, fingerprint, installed_packages
-from ensemble_deid.pipeline.preparation import Preparation, find_patterns, lexicon_of
+from ensemble_deid.pipeline.preparation import Preparation, learn_preparation
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.evidence import Evidence, gather
 from ensemble_deid.stacking.search import group_folds
@@ -48,12 +48,11 @@ def train(
     Without dev notes the network's epoch is chosen on every tenth patient, who are held out from its training.
     Raises CorpusError when there is too little to learn from.
     """
+    # A blank note teaches nothing, and could leave a fold with nothing to learn from.
+    documents = [document for document in documents if document.text.strip()]
     labels = _check(documents)
     scheme = TagScheme.from_labels(labels)
-    patterns = find_patterns(config, scheme.labels)
-    plain = plain_batch(documents, patterns=patterns, split_lines=config.text.split_lines)
-    lexicon = lexicon_of(plain)
-    preparation = Preparation(patterns, lexicon, config.text.split_lines)
+    plain, preparation = learn_preparation(documents, scheme.labels, config=config)
     dev = preparation.batch(dev_documents) if dev_documents else None
 
     groups = [document.group for document in documents]

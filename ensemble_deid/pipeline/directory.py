@@ -2,6 +2,7 @@
 
     manifest.json            format, labels, configuration, fingerprint, versions, dev figures, file hashes
     patterns.toml            the regex patterns; lexicon.json what training said of phrases and words
+    bpe.model                sentencepiece's own file, where BPE is on
     regex.json tbed.rules tbed.json crf.crfsuite network.safetensors network.json
     stacker.safetensors stacker.json stacker_statistics.json
     out_of_fold.safetensors out_of_fold.json
@@ -17,23 +18,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from ensemble_deid.atomic import current_umask
-from ensemble_deid.config import make_config
+from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.lexicon import Lexicon
 from ensemble_deid.features.patterns import parse_patterns
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.manifest import FILE, Manifest, file_hashes, read_manifest
-from ensemble_deid.pipeline.preparation import NO_PATTERNS, Preparation
+from ensemble_deid.pipeline.preparation import NO_PATTERNS, Preparation, find_annotator
 from ensemble_deid.pipeline.submodels import submodel_class
 from ensemble_deid.stacking.evidence import Evidence
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import TrainableTagger
+from ensemble_deid.text.bpe import Bpe
 from ensemble_deid.text.tags import TagScheme
 
 # What reading a file can meet whose hash is right but whose content is not: the manifest may have been forged.
 _DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, MemoryError)
 
-PATTERNS, LEXICON = "patterns.toml", "lexicon.json"
+PATTERNS, LEXICON, BPE = "patterns.toml", "lexicon.json", "bpe.model"
 
 
 def save_model(ensemble: Ensemble, evidence: Evidence, manifest: Manifest, directory: Path) -> None:
@@ -45,6 +47,8 @@ def save_model(ensemble: Ensemble, evidence: Evidence, manifest: Manifest, direc
     with _beside(directory) as scratch:
         (scratch / PATTERNS).write_text(ensemble.preparation.patterns.source, encoding="utf-8")
         (scratch / LEXICON).write_text(ensemble.preparation.lexicon.to_json(), encoding="utf-8")
+        if ensemble.preparation.bpe is not None:
+            (scratch / BPE).write_bytes(ensemble.preparation.bpe.data)
         for tagger in ensemble.taggers.values():
             tagger.save(scratch)
         ensemble.stacker.save(scratch)
@@ -112,7 +116,7 @@ def load_model(directory: Path, *, device: str | None = None) -> tuple[Ensemble,
         config = make_config({**manifest.config, "device": device})
     scheme = TagScheme(manifest.labels)
     try:
-        preparation = _load_preparation(directory, manifest, split_lines=config.text.split_lines)
+        preparation = _load_preparation(directory, manifest, config)
         taggers: Mapping[str, TrainableTagger] = {
             name: submodel_class(name).load(directory, scheme=scheme, config=config) for name in config.submodels
         }
@@ -126,12 +130,14 @@ def load_model(directory: Path, *, device: str | None = None) -> tuple[Ensemble,
     return Ensemble(config, scheme, preparation, taggers, stacker), manifest
 
 
-def _load_preparation(directory: Path, manifest: Manifest, *, split_lines: bool) -> Preparation:
+def _load_preparation(directory: Path, manifest: Manifest, config: Config) -> Preparation:
     source = (directory / PATTERNS).read_text(encoding="utf-8")
     # A corpus whose labels no pattern knows has an empty set, which a pattern file cannot say.
     patterns = parse_patterns(source, path=str(directory / PATTERNS)) if source else NO_PATTERNS
     lexicon = Lexicon.from_json((directory / LEXICON).read_text(encoding="utf-8"))
-    return Preparation(patterns.restricted_to(manifest.labels), lexicon, split_lines)
+    bpe = Bpe.from_bytes((directory / BPE).read_bytes()) if config.text.bpe_vocabulary else None
+    patterns = patterns.restricted_to(manifest.labels)
+    return Preparation(patterns, lexicon, config.text.split_lines, bpe, find_annotator(config))
 
 
 def refuse_foreign_folder(directory: Path) -> None:

@@ -15,12 +15,13 @@ from scipy import sparse
 from ensemble_deid.config import Config, CrfConfig
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.features.table import Column
 from ensemble_deid.features.windows import parse_window, window_column
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain, decode
 from ensemble_deid.taggers.crf.crfsuite_file import CrfsuiteWeights, read_crfsuite
-from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS
+from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines, sequence_of_rows
 from ensemble_deid.text.tags import TagScheme
@@ -126,8 +127,9 @@ def _columns(batch: Batch, options: CrfConfig) -> tuple[list[tuple[str, Column]]
     """Return the named window columns of a batch, and the first row of each sequence."""
     starts = merge_lines(batch.tokens, max_tokens=options.max_sequence)
     sequence = sequence_of_rows(starts, len(batch.tokens))
-    windows = [parse_window(text) for text in options.windows or DEFAULT_WINDOWS]
     present = set(batch.table.names)
+    built_in = DEFAULT_WINDOWS + (STANZA_WINDOWS if present.issuperset(STANZA_COLUMNS) else ())
+    windows = [parse_window(text) for text in options.windows or built_in]
     for window in windows:
         missing = [name for name, _ in window.parts if name not in present]
         if missing:

@@ -58,3 +58,12 @@ DEFAULT_WINDOWS: tuple[str, ...] = (
     "lower[-1]&field[0]",
     "in_note[0]&known_word[0]",
 )
+
+# Added to the others where stanza's columns are in the table.
+STANZA_WINDOWS: tuple[str, ...] = (
+    *_around("pos", 1),
+    *_around("ner", 1),
+    "pos[-1]&pos[0]",
+    "pos[0]&pos[1]",
+    "ner[0]&short_shape[0]",
+)

@@ -14,6 +14,7 @@ from safetensors.torch import load, save
 from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.seeding import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain, decode
@@ -43,7 +44,9 @@ class NeuralTagger:
         """Train on `device`; with `dev` the epoch with its best strict F1 is kept, else the last one."""
         options = config.neural
         device = _device(config)
-        vocabularies = learn_vocabularies(train, features=options.features, min_word_count=options.min_word_count)
+        stanza = (name for name in STANZA_COLUMNS if name in train.table.names)
+        features = tuple(dict.fromkeys((*options.features, *stanza)))
+        vocabularies = learn_vocabularies(train, features=features, min_word_count=options.min_word_count)
         starts = merge_lines(train.tokens, max_tokens=options.max_sequence)
         encoded = encode(train, vocabularies)
         with one_thread(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
