@@ -55,6 +55,9 @@ class InitialTags:
         return cls(kind, words)
 
 
+REGEX = InitialTags("regex")
+
+
 def fit_initial(kind: str, train: Batch, scheme: TagScheme) -> tuple[InitialTags, Column]:
     """Return the tagger, and the tags of the training notes that rules are to be learned from."""
     if kind != "frequent":

@@ -1,7 +1,7 @@
 """The TBED submodel: the regex tagger's output corrected by a learned list of rules (Zhao et al. 2020)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -16,7 +16,7 @@ from ensemble_deid.resources import rules_directory
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.confidence import SourceConfidence
 from ensemble_deid.taggers.tbed.applier import RuleApplier
-from ensemble_deid.taggers.tbed.initial import InitialTags, fit_initial
+from ensemble_deid.taggers.tbed.initial import REGEX, InitialTags, fit_initial
 from ensemble_deid.taggers.tbed.learner import learn_rules
 from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
@@ -34,7 +34,7 @@ class TbedTagger:
     scheme: TagScheme
     rules: RuleList
     confidence: SourceConfidence
-    initial: InitialTags = field(default_factory=lambda: InitialTags("regex"))
+    initial: InitialTags = REGEX
 
     @classmethod
     def fit(cls, train: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config, progress: Progress) -> Self:
@@ -63,9 +63,21 @@ class TbedTagger:
             "templates": templates.name,
             "initial tagger": options.initial,
         }
-        spans = _tagged(rules, train, start, scheme)
-        confidence = SourceConfidence.measured(spans, (document.spans for document in train.documents))
-        return cls(scheme, RuleList(tuple(rules), header), confidence, initial)
+        return cls.measured(RuleList(tuple(rules), header), train, scheme=scheme, initial=initial, start=start)
+
+    @classmethod
+    def measured(
+        cls,
+        rules: RuleList,
+        train: Batch,
+        *,
+        scheme: TagScheme,
+        initial: InitialTags = REGEX,
+        start: Column | None = None,
+    ) -> Self:
+        """Make the tagger of a rule list, its confidences measured on annotated notes that begin as `start` says."""
+        spans = _tagged(rules.rules, train, initial.of(train) if start is None else start, scheme)
+        return cls(scheme, rules, SourceConfidence.measured(spans, (d.spans for d in train.documents)), initial)
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
         """Return the spans after all rules; a rule list has no second best."""
