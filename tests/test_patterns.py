@@ -1,0 +1,181 @@
+"""The pattern files hold what they promise, and no text makes a pattern slow."""
+
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ensemble_deid.errors import RuleError
+from ensemble_deid.features.patterns import (
+    Pattern,
+    PatternSet,
+    failed_examples,
+    find_all,
+    first_come,
+    parse_patterns,
+    read_patterns,
+)
+from ensemble_deid.phi.groups import known_labels
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span
+
+FILES = sorted((Path(__file__).parents[1] / "rules" / "patterns").glob("*.toml"))
+SETS = {path.stem: read_patterns(path) for path in FILES}
+RUNS = ("a", "A", "Aa ", "1", "1 ", " ", ".", "-", ", ", "\n")
+
+
+def _file(*tables: str, words: str = "") -> PatternSet:
+    head = f"[words]\n{words}\n" if words else ""
+    return parse_patterns(head + "".join(f"[[pattern]]\n{table}\n" for table in tables), path="x.toml")
+
+
+def test_files_are_there() -> None:
+    assert {"en-i2b2", "es-meddocan"} <= set(SETS)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_pattern_keeps_its_examples(name: str) -> None:
+    problems = [problem for pattern in SETS[name].patterns for problem in failed_examples(pattern)]
+    assert problems == []
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_pattern_has_examples_and_a_known_label(name: str) -> None:
+    for pattern in SETS[name].patterns:
+        assert pattern.positive, pattern.name
+        assert pattern.negative, pattern.name
+        assert pattern.label in known_labels(), pattern.name
+    names = [pattern.name for pattern in SETS[name].patterns]
+    assert len(names) == len(set(names))
+
+
+def _hostile_texts(pattern: Pattern, length: int) -> list[str]:
+    """Long runs of one piece, alone and after what leads the pattern in, by its own first example."""
+    lead = pattern.positive[0].split("«")[0]
+    return [start + (run * length)[:length] for run in RUNS for start in ("", lead)]
+
+
+def _seconds(pattern: Pattern, text: str) -> float:
+    """CPU seconds of this thread: other work on the machine does not count."""
+    begin = time.thread_time()
+    pattern.matches(text)
+    return time.thread_time() - begin
+
+
+def _is_steep(pattern: Pattern, number: int) -> bool:
+    """True where eight times the text takes more than 24 times the time, in the best of three tries."""
+    long = _hostile_texts(pattern, 2000)[number]
+    if _seconds(pattern, long) < 0.01:  # a quadratic scan of 2000 characters takes longer
+        return False
+    short = _hostile_texts(pattern, 250)[number]
+    best = [min(_seconds(pattern, text) for _ in range(3)) for text in (short, long)]
+    return best[1] > max(24 * best[0], 0.01)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_time_grows_with_the_length_of_the_text_and_not_faster(name: str) -> None:
+    for pattern in SETS[name].patterns:
+        for length in (30, 500):  # an exponential pattern is caught while it still comes back
+            slowest = max(_seconds(pattern, text) for text in _hostile_texts(pattern, length))
+            assert slowest < 1.0, f"{pattern.name} takes {slowest:.2f} s on {length} characters"
+        steep = [number for number in range(2 * len(RUNS)) if _is_steep(pattern, number)]
+        assert not steep, f"{pattern.name} is slow on {[RUNS[number // 2] for number in steep]}"
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_long_runs_are_read_quickly(name: str) -> None:
+    for run in ("Aa ", "1", " "):
+        begin = time.thread_time()
+        find_all(SETS[name], Document("d", (run * 10_000)[:10_000]))
+        assert time.thread_time() - begin < 10.0
+
+
+def test_group_and_flags() -> None:
+    patterns = _file(
+        "name='a'\nlabel='AGE'\nregex='age (?P<n>\\d+)'\ngroup='n'\nflags=['IGNORECASE']",
+        "name='b'\nlabel='DATE'\nregex='(x)?\\d'\ngroup=1",
+    )
+    assert patterns.patterns[0].matches("AGE 41, age 5") == [(4, 6), (12, 13)]
+    assert patterns.patterns[1].matches("1 x2") == [(2, 3)]  # a match without the group is none
+    assert patterns.labels == {"AGE", "DATE"}
+    assert [p.name for p in patterns.restricted_to(["DATE", "ZIP"]).patterns] == ["b"]
+
+
+def test_words_stand_for_pieces() -> None:
+    words = "day = ['mon', 'monday', 'm.']\npart = '(?&day)(?: am)?'"
+    patterns = _file("name='a'\nlabel='DATE'\nregex='on ((?&part))\\b'\ngroup=1", words=words)
+    assert patterns.patterns[0].matches("on monday am, on mon.") == [(3, 12), (17, 20)]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.text("ab.|", min_size=1, max_size=4), min_size=1, max_size=6), st.text("ab.|", max_size=12))
+def test_a_list_of_words_matches_the_longest(words: list[str], text: str) -> None:
+    quoted = ", ".join(f"'{word}'" for word in words)
+    patterns = _file("name='a'\nlabel='DATE'\nregex='(?&w)'", words=f"w = [{quoted}]")
+    naive = re.compile("|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)))
+    assert patterns.patterns[0].matches(text) == [match.span() for match in naive.finditer(text)]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("name = 'x'", "x.toml: there is no [[pattern]] table"),
+        ("[[pattern]", "x.toml: "),
+        ("[[pattern]]\nname='a'\nlabel='AGE'", "x.toml: pattern 1 (a): 'regex' must be given"),
+        ("[[pattern]]\nname='a'\nlabel='AGE'\nregex='('", "x.toml: pattern 1 (a): the regex does not compile"),
+        ("[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'\nrank=1", "x.toml: pattern 1 (a): unknown key 'rank'"),
+        ("[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'\nflags=['X']", "unknown flag 'X'"),
+        ("[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'\ngroup=1", "the regex has no group 1"),
+        ("[[pattern]]\nname='a'\nlabel='AGE'\nregex='(?&w)'", "x.toml: pattern 1 (a): no piece 'w'"),
+        ("[words]\nw=1\n[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'", "x.toml: [words] w: expected"),
+        ("[words]\nv='(?&w)'\nw='b'\n[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'", "[words] v: no piece 'w'"),
+        (2 * "[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'\n", "x.toml: pattern 2 (a): the name is used twice"),
+    ],
+)
+def test_errors_name_file_and_pattern(source: str, message: str) -> None:
+    with pytest.raises(RuleError) as caught:
+        parse_patterns(source, path="x.toml")
+    assert message in str(caught.value)
+
+
+def test_file_errors_name_the_file(tmp_path: Path) -> None:
+    with pytest.raises(RuleError, match=r"gone\.toml: no such pattern file"):
+        read_patterns(tmp_path / "gone.toml")
+    (tmp_path / "latin.toml").write_bytes(b"name = '\xe9'")
+    with pytest.raises(RuleError, match=r"latin\.toml: not UTF-8 at byte 8"):
+        read_patterns(tmp_path / "latin.toml")
+
+
+def test_failed_examples_are_told() -> None:
+    wrong = Pattern("a", "AGE", re.compile(r"\d+"), positive=("«4» and 5", "no mark"), negative=("6",))
+    assert [problem.split(" example")[0] for problem in failed_examples(wrong)] == [
+        "a: positive",
+        "a: positive",
+        "a: negative",
+    ]
+
+
+def test_earlier_pattern_wins() -> None:
+    patterns = _file("name='a'\nlabel='AGE'\nregex='b+'", "name='c'\nlabel='DATE'\nregex='[bd]'")
+    spans = find_all(patterns, Document("d", "bbd"))
+    assert [span.source for span in spans] == ["a", "c", "c", "c"]
+    assert first_come(spans) == (Span(0, 2, "AGE", 1.0, "a"), Span(2, 3, "DATE", 1.0, "c"))
+
+
+def _first_come_slowly(spans: Sequence[Span]) -> tuple[Span, ...]:
+    kept: list[Span] = []
+    for span in spans:
+        if not any(span.overlaps(other) for other in kept):
+            kept.append(span)
+    return tuple(sorted(kept))
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 6)), max_size=12))
+def test_first_come_is_what_it_says(places: list[tuple[int, int]]) -> None:
+    spans = [Span(start, start + length, "AGE") for start, length in places]
+    assert first_come(spans) == _first_come_slowly(spans)
