@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from ensemble_deid.config import Config
-from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.seeding import derive_seed
@@ -43,7 +43,7 @@ class NeuralTagger:
     def fit(cls, train: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config, progress: Progress) -> Self:
         """Train on `device`; with `dev` the epoch with its best strict F1 is kept, else the last one."""
         options = config.neural
-        device = _device(config)
+        device = choose_device(config.device)
         stanza = (name for name in STANZA_COLUMNS if name in train.table.names)
         features = tuple(dict.fromkeys((*options.features, *stanza)))
         vocabularies = learn_vocabularies(train, features=features, min_word_count=options.min_word_count)
@@ -64,7 +64,8 @@ class NeuralTagger:
                 dev_score=None if dev is None else lambda: tagger.strict_f1(dev),
                 progress=progress,
             )
-        return cls(scheme, config, vocabularies, network, epochs)
+        # Back from the device: a network travels between processes, some of which may not reach it.
+        return cls(scheme, config, vocabularies, network.cpu(), epochs)
 
     def strict_f1(self, batch: Batch) -> float:
         """Return the strict entity F1 of the network's tags on an annotated batch, 0 where it is undefined."""
@@ -85,7 +86,7 @@ class NeuralTagger:
 
     def _score(self, batch: Batch) -> tuple[Chain, NDArray[np.float64], NDArray[np.int32]]:
         starts = merge_lines(batch.tokens, max_tokens=self.config.neural.max_sequence)
-        device = _device(self.config)
+        device = choose_device(self.config.device)
         with one_thread():
             self.network.to(device)
             encoded = encode(batch, self.vocabularies)
@@ -114,9 +115,3 @@ class NeuralTagger:
             raise ModelError(f"{directory}: the network's files are damaged ({type(error).__name__})") from None
         network.eval()
         return cls(scheme, config, vocabularies, network, epochs)
-
-
-def _device(config: Config) -> torch.device:
-    if config.device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("device cuda was asked for, and torch sees no GPU here; use auto or cpu")
-    return choose_device(config.device)

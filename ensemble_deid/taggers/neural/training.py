@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ensemble_deid.config import NeuralConfig
+from ensemble_deid.errors import ConfigError
 from ensemble_deid.seeding import generator
 from ensemble_deid.taggers.neural.encoding import UNKNOWN, Encoded, SequenceBatch, bucket
 from ensemble_deid.taggers.neural.network import BilstmCnnCrf
@@ -29,7 +30,9 @@ def one_thread() -> Iterator[None]:
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device for `auto`, `cpu` or `cuda`. Raises ConfigError through the caller when cuda is absent."""
+    """Return the device for `auto`, `cpu` or `cuda`. Raises ConfigError when there is no GPU for `cuda`."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device cuda was asked for, and torch sees no GPU here; use auto or cpu")
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return torch.device(name)
