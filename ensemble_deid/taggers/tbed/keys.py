@@ -58,7 +58,8 @@ class ContextKeys:
     Instance j belongs to `template[j]` and looks at `offsets[j]`; those of template t are `first_instance[t]` to
     below `first_instance[t + 1]`. `rows[c, t]` is the row of window c of template t. Arrays by instance:
     `shift[c, j]` says where, from a place, the cell of window c - 1 lies in the flat matrix (0: the present tag);
-    `weight[c, j]` is its weight in the key, `base[j]` the rest of the key.
+    `weight[c, j]` is its weight in the key, `base[j]` the rest of the key; `unequal` pairs, in its two halves, cells
+    that may not be equal, or an earlier choice of offsets shows the same context. `looks` holds all four.
     Template t has the keys from `bases[t]` to below `bases[t] + sizes[t]`; `order` is the order of their ranges.
     Raises ValueError when there are so many tags that no key can hold them.
     """
@@ -128,6 +129,7 @@ class ContextKeys:
                 self.unequal[c, j], self.unequal[depth + c, j] = own, earlier
         # Cells are code + 1: the base takes the ones away again.
         self.base: Integers = self.bases[self.template] - self.weight.sum(axis=0)
+        self.looks: Integers = np.concatenate([self.shift, self.unequal, self.weight, self.base[None]])
         self._is_merged: Flags = np.asarray(self.merged, bool)
         # (rooms, instances), flat: whether all windows of the instance lie inside the sentence.
         sides = [(-min(0, *o), max(0, *o)) for o in self.offsets]
@@ -250,32 +252,29 @@ class Looks:
     def __init__(self, contexts: ContextKeys, places: Integers, instances: Indices) -> None:
         self._contexts = contexts
         self._instances = instances
-        self._cells: Integers = contexts.shift.take(instances, axis=1)
+        looks: Integers = contexts.looks.take(instances, axis=1)
+        n_cells = len(contexts.shift) + len(contexts.unequal)
+        self._cells = looks[:n_cells]
         self._cells += places
-        self._weight = contexts.weight.take(instances, axis=1)
-        self._base = contexts.base.take(instances)
+        self._weight, self._base = looks[n_cells:-1], looks[-1]
         room = contexts.matrix.room.take(places)
         room *= contexts.n_instances
         room += instances
         self._valid: Flags = contexts.fits.take(room)
-        self._unequal: Integers | None = None
-        if len(contexts.unequal):
-            self._unequal = contexts.unequal.take(instances, axis=1)
-            self._unequal += places
 
     def keys(self, *, number_new: bool) -> Integers:
         """Return the keys with the tags as they are now, with -1 and `number_new` as in `of_instance`."""
-        contexts, flat = self._contexts, self._contexts.matrix.flat
-        cells = flat.take(self._cells)
-        keys: Integers = (cells * self._weight).sum(axis=0)
+        contexts = self._contexts
+        width, depth = len(self._weight), len(contexts.unequal) // 2
+        cells = contexts.matrix.flat.take(self._cells)
+        keys: Integers = (cells[:width] * self._weight).sum(axis=0)
         keys += self._base
         valid = self._valid
-        if self._unequal is not None:
-            pairs = flat.take(self._unequal)
-            depth = len(pairs) // 2
-            valid = valid & (pairs[:depth] != pairs[depth:]).all(axis=0)
+        if depth:
+            valid = (cells[width:-depth] != cells[width + depth :]).all(axis=0)
+            valid &= self._valid
         for t in contexts.pairs:
             (mine,) = (valid & (contexts.template.take(self._instances) == t)).nonzero()
             valid = valid.copy()
-            valid[mine] = contexts.merge(t, keys, mine, cells[1:, mine], number_new)
+            valid[mine] = contexts.merge(t, keys, mine, cells[1:width, mine], number_new)
         return np.where(valid, keys, _NO_KEY)

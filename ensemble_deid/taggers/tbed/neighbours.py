@@ -44,10 +44,18 @@ class Neighbours:
         `changed` marks all changed places, `real` all places of tokens.
         """
         n = len(self._all)
+        if len(places) == 1:
+            near = places - self._offset
+            keep = real.take(near)
+            return (
+                np.concatenate([places.repeat(n), near.compress(keep)]),
+                np.concatenate([self._all, self.instance.compress(keep)]),
+            )
         if len(self._rows) < n * len(places):
             self._rows = np.tile(self._all, len(places))
         near = places[:, None] - self._offset
         keep = real.take(near)
+        # A neighbour by one entry may be changed itself, or a neighbour by an earlier entry.
         keep &= ~changed.take(near + self._earlier).any(axis=0)
         (kept,) = keep.ravel().nonzero()
         return (
