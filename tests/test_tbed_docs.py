@@ -1,0 +1,34 @@
+"""What docs/rules.md shows is so."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from ensemble_deid.taggers.tbed import RuleList, parse_templates
+from ensemble_deid.taggers.tbed.rule_text import parse_rule, write_rule
+
+PAGE = (Path(__file__).parents[1] / "docs" / "rules.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_python_example_runs():
+    (example,) = blocks("python")
+    exec(compile(example, "docs/rules.md", "exec"), {})
+
+
+def test_the_rule_list_is_one():
+    (text,) = blocks("text")
+    assert RuleList.parse(text).text() == text
+
+
+def test_the_rule_read_aloud_is_one():
+    (line,) = re.findall(r"^    (change .*)$", PAGE, re.MULTILINE)
+    assert write_rule(parse_rule(line)) == line
+
+
+def test_the_templates_are_read():
+    (text,) = blocks("toml")
+    assert len(parse_templates(tomllib.loads(text)["templates"])) == 4
