@@ -1,0 +1,126 @@
+"""What a person at a terminal sees, and what a log or a pipe does not."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny_stack
+
+from ensemble_deid.cli import corpus as corpus_commands
+from ensemble_deid.cli.main import main
+from ensemble_deid.cli.terminal import progress_bar, say
+from ensemble_deid.experiments.progress import Step
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def show_steps(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch, *, quiet: bool = False) -> str:
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress_bar(quiet=quiet) as show:
+        show(Step(1, 4, "crf, fold 1 of 2"))
+        show(Step(2, None, "[/odd] [bold]name[/bold]"))
+    return stream.getvalue()
+
+
+def test_a_terminal_sees_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    seen = show_steps(Terminal(), monkeypatch)
+    # The last step is shown when the bar is taken away; what looks like markup is shown as it is.
+    assert "[/odd] [bold]name[/bold]" in seen
+
+
+def test_quiet_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    assert show_steps(Terminal(), monkeypatch, quiet=True) == ""
+
+
+@pytest.mark.parametrize("variable", ["FORCE_COLOR", "TTY_COMPATIBLE", "CLICOLOR_FORCE"])
+def test_a_log_file_sees_none(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "1")
+    assert show_steps(io.StringIO(), monkeypatch) == ""
+
+
+def test_commands_say_nothing_on_the_way(
+    tiny_model: Path,
+    tiny_dev: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for k, quiet in enumerate([(), ("--quiet",)]):
+        assert main(["predict", str(tiny_model), str(tiny_dev), "--out", str(tmp_path / str(k)), *quiet]) == 0
+        report = ["--jobs", "1", "--out", str(tmp_path / "report.md")]
+        assert main(["ablate", str(tiny_model), str(tiny_dev), *report, *quiet]) == 0
+        assert capsys.readouterr().err == ""
+
+
+def test_prediction_and_ablation_advance_to_the_end(
+    tiny_model: Path, tiny_train: Path, tiny_dev: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[Step] = []
+
+    class Recorder:
+        def __init__(self, *, quiet: bool) -> None:
+            pass
+
+        def __enter__(self) -> object:
+            return steps.append
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr("ensemble_deid.cli.prediction.progress_bar", Recorder)
+    monkeypatch.setattr("ensemble_deid.cli.training.progress_bar", Recorder)
+    assert main(["predict", str(tiny_model), str(tiny_train), "--out", str(tmp_path / "out")]) == 0
+    assert [(step.done, step.total) for step in steps] == [(k, 8) for k in range(1, 9)]
+    assert steps[-1].message == "8 notes written, 0 withheld"
+    steps.clear()
+    # How many notes a file of lines holds, nobody knows before it is read.
+    assert main(["deidentify", str(tiny_model), str(tiny_dev), "--out", str(tmp_path / "clean")]) == 0
+    assert [(step.done, step.total) for step in steps] == [(k, None) for k in range(1, 5)]
+    steps.clear()
+    assert main(["ablate", str(tiny_model), str(tiny_dev), "--jobs", "1", "--out", str(tmp_path / "r.md")]) == 0
+    assert [(step.done, step.total) for step in steps] == [(k, 5) for k in range(5)]
+    assert [step.message for step in steps[1:]] == [f"without {name}" for name in ("regex", "tbed", "crf", "neural")]
+    steps.clear()
+    arguments = [str(tiny_train), "--out", str(tmp_path / "model"), *tiny_stack.settings(tmp_path)]
+    assert main(["train", *arguments, "--submodels", "regex,tbed"]) == 0
+    done = [step.done for step in steps]
+    assert done == sorted(done)
+    assert all(step.total is not None and step.done <= step.total for step in steps)
+    assert steps[-1].done == steps[-1].total
+
+
+def test_an_encoding_that_lacks_a_character_ends_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_: object) -> int:
+        say("change O to B-DOCTOR if the word is \u0160imi\u0107")
+        return 0
+
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    monkeypatch.setattr(corpus_commands, "run_stats", run)
+    assert main(["corpus", "stats", "demo"]) == 0
+    assert raw.getvalue() == b"change O to B-DOCTOR if the word is \\u0160imi\\u0107\n"
+
+
+def test_a_reader_that_goes_away_is_no_fault() -> None:
+    root = Path(__file__).parents[1]
+    path = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
+    with subprocess.Popen(
+        [sys.executable, "-m", "ensemble_deid", "corpus", "stats", "demo:dev"],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
