@@ -37,7 +37,7 @@ class RegexConfig(Section):
 
     patterns: str = Field("auto", description="name of a set in rules/patterns, a file, or auto: the best fitting set")
     hidden_share: float = Field(
-        0.5, ge=0, le=1, description="share of training notes on which CRF and network do not see the patterns"
+        0.5, ge=0, le=1, description="share of training notes on which the CRF does not see the patterns"
     )
 
 
