@@ -30,6 +30,7 @@ FILES = (
     "stacker.safetensors",
     "stacker_statistics.json",
     "tbed.json",
+    "tbed_initial.json",
     "tbed.rules",
 )
 JSON_FILES = tuple(name for name in FILES if name.endswith(".json"))
@@ -197,7 +198,7 @@ def test_forged_json_is_refused_or_harmless(
             except ModelError as error:
                 refusals.append(str(error))
     assert refusals
-    assert max(map(len, refusals)) < 400
+    assert all(str(model) in said and len(said) < 1000 for said in refusals)
     assert not (tmp_path / "owned").exists()
 
 

@@ -3,7 +3,7 @@
     manifest.json            format, labels, configuration, fingerprint, versions, dev figures, file hashes
     patterns.toml            the regex patterns; lexicon.json what training said of phrases and words
     bpe.model                sentencepiece's own file, where BPE is on
-    regex.json tbed.rules tbed.json crf.crfsuite network.safetensors network.json
+    regex.json tbed.rules tbed.json tbed_initial.json crf.crfsuite network.safetensors network.json
     stacker.safetensors stacker.json stacker_statistics.json
     out_of_fold.safetensors out_of_fold.json
 
@@ -121,8 +121,9 @@ def load_model(directory: Path, *, device: str | None = None) -> tuple[Ensemble,
             name: submodel_class(name).load(directory, scheme=scheme, config=config) for name in config.submodels
         }
         stacker = Stacker.load(directory)
-    except RuleError as error:
-        raise ModelError(str(error)) from None
+    except (ModelError, RuleError) as error:
+        named = str(directory) in str(error)
+        raise ModelError(str(error) if named else f"{directory}: {error}") from None
     except _DAMAGE as error:
         raise ModelError(f"{directory}: damaged, or cannot be read ({type(error).__name__})") from None
     if stacker.submodels != tuple(taggers):
