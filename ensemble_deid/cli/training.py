@@ -70,7 +70,7 @@ def run_train(options: argparse.Namespace) -> int:
         say("strict entity figures on dev   precision  recall      F1")
         for name, counts in trained.dev_counts.items():
             say(f"  {name:<28} {percent(counts.precision):>9} {percent(counts.recall):>7} {percent(counts.f1):>7}")
-    say(f"trained on {len(corpus)} notes; the model is in {options.out}")
+    say(f"trained on {trained.manifest.training['notes']} notes; the model is in {options.out}")
     return 0
 
 
