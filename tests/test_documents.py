@@ -13,7 +13,8 @@ from ensemble_deid.cli.main import build_parser
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "data" / "README.md"])
 _LINK = re.compile(r"\]\(([^)\s#]+)(#[^)]*)?\)")
-_COMMAND = re.compile(r"^(?:    |\$ )ensemble-deid (.*)$", re.MULTILINE)
+# Up to a redirection, which is the shell's.
+_COMMAND = re.compile(r"^(?:    |\$ )ensemble-deid ([^>|\n]*)", re.MULTILINE)
 _PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
