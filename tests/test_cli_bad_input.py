@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -335,6 +336,29 @@ def test_a_jsonl_output_appears_whole_or_not_at_all(
     assert capsys.readouterr().err == "ensemble-deid: interrupted\n"
     assert [path.name for path in out.iterdir()] == ["corpus.jsonl"]
     assert (out / "corpus.jsonl").read_text(encoding="utf-8") == "of an earlier run\n"
+
+
+@pytest.mark.parametrize("command", ["convert", "resample", "apply"])
+def test_no_corpus_is_written_over_itself(
+    tiny_train: Path, tiny_model: Path, tmp_path: Path, fails: Callable[..., str], command: str
+) -> None:
+    notes = Path(shutil.copytree(tiny_train, tmp_path / "notes"))
+    before = {path.name: path.read_bytes() for path in notes.iterdir()}
+    arguments = {
+        "convert": ("corpus", "convert", notes, "--format", "meddocan"),
+        "resample": ("corpus", "resample", notes),
+        "apply": ("rules", "apply", tiny_model / "tbed.rules", notes, "--format", "i2b2"),
+    }[command]
+    assert "the output folder is the input folder" in fails(*arguments, "--out", notes)
+    assert "exists and is no folder" in fails(*arguments, "--out", tiny_model / "tbed.rules")
+    assert {path.name: path.read_bytes() for path in notes.iterdir()} == before
+
+
+def test_no_file_is_written_over_itself(tiny_dev: Path, tmp_path: Path, fails: Callable[..., str]) -> None:
+    path = Path(shutil.copy(tiny_dev, tmp_path / "notes.jsonl"))
+    said = fails("corpus", "convert", path, "--format", "jsonl", "--out", path)
+    assert "notes.jsonl: the output is the input" in said
+    assert path.read_bytes() == tiny_dev.read_bytes()
 
 
 def test_a_report_is_not_written_over_a_folder(

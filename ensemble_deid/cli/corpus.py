@@ -5,7 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.terminal import say, warn
+from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import read_corpus
 
 _FORMATS = ("i2b2", "meddocan", "brat", "jsonl", "plain")
@@ -52,6 +54,7 @@ def run_convert(options: argparse.Namespace) -> int:
     """Write a corpus in another format."""
     from ensemble_deid.corpora.write import write_corpus
 
+    refuse_output(options.out, locate_corpus(options.corpus))
     corpus = read_corpus(options.corpus)
     for warning in corpus.warnings:
         warn(warning)
@@ -78,6 +81,7 @@ def run_resample(options: argparse.Namespace) -> int:
     from ensemble_deid.corpora.resample import resample_corpus
     from ensemble_deid.corpora.write import write_corpus
 
+    refuse_output(options.out, locate_corpus(options.corpus))
     corpus = read_corpus(options.corpus)
     copies = resample_corpus(corpus.documents, copies=options.copies, seed=options.seed)
     write_corpus(copies, options.out, options.format)

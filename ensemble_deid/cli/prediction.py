@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import progress_bar, say, warn
 from ensemble_deid.corpora.locate import Location, locate_corpus
@@ -75,7 +76,9 @@ def _run(
 
     if options.jobs < 1:
         raise ConfigError(f"--jobs must be at least 1, not {options.jobs}")
-    _refuse_output(options, location)
+    refuse_output(options.out, location)
+    if options.out.resolve() == options.model.resolve():
+        raise CorpusError(f"{options.out}: the output folder is the model")
     for remark in location.remarks:
         warn(remark)
     # A line-based file does not say how many notes it holds before it is read.
@@ -113,15 +116,3 @@ def _finish_and_write(
         # A redaction that cannot be true to its text; the message is not printed, since it may quote the note.
         return f"{document.id}: writing failed ({type(error).__name__})"
     return None
-
-
-def _refuse_output(options: argparse.Namespace, location: Location) -> None:
-    """Raise CorpusError where the output would overwrite the notes, or mix with the model's files."""
-    out = options.out.resolve()
-    source = location.source if location.source.is_dir() else location.source.parent
-    if out == source.resolve():
-        raise CorpusError(f"{options.out}: the output folder is the input folder")
-    if out == options.model.resolve():
-        raise CorpusError(f"{options.out}: the output folder is the model")
-    if out.exists() and not out.is_dir():
-        raise CorpusError(f"{options.out}: exists and is no folder")

@@ -4,9 +4,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.sources import read_gold
+from ensemble_deid.cli.status import DIFFERENCES
 from ensemble_deid.cli.terminal import percent, say
 from ensemble_deid.config import Config, load_config
+from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.errors import CorpusError
 
 
@@ -112,7 +115,7 @@ def run_diff(options: argparse.Namespace) -> int:
     for line in lines:
         say(line)
     say("the lists apply the same rules in the same order" if not lines else f"{len(lines)} differences")
-    return 1 if lines else 0
+    return DIFFERENCES if lines else 0
 
 
 def run_explain(options: argparse.Namespace) -> int:
@@ -141,6 +144,7 @@ def run_apply(options: argparse.Namespace) -> int:
     from ensemble_deid.experiments.rules import RuleCorpus, apply_rules_to
     from ensemble_deid.taggers.tbed.rulelist import RuleList
 
+    refuse_output(options.out, locate_corpus(options.corpus))
     rules = RuleList.load(options.file)
     corpus = RuleCorpus.of(read_gold(options.corpus).documents, rules, config=_config(options))
     documents = apply_rules_to(rules.rules, corpus)

@@ -70,7 +70,8 @@ def _recognise(source: Path, names: Sequence[Path]) -> Format:
     suffixes = {entry.suffix.lower() for entry in names if entry.is_file()} & set(_SUFFIXES)
     if len(suffixes) > 1:
         raise CorpusError(
-            f"{source}: holds notes of several kinds ({', '.join(sorted(suffixes))}); name the format that is meant"
+            f"{source}: holds notes of several kinds ({', '.join(sorted(suffixes))}); name the format that is meant, "
+            "or put each kind into a folder of its own"
         )
     if not suffixes:
         raise CorpusError(_nothing_there(source, ", ".join(_SUFFIXES)))
