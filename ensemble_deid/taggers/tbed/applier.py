@@ -104,8 +104,8 @@ class RuleApplier:
 class _Batch:
     """One batch while rules change its tags; tag numbers + 1 lie in narrow cells, 0 between sentences.
 
-    Places are found from lists: for the values of columns that rules ask for, and for each tag the places that
-    have had it, some of which may have lost it since.
+    Places are found from lists: for the values of columns that rules ask for, and for each tag the places that have
+    had it, some of which may have lost it since.
     """
 
     def __init__(
@@ -118,6 +118,7 @@ class _Batch:
     ) -> None:
         self.layout = layout
         self.columns = columns
+        self._longest_list = layout.size // _LIST_FACTOR
         numbers = dict(tags)
         for tag in initial.values:
             numbers.setdefault(tag, len(numbers))
@@ -127,9 +128,9 @@ class _Batch:
         cells = initial.lookup(numbers, unknown=0).astype(cell_type)
         cells += cell_type.type(1)
         layout.spread(cells, self.cells)
-        self.tag_places: list[list[Integers]] = [
-            [places] if len(places) else [] for places in _lists(cells - 1, len(numbers), layout.places)
-        ]
+        self._tag_places = _lists(cells - 1, len(numbers), layout.places)
+        # By tag: the places that rules have given it since its list was made.
+        self._more: dict[int, list[Integers]] = {}
         # By column and number of a value: its places, and its code.
         self.listed: dict[str, list[Integers]] = {}
         self.codes: dict[str, NDArray[np.int64]] = {}
@@ -160,38 +161,41 @@ class _Batch:
         places = self._places(from_tag, tests)
         if len(places):
             self.cells[places] = to_tag + 1
-            self.tag_places[to_tag].append(places)
+            self._more.setdefault(to_tag, []).append(places)
         return places
 
     def _places(self, tag: int, tests: Sequence[_Test]) -> Integers:
         """Return the places where a tag and the conditions of a rule hold now, in rising order."""
-        lists: Sequence[Integers] = self.tag_places[tag]
         source = None
-        length = sum(map(len, lists))
+        listed = self._having(tag)
+        length = len(listed)
         for test in tests:
-            listed = self._lists_of(test)
-            n_places = len(listed[0]) if len(listed) == 1 else sum(map(len, listed))
-            if n_places * len(test.offsets) < length:
-                lists, source, length = listed, test, n_places * len(test.offsets)
+            found = self._having(test.value) if test.column is None else self.listed[test.column][test.value]
+            if len(found) * len(test.offsets) < length:
+                source, listed, length = test, found, len(found) * len(test.offsets)
         if not length:
             return _NOWHERE
-        if length > self.layout.size // _LIST_FACTOR:
+        if length > self._longest_list:
             return self._sweep(tag, tests)
+        places: Integers = listed
         if source is not None:
-            lists = [places - offset for places in lists for offset in source.offsets]
-        places: Integers = lists[0] if len(lists) == 1 else np.concatenate(lists)
+            places = listed - source.offsets[0]
+            if len(source.offsets) > 1:
+                places = distinct(np.concatenate([listed - offset for offset in source.offsets]))
         places = places[self.cells.take(places) == tag + 1]
         for test in tests:
-            if not len(places):
-                return places
-            # A list of one offset of a column need not be looked up again; a list of tags may be out of date.
-            if test is not source or test.column is None or len(test.offsets) > 1:
+            # A list of a column's values tells the truth; one of tags may be out of date.
+            if len(places) and (test is not source or test.column is None):
                 places = places[self._holds(test, places)]
-        return places if len(lists) == 1 else distinct(places)
+        return places
 
-    def _lists_of(self, test: _Test) -> Sequence[Integers]:
-        """Return lists of all places that may have the value of a condition, as seen without its offset."""
-        return self.tag_places[test.value] if test.column is None else (self.listed[test.column][test.value],)
+    def _having(self, tag: int) -> Integers:
+        """Return all places that have a tag, in rising order, among some that have lost it."""
+        # A long list is not read, only measured: it need not be kept.
+        if tag in self._more and len(self._tag_places[tag]) <= self._longest_list:
+            places = distinct(np.concatenate([self._tag_places[tag], *self._more.pop(tag)]))
+            self._tag_places[tag] = places[self.cells.take(places) == tag + 1]
+        return self._tag_places[tag]
 
     def _holds(self, test: _Test, places: Integers) -> NDArray[np.bool_]:
         holds: NDArray[np.bool_] = self._equals(test, places + test.offsets[0])

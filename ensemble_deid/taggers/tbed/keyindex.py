@@ -96,6 +96,7 @@ class KeyIndex:
 def distinct(keys: Keys) -> Keys:
     """Return the distinct keys in rising order; the keys given are put in order in place."""
     keys.sort()
-    keep = np.ones(len(keys), bool)
-    keep[1:] = keys[1:] != keys[:-1]
+    keep = np.empty(len(keys), bool)
+    keep[:1] = True
+    np.not_equal(keys[1:], keys[:-1], out=keep[1:])
     return keys[keep]
