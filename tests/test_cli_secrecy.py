@@ -28,7 +28,7 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
     if how == 2:
         return data[:a]
     if how == 3:
-        return data[:a] + bytes([rng.choice(b'\\x00\\xff\\r<>&"\\\\{}0')]) + data[a + 1 :]
+        return data[:a] + bytes([rng.choice(b'\x00\xff\r<>&"\\{}0')]) + data[a + 1 :]
     return data[:a] + rng.choice([b"99", b"\\u0000", b"&#1;", b"</TEXT>", b'","', b"\xc3", b"\t-5 "]) + data[a:]
 
 
