@@ -33,7 +33,7 @@ from ensemble_deid.text.bpe import Bpe
 from ensemble_deid.text.tags import TagScheme
 
 # What reading a file can meet whose hash is right but whose content is not: the manifest may have been forged.
-_DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, MemoryError)
+_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, MemoryError)
 
 PATTERNS, LEXICON, BPE = "patterns.toml", "lexicon.json", "bpe.model"
 
@@ -124,8 +124,10 @@ def load_model(directory: Path, *, device: str | None = None) -> tuple[Ensemble,
     except (ModelError, RuleError) as error:
         named = str(directory) in str(error)
         raise ModelError(str(error) if named else f"{directory}: {error}") from None
+    except OSError as error:
+        raise ModelError(f"{error.filename or directory}: cannot be read ({error.strerror})") from None
     except _DAMAGE as error:
-        raise ModelError(f"{directory}: damaged, or cannot be read ({type(error).__name__})") from None
+        raise ModelError(f"{directory}: damaged ({type(error).__name__})") from None
     if stacker.submodels != tuple(taggers):
         raise ModelError(f"{directory}: the stacker was trained for other submodels than the manifest names")
     return Ensemble(config, scheme, preparation, taggers, stacker), manifest
