@@ -138,6 +138,15 @@ def test_a_stack_without_candidates_finds_nothing(tmp_path: Path, submodels: tup
     assert len(ablate(tmp_path / "model", documents, jobs=1, report=lambda step: None)) >= 4
 
 
+def test_dev_notes_without_text_leave_figures_undefined(tmp_path: Path) -> None:
+    blank = [Document("a", " \n"), Document("b", "")]
+    result, _ = trained(tiny_stack.notes(), blank, config(tmp_path, "regex", "tbed", "crf"))
+    assert result.dev_counts["ensemble"].f1 is None
+    save_model(result.ensemble, result.evidence, result.manifest, tmp_path / "model")
+    rows = ablate(tmp_path / "model", blank, jobs=1, report=lambda step: None)
+    assert all(row.counts.f1 is None for row in rows)
+
+
 def test_one_submodel_has_nothing_to_be_switched_off(tmp_path: Path) -> None:
     result, _ = trained(tiny_stack.notes(), [], config(tmp_path, "regex"))
     save_model(result.ensemble, result.evidence, result.manifest, tmp_path / "model")
