@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ensemble_deid.taggers.chain import Chain, Marginals, decode, n_best, spans_of, viterbi
+from ensemble_deid.taggers import decoding
+from ensemble_deid.taggers.chain import Chain, Marginals, n_best, viterbi
+from ensemble_deid.taggers.decoding import decode, spans_of
 
 N_LABELS = 2
 N_TAGS = 2 * N_LABELS + 1
@@ -34,8 +36,8 @@ def all_paths(chain: Chain, emissions: np.ndarray) -> list[tuple[float, tuple[in
 def test_best_and_n_best_are_those_of_the_enumeration(seed: int, time: int) -> None:
     chain, emissions = random_chain(seed, time)
     expected = all_paths(chain, emissions)
-    assert tuple(viterbi(chain, emissions[None])[0]) == expected[0][1]
-    paths, scores = n_best(chain, emissions[None], 5)
+    assert tuple(viterbi(chain, emissions[None], np.array([time], dtype=np.int32))[0]) == expected[0][1]
+    paths, scores = n_best(chain, emissions[None], np.array([time], dtype=np.int32), 5)
     assert [tuple(path) for path in paths[0]] == [tags for _, tags in expected[:5]]
     assert scores[0] == pytest.approx([score for score, _ in expected[:5]])
 
@@ -50,14 +52,14 @@ def test_span_probabilities_are_sums_over_all_taggings(seed: int, time: int) -> 
     for score, tags in paths:
         for span in spans_of(tags):
             expected[span] = expected.get(span, 0.0) + float(np.exp(score - total))
-    marginals = Marginals.of(chain, emissions[None])
+    marginals = Marginals.of(chain, emissions[None], np.array([time], dtype=np.int32))
     for (first, after, label), probability in expected.items():
         assert marginals.span_probability(0, first, after, label) == pytest.approx(probability, abs=1e-9)
 
 
 def test_fewer_taggings_than_asked_for_have_no_score() -> None:
     chain, emissions = random_chain(1, 1)
-    _, scores = n_best(chain, emissions[None], 7)
+    _, scores = n_best(chain, emissions[None], np.array([1], dtype=np.int32), 7)
     assert np.isneginf(scores[0, N_TAGS:]).all()
     assert np.isfinite(scores[0, :N_TAGS]).all()
 
@@ -71,6 +73,22 @@ def test_sequences_of_different_lengths_are_decoded_each_for_itself() -> None:
     assert all(
         any(a <= s.first < s.after <= b for a, b in itertools.pairwise([0, 2, 3, 7, 9])) for s in together.candidates
     )
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.lists(st.integers(1, 5), min_size=1, max_size=6), st.sampled_from([4, 4096]))
+def test_a_batch_gives_each_sequence_what_it_gets_alone(seed: int, lengths: list[int], batch_tokens: int) -> None:
+    chain, emissions = random_chain(seed, sum(lengths))
+    starts = np.cumsum([0, *lengths[:-1]]).astype(np.int32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decoding, "_BATCH_TOKENS", batch_tokens)
+        together = decode(chain, emissions, starts, n=3, certain=1.0)
+    expected = []
+    for low, length in zip(starts.tolist(), lengths, strict=True):
+        alone = decode(chain, emissions[low : low + length], np.zeros(1, dtype=np.int32), n=3, certain=1.0)
+        assert together.best[low : low + length].tolist() == alone.best.tolist()
+        expected += [(s.first + low, s.after + low, s.label, pytest.approx(s.probability)) for s in alone.candidates]
+    assert [(s.first, s.after, s.label, s.probability) for s in together.candidates] == expected
 
 
 def test_an_orphan_inside_tag_opens_an_entity() -> None:

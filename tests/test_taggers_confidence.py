@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ensemble_deid.errors import ModelError
-from ensemble_deid.taggers.chain import Decoded, SequenceSpan
 from ensemble_deid.taggers.confidence import SourceConfidence
+from ensemble_deid.taggers.decoding import Decoded, SequenceSpan
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines, sequence_of_rows
 from ensemble_deid.text.document import Document

@@ -1,19 +1,17 @@
 """Exact inference in a linear chain: what the CRF and the network share once they have scored tags and transitions.
 
-Sequences are batched by length; a batch is (batch, time, tags). Probabilities are kept scaled step by step, so that
-the forward and backward passes are matrix products (Rabiner 1989, section V.A).
+A batch is (batch, time, tags), its longest sequence first: those that still run at a step are the first ones, and only
+they are computed. Probabilities are kept scaled step by step, so that the forward and backward passes are matrix
+products (Rabiner 1989, section V.A).
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
-
-_BATCH_TOKENS = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,91 +28,96 @@ class Chain:
         return len(self.start)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SequenceSpan:
-    """A span of rows `[first, after)` of all tokens with a label index, and its probability."""
-
-    first: int
-    after: int
-    label: int
-    probability: float
+def _running(lengths: Ints) -> list[int]:
+    """Return for each step how many sequences are longer; lengths descend, so these are the first ones of the batch."""
+    steps = np.arange(int(lengths[0]))
+    return [int(n) for n in (lengths[None, :] > steps[:, None]).sum(axis=1)]
 
 
-@dataclass(slots=True, eq=False)
-class Decoded:
-    """What a chain says of a batch of tokens.
+def viterbi(chain: Chain, emissions: Floats, lengths: Ints) -> Ints:
+    """Return the best tags, (batch, time), 0 after a sequence's end.
 
-    `best` int32 (n_tokens,) is the most probable sequence's tags; `candidates` are the distinct spans of the `n_best`
-    most probable sequences, each with its exact marginal probability.
+    `emissions` is (batch, time, tags), `lengths` (batch,) says how many steps of each count, in descending order.
     """
-
-    best: Ints
-    candidates: list[SequenceSpan] = field(default_factory=list)
-
-
-def length_batches(starts: Ints, n_tokens: int) -> Iterator[Ints]:
-    """Yield indexes of sequences of one length each, in batches of about 4096 tokens, shortest first."""
-    lengths = np.diff(np.append(starts, n_tokens))
-    order = np.argsort(lengths, kind="stable")
-    for length in np.unique(lengths).tolist():
-        same = order[lengths[order] == length]
-        step = max(1, _BATCH_TOKENS // max(1, length))
-        for i in range(0, len(same), step):
-            yield same[i : i + step].astype(np.int32)
-
-
-def viterbi(chain: Chain, emissions: Floats) -> Ints:
-    """Return the best tags, (batch, time), of emissions (batch, time, tags)."""
     size, time, _ = emissions.shape
+    running = _running(lengths)
     score = chain.start + emissions[:, 0]
     back = np.zeros((time, size, chain.n_tags), dtype=np.int32)
     for t in range(1, time):
+        k = running[t]
         # (batch, from, to)
-        through = score[:, :, None] + chain.transitions
-        back[t] = through.argmax(axis=1)
-        score = through.max(axis=1) + emissions[:, t]
+        through = score[:k, :, None] + chain.transitions
+        back[t, :k] = through.argmax(axis=1)
+        score[:k] = through.max(axis=1) + emissions[:k, t]
     tags = np.zeros((size, time), dtype=np.int32)
-    tags[:, -1] = (score + chain.end).argmax(axis=1)
+    tag = (score + chain.end).argmax(axis=1)
     rows = np.arange(size)
-    for t in range(time - 1, 0, -1):
-        tags[:, t - 1] = back[t, rows, tags[:, t]]
+    for t in range(time - 1, -1, -1):
+        k = running[t]
+        tags[:k, t] = tag[:k]
+        tag[:k] = back[t, rows[:k], tag[:k]]
     return tags
 
 
-def n_best(chain: Chain, emissions: Floats, n: int) -> tuple[Ints, Floats]:
+def n_best(chain: Chain, emissions: Floats, lengths: Ints, n: int) -> tuple[Ints, Floats]:
     """Return the n best tag sequences (batch, n, time) and their scores (batch, n), best first.
 
-    Where a sequence has fewer than n taggings the rest have score -inf. Of all tags to come from, only the n whose
-    best path is best can be on one of the n best paths: the others are beaten n times over by those best paths alone.
+    `emissions`, `lengths` and the tags after a sequence's end are as in `viterbi`. Where a sequence has fewer than n
+    taggings the rest have score -inf.
     """
     size, time, tags = emissions.shape
-    width = min(n, tags)
-    # (batch, tags, n): the n best scores of paths that end in a tag
-    score = np.full((size, tags, n), -np.inf)
-    score[:, :, 0] = chain.start + emissions[:, 0]
-    came_from = np.zeros((time, size, tags, n), dtype=np.int32)
-    came_rank = np.zeros((time, size, tags, n), dtype=np.int32)
-    rows = np.arange(size)[:, None, None]
+    running = _running(lengths)
+    likely = _likely_tags(chain, emissions, lengths, min(n, tags))
+    width = likely.shape[2]
+    # (batch, width, n): the n best scores of paths that end in a likely tag
+    score = np.full((size, width, n), -np.inf)
+    score[:, :, 0] = np.take_along_axis(chain.start + emissions[:, 0], likely[:, 0], axis=1)
+    came_from = np.zeros((time, size, width, n), dtype=np.int64)
     for t in range(1, time):
-        # (batch, to, from), then the best `width` of from
-        through = score[:, None, :, 0] + chain.transitions.T[None]
-        origin = _top(through, width)
-        # (batch, to, width, n)
-        moves = chain.transitions[origin, np.arange(tags)[None, :, None]]
-        paths_in = (score[rows, origin] + moves[..., None]).reshape(size, tags, width * n)
+        k = running[t]
+        before, now = likely[:k, t - 1], likely[:k, t]
+        # (batch, to, from), then (batch, to, from and rank)
+        moves = chain.transitions[before[:, None, :], now[:, :, None]]
+        paths_in = (score[:k, None] + moves[..., None]).reshape(k, width, width * n)
         chosen = _top(paths_in, n)
-        came_from[t] = np.take_along_axis(origin, chosen // n, axis=2)
-        came_rank[t] = chosen % n
-        score = np.take_along_axis(paths_in, chosen, axis=2) + emissions[:, t, :, None]
-    final = (score + chain.end[None, :, None]).reshape(size, tags * n)
+        came_from[t, :k] = chosen
+        local = np.take_along_axis(emissions[:k, t], now, axis=1)
+        score[:k] = np.take_along_axis(paths_in, chosen, axis=2) + local[:, :, None]
+    rows = np.arange(size)[:, None]
+    final = (score + chain.end[likely[rows[:, 0], lengths - 1]][:, :, None]).reshape(size, width * n)
     state = _top(final, n)
     scores = np.take_along_axis(final, state, axis=1)
     paths = np.zeros((size, n, time), dtype=np.int32)
-    tag, rank = state // n, state % n
     for t in range(time - 1, -1, -1):
-        paths[:, :, t] = tag
-        tag, rank = came_from[t, rows[:, :, 0], tag, rank], came_rank[t, rows[:, :, 0], tag, rank]
+        k = running[t]
+        # A state is the place of a tag among the likely ones, and the rank of a path that ends in it.
+        place, rank = state[:k] // n, state[:k] % n
+        paths[:k, :, t] = likely[rows[:k], t, place]
+        state[:k] = came_from[t, rows[:k], place, rank]
     return paths, scores
+
+
+def _likely_tags(chain: Chain, emissions: Floats, lengths: Ints, n: int) -> NDArray[np.int64]:
+    """Return for each step the n tags with the best paths through them, in the order of tags, (batch, time, n).
+
+    No other tag is on one of the n best paths: the best paths through these n are n better ones.
+    """
+    time = emissions.shape[1]
+    running = _running(lengths)
+    forward = np.zeros_like(emissions)
+    backward = np.zeros_like(emissions)
+    forward[:, 0] = chain.start + emissions[:, 0]
+    for t in range(1, time):
+        k = running[t]
+        # (batch, from, to)
+        forward[:k, t] = (forward[:k, t - 1, :, None] + chain.transitions).max(axis=1) + emissions[:k, t]
+    backward[np.arange(len(lengths)), lengths - 1] = chain.end
+    for t in range(time - 2, -1, -1):
+        k = running[t + 1]
+        onward = backward[:k, t + 1] + emissions[:k, t + 1]
+        # (batch, from, to)
+        backward[:k, t] = (onward[:, None, :] + chain.transitions).max(axis=2)
+    return np.sort(_top(forward + backward, n), axis=2)
 
 
 def _top(values: Floats, n: int) -> NDArray[np.int64]:
@@ -128,7 +131,7 @@ def _top(values: Floats, n: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Marginals:
-    """Scaled forward and backward passes of a batch of sequences of one length.
+    """Scaled forward and backward passes of a batch of sequences; what lies after a sequence's end is 0.
 
     `forward[b, t]` is P(tag_t | emissions up to t), `backward[b, t]` the scaled rest; their product is the tag's
     marginal. `local[b, t]` holds exp(emission) divided by the step's scale, so that a path's probability is a product.
@@ -138,29 +141,32 @@ class Marginals:
     backward: Floats
     local: Floats
     moves: Floats
-    end: Floats
+    lengths: Ints
 
     @classmethod
-    def of(cls, chain: Chain, emissions: Floats) -> "Marginals":
-        """Run forward-backward over emissions (batch, time, tags)."""
-        _, time, tags = emissions.shape
-        top = float(chain.transitions.max()) if tags else 0.0
-        moves = np.exp(chain.transitions - top)
+    def of(cls, chain: Chain, emissions: Floats, lengths: Ints) -> "Marginals":
+        """Run forward-backward over emissions (batch, time, tags); `lengths` is as in `viterbi`."""
+        size, time, _ = emissions.shape
+        running = _running(lengths)
+        moves = np.exp(chain.transitions - chain.transitions.max())
         weights = np.exp(emissions - emissions.max(axis=2, keepdims=True))
-        forward = np.empty_like(weights)
-        local = np.empty_like(weights)
+        forward = np.zeros_like(weights)
+        local = np.zeros_like(weights)
         for t in range(time):
-            before = np.exp(chain.start - chain.start.max()) if t == 0 else forward[:, t - 1] @ moves
-            step = before * weights[:, t]
+            k = running[t]
+            before = np.exp(chain.start - chain.start.max()) if t == 0 else forward[:k, t - 1] @ moves
+            step = before * weights[:k, t]
             scale = step.sum(axis=1, keepdims=True)
-            forward[:, t] = step / scale
-            local[:, t] = weights[:, t] / scale
+            forward[:k, t] = step / scale
+            local[:k, t] = weights[:k, t] / scale
         end = np.exp(chain.end - chain.end.max())
-        backward = np.empty_like(weights)
-        backward[:, -1] = end / (forward[:, -1] @ end)[:, None]
+        backward = np.zeros_like(weights)
+        rows, last = np.arange(size), lengths - 1
+        backward[rows, last] = end / (forward[rows, last] @ end)[:, None]
         for t in range(time - 2, -1, -1):
-            backward[:, t] = (backward[:, t + 1] * local[:, t + 1]) @ moves.T
-        return cls(forward, backward, local, moves, end)
+            k = running[t + 1]
+            backward[:k, t] = (backward[:k, t + 1] * local[:k, t + 1]) @ moves.T
+        return cls(forward, backward, local, moves, lengths)
 
     def span_probability(self, sequence: int, first: int, after: int, label: int) -> float:
         """Return P(tags `first` to `after` spell exactly one entity of `label`) in one sequence of the batch.
@@ -182,68 +188,21 @@ class Marginals:
             tail_inside = mass * float(np.prod(steps)) * moves[inside, inside] ** (after - first - 2)
         rest = self.backward[sequence, after - 1]
         total = tail_begin * rest[begin] + tail_inside * rest[inside]
-        if after < forward.shape[0]:
+        if after < self.lengths[sequence]:
             going_on = local[after, inside] * self.backward[sequence, after, inside]
             total -= (tail_begin * moves[begin, inside] + tail_inside * moves[inside, inside]) * going_on
         return float(min(1.0, max(0.0, total)))
 
 
-def decode(chain: Chain, emissions: Floats, starts: Ints, *, n: int, certain: float = 0.999) -> Decoded:
-    """Decode all tokens: emissions (n_tokens, tags), sequences beginning at `starts`.
-
-    With `n` > 0 the spans of the n best sequences become candidates. A sequence whose best tagging has probability
-    over `certain` contributes that tagging alone: what else could be said of it has less than 1 - `certain`.
-    """
-    best = np.zeros(len(emissions), dtype=np.int32)
-    found = Decoded(best)
-    lengths = np.diff(np.append(starts, len(emissions)))
-    for batch in length_batches(starts, len(emissions)):
-        rows = starts[batch].astype(np.int64)[:, None] + np.arange(lengths[batch[0]])[None, :]
-        scores = emissions[rows]
-        tags = viterbi(chain, scores)
-        best[rows] = tags
-        if n > 0:
-            _add_candidates(found, chain, scores, tags, rows, n, certain)
-    found.candidates.sort(key=lambda span: (span.first, span.after, span.label))
-    return found
-
-
-def _add_candidates(
-    found: Decoded, chain: Chain, scores: Floats, tags: Ints, rows: NDArray[np.int64], n: int, certain: float
-) -> None:
-    marginals = Marginals.of(chain, scores)
-    paths: list[list[Ints]] = [[path] for path in tags]
-    unsure = np.flatnonzero(_path_probability(marginals, tags) <= certain)
-    if len(unsure):
-        others, other_scores = n_best(chain, scores[unsure], n)
-        for i, taggings, values in zip(unsure.tolist(), others, other_scores, strict=True):
-            paths[i].extend(path for path, value in zip(taggings, values, strict=True) if np.isfinite(value))
-    for i, taggings in enumerate(paths):
-        spans = {span for path in taggings for span in spans_of(path)}
-        offset = int(rows[i, 0])
-        for first, after, label in sorted(spans):
-            probability = marginals.span_probability(i, first, after, label)
-            found.candidates.append(SequenceSpan(first + offset, after + offset, label, probability))
-
-
-def _path_probability(marginals: Marginals, tags: Ints) -> Floats:
+def path_probability(marginals: Marginals, tags: Ints) -> Floats:
     """Return the probability of one tagging a sequence, (batch,)."""
     rows = np.arange(len(tags))
+    running = _running(marginals.lengths)
     log = np.log(np.maximum(marginals.forward[rows, 0, tags[:, 0]], 1e-300))
     for t in range(1, tags.shape[1]):
-        step = marginals.moves[tags[:, t - 1], tags[:, t]] * marginals.local[rows, t, tags[:, t]]
-        log += np.log(np.maximum(step, 1e-300))
-    return np.asarray(np.exp(log) * marginals.backward[rows, -1, tags[:, -1]], dtype=np.float64)
-
-
-def spans_of(tags: Sequence[int] | Ints) -> list[tuple[int, int, int]]:
-    """Return (first, after, label index) of the entities that one tag sequence spells; an orphan `I-` opens one."""
-    spans: list[tuple[int, int, int]] = []
-    opened, label = -1, 0
-    for t, tag in enumerate([*np.asarray(tags).tolist(), 0]):
-        if opened >= 0 and tag != 2 * label + 2:
-            spans.append((opened, t, label))
-            opened = -1
-        if tag > 0 and opened < 0:
-            opened, label = t, (tag - 1) // 2
-    return spans
+        k = running[t]
+        now = tags[:k, t]
+        step = marginals.moves[tags[:k, t - 1], now] * marginals.local[rows[:k], t, now]
+        log[:k] += np.log(np.maximum(step, 1e-300))
+    last = marginals.lengths - 1
+    return np.asarray(np.exp(log) * marginals.backward[rows, last, tags[rows, last]], dtype=np.float64)

@@ -1,7 +1,7 @@
 """From what a chain decoded to spans of documents."""
 
 from ensemble_deid.taggers.base import Proposals
-from ensemble_deid.taggers.chain import Decoded, SequenceSpan
+from ensemble_deid.taggers.decoding import Decoded, SequenceSpan
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tags import TagScheme, entity_rows
 from ensemble_deid.text.tokens import TokenTable

@@ -19,9 +19,10 @@ from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.features.table import Column
 from ensemble_deid.features.windows import parse_window, window_column
 from ensemble_deid.taggers.base import Progress, Proposals
-from ensemble_deid.taggers.chain import Chain, decode
+from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.crf.crfsuite_file import CrfsuiteWeights, read_crfsuite
 from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS
+from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines, sequence_of_rows
 from ensemble_deid.text.tags import TagScheme

@@ -17,7 +17,8 @@ from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.seeding import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
-from ensemble_deid.taggers.chain import Chain, decode
+from ensemble_deid.taggers.chain import Chain
+from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.neural.encoding import Vocabularies, encode, learn_vocabularies
 from ensemble_deid.taggers.neural.network import BilstmCnnCrf
 from ensemble_deid.taggers.neural.training import choose_device, one_thread, score_tokens, train_network

@@ -1,0 +1,105 @@
+"""From scores of tags to spans: the best tagging, and the spans of the n best with their exact probabilities."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ensemble_deid.taggers.chain import Chain, Floats, Ints, Marginals, n_best, path_probability, viterbi
+
+_BATCH_TOKENS = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SequenceSpan:
+    """A span of rows `[first, after)` of all tokens with a label index, and its probability."""
+
+    first: int
+    after: int
+    label: int
+    probability: float
+
+
+@dataclass(slots=True, eq=False)
+class Decoded:
+    """What a chain says of a batch of tokens.
+
+    `best` int32 (n_tokens,) is the most probable sequence's tags; `candidates` are the distinct spans of the `n_best`
+    most probable sequences, each with its exact marginal probability.
+    """
+
+    best: Ints
+    candidates: list[SequenceSpan] = field(default_factory=list)
+
+
+def length_batches(starts: Ints, n_tokens: int) -> Iterator[Ints]:
+    """Yield indexes of sequences in batches of at most about 4096 tokens, longest first, within a batch and overall."""
+    lengths = np.diff(np.append(starts, n_tokens))
+    order = np.argsort(-lengths, kind="stable").astype(np.int32)
+    begin = 0
+    while begin < len(order):
+        # The first sequence is the longest: so many places does each of the batch take.
+        size = max(1, _BATCH_TOKENS // max(1, int(lengths[order[begin]])))
+        yield order[begin : begin + size]
+        begin += size
+
+
+def decode(chain: Chain, emissions: Floats, starts: Ints, *, n: int, certain: float = 0.999) -> Decoded:
+    """Decode all tokens: emissions (n_tokens, tags), sequences beginning at `starts`.
+
+    With `n` > 0 the spans of the n best sequences become candidates. A sequence whose best tagging has probability
+    over `certain` contributes that tagging alone: what else could be said of it has less than 1 - `certain`.
+    """
+    best = np.zeros(len(emissions), dtype=np.int32)
+    found = Decoded(best)
+    bounds = np.append(starts, len(emissions)).astype(np.int32)
+    for batch in length_batches(starts, len(emissions)):
+        first, lengths = bounds[batch], bounds[batch + 1] - bounds[batch]
+        steps = np.arange(lengths[0])
+        within = steps[None, :] < lengths[:, None]
+        rows = first[:, None] + np.minimum(steps[None, :], lengths[:, None] - 1)
+        scores = emissions[rows]
+        tags = viterbi(chain, scores, lengths)
+        best[rows[within]] = tags[within]
+        if n > 0:
+            _add_candidates(found, chain, scores, lengths, tags, first, n, certain)
+    found.candidates.sort(key=lambda span: (span.first, span.after, span.label))
+    return found
+
+
+def _add_candidates(
+    found: Decoded,
+    chain: Chain,
+    scores: Floats,
+    lengths: Ints,
+    tags: Ints,
+    first_rows: Ints,
+    n: int,
+    certain: float,
+) -> None:
+    marginals = Marginals.of(chain, scores, lengths)
+    paths: list[list[Ints]] = [[path] for path in tags]
+    unsure = np.flatnonzero(path_probability(marginals, tags) <= certain)
+    if len(unsure):
+        longest = int(lengths[unsure[0]])
+        others, other_scores = n_best(chain, scores[unsure, :longest], lengths[unsure], n)
+        for i, taggings, values in zip(unsure.tolist(), others, other_scores, strict=True):
+            paths[i].extend(path for path, value in zip(taggings, values, strict=True) if np.isfinite(value))
+    for i, (taggings, offset) in enumerate(zip(paths, first_rows.tolist(), strict=True)):
+        spans = {span for path in taggings for span in spans_of(path)}
+        for first, after, label in sorted(spans):
+            probability = marginals.span_probability(i, first, after, label)
+            found.candidates.append(SequenceSpan(first + offset, after + offset, label, probability))
+
+
+def spans_of(tags: Sequence[int] | Ints) -> list[tuple[int, int, int]]:
+    """Return (first, after, label index) of the entities that one tag sequence spells; an orphan `I-` opens one."""
+    spans: list[tuple[int, int, int]] = []
+    opened, label = -1, 0
+    for t, tag in enumerate([*np.asarray(tags).tolist(), 0]):
+        if opened >= 0 and tag != 2 * label + 2:
+            spans.append((opened, t, label))
+            opened = -1
+        if tag > 0 and opened < 0:
+            opened, label = t, (tag - 1) // 2
+    return spans
