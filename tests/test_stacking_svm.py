@@ -13,7 +13,7 @@ from ensemble_deid.stacking.svm import ZHAO2020, Sigmoid, Svm, SvmSettings
 def examples(n: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     features = rng.normal(3, 2, (n, 4))
-    features[:, 3] = 7
+    features[:, 3] = np.log(9)
     return features, features[:, 0] + rng.normal(0, 1, n) > 3
 
 
@@ -24,9 +24,24 @@ def test_decisions_are_those_of_scikit_learn(chosen: SvmSettings) -> None:
     mean, scale = features.mean(axis=0), features.std(axis=0)
     scale[3] = 1  # The last feature never changes.
     costs = {True: chosen.c_positive, False: chosen.c_negative}
-    reference = SVC(C=1.0, gamma=chosen.gamma, class_weight=costs).fit((features - mean) / scale, right)
+    known, new = (np.clip((rows - mean) / scale, -3, 3) for rows in (features, unseen))
+    reference = SVC(C=1.0, gamma=chosen.gamma, class_weight=costs).fit(known, right)
     ours = Svm.fit(features, right, chosen)
-    np.testing.assert_allclose(ours.decide(unseen), reference.decision_function((unseen - mean) / scale), atol=1e-9)
+    np.testing.assert_allclose(ours.decide(unseen), reference.decision_function(new), atol=1e-9)
+
+
+def test_a_feature_that_never_changed_in_training_weighs_little_later() -> None:
+    features, right = examples()
+    svm = Svm.fit(features, right, SvmSettings(1.0, 1.0, 0.05))
+    elsewhere = features + np.array([0, 0, 0, 0.5])
+    assert (np.sign(svm.decide(elsewhere)) == np.sign(svm.decide(features))).mean() > 0.9
+
+
+def test_what_is_far_out_is_judged_like_what_is_less_so() -> None:
+    features, right = examples()
+    svm = Svm.fit(features, right, SvmSettings(1.0, 1.0, 0.05))
+    far, farther = (np.array([[3.0 + d, 3.0, 3.0, np.log(9)]]) for d in (20.0, 2000.0))
+    assert svm.decide(far)[0] == svm.decide(farther)[0] > svm.intercept
 
 
 @pytest.mark.parametrize(("right", "decision"), [(True, 1.0), (False, -1.0)])
@@ -86,3 +101,8 @@ def test_the_sigmoid_is_calibrated() -> None:
 def test_a_steep_sigmoid_does_not_overflow() -> None:
     sigmoid = Sigmoid.fit(np.array([3.0, 2.9375]), np.array([True, False]))
     assert sigmoid.probability(np.array([-9.0, 9.0])).tolist() == [pytest.approx(0.0), pytest.approx(1.0)]
+
+
+def test_decisions_that_say_the_opposite_say_nothing() -> None:
+    sigmoid = Sigmoid.fit(np.array([0.0, 1.0, 2.0]), np.array([True, True, False]))
+    assert sigmoid.probability(np.array([-1.0, 0.0, 3.0])) == pytest.approx([2 / 3] * 3, abs=0.01)

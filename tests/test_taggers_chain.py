@@ -42,6 +42,22 @@ def test_best_and_n_best_are_those_of_the_enumeration(seed: int, time: int) -> N
     assert scores[0] == pytest.approx([score for score, _ in expected[:5]])
 
 
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 6))
+def test_where_paths_are_equal_every_better_one_is_found(seed: int, time: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    chain = Chain(*(rng.integers(-1, 2, shape).astype(float) for shape in ((N_TAGS, N_TAGS), N_TAGS, N_TAGS)))
+    emissions = rng.integers(-1, 2, (time, N_TAGS)).astype(float)
+    every = all_paths(chain, emissions)
+    score_of = {tags: score for score, tags in every}
+    paths, scores = n_best(chain, emissions[None], np.array([time], dtype=np.int32), n)
+    found = [tuple(path) for path, score in zip(paths[0], scores[0], strict=True) if np.isfinite(score)]
+    assert len(set(found)) == len(found)
+    assert [score_of[path] for path in found] == [score for score in scores[0] if np.isfinite(score)]
+    limit = every[min(n, len(every)) - 1][0]
+    assert {tags for score, tags in every if score > limit} <= set(found)
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 4))
 def test_span_probabilities_are_sums_over_all_taggings(seed: int, time: int) -> None:
@@ -76,16 +92,23 @@ def test_sequences_of_different_lengths_are_decoded_each_for_itself() -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10**6), st.lists(st.integers(1, 5), min_size=1, max_size=6), st.sampled_from([4, 4096]))
-def test_a_batch_gives_each_sequence_what_it_gets_alone(seed: int, lengths: list[int], batch_tokens: int) -> None:
+@given(
+    st.integers(0, 10**6),
+    st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    st.sampled_from([4, 4096]),
+    st.sampled_from([0.5, 1.0]),
+)
+def test_a_batch_gives_each_sequence_what_it_gets_alone(
+    seed: int, lengths: list[int], batch_tokens: int, certain: float
+) -> None:
     chain, emissions = random_chain(seed, sum(lengths))
     starts = np.cumsum([0, *lengths[:-1]]).astype(np.int32)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decoding, "_BATCH_TOKENS", batch_tokens)
-        together = decode(chain, emissions, starts, n=3, certain=1.0)
+        together = decode(chain, emissions, starts, n=3, certain=certain)
     expected = []
     for low, length in zip(starts.tolist(), lengths, strict=True):
-        alone = decode(chain, emissions[low : low + length], np.zeros(1, dtype=np.int32), n=3, certain=1.0)
+        alone = decode(chain, emissions[low : low + length], np.zeros(1, dtype=np.int32), n=3, certain=certain)
         assert together.best[low : low + length].tolist() == alone.best.tolist()
         expected += [(s.first + low, s.after + low, s.label, pytest.approx(s.probability)) for s in alone.candidates]
     assert [(s.first, s.after, s.label, s.probability) for s in together.candidates] == expected

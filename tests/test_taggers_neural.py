@@ -183,6 +183,32 @@ def test_emissions_of_a_note_do_not_depend_on_its_company(tagger: NeuralTagger, 
         np.testing.assert_allclose(emissions(tagger, select_documents(others, [d])), together[low:high], atol=1e-4)
 
 
+@pytest.mark.parametrize("longer", ["otorhinolaryngologist", "x" * 24, "x" * 40])
+def test_a_word_is_the_same_beside_a_longer_one(longer: str) -> None:
+    tagger = fit(tiny_batch(TRAIN[:4]), config=with_epochs(1))
+    # Weights with which a window of padding alone is more than any with a character in it.
+    characters = tagger.network.characters
+    characters.embedding.weight.data.abs_()
+    for convolution in characters.convolutions:
+        torch.nn.init.constant_(convolution.weight, -0.1)
+        torch.nn.init.constant_(convolution.bias, 1.0)
+    vectors = []
+    for text in ("Age", f"Age\n{longer}", longer):
+        batch = tiny_batch([Document("a", text)], learned_from=TRAIN)
+        encoded = encode(batch, tagger.vocabularies)
+        rows = np.arange(len(batch.tokens))[:, None]
+        inputs = encoded.inputs(rows, np.ones(len(rows), dtype=np.int64), encoded.words)
+        with torch.no_grad():
+            vectors.append(characters(inputs.spelling)[inputs.form][:, 0].numpy())
+    np.testing.assert_allclose(vectors[1], np.concatenate([vectors[0], vectors[2]]), rtol=1e-6)
+
+
+def test_characters_of_notes_left_out_are_not_learned() -> None:
+    both = tiny_batch([*OTHERS[:2], Document("new", "\u03a9mega")], learned_from=TRAIN)
+    part = select_documents(both, [0, 1])
+    assert "\u03a9" not in learn_vocabularies(part, features=(), min_word_count=1).characters
+
+
 def test_values_are_looked_up_and_rare_words_marked(others: Batch) -> None:
     vocabularies = learn_vocabularies(others, features=["case"], min_word_count=2)
     assert Vocabularies.from_json(vocabularies.to_json()) is not None

@@ -15,6 +15,9 @@ from ensemble_deid.errors import ModelError
 
 Floats = NDArray[np.float64]
 _ROWS = 2048
+_BOUND = 3.0
+"""Deviations from the mean, at most, of a standardised feature."""
+_LEAST_SLOPE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +52,14 @@ class Svm:
         """Train on candidates (n, features). With one class only, every decision is that class."""
         mean = features.mean(axis=0) if len(features) else np.zeros(features.shape[1])
         scale = features.std(axis=0) if len(features) else np.ones(features.shape[1])
-        scale = np.where(scale > 0, scale, 1.0)
+        # A constant column's deviation is rounding error, not always 0.
+        scale = np.where(np.ptp(features, axis=0) > 1e-9, scale, 1.0) if len(features) else scale
         if right.all() or not right.any():
             empty = np.zeros((0, features.shape[1]))
             return cls(settings, mean, scale, empty, np.zeros(0), 1.0 if len(right) and right.all() else -1.0)
         costs = {1: settings.c_positive, 0: settings.c_negative}
         svc = SVC(C=1.0, kernel="rbf", gamma=settings.gamma, class_weight=costs, cache_size=500)
-        svc.fit((features - mean) / scale, right.astype(np.int64))
+        svc.fit(_standardised(features, mean, scale), right.astype(np.int64))
         return cls(settings, mean, scale, svc.support_vectors_, svc.dual_coef_[0], float(svc.intercept_[0]))
 
     def decide(self, features: Floats) -> Floats:
@@ -65,7 +69,7 @@ class Svm:
             return out
         norms = (self.vectors**2).sum(axis=1)
         for low in range(0, len(features), _ROWS):
-            rows = (features[low : low + _ROWS] - self.mean) / self.scale
+            rows = _standardised(features[low : low + _ROWS], self.mean, self.scale)
             squares = (rows**2).sum(axis=1)[:, None] + norms[None, :] - 2 * rows @ self.vectors.T
             out[low : low + _ROWS] += np.exp(-self.settings.gamma * np.maximum(squares, 0.0)) @ self.weights
         return out
@@ -94,6 +98,15 @@ class Svm:
         return svm
 
 
+def _standardised(features: Floats, mean: Floats, scale: Floats) -> Floats:
+    """Return the features at mean 0 and deviation 1, held within bounds.
+
+    A rare form (a label of ten spans, a span that opens its line) would else be so far from everything else that
+    no other candidate could speak for it.
+    """
+    return np.asarray(np.clip((features - mean) / scale, -_BOUND, _BOUND), dtype=np.float64)
+
+
 def _as_dict(settings: SvmSettings) -> dict[str, Any]:
     return {"c_positive": settings.c_positive, "c_negative": settings.c_negative, "gamma": settings.gamma}
 
@@ -111,8 +124,12 @@ class Sigmoid:
         if right.all() or not right.any():
             return cls(1.0, 0.0)
         model = LogisticRegression(C=1e6).fit(decisions[:, None], right.astype(np.int64))
-        # A decision that grows must never mean less: with few candidates the fitted slope can turn.
-        return cls(max(float(model.coef_[0, 0]), 1e-3), float(model.intercept_[0]))
+        slope = float(model.coef_[0, 0])
+        if slope < _LEAST_SLOPE:
+            # A decision that grows must never mean less: with few candidates the fitted slope can turn.
+            share = float(right.mean())
+            return cls(_LEAST_SLOPE, float(np.log(share / (1 - share))))
+        return cls(slope, float(model.intercept_[0]))
 
     def probability(self, decisions: Floats) -> Floats:
         """Return the probability of each decision."""

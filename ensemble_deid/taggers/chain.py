@@ -63,7 +63,8 @@ def n_best(chain: Chain, emissions: Floats, lengths: Ints, n: int) -> tuple[Ints
     """Return the n best tag sequences (batch, n, time) and their scores (batch, n), best first.
 
     `emissions`, `lengths` and the tags after a sequence's end are as in `viterbi`. Where a sequence has fewer than n
-    taggings the rest have score -inf.
+    taggings the rest have score -inf. Every tagging that is better than the n-th best is there; where several are
+    equal to that one, which of them is there is not said, and a worse one can stand in the place of another.
     """
     size, time, tags = emissions.shape
     running = _running(lengths)
@@ -100,7 +101,8 @@ def n_best(chain: Chain, emissions: Floats, lengths: Ints, n: int) -> tuple[Ints
 def _likely_tags(chain: Chain, emissions: Floats, lengths: Ints, n: int) -> NDArray[np.int64]:
     """Return for each step the n tags with the best paths through them, in the order of tags, (batch, time, n).
 
-    No other tag is on one of the n best paths: the best paths through these n are n better ones.
+    No other tag is on a path better than the n-th best: the best paths through these n are n different ones, and none
+    is worse than the best path through a tag that was left out.
     """
     time = emissions.shape[1]
     running = _running(lengths)
@@ -121,7 +123,7 @@ def _likely_tags(chain: Chain, emissions: Floats, lengths: Ints, n: int) -> NDAr
 
 
 def _top(values: Floats, n: int) -> NDArray[np.int64]:
-    """Return the indexes of the n largest of the last axis, largest first; ties go to the lower index."""
+    """Return the indexes of n of the largest of the last axis, largest first; equal ones in the order of indexes."""
     if values.shape[-1] <= n:
         return np.argsort(-values, axis=-1, kind="stable")[..., :n]
     part = np.sort(np.argpartition(-values, n - 1, axis=-1)[..., :n], axis=-1)

@@ -1,6 +1,5 @@
 """From the feature table to the network's numbers: vocabularies learned once, values looked up once a batch."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -64,7 +63,7 @@ def learn_vocabularies(batch: Batch, *, features: Sequence[str], min_word_count:
     lower = batch.table["lower"]
     counts = np.bincount(lower.codes, minlength=len(lower.values)).tolist()
     frequent = sorted((-n, word) for word, n in zip(lower.values, counts, strict=True) if n >= min_word_count)
-    characters = Counter(character for word in batch.table["word"].values for character in word)
+    characters = {character for word in _used(batch, "word") for character in word}
     return Vocabularies(
         _indexed([word for _, word in frequent]),
         _indexed(sorted(characters)),
@@ -82,7 +81,7 @@ def _used(batch: Batch, name: str) -> set[str]:
 class Encoded:
     """A batch of documents as the network's indexes, one row a token.
 
-    `words`, `form` int64 (n_tokens,); `spelling` int64 (distinct words, characters); `features` int64
+    `words`, `form` int64 (n_tokens,); `spelling` int64 (distinct words, characters + 1); `features` int64
     (n_tokens, features); `rare` bool (n_tokens,) marks words seen once in training.
     """
 
@@ -97,7 +96,9 @@ class Encoded:
         mask = np.arange(rows.shape[1])[None, :] < lengths[:, None]
         distinct, form = np.unique(self.form[rows], return_inverse=True)
         spelling = self.spelling[distinct]
-        spelling = spelling[:, : max(1, int((spelling > 0).sum(axis=1).max()))]
+        # One column of padding stays, so that every word has a window of padding alone: without it a word's vector
+        # would depend on the longest word beside it.
+        spelling = spelling[:, : int((spelling > 0).sum(axis=1).max()) + 1]
         return Inputs(
             torch.from_numpy(np.where(mask, words[rows], PADDING)),
             torch.from_numpy(form.reshape(rows.shape)),
@@ -114,7 +115,7 @@ def encode(batch: Batch, vocabularies: Vocabularies) -> Encoded:
     if missing:
         raise ModelError(f"the network asks for the feature {missing[0]!r}, which is not there")
     lower, word = table["lower"], table["word"]
-    spelling = np.zeros((max(1, len(word.values)), _LONGEST_WORD), dtype=np.int64)
+    spelling = np.zeros((max(1, len(word.values)), _LONGEST_WORD + 1), dtype=np.int64)
     for row, value in enumerate(word.values):
         codes = [vocabularies.characters.get(character, UNKNOWN) for character in value[:_LONGEST_WORD]]
         spelling[row, : len(codes)] = codes
