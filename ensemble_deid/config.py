@@ -36,9 +36,6 @@ class RegexConfig(Section):
     """The initial tagger."""
 
     patterns: str = Field("auto", description="name of a set in rules/patterns, a file, or auto: the best fitting set")
-    hidden_share: float = Field(
-        0.5, ge=0, le=1, description="share of training notes on which the CRF does not see the patterns"
-    )
 
 
 class TbedConfig(Section):

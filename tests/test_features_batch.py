@@ -1,6 +1,5 @@
 """A batch's columns against slow and obvious ones, and a part of a batch against the batch of that part."""
 
-import itertools
 from collections import Counter
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ensemble_deid.features.batch import Batch, hide_patterns, plain_batch, select_documents
+from ensemble_deid.features.batch import Batch, plain_batch, select_documents
 from ensemble_deid.features.patterns import PatternSet, parse_patterns
 from ensemble_deid.features.position import position_columns
 from ensemble_deid.features.table import Column, FeatureTable
@@ -165,28 +164,3 @@ def test_columns_look_up_a_models_own_vocabulary() -> None:
 def test_a_missing_feature_names_those_there_are() -> None:
     with pytest.raises(KeyError, match="no feature 'b'; there are: a"):
         FeatureTable({"a": Column.from_strings("xy")})["b"]
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_hidden_patterns_are_blank_on_whole_notes_and_nothing_else_changes(share: float) -> None:
-    batch = batch_of(*["Dr. Ann had 42\nANN at Home"] * 40)
-    hidden = hide_patterns(batch, share=share, rng=np.random.default_rng(0))
-    before, after = strings(batch), strings(hidden)
-    blank = {"initial": "O", "pattern": "-", "in_note": "-"}
-    assert {name: after[name] for name in after if name not in blank} == {
-        name: before[name] for name in before if name not in blank
-    }
-    bounds = batch.tokens.document_starts.tolist()
-    n_hidden = 0
-    for low, high in itertools.pairwise(bounds):
-        is_blank = {all(value == blank[name] for value in after[name][low:high]) for name in blank}
-        is_same = {before[name][low:high] == after[name][low:high] for name in blank}
-        assert (is_blank, is_same) in (({True}, {False}), ({False}, {True}))
-        n_hidden += is_blank == {True}
-    assert abs(n_hidden - 40 * share) <= (10 if share == 0.5 else 0)
-    assert (hidden.initial, hidden.documents) == (batch.initial, batch.documents)
-
-
-def test_patterns_can_be_hidden_where_every_token_has_one() -> None:
-    batch = batch_of("42")
-    assert hide_patterns(batch, share=1.0, rng=np.random.default_rng(0)).table["pattern"].strings() == ["-"]

@@ -7,11 +7,10 @@ from joblib import delayed
 from threadpoolctl import threadpool_limits
 
 from ensemble_deid.config import Config
-from ensemble_deid.features.batch import Batch, hide_patterns, select_documents, with_lexicon
+from ensemble_deid.features.batch import Batch, select_documents, with_lexicon
 from ensemble_deid.parallel import in_processes
 from ensemble_deid.pipeline.preparation import lexicon_of
 from ensemble_deid.pipeline.submodels import submodel_class
-from ensemble_deid.seeding import generator
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
 from ensemble_deid.text.tags import TagScheme
 
@@ -85,10 +84,6 @@ def run(task: Task, batch: Batch, dev: Batch | None, *, scheme: TagScheme, confi
         part = select_documents(batch, task.train)
         lexicon = lexicon_of(part)
         train = with_lexicon(part, lexicon, leave_own_patient_out=True)
-        # The network does better with the patterns in sight, and differs more from the CRF so.
-        if task.submodel == "crf":
-            rng = generator(config.seed, f"hidden patterns of fold {task.fold}")
-            train = hide_patterns(train, share=config.regex.hidden_share, rng=rng)
         held_out = None
         if task.held_out:
             held_out = with_lexicon(select_documents(batch, task.held_out), lexicon, leave_own_patient_out=False)

@@ -20,8 +20,6 @@ from ensemble_deid.text.tags import TagScheme, spans_to_tags
 from ensemble_deid.text.tokens import TokenTable, tokenize
 
 Ints = NDArray[np.int32]
-PATTERN_COLUMNS = {"initial": "O", "pattern": "-", "in_note": "-"}
-"""The columns that the patterns decide, each with the value it has where no pattern matches."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,21 +127,3 @@ def _pattern_names(found: Sequence[Sequence[Span]], tokens: TokenTable) -> list[
                 if names[row] == "-":
                     names[row] = span.source
     return names
-
-
-def hide_patterns(batch: Batch, *, share: float, rng: np.random.Generator) -> Batch:
-    """Return the batch with the patterns' columns blank on a random share of its notes; `initial` spans stay.
-
-    Patterns are written with training notes in sight, so they are surer there than on new notes. A learner that
-    sees them on some notes only learns to do without them, too (on MEDDOCAN dev the CRF gains 0.3 F1).
-    """
-    hidden = rng.random(len(batch.documents)) < share
-    rows = hidden[batch.tokens.document]
-    columns = {}
-    for name, blank in PATTERN_COLUMNS.items():
-        column = batch.table[name]
-        values = column.values if blank in column.values else (*column.values, blank)
-        codes = column.codes.copy()
-        codes[rows] = values.index(blank)
-        columns[name] = Column(codes, values)
-    return Batch(batch.documents, batch.tokens, batch.table.with_columns(columns), batch.initial)

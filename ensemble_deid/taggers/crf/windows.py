@@ -1,4 +1,9 @@
-"""The CRF's windows: single features around the token and their crosses (Zhao et al. 2020 use 49 crosses)."""
+"""The CRF's windows: single features around the token and their crosses (Zhao et al. 2020 use 49 crosses).
+
+None looks at the patterns' columns (`initial`, `pattern`, `in_note`). Patterns are written with training notes in sight
+and are surer there than on new notes; a CRF that sees them leans on them and errs where they err. Without them it
+is the weaker tagger and the better member of the stack (docs/benchmarks.md).
+"""
 
 
 def _around(feature: str, reach: int) -> list[str]:
@@ -8,17 +13,14 @@ def _around(feature: str, reach: int) -> list[str]:
 DEFAULT_WINDOWS: tuple[str, ...] = (
     *_around("lower", 2),
     *_around("short_shape", 2),
-    *_around("initial", 1),
     *_around("known_word", 2),
     "shape[0]",
     "case[0]",
     "digits[0]",
     "digits[-1]",
-    "pattern[0]",
     "lexicon[-1]",
     "lexicon[0]",
     "lexicon[1]",
-    "in_note[0]",
     "spaced[0]",
     "prefix2[0]",
     "prefix3[0]",
@@ -50,13 +52,10 @@ DEFAULT_WINDOWS: tuple[str, ...] = (
     "known_word[0]&known_word[1]",
     "known_word[0]&short_shape[0]",
     "known_word[0]&lower[-1]",
-    "initial[0]&known_word[0]",
-    "initial[0]&lexicon[0]",
     "field[0]&short_shape[0]",
     "field[0]&position_in_line[0]",
     "field[0]&known_word[0]",
     "lower[-1]&field[0]",
-    "in_note[0]&known_word[0]",
 )
 
 # Added to the others where stanza's columns are in the table.
