@@ -1,6 +1,6 @@
 """Notes in portions that fit into memory: short ones together, a very long one in stretches.
 
-Processing takes some 500 bytes and 70 microseconds a character, so a portion is worth a quarter of a gigabyte, however
+Processing takes some 500 bytes and 20 microseconds a character, so a portion is worth a quarter of a gigabyte, however
 many or long the notes are, and the time grows with the length of the text alone.
 """
 
