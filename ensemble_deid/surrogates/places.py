@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable
 
-from ensemble_deid.corpora.resampling.codes import CodeMap
-from ensemble_deid.corpora.resampling.letters import fold, match_case
-from ensemble_deid.corpora.resampling.place_words import COUNTRY_SHORT, GENERIC_WORDS, STATES
-from ensemble_deid.corpora.resampling.source import ValueSource
+from ensemble_deid.surrogates.codes import CodeMap
+from ensemble_deid.surrogates.letters import fold, match_case
+from ensemble_deid.surrogates.place_words import COUNTRY_SHORT, GENERIC_WORDS, STATES
+from ensemble_deid.surrogates.source import ValueSource
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’.](?!s\b)[^\W\d_]+)*", re.IGNORECASE)
 _STATE_NAMES = {name.casefold(): short for short, name in STATES.items()}

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from ensemble_deid.corpora.resampling.calendar_words import (
+from ensemble_deid.surrogates.calendar_words import (
     HOLIDAYS,
     MONTH_STYLES,
     SEASON_STYLES,
@@ -19,7 +19,7 @@ from ensemble_deid.corpora.resampling.calendar_words import (
     style_word,
     words_pattern,
 )
-from ensemble_deid.corpora.resampling.letters import match_case
+from ensemble_deid.surrogates.letters import match_case
 
 _MONTH = rf"(?P<mon>{words_pattern(MONTH_STYLES)})\.?"
 _SEP = r"(?:,?\s+(?:of|de|del)\s+|[\s.,/-]{1,3})"

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ensemble_deid.corpora.resampling.letters import fold
-from ensemble_deid.corpora.resampling.place_words import PLAIN_WORDS
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.surrogates.letters import fold
+from ensemble_deid.surrogates.place_words import PLAIN_WORDS
 
 ENGLISH_ORIGINS = tuple(
     (

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from ensemble_deid.corpora.resampling.letters import fold, match_case
-from ensemble_deid.corpora.resampling.source import ValueSource
+from ensemble_deid.surrogates.letters import fold, match_case
+from ensemble_deid.surrogates.source import ValueSource
 
 _LETTERS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _RUN = re.compile(r"[^\W\d_]+")

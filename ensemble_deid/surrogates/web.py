@@ -2,10 +2,10 @@
 
 import re
 
-from ensemble_deid.corpora.resampling.codes import CodeMap
-from ensemble_deid.corpora.resampling.letters import fold, match_case
-from ensemble_deid.corpora.resampling.persons import PersonMap
-from ensemble_deid.corpora.resampling.source import ValueSource
+from ensemble_deid.surrogates.codes import CodeMap
+from ensemble_deid.surrogates.letters import fold, match_case
+from ensemble_deid.surrogates.persons import PersonMap
+from ensemble_deid.surrogates.source import ValueSource
 
 _HOST = re.compile(r"(?:https?://)?([^/\s:?#]+)", re.IGNORECASE)
 _LETTERS = re.compile(r"[^\W\d_]+")
