@@ -1,7 +1,10 @@
 """Resampled copies: offsets stay true, nothing of the original stays, a patient stays consistent."""
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from datetime import date
 from pathlib import Path
 
@@ -256,6 +259,29 @@ def test_what_cannot_be_done_is_said() -> None:
     note = marked(("Ada Strong", "PATIENT"))
     with pytest.raises(ConfigError, match="Faker has no locale 'xx_XX'"):
         resample_corpus([note], copies=1, seed=1, origins=Origins("en_US", ("xx_XX",)))
+
+
+def test_pools_are_the_same_in_every_process_and_in_any_order() -> None:
+    code = """
+import sys
+from ensemble_deid.seeding import generator
+from ensemble_deid.surrogates.source import ValueSource
+source = ValueSource(generator(1, "x"), home="it_IT", origins=("it_IT",))
+drawn = {name: getattr(source, name)("X") for name in sys.argv[1:]}
+source = ValueSource(generator(1, "x"), home="it_IT", origins=("it_IT",))
+print([[source.city("X"), source.job("X"), source.state("X")] for _ in range(5)])
+"""
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code, *order],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed, order in [("1", ("city", "job", "state")), ("2", ("state", "job", "city"))]
+    }
+    assert len(outputs) == 1
 
 
 def test_names_are_of_several_origins() -> None:

@@ -109,13 +109,19 @@ def _faker(locale: str) -> Any:
         faker = Faker(locale)
     except AttributeError:
         raise ConfigError(f"Faker has no locale '{locale}'") from None
-    faker.seed_instance(0)
+    for provider in faker.get_providers():
+        # Some locales (it_IT) list their cities in the order of a set, which differs from process to process.
+        if isinstance(getattr(provider, "cities", None), list):
+            provider.cities = sorted(provider.cities)
     return faker
 
 
 @cache
 def _pool(locale: str, method: str, pattern: "re.Pattern[str]") -> tuple[str, ...]:
-    draw: Callable[[], str] = getattr(_faker(locale), method)
+    faker = _faker(locale)
+    # Seeded for each pool: what a pool holds must not depend on which pools were drawn before it.
+    faker.seed_instance(0)
+    draw: Callable[[], str] = getattr(faker, method)
     drawn = {draw() for _ in range(_DRAWS)}
     # Sorted: the pool, and so the corpus, must not depend on the order of a set.
     return tuple(sorted(value for value in drawn if pattern.fullmatch(value) and _is_latin(value)))
