@@ -18,6 +18,16 @@ SCHEME = TagScheme.from_labels(["NAME", "DATE", "NAME"])
 def test_codes_are_the_places_of_the_tags() -> None:
     assert SCHEME.labels == ("DATE", "NAME")
     assert SCHEME.tags == ("O", "B-DATE", "I-DATE", "B-NAME", "I-NAME")
+    for k, label in enumerate(SCHEME.labels):
+        assert SCHEME.tags[SCHEME.begin(k)] == f"B-{label}"
+        assert SCHEME.tags[SCHEME.inside(k)] == f"I-{label}"
+        assert SCHEME.label_of(SCHEME.begin(k)) == SCHEME.label_of(SCHEME.inside(k)) == k
+    labels = np.array([[0, 1], [1, 0]], dtype=np.int32)
+    assert SCHEME.begin(labels).tolist() == [[1, 3], [3, 1]]
+    assert SCHEME.inside(labels).tolist() == [[2, 4], [4, 2]]
+    codes = np.arange(5, dtype=np.int32)
+    assert SCHEME.label_of(codes).tolist() == [-1, 0, 0, 1, 1]
+    assert SCHEME.begin(labels).dtype == SCHEME.label_of(codes).dtype == np.int32
 
 
 @st.composite

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,11 @@ OUTSIDE = "O"
 
 @dataclass(frozen=True, slots=True)
 class TagScheme:
-    """BIO over sorted labels. Tag codes: 0 is `O`, 2k + 1 is `B-` and 2k + 2 is `I-` of label k."""
+    """BIO over sorted labels. Tag codes: 0 is `O`, 2k + 1 is `B-` and 2k + 2 is `I-` of label k.
+
+    `begin`, `inside` and `label_of` translate between tag codes and label indexes, whatever the labels are. Each takes
+    one number or an array of any shape.
+    """
 
     labels: tuple[str, ...]
 
@@ -28,6 +33,39 @@ class TagScheme:
     def tags(self) -> tuple[str, ...]:
         """Return the tags in code order."""
         return (OUTSIDE, *(f"{place}-{label}" for label in self.labels for place in "BI"))
+
+    @overload
+    @staticmethod
+    def begin(label: int) -> int: ...
+    @overload
+    @staticmethod
+    def begin(label: Ints) -> Ints: ...
+    @staticmethod
+    def begin(label: int | Ints) -> int | Ints:
+        """Return the code of `B-` of a label index."""
+        return 2 * label + 1
+
+    @overload
+    @staticmethod
+    def inside(label: int) -> int: ...
+    @overload
+    @staticmethod
+    def inside(label: Ints) -> Ints: ...
+    @staticmethod
+    def inside(label: int | Ints) -> int | Ints:
+        """Return the code of `I-` of a label index."""
+        return 2 * label + 2
+
+    @overload
+    @staticmethod
+    def label_of(tag: int) -> int: ...
+    @overload
+    @staticmethod
+    def label_of(tag: Ints) -> Ints: ...
+    @staticmethod
+    def label_of(tag: int | Ints) -> int | Ints:
+        """Return the label index of a tag code, -1 for `O`."""
+        return (tag - 1) // 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,8 +104,8 @@ def spans_to_tags(spans_by_document: Sequence[Sequence[Span]], tokens: TokenTabl
                 lost += 1
                 continue
             cut += int(starts[first] != span.start or ends[last - 1] != span.end)
-            codes[low + first] = 2 * index[span.label] + 1
-            codes[low + first + 1 : low + last] = 2 * index[span.label] + 2
+            codes[low + first] = scheme.begin(index[span.label])
+            codes[low + first + 1 : low + last] = scheme.inside(index[span.label])
             taken = last
     return EncodedTags(codes, cut, lost)
 
@@ -78,9 +116,9 @@ def entity_rows(codes: Ints, tokens: TokenTable) -> tuple[Ints, Ints, Ints]:
     An `I-` that continues nothing of its own label opens an entity: what a model half saw is still hidden.
     Entities may run over lines and sentences, never over documents.
     """
-    label = (codes - 1) // 2
+    label = TagScheme.label_of(codes)
     inside = codes > 0
-    is_begin = inside & (codes % 2 == 1)
+    is_begin = inside & (codes == TagScheme.begin(label))
     continues = np.zeros(len(codes), dtype=bool)
     if len(codes):
         same_document = tokens.document[1:] == tokens.document[:-1]
