@@ -88,11 +88,11 @@ def test_a_second_writing_gives_the_same_bytes(tmp_path: Path, format: str) -> N
 
 
 @pytest.mark.parametrize("format", ["i2b2", "jsonl"])
-def test_metadata_and_patient_survive(tmp_path: Path, format: str) -> None:
-    note = Document("visit", "ok", patient_id="P 7\n", metadata={"kind": 'discharge "summary"'})
+def test_metadata_patient_and_site_survive(tmp_path: Path, format: str) -> None:
+    note = Document("visit", "ok", patient_id="P 7\n", site="St. <A>", metadata={"kind": 'discharge "summary"'})
     write_corpus([note], tmp_path, format)
     (again,) = read_corpus(tmp_path)
-    assert again.patient_id == "P 7\n"
+    assert (again.patient_id, again.site) == ("P 7\n", "St. <A>")
     assert dict(again.metadata) == {"kind": 'discharge "summary"'}
 
 

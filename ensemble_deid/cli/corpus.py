@@ -1,4 +1,4 @@
-"""`corpus`: look at corpora, convert, build and enlarge them."""
+"""`corpus`: look at corpora, convert, check, build and enlarge them."""
 
 import argparse
 import json
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.output import refuse_output
+from ensemble_deid.cli.status import PROBLEMS
 from ensemble_deid.cli.terminal import say, warn
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import read_corpus
@@ -15,7 +16,7 @@ _FORMATS = ("i2b2", "meddocan", "brat", "jsonl", "plain")
 
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
-    corpus = commands.add_parser("corpus", help="look at corpora, convert, build and enlarge them")
+    corpus = commands.add_parser("corpus", help="look at corpora, convert, check, build and enlarge them")
     actions = corpus.add_subparsers(dest="action", required=True, metavar="ACTION")
     stats = actions.add_parser("stats", help="notes, patients, words and PHI by label")
     stats.add_argument("corpus", metavar="CORPUS")
@@ -26,6 +27,9 @@ def add_commands(commands: Any) -> None:
     convert.add_argument("--out", metavar="DIR", type=Path, required=True)
     convert.add_argument("--format", choices=_FORMATS, required=True)
     convert.set_defaults(run=run_convert)
+    check = actions.add_parser("check", help="list everything that is wrong with marked-up notes (.note files)")
+    check.add_argument("paths", metavar="FILE_OR_FOLDER", type=Path, nargs="+")
+    check.set_defaults(run=run_check)
     build = actions.add_parser("build", help="build the demo corpus from its marked-up sources")
     build.add_argument("demo", metavar="DEMO", type=Path, nargs="?", help="folder with src/ and splits.toml")
     build.set_defaults(run=run_build)
@@ -61,6 +65,18 @@ def run_convert(options: argparse.Namespace) -> int:
     paths = write_corpus(corpus.documents, options.out, options.format)
     say(f"{len(corpus)} notes written to {options.out} in {len(paths)} files")
     return 0
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """Print every problem of marked-up notes as file:line:column; the exit status tells whether there is one."""
+    from ensemble_deid.corpora.note_sources import note_files, read_note_sources
+
+    paths = note_files(options.paths)
+    problems = read_note_sources(paths).problems
+    for problem in problems:
+        say(problem)
+    say(f"notes checked: {len(paths)}, problems: {len(problems)}")
+    return PROBLEMS if problems else 0
 
 
 def run_build(options: argparse.Namespace) -> int:

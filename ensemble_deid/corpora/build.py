@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ensemble_deid.corpora.checks import patient_of_name
-from ensemble_deid.corpora.markup import read_marked_note
+from ensemble_deid.corpora.note_sources import note_files, read_note_sources
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
@@ -29,7 +29,7 @@ def build_corpus(src: Path, out: Path, *, splits: Path) -> tuple[BuiltSplit, ...
     """Build `src/XXX-YY.note` into `out/{train,dev,test}/XXX-YY.xml` by the patients named in the TOML file `splits`.
 
     Notes that are gone from `src` go from `out` too. Raises CorpusError, with all problems of all notes, before
-    anything is written; the checks are those of `read_marked_note`, and every patient must be in exactly one split.
+    anything is written; the checks are those of `read_note_sources`, and every patient must be in exactly one split.
     """
     notes = read_marked_notes(src)
     split_of_patient = read_splits(splits)
@@ -48,18 +48,9 @@ def build_corpus(src: Path, out: Path, *, splits: Path) -> tuple[BuiltSplit, ...
 
 def read_marked_notes(src: Path) -> list[Document]:
     """Read every `.note` file of the folder in the order of names; CorpusError with all problems found."""
-    paths = sorted(src.glob("*.note")) if src.is_dir() else []
-    if not paths:
-        raise CorpusError(f"{src}: there are no .note files")
-    notes: list[Document] = []
-    problems: list[str] = []
-    for path in paths:
-        try:
-            notes.append(read_marked_note(path))
-        except CorpusError as error:
-            problems += str(error).split("\n")
-    _refuse(problems)
-    return notes
+    sources = read_note_sources(note_files([src]))
+    _refuse(sources.problems)
+    return list(sources.notes)
 
 
 def read_splits(path: Path) -> Mapping[str, str]:

@@ -99,10 +99,10 @@ def note_with_spans(
     return ReadNote(document.with_spans(ordered), +counts)
 
 
-def unknown_label(label: str, known: Collection[str], place: str, scheme: str) -> CorpusError:
-    """Return the error for a label that a fixed scheme does not have, with the nearest one it has."""
+def unknown_label(label: str, known: Collection[str], scheme: str) -> str:
+    """Say that a fixed scheme does not have a label, and which is the nearest one it has."""
     nearest = difflib.get_close_matches(label.upper(), sorted(known), n=1, cutoff=0.0)
-    return CorpusError(f"{place}: '{label[:_SHOWN]}' is no type of {scheme}; the nearest known is '{nearest[0]}'")
+    return f"'{label[:_SHOWN]}' is no type of {scheme}; the nearest known is '{nearest[0]}'"
 
 
 def patient_of_name(name: str) -> str | None:

@@ -1,4 +1,5 @@
-"""JSON Lines: one object a line, `{"id", "patient_id", "text", "spans": [{"start", "end", "label"}], "metadata"}`.
+"""JSON Lines: one object a line,
+`{"id", "patient_id", "site", "text", "spans": [{"start", "end", "label"}], "metadata"}`.
 
 `id` and `text` are needed. A span may carry `text` (checked), `score` and `source` (kept). Offsets count characters
 (code points) of the decoded text.
@@ -39,8 +40,8 @@ def _read_line(line: str, place: str, gold: bool) -> ReadNote:
     if not isinstance(entry, dict):
         raise CorpusError(f"{place}: expected an object, not {_kind(entry)}")
     identity, text = _string(entry, "id", place), _string(entry, "text", place)
-    patient = None if entry.get("patient_id") is None else _string(entry, "patient_id", place)
-    document = Document(identity, text, patient_id=patient, metadata=_metadata(entry, place))
+    patient, site = (None if entry.get(key) is None else _string(entry, key, place) for key in ("patient_id", "site"))
+    document = Document(identity, text, patient_id=patient, site=site, metadata=_metadata(entry, place))
     if not gold:
         return note_with_spans(document, ())
     spans = [] if entry.get("spans") is None else entry["spans"]
@@ -92,6 +93,8 @@ def render_jsonl_note(document: Document) -> str:
     check_text(document.text, f"note {document.id}")
     entry: dict[str, Any] = {"id": document.id, "patient_id": document.patient_id, "text": document.text}
     entry["spans"] = [_render_span(span) for span in sorted(document.spans)]
+    if document.site is not None:
+        entry["site"] = document.site
     if document.metadata:
         entry["metadata"] = dict(sorted(document.metadata.items()))
     return json.dumps(entry, ensure_ascii=False) + "\n"

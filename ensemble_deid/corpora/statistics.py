@@ -23,10 +23,14 @@ class LabelStatistics:
 
 @dataclass(frozen=True, slots=True)
 class CorpusStatistics:
-    """Counts of a corpus; a word is a run without white space. `patients` counts a note of no known patient as one."""
+    """Counts of a corpus; a word is a run without white space.
+
+    `patients` counts a note of no known patient as one; `sites` counts the sites that are known.
+    """
 
     notes: int
     patients: int
+    sites: int
     words: int
     characters: int
     words_of_note: tuple[int, float, int]
@@ -49,6 +53,7 @@ class CorpusStatistics:
         return {
             "notes": self.notes,
             "patients": self.patients,
+            "sites": self.sites,
             "words": self.words,
             "characters": self.characters,
             "words_of_note": {"min": fewest, "median": middle, "max": most},
@@ -75,6 +80,7 @@ def corpus_statistics(corpus: Corpus) -> CorpusStatistics:
     return CorpusStatistics(
         notes=len(corpus),
         patients=len({document.group for document in corpus}),
+        sites=len({document.site for document in corpus if document.site is not None}),
         words=sum(words),
         characters=sum(len(document.text) for document in corpus),
         words_of_note=(min(words), median(words), max(words)) if words else (0, 0, 0),

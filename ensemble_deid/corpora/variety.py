@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
 
 NAME_LABELS = ("PATIENT", "DOCTOR")
 SHORTEST_DENSE_NOTE = 120
 """Words from which on a note's PHI density says something."""
 NGRAM = 8
+OTHER_FAMILY = "other"
 _WORD = re.compile(r"[^\W_]+")
 _NAME_WORD = re.compile(r"[^\W\d_]{2,}")
 
@@ -28,13 +28,12 @@ class KindVariety:
 
 @dataclass(frozen=True, slots=True)
 class Density:
-    """PHI per 100 words over the notes that are long enough: lowest, median, highest, and the share within bounds."""
+    """PHI per 100 words over the notes that are long enough."""
 
     notes: int
     lowest: float
     median: float
     highest: float
-    within: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +47,13 @@ class Overlap:
 
 
 def kind_variety(notes: Iterable[Document], family_of_kind: Mapping[str, str]) -> dict[str, KindVariety]:
-    """Count by family, the family with most notes first; CorpusError for a kind that no family has."""
+    """Count by family, the family with most notes first; a kind that no family lists counts as `OTHER_FAMILY`."""
     counts: Counter[str] = Counter()
     words: dict[str, Counter[str]] = defaultdict(Counter)
     for note in notes:
-        kind = note.metadata.get("kind", "")
-        if kind not in family_of_kind:
-            raise CorpusError(f"note {note.id}: its kind '{kind[:60]}' is in no family of kinds")
-        counts[family_of_kind[kind]] += 1
-        words[family_of_kind[kind]].update(_WORD.findall(note.text.casefold()))
+        family = family_of_kind.get(note.metadata.get("kind", ""), OTHER_FAMILY)
+        counts[family] += 1
+        words[family].update(_WORD.findall(note.text.casefold()))
     ordered = sorted(counts, key=lambda family: (-counts[family], family))
     return {family: KindVariety(counts[family], words[family].total(), len(words[family])) for family in ordered}
 
@@ -71,14 +68,13 @@ def new_name_share(train: Iterable[Document], test: Iterable[Document]) -> tuple
     return _share(words - known_words, words), _share(strings - known_strings, strings)
 
 
-def phi_density(notes: Iterable[Document], *, bounds: tuple[float, float]) -> Density | None:
+def phi_density(notes: Iterable[Document]) -> Density | None:
     """Return the spread of PHI per 100 words over notes of `SHORTEST_DENSE_NOTE` words or more; None without any."""
     lengths = ((note, len(note.text.split())) for note in notes)
     found = sorted(100 * len(note.spans) / length for note, length in lengths if length >= SHORTEST_DENSE_NOTE)
     if not found:
         return None
-    within = sum(bounds[0] <= value <= bounds[1] for value in found) / len(found)
-    return Density(len(found), found[0], median(found), found[-1], within)
+    return Density(len(found), found[0], median(found), found[-1])
 
 
 def ngram_overlap(notes: Sequence[Document], *, length: int = NGRAM) -> Overlap:

@@ -17,11 +17,13 @@ from ensemble_deid.text.document import Document
 
 _ENCODING = re.compile(r"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']{1,40})["']""")
 _INTEGER = re.compile(r"-?[0-9]{1,12}")
-_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _ATTRIBUTE_NAME = re.compile(r"(?!xml)[A-Za-z_][A-Za-z0-9_.-]*")
 _IN_ATTRIBUTE = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 _IN_TEXT = {"\r": "&#13;"}
+UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""The characters that XML 1.0 has no way to write."""
 PATIENT_ATTRIBUTE = "patient"
+SITE_ATTRIBUTE = "site"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +131,14 @@ def render_note(
     """Return the file's content; CorpusError where the text holds a character that XML cannot carry.
 
     `tags` are element names with attributes, in order. `patient` becomes an attribute of the root (None: left out), and
-    so does every metadata entry whose key can name an attribute: the tools of the tasks look at neither.
+    so do the site and every metadata entry whose key can name an attribute: the tools of the tasks ignore all of these.
     """
     refuse_unwritable(document.text, document.id)
     attributes = {key: value for key, value in sorted(document.metadata.items()) if _ATTRIBUTE_NAME.fullmatch(key)}
-    attributes.pop(PATIENT_ATTRIBUTE, None)
+    for reserved in (PATIENT_ATTRIBUTE, SITE_ATTRIBUTE):
+        attributes.pop(reserved, None)
+    if document.site is not None:
+        attributes[SITE_ATTRIBUTE] = document.site
     if patient is not None:
         attributes[PATIENT_ATTRIBUTE] = patient
     if "]]>" in document.text or "\r" in document.text:
@@ -156,7 +161,7 @@ def render_note(
 
 def refuse_unwritable(text: str, name: str) -> None:
     """Raise CorpusError where `text` holds a character that XML 1.0 has no way to write."""
-    found = _NO_XML.search(text)
+    found = UNWRITABLE.search(text)
     if found:
         raise CorpusError(
             f"note {name}: character {found.start()} (U+{ord(found.group()):04X}) cannot be written in XML; "

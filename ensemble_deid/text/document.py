@@ -15,7 +15,8 @@ def _no_metadata() -> Mapping[str, str]:
 class Document:
     """One clinical note: its text as the reader defines it, and spans whose offsets refer to it.
 
-    `patient_id` groups the notes of one patient (None where it is not known: the note is then its own group).
+    `patient_id` groups the notes of one patient (None where it is not known: the note is then its own group). `site`
+    names the institution that wrote the note, None where it is not known; a patient's notes share it.
     Raises ValueError when a span reaches outside the text.
     """
 
@@ -24,6 +25,7 @@ class Document:
     spans: tuple[Span, ...] = ()
     patient_id: str | None = None
     metadata: Mapping[str, str] = field(default_factory=_no_metadata, hash=False)
+    site: str | None = None
 
     def __post_init__(self) -> None:
         for span in self.spans:
