@@ -109,7 +109,7 @@ def test_an_odd_corpus_trains_saves_loads_and_predicts(tmp_path: Path) -> None:
     ]
     result, steps = trained(odd_notes(), dev, config(tmp_path, folds=3))
     assert result.dev_counts["ensemble"].fn >= 1
-    save_model(result.ensemble, result.evidence, result.manifest, tmp_path / "model")
+    save_model(result.ensemble, result.stacking_dataset, result.manifest, tmp_path / "model")
     again, manifest = load_model(tmp_path / "model")
     assert again.predict(odd_notes()) == result.ensemble.predict(odd_notes())
     # Blank notes teach nothing and are left out.
@@ -133,7 +133,7 @@ def test_a_stack_without_candidates_finds_nothing(tmp_path: Path, submodels: tup
         for k in range(4)
     ]
     result, _ = trained(documents, documents, config(tmp_path, *submodels))
-    save_model(result.ensemble, result.evidence, result.manifest, tmp_path / "model")
+    save_model(result.ensemble, result.stacking_dataset, result.manifest, tmp_path / "model")
     assert load_model(tmp_path / "model")[0].predict(documents[1:2]) == [()]
     assert len(ablate(tmp_path / "model", documents, jobs=1, report=lambda step: None)) >= 4
 
@@ -142,14 +142,14 @@ def test_dev_notes_without_text_leave_figures_undefined(tmp_path: Path) -> None:
     blank = [Document("a", " \n"), Document("b", "")]
     result, _ = trained(tiny_stack.notes(), blank, config(tmp_path, "regex", "tbed", "crf"))
     assert result.dev_counts["ensemble"].f1 is None
-    save_model(result.ensemble, result.evidence, result.manifest, tmp_path / "model")
+    save_model(result.ensemble, result.stacking_dataset, result.manifest, tmp_path / "model")
     rows = ablate(tmp_path / "model", blank, jobs=1, report=lambda step: None)
     assert all(row.counts.f1 is None for row in rows)
 
 
 def test_one_submodel_has_nothing_to_be_switched_off(tmp_path: Path) -> None:
     result, _ = trained(tiny_stack.notes(), [], config(tmp_path, "regex"))
-    save_model(result.ensemble, result.evidence, result.manifest, tmp_path / "model")
+    save_model(result.ensemble, result.stacking_dataset, result.manifest, tmp_path / "model")
     rows = ablate(tmp_path / "model", tiny_stack.notes(400, patients=2), jobs=1, report=lambda step: None)
     assert [row.name for row in rows] == [
         "ensemble",

@@ -11,7 +11,7 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
 from ensemble_deid.features.lexicon import Lexicon
 from ensemble_deid.features.stanza_tags import load_pipeline, stanza_columns
-from ensemble_deid.pipeline import preparation
+from ensemble_deid.pipeline import feature_extractor
 from ensemble_deid.taggers.crf.tagger import CrfTagger
 from ensemble_deid.taggers.neural.tagger import NeuralTagger
 from ensemble_deid.text.document import Document
@@ -102,15 +102,17 @@ def test_the_configuration_names_the_models(monkeypatch: pytest.MonkeyPatch, tmp
         asked.append(name)
         return by_spaces
 
-    monkeypatch.setattr(preparation, "load_pipeline", pipeline)
+    monkeypatch.setattr(feature_extractor, "load_pipeline", pipeline)
     notes = tiny_notes(2)
-    plain, prepared = preparation.learn_preparation(
+    plain, extractor = feature_extractor.fit_feature_extractor(
         notes, SCHEME.labels, config=make_config({"text": {"stanza": "es"}})
     )
     assert asked == ["es"]
-    assert prepared.batch(notes).table["pos"].strings() == plain.table["pos"].strings()
-    plain, prepared = preparation.learn_preparation(notes, SCHEME.labels, config=make_config({"regex": regex}))
-    assert prepared.annotate is None
+    assert extractor.extract(notes).table["pos"].strings() == plain.table["pos"].strings()
+    plain, extractor = feature_extractor.fit_feature_extractor(
+        notes, SCHEME.labels, config=make_config({"regex": regex})
+    )
+    assert extractor.annotate is None
     assert "pos" not in plain.table.names
 
 

@@ -3,7 +3,7 @@
 from ensemble_deid.config import Config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.features.batch import with_lexicon
-from ensemble_deid.pipeline.preparation import learn_preparation
+from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
 from ensemble_deid.resources import rules_directory
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
@@ -13,8 +13,8 @@ from ensemble_deid.text.tags import TagScheme
 def test_training_on_the_demo_corpus_learns_the_committed_rules() -> None:
     corpus = read_corpus("demo:train")
     scheme = TagScheme.from_labels(corpus.labels)
-    plain, preparation = learn_preparation(corpus.documents, scheme.labels, config=Config())
-    batch = with_lexicon(plain, preparation.lexicon, leave_own_patient_out=True)
+    plain, extractor = fit_feature_extractor(corpus.documents, scheme.labels, config=Config())
+    batch = with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True)
     learned = TbedTagger.fit(batch, None, scheme=scheme, config=Config(), progress=lambda _: None)
     path = rules_directory() / "learned" / "demo.rules"
     # After a change of notes, patterns, templates or limits: ensemble-deid train demo --submodels regex,tbed

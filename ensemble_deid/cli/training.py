@@ -65,7 +65,7 @@ def run_train(options: argparse.Namespace) -> int:
             warn(f"{options.dev}: labels that training never shows, and so cannot be found: {', '.join(unseen)}")
     with progress_bar(quiet=options.quiet) as show:
         trained = train(corpus.documents, dev.documents if dev else (), config=config, report=show)
-        save_model(trained.ensemble, trained.evidence, trained.manifest, options.out)
+        save_model(trained.ensemble, trained.stacking_dataset, trained.manifest, options.out)
     if trained.dev_counts:
         say("strict entity figures on dev   precision  recall      F1")
         for name, counts in trained.dev_counts.items():

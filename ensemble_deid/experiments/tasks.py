@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch, select_documents, with_lexicon
 from ensemble_deid.parallel import in_processes
-from ensemble_deid.pipeline.preparation import lexicon_of
+from ensemble_deid.pipeline.feature_extractor import fit_lexicon
 from ensemble_deid.pipeline.submodels import submodel_class
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
 from ensemble_deid.text.tags import TagScheme
@@ -82,7 +82,7 @@ def run(task: Task, batch: Batch, dev: Batch | None, *, scheme: TagScheme, confi
     messages: list[str] = []
     with threadpool_limits(1):
         part = select_documents(batch, task.train)
-        lexicon = lexicon_of(part)
+        lexicon = fit_lexicon(part)
         train = with_lexicon(part, lexicon, leave_own_patient_out=True)
         held_out = None
         if task.held_out:
