@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, drop_overlaps
-from ensemble_deid.text.tags import TagScheme, entity_rows, spans_to_tags, tags_to_spans
+from ensemble_deid.text.tags import TagLoss, TagScheme, entity_rows, spans_to_tags, tag_loss, tags_to_spans
 from ensemble_deid.text.tokens import tokenize
 
 SCHEME = TagScheme.from_labels(["NAME", "DATE", "NAME"])
@@ -123,3 +123,19 @@ def test_dropping_overlaps_is_greedy_by_score_then_length(spans: list[Span]) -> 
 def test_dropping_overlaps_from_many_spans_is_quick() -> None:
     spans = [Span(3 * i, 3 * i + 2, "A") for i in range(60_000)]
     assert drop_overlaps(spans) == tuple(spans)
+
+
+def test_what_tags_cannot_express_is_counted() -> None:
+    text = "Ada Lee 1/2 abcdef"
+    spans = (
+        Span(0, 3, "NAME"),
+        Span(0, 7, "NAME"),  # longer than the first, which is lost
+        Span(8, 11, "DATE"),
+        Span(12, 14, "NAME"),  # cut: "ab" of "abcdef"
+        Span(15, 18, "NAME"),  # lost: the token is taken
+    )
+    documents = [Document("a", text, spans), Document("b", "")]
+    loss = tag_loss(documents, tokenize(documents))
+    assert loss == TagLoss(spans=5, cut=1, lost=2)
+    assert str(loss) == "1 of 5 spans begin or end inside a token, 2 cannot be tagged"
+    assert tag_loss([], tokenize([])) == TagLoss(0, 0, 0)

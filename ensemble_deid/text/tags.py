@@ -7,6 +7,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, drop_overlaps
 from ensemble_deid.text.tokens import TokenTable
 
@@ -108,6 +109,30 @@ def spans_to_tags(spans_by_document: Sequence[Sequence[Span]], tokens: TokenTabl
             codes[low + first + 1 : low + last] = scheme.inside(index[span.label])
             taken = last
     return EncodedTags(codes, cut, lost)
+
+
+@dataclass(frozen=True, slots=True)
+class TagLoss:
+    """How many of `spans` annotated spans tags cannot express exactly.
+
+    `cut` spans begin or end inside a token, so that a tagger can at best find them with other boundaries; `lost` spans
+    overlap a longer one or share their only token with another, so that no tagger can find them.
+    """
+
+    spans: int
+    cut: int
+    lost: int
+
+    def __str__(self) -> str:
+        return f"{self.cut:,} of {self.spans:,} spans begin or end inside a token, {self.lost:,} cannot be tagged"
+
+
+def tag_loss(documents: Sequence[Document], tokens: TokenTable) -> TagLoss:
+    """Count what the documents' spans lose when they are written as tags of their tokens."""
+    spans = [document.spans for document in documents]
+    scheme = TagScheme.from_labels(span.label for found in spans for span in found)
+    encoded = spans_to_tags(spans, tokens, scheme)
+    return TagLoss(sum(map(len, spans)), encoded.cut, encoded.lost)
 
 
 def entity_rows(codes: Ints, tokens: TokenTable) -> tuple[Ints, Ints, Ints]:
