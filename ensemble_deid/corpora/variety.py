@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ensemble_deid.text.document import Document
 
 NAME_LABELS = ("PATIENT", "DOCTOR")
@@ -82,20 +85,35 @@ def ngram_overlap(notes: Sequence[Document], *, length: int = NGRAM) -> Overlap:
 
     A patient's own notes may repeat each other, as copied text does in a chart: that does not count.
     """
-    patients_of_gram: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    grams_of_note = []
-    for note in notes:
-        words = _WORD.findall(note.text.casefold())
-        grams = [tuple(words[i : i + length]) for i in range(len(words) - length + 1)]
-        grams_of_note.append((note.id, grams))
-        for gram in grams:
-            patients_of_gram[gram].add(note.group)
-    shared = [(sum(len(patients_of_gram[g]) > 1 for g in grams), len(grams), name) for name, grams in grams_of_note]
-    total = sum(count for _, count, _ in shared)
-    shares = [(part / whole, name) for part, whole, name in shared if whole]
-    highest, name = max(shares, key=lambda item: (item[0], item[1]), default=(0.0, ""))
-    without = sum(part == 0 for part, _, _ in shared)
-    return Overlap(sum(part for part, _, _ in shared) / total if total else 0.0, highest, name, without)
+    grams, owners = _ngrams(notes, length)
+    patients = np.unique([note.group for note in notes], return_inverse=True)[1]
+    # One row for each n-gram and patient that has it: an n-gram with several rows is shared.
+    pairs = np.unique(np.stack([grams, patients[owners]]), axis=1)
+    shared = np.bincount(pairs[0], minlength=1)[grams] > 1
+    whole = np.bincount(owners, minlength=len(notes)).tolist()
+    part = np.bincount(owners[shared], minlength=len(notes)).tolist()
+    shares = [(part[d] / whole[d], note.id) for d, note in enumerate(notes) if whole[d]]
+    highest, name = max(shares, default=(0.0, ""))
+    return Overlap(float(shared.mean()) if len(shared) else 0.0, highest, name, part.count(0))
+
+
+def _ngrams(notes: Sequence[Document], length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return a number for every n-gram, equal ones alike, and the note it is in, both (n_ngrams,) in text order."""
+    code: dict[str, int] = {}
+    words: list[int] = []
+    owner: list[int] = []
+    for d, note in enumerate(notes):
+        found = [code.setdefault(word, len(code)) for word in _WORD.findall(note.text.casefold())]
+        words += found
+        owner += [d] * len(found)
+    word, owners = np.array(words, dtype=np.int64), np.array(owner, dtype=np.int64)
+    grams = word
+    for k in range(1, length):
+        # An n-gram is the one that is a word shorter, and its last word; both are numbered, so their pair is, too.
+        grams = np.unique(grams[:-1] * len(code) + word[k:], return_inverse=True)[1].astype(np.int64)
+    last = length - 1
+    within = owners[: len(grams)] == owners[last : last + len(grams)]
+    return grams[within], owners[: len(grams)][within]
 
 
 def _names(notes: Iterable[Document]) -> tuple[set[str], set[str]]:
