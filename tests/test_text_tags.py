@@ -92,8 +92,8 @@ def test_what_cannot_be_carried_is_counted() -> None:
     assert (second.codes.tolist(), second.cut, second.lost) == ([3, 0], 1, 1)
     space = spans_to_tags([[Span(3, 4, "NAME")]], tokens, SCHEME)
     assert (space.codes.tolist(), space.lost) == ([0, 0], 1)
-    surer = spans_to_tags([[Span(0, 7, "NAME", 0.5), Span(4, 7, "DATE", 0.9)]], tokens, SCHEME)
-    assert (surer.codes.tolist(), surer.lost) == ([0, 1], 1)
+    higher = spans_to_tags([[Span(0, 7, "NAME", 0.5), Span(4, 7, "DATE", 0.9)]], tokens, SCHEME)
+    assert (higher.codes.tolist(), higher.lost) == ([0, 1], 1)
 
 
 def test_a_label_outside_the_scheme_is_refused() -> None:

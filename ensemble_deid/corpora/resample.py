@@ -1,8 +1,8 @@
-"""Enlarge a corpus: the same notes with every PHI replaced by a fresh value of the same form, gold offsets rewritten.
+"""Enlarge a corpus with copies of its notes in which every PHI is replaced by a surrogate; gold offsets are adjusted.
 
-Within a patient (and copy) the values are consistent: a person keeps one name in full, in part and as initials; all
-dates move by one number of days; a number keeps its replacement however it is punctuated. No span keeps its string.
-Meant for training only: whether it helps is chosen on the development notes.
+Within a patient and copy the surrogates are consistent: a person has the same name in full, in part and as initials;
+all dates are shifted by the same number of days; a number has one replacement however it is punctuated. No span keeps
+its string. Meant for training only; whether it helps is to be decided on the development notes.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ from ensemble_deid.text.span import Span
 def resample_corpus(
     documents: Sequence[Document], *, copies: int, seed: int, origins: Origins | None = None
 ) -> list[Document]:
-    """Return `copies` resampled copies of the notes, copy by copy in the order given; the originals are not in it.
+    """Return `copies` resampled copies of the notes, copy by copy in the order given, without the originals.
 
-    The copy c of note `101-01` is called `101-01-c<c>` and stays with its patient, so that folds keep them together.
-    Without `origins`, a corpus with MEDDOCAN labels is taken as Spanish, any other as English. Overlapping spans are
-    replaced as one (the longest gives the label). What has no form of its own (the type OTHER, an age told without a
-    number) gets another value of its label from the corpus. The result depends on notes, seed and the version of Faker
-    alone. Raises ConfigError when `copies` is below one or Faker is missing.
+    Copy c of note `101-01` is called `101-01-c<c>` and belongs to the same patient, so that folds keep them together.
+    Without `origins`, a corpus with MEDDOCAN labels is taken to be Spanish, any other English. Overlapping spans are
+    replaced as one, with the label of the longest. Values without a format of their own (the type OTHER, an age without
+    a number) are replaced by another value of the same label from the corpus. The result depends only on the notes, the
+    seed and the version of Faker. Raises ConfigError if `copies` is below one or Faker is missing.
     """
     if copies < 1:
         raise ConfigError(f"copies must be at least 1, not {copies}")
@@ -57,7 +57,7 @@ def _copy(note: Document, patient: str, copy: int) -> Document:
 
 
 def _merged(spans: Sequence[Span]) -> list[Span]:
-    """Return the spans with every run of overlapping ones made into one that covers them."""
+    """Return the spans with each run of overlapping ones merged into one."""
     merged: list[Span] = []
     longest: list[Span] = []
     for span in sorted(spans):

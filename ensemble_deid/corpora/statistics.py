@@ -1,4 +1,4 @@
-"""What a corpus holds, in figures."""
+"""Figures that describe a corpus."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -16,9 +16,9 @@ NO_CATEGORY = "(none)"
 
 @dataclass(frozen=True, slots=True)
 class LabelStatistics:
-    """One label or category: how many spans, and the different strings that they cover.
+    """One label or category: the number of spans, and the distinct strings that they cover.
 
-    Strings are compared as they are written, but for white space: a name that runs over a line break is the same name.
+    Strings are compared with white space normalised, so that a name broken over two lines is the same name.
     """
 
     spans: int
@@ -26,20 +26,20 @@ class LabelStatistics:
 
     @property
     def distinct(self) -> int:
-        """Different strings."""
+        """Number of distinct strings."""
         return len(self.strings)
 
     def unseen_share(self, known: "LabelStatistics | None") -> float | None:
-        """Return the share of the different strings that `known` does not have; None where there are no strings."""
+        """Return the share of the distinct strings that `known` does not have; None if there are no strings."""
         new = self.strings - known.strings if known else self.strings
         return len(new) / len(self.strings) if self.strings else None
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusStatistics:
-    """Counts of a corpus; a word is a run without white space, a token one of `text.tokens`.
+    """Counts of a corpus. Words are separated by white space, tokens are those of `text.tokens`.
 
-    `patients` counts a note of no known patient as one; `sites` counts the sites that are known.
+    `patients` counts each note of an unknown patient as a patient; `sites` counts the known sites.
     """
 
     notes: int
@@ -60,12 +60,12 @@ class CorpusStatistics:
 
     @property
     def phi_per_100_words(self) -> float | None:
-        """Spans for each 100 words; None where there are no words."""
+        """Spans per 100 words; None if there are no words."""
         return 100 * self.spans / self.words if self.words else None
 
     @property
     def categories(self) -> dict[str, LabelStatistics]:
-        """The labels summed up by category (NAME, DATE, ...), most frequent first."""
+        """Totals by category (NAME, DATE, ...), most frequent first."""
         members: dict[str, list[LabelStatistics]] = defaultdict(list)
         for name, label in self.labels.items():
             members[category_of(name) or NO_CATEGORY].append(label)
@@ -73,7 +73,7 @@ class CorpusStatistics:
         return dict(sorted(summed.items(), key=lambda item: (-item[1].spans, item[0])))
 
     def as_dict(self, *, known: "CorpusStatistics | None" = None) -> dict[str, object]:
-        """Return the figures as plain values, ready for JSON; `known` (train) adds the shares of strings it lacks."""
+        """Return the figures as plain values for JSON; with `known` (train), also the share of strings unseen there."""
         fewest, middle, most = self.words_of_note
         loss = self.tokenization
         labels: dict[str, dict[str, object]] = {}
@@ -97,7 +97,7 @@ class CorpusStatistics:
 
 
 def sum_up(labels: Iterable[LabelStatistics]) -> LabelStatistics:
-    """Return several labels as one."""
+    """Return the totals of several labels."""
     parts = list(labels)
     return LabelStatistics(sum(part.spans for part in parts), frozenset().union(*(part.strings for part in parts)))
 

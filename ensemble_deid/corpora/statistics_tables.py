@@ -1,4 +1,4 @@
-"""The figures of one corpus or several splits as the two tables with which papers describe a corpus."""
+"""Two tables of corpus statistics as in publications: size, and PHI by category and type, for one or several splits."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -18,15 +18,15 @@ _SIZES: Mapping[str, Callable[[CorpusStatistics], str]] = {
     "PHI spans": lambda split: f"{split.spans:,}",
     "PHI spans per 100 words": lambda split: _one_decimal(split.phi_per_100_words),
     "spans that begin or end inside a token": lambda split: f"{split.tokenization.cut:,}",
-    "spans that tags cannot hold": lambda split: f"{split.tokenization.lost:,}",
+    "spans that cannot be tagged": lambda split: f"{split.tokenization.lost:,}",
 }
 
 
 def render_statistics(splits: Mapping[str, CorpusStatistics]) -> str:
-    """Return both tables for a terminal, with a column or a group of columns for each split.
+    """Return both tables as text, with a column or a group of columns for each split.
 
-    The first table has the size of each split. The second has, by category and type, the spans, the different strings
-    that they cover, and the share of these strings that the first split (as a rule train) does not have.
+    The first table shows the size of each split. The second shows, by category and type, the number of spans, of unique
+    strings, and the share of unique strings that do not occur in the first split (usually train).
     """
     sizes = [[name, *(figure(split) for split in splits.values())] for name, figure in _SIZES.items()]
     lines = ["Table 1. Size", "", *_table([["", *splits], *sizes])]
@@ -36,13 +36,13 @@ def render_statistics(splits: Mapping[str, CorpusStatistics]) -> str:
         heads = [["", *names], ["", *(column for group in columns for column in group)]]
         lines += ["", "Table 2. PHI by category and type", ""]
         lines += _table([*heads, *_phi_rows(list(splits.values()))])
-        unseen = f"; unseen: share of these that are not in {next(iter(splits))}" if len(splits) > 1 else ""
-        lines += ["", f"unique: different strings{unseen}"]
+        unseen = f"; unseen: share of these that do not occur in {next(iter(splits))}" if len(splits) > 1 else ""
+        lines += ["", f"unique: distinct strings{unseen}"]
     return "\n".join(lines) + "\n"
 
 
 def _phi_rows(splits: Sequence[CorpusStatistics]) -> list[list[str]]:
-    """Return a row for each category, those of its types below it, and one for all; the most frequent first."""
+    """Return a row per category, each followed by the rows of its types, most frequent first, and a row of totals."""
     labels = [split.labels for split in splits]
     categories = [split.categories for split in splits]
     rows: list[list[str]] = []

@@ -1,4 +1,4 @@
-"""Maps from a corpus's own labels to others: those of a file, or built-in ones to coarser schemes."""
+"""Label maps: from a corpus's labels to others, read from a file, or built-in maps to coarser schemes."""
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -17,16 +17,17 @@ _KEYS = ("labels", "unlisted")
 
 @dataclass(frozen=True, slots=True)
 class LabelMap:
-    """Says each label in another scheme; `new_label` returns None for a label whose spans are dropped.
+    """Translates labels; `new_label` returns None for a label whose spans are dropped.
 
-    `name` is the file or the built-in map, for messages. `new_label` raises ConfigError for a label it refuses.
+    `name` is the file or the built-in map, for messages. `new_label` raises ConfigError for a label that has no
+    translation.
     """
 
     name: str
     new_label: Callable[[str], str | None]
 
     def apply(self, document: Document) -> Document:
-        """Return the document with its labels said in the other scheme; spans that become equal are one."""
+        """Return the document with translated labels; spans that become equal are merged into one."""
         spans: dict[tuple[int, int, str], Span] = {}
         for span in document.spans:
             label = self.new_label(span.label)
@@ -36,7 +37,7 @@ class LabelMap:
         return document.with_spans(sorted(spans.values()))
 
     def apply_all(self, documents: Iterable[Document]) -> list[Document]:
-        """Return all documents with their labels said in the other scheme."""
+        """Return all documents with translated labels."""
         return [self.apply(document) for document in documents]
 
 
@@ -52,12 +53,12 @@ BUILT_IN: Mapping[str, LabelMap] = {
     "binary": LabelMap("binary", lambda label: BINARY_LABEL),
     "hipaa": LabelMap("hipaa", lambda label: label if is_hipaa(label) else None),
 }
-"""`category`: i2b2 and MEDDOCAN types to their categories; `binary`: all to `PHI`; `hipaa`: only the types that HIPAA
-names are kept."""
+"""`category` maps i2b2 and MEDDOCAN types to their categories, `binary` maps all labels to `PHI`, and `hipaa` keeps
+only the types of the HIPAA subset."""
 
 
 def load_label_map(name: str) -> LabelMap:
-    """Return a built-in map, or the one of a TOML file.
+    """Return a built-in map, or the map in a TOML file.
 
     The file has a table `labels` of `own = "other"`, or `own = false` to drop the label's spans, and may have
     `unlisted`: what happens to other labels, "refuse" (the default), "keep" or "drop". Raises ConfigError.

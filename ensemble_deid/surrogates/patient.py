@@ -1,4 +1,4 @@
-"""The surrogates of one patient: a fresh value for all PHI in the patient's notes, equal PHI replaced alike."""
+"""The surrogates of one patient: a replacement for all PHI in the patient's notes, equal PHI replaced alike."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,12 +41,12 @@ def origins_of(notes: Iterable[Document]) -> Origins:
 
 
 def kind_of(label: str) -> str:
-    """Return the i2b2 type by which a span is replaced; labels of no known scheme count as numbers or words."""
+    """Return the i2b2 type that decides how a span is replaced, or the label itself if it is of no known scheme."""
     return to_i2b2(label) or label
 
 
 def values_by_label(notes: Iterable[Document]) -> dict[str, tuple[str, ...]]:
-    """Return every string of a label as often as it occurs, so that common ones are drawn often."""
+    """Return all strings of each label, repeated as often as they occur, so that frequent ones are drawn often."""
     values: dict[str, list[str]] = {}
     for note in notes:
         for span in note.spans:
@@ -57,8 +57,8 @@ def values_by_label(notes: Iterable[Document]) -> dict[str, tuple[str, ...]]:
 class PatientSurrogates:
     """Makes the surrogates of one patient's notes.
 
-    `shared` has the strings of each label from which values without a form of their own are drawn
-    (`values_by_label`); `name` and `seed` choose the values, `day_first` says whether dates are written 14/5.
+    `shared` has the strings of each label from which values without a format of their own are drawn
+    (`values_by_label`); `name` and `seed` determine the random values; `day_first` means that dates are written 14/5.
     Raises ConfigError when Faker is missing or lacks a locale.
     """
 
@@ -87,7 +87,7 @@ class PatientSurrogates:
         self._others: dict[tuple[str, str], str] = {}
 
     def rewrite(self, note: Document) -> Document:
-        """Return the note with surrogates and the spans where they now stand; its spans must not overlap."""
+        """Return the note with surrogates, and spans with adjusted offsets; the note's spans must not overlap."""
         year = latest_year(note.text[span.start : span.end] for span in note.spans if kind_of(span.label) == "DATE")
         pieces: list[str] = []
         spans: list[Span] = []

@@ -1,4 +1,4 @@
-"""The words that a place's name shares with others: they stay when the name is replaced."""
+"""Generic words in names of places, which are kept when the name is replaced."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The BIO tag scheme: spans of characters <-> one tag a token."""
+"""The BIO tag scheme: spans of characters <-> one tag per token."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class TagScheme:
 
     @classmethod
     def from_labels(cls, labels: Iterable[str]) -> "TagScheme":
-        """Make the scheme of a set of labels; the order given does not matter."""
+        """Make the scheme of a set of labels; their order does not matter."""
         return cls(tuple(sorted(set(labels))))
 
     @property
@@ -43,7 +43,7 @@ class TagScheme:
     def begin(label: Ints) -> Ints: ...
     @staticmethod
     def begin(label: int | Ints) -> int | Ints:
-        """Return the code of `B-` of a label index."""
+        """Return the code of the `B-` tag of a label index."""
         return 2 * label + 1
 
     @overload
@@ -54,7 +54,7 @@ class TagScheme:
     def inside(label: Ints) -> Ints: ...
     @staticmethod
     def inside(label: int | Ints) -> int | Ints:
-        """Return the code of `I-` of a label index."""
+        """Return the code of the `I-` tag of a label index."""
         return 2 * label + 2
 
     @overload
@@ -71,10 +71,10 @@ class TagScheme:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedTags:
-    """Tag codes of a batch, int32 (n_tokens,), and how many spans the tokens or the scheme could not carry exactly.
+    """Tag codes of a batch, int32 (n_tokens,), and how many spans could not be encoded exactly.
 
-    `cut` spans began or ended inside a token (they cover the whole token now); `lost` spans overlapped another,
-    or had no token of their own.
+    `cut` spans began or ended inside a token and now cover the whole token; `lost` spans overlapped another one or had
+    no token of their own.
     """
 
     codes: Ints
@@ -83,7 +83,7 @@ class EncodedTags:
 
 
 def spans_to_tags(spans_by_document: Sequence[Sequence[Span]], tokens: TokenTable, scheme: TagScheme) -> EncodedTags:
-    """Write spans as tags. Of overlapping spans the surest, then the longest is kept.
+    """Encode spans as tags. Of overlapping spans the highest-scoring, then the longest, is kept.
 
     A span with a label outside the scheme raises ValueError.
     """
@@ -113,10 +113,10 @@ def spans_to_tags(spans_by_document: Sequence[Sequence[Span]], tokens: TokenTabl
 
 @dataclass(frozen=True, slots=True)
 class TagLoss:
-    """How many of `spans` annotated spans tags cannot express exactly.
+    """How many of a corpus's `spans` annotated spans cannot be encoded exactly as tags.
 
-    `cut` spans begin or end inside a token, so that a tagger can at best find them with other boundaries; `lost` spans
-    overlap a longer one or share their only token with another, so that no tagger can find them.
+    `cut` spans begin or end inside a token, so a tagger can find them only with different boundaries; `lost` spans
+    overlap another span or share their only token with one, so no tagger can find them.
     """
 
     spans: int
@@ -128,7 +128,7 @@ class TagLoss:
 
 
 def tag_loss(documents: Sequence[Document], tokens: TokenTable) -> TagLoss:
-    """Count what the documents' spans lose when they are written as tags of their tokens."""
+    """Count the documents' spans that are changed or lost when they are encoded as tags of `tokens`."""
     spans = [document.spans for document in documents]
     scheme = TagScheme.from_labels(span.label for found in spans for span in found)
     encoded = spans_to_tags(spans, tokens, scheme)
@@ -136,10 +136,10 @@ def tag_loss(documents: Sequence[Document], tokens: TokenTable) -> TagLoss:
 
 
 def entity_rows(codes: Ints, tokens: TokenTable) -> tuple[Ints, Ints, Ints]:
-    """Return first row, row after the last, and label index of every entity that the tags spell.
+    """Return the first row, the row after the last, and the label index of every entity in a tag sequence.
 
-    An `I-` that continues nothing of its own label opens an entity: what a model half saw is still hidden.
-    Entities may run over lines and sentences, never over documents.
+    An `I-` that does not continue an entity of its label starts one, so that PHI of which a model missed the beginning
+    is still removed. Entities may cross lines and sentences, but not documents.
     """
     label = TagScheme.label_of(codes)
     inside = codes > 0
@@ -164,7 +164,7 @@ def tags_to_spans(
     source: str = "",
     scores: NDArray[np.float64] | None = None,
 ) -> list[tuple[Span, ...]]:
-    """Read the spans off the tags, one tuple a document; `scores` gives one confidence an entity, in order."""
+    """Decode tags into spans, one tuple per document; `scores` has one confidence per entity, in order."""
     spans: list[list[Span]] = [[] for _ in range(len(tokens.document_starts) - 1)]
     first, after, label = entity_rows(codes, tokens)
     confidence = scores.tolist() if scores is not None else [1.0] * len(first)
