@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.evaluation.counts import Counts
 from ensemble_deid.evaluation.entity import strict_counts
-from ensemble_deid.evaluation.official_i2b2 import score_i2b2
+from ensemble_deid.evaluation.official.i2b2 import score_i2b2
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.evaluation.views import VIEWS, count_view
 from ensemble_deid.text.document import Document

@@ -101,11 +101,11 @@ def _operating(options: argparse.Namespace, gold: Corpus, system: System) -> "Op
 def run_evaluate(options: argparse.Namespace) -> int:
     """Print all figures; with a scheme, or `--official`, those of the task's own script."""
     from ensemble_deid.evaluation.evaluate import evaluate
-    from ensemble_deid.evaluation.official_table import render_official
-    from ensemble_deid.evaluation.schemes import score_official
-    from ensemble_deid.evaluation.to_csv import evaluation_to_csv
-    from ensemble_deid.evaluation.to_json import evaluation_to_json
-    from ensemble_deid.evaluation.to_text import render_evaluation
+    from ensemble_deid.evaluation.official.schemes import score_official
+    from ensemble_deid.evaluation.official.table import render_official
+    from ensemble_deid.evaluation.render.csv import evaluation_to_csv
+    from ensemble_deid.evaluation.render.json import evaluation_to_json
+    from ensemble_deid.evaluation.render.text.full import render_evaluation
 
     gold = read_gold(options.gold)
     system = read_system(options.system, gold.documents)
@@ -122,9 +122,9 @@ def run_evaluate(options: argparse.Namespace) -> int:
 def run_compare(options: argparse.Namespace) -> int:
     """Print the differences between two systems."""
     from ensemble_deid.evaluation.compare import compare
-    from ensemble_deid.evaluation.comparison_to_text import render_comparison
-    from ensemble_deid.evaluation.to_csv import comparison_to_csv
-    from ensemble_deid.evaluation.to_json import comparison_to_json
+    from ensemble_deid.evaluation.render.csv import comparison_to_csv
+    from ensemble_deid.evaluation.render.json import comparison_to_json
+    from ensemble_deid.evaluation.render.text.comparison import render_comparison
 
     gold = read_gold(options.gold)
     a, b = (read_system(name, gold.documents).answer for name in (options.a, options.b))
@@ -137,9 +137,9 @@ def run_compare(options: argparse.Namespace) -> int:
 def run_annotations(options: argparse.Namespace) -> int:
     """Print how far two annotators agree."""
     from ensemble_deid.evaluation.agreement import measure_agreement
-    from ensemble_deid.evaluation.comparison_to_text import render_agreement
-    from ensemble_deid.evaluation.to_csv import agreement_to_csv
-    from ensemble_deid.evaluation.to_json import agreement_to_json
+    from ensemble_deid.evaluation.render.csv import agreement_to_csv
+    from ensemble_deid.evaluation.render.json import agreement_to_json
+    from ensemble_deid.evaluation.render.text.comparison import render_agreement
 
     a, b = read_gold(options.a), read_gold(options.b)
     agreement = measure_agreement(a.documents, b.documents, resamples=options.resamples, seed=options.seed)
@@ -150,7 +150,7 @@ def run_annotations(options: argparse.Namespace) -> int:
 
 def run_report(options: argparse.Namespace) -> int:
     """Write the HTML page."""
-    from ensemble_deid.evaluation.report.page import render_report
+    from ensemble_deid.evaluation.render.html.page import render_report
 
     gold = read_gold(options.gold)
     system = read_system(options.system, gold.documents, votes=True)

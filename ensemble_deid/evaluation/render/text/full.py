@@ -5,10 +5,17 @@ from collections.abc import Iterable
 from ensemble_deid.evaluation.bounds import Share
 from ensemble_deid.evaluation.curve import OperatingPoint
 from ensemble_deid.evaluation.evaluate import Evaluation
-from ensemble_deid.evaluation.oddities import SideFacts
 from ensemble_deid.evaluation.operating_points import OperatingPoints
+from ensemble_deid.evaluation.render.figures import (
+    UNDEFINED,
+    figure,
+    notes_text,
+    resampling_text,
+    side_text,
+    with_interval,
+)
+from ensemble_deid.evaluation.render.text.table import table
 from ensemble_deid.evaluation.scores import Macro, Part, Score
-from ensemble_deid.evaluation.text_table import UNDEFINED, figure, resampling_text, table, with_interval
 from ensemble_deid.evaluation.views import VIEWS
 
 _SCORE_HEADER = ("precision", "recall", "F1", "TP", "FP", "FN")
@@ -32,24 +39,6 @@ def render_evaluation(evaluation: Evaluation, *, operating: OperatingPoints | No
     if operating is not None:
         blocks.append(operating_lines(operating))
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
-
-
-def side_text(name: str, facts: SideFacts) -> str:
-    """Say how many annotations a side has, and what is unusual among them."""
-    text = f"{name}: {facts.annotations:,} annotations"
-    if facts.repeated:
-        text += f"; {facts.repeated:,} repeat another (counted once)"
-    if facts.overlapping:
-        text += f"; {facts.overlapping:,} overlap the one before (each counted)"
-    return text
-
-
-def notes_text(evaluation: Evaluation) -> str:
-    """Say how many notes and patients there are, and how many notes stand for a patient of their own."""
-    text = f"{evaluation.documents:,} notes of {evaluation.patients:,} patients"
-    if evaluation.without_patient:
-        text += f" ({evaluation.without_patient:,} notes name no patient and count as one each)"
-    return text
 
 
 def share_text(share: Share) -> str:
