@@ -1,7 +1,7 @@
 """Precision and recall at every threshold on a system's scores.
 
 A threshold t keeps the annotations whose score is at least t. It commutes with `drop_overlaps`, which lets the
-surer of two annotations stand: a system's output may be resolved once, before any threshold.
+higher-scoring of two overlapping annotations stand: a system's output may be resolved once, before any threshold.
 """
 
 from collections.abc import Mapping, Sequence
