@@ -16,7 +16,6 @@ from ensemble_deid.evaluation.annotation_stats import AnnotationStats
 from ensemble_deid.evaluation.bootstrap import bootstrap_interval
 from ensemble_deid.evaluation.bounds import Share
 from ensemble_deid.evaluation.compare import compare
-from ensemble_deid.evaluation.counts import Counts
 from ensemble_deid.evaluation.curve import spread
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.official.schemes import score_official
@@ -28,6 +27,7 @@ from ensemble_deid.evaluation.render.text.comparison import render_agreement, re
 from ensemble_deid.evaluation.render.text.full import render_evaluation
 from ensemble_deid.evaluation.threshold_record import threshold_from_record, threshold_to_record
 from ensemble_deid.evaluation.views import count_view
+from ensemble_deid.text.counts import Counts
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, SpanKey
 

@@ -15,7 +15,7 @@ from ensemble_deid.errors import ModelError
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.stacking.evidence import ARRAYS, KEYS, Evidence, gather
-from ensemble_deid.stacking.search import group_folds, settings_grid, strict_f1
+from ensemble_deid.stacking.search import _best_threshold, group_folds, settings_grid, strict_f1
 from ensemble_deid.stacking.stacker import SETTINGS, STATISTICS, SVM, Stacker
 from ensemble_deid.stacking.surroundings import Surroundings
 from ensemble_deid.stacking.svm import ZHAO2020
@@ -97,6 +97,17 @@ def test_f1_is_that_of_the_spans_that_stand(evidence: Evidence, threshold: float
         right += len({span.key for span in standing} & {span.key for span in document.spans})
     expected = 2 * right / (found + sum(len(document.spans) for document in NOTES))
     assert strict_f1(evidence.table, scores, threshold, evidence.right, evidence.n_gold) == pytest.approx(expected)
+
+
+def test_where_f1_is_undefined_the_threshold_is_one_half_and_f1_stays_undefined(evidence: Evidence) -> None:
+    nothing = evidence.table.select(np.zeros(len(evidence), bool))
+    assert strict_f1(nothing, np.zeros(0), 0.5, np.zeros(0, bool), 0) is None
+    # All candidates are wrong and none is believed: F1 is 0 where some stand, undefined where none does.
+    wrong = np.zeros(len(evidence), bool)
+    assert strict_f1(evidence.table, np.full(len(evidence), 0.4), 0.3, wrong, 0) == 0.0
+    assert strict_f1(evidence.table, np.full(len(evidence), 0.4), 0.5, wrong, 0) is None
+    _, threshold, f1 = _best_threshold(evidence.table, np.full(len(evidence), -9.0), wrong, 0)
+    assert (threshold, f1) == (0.5, None)
 
 
 @settings(deadline=None, max_examples=20)
