@@ -89,6 +89,16 @@ def test_the_best_epoch_by_dev_is_kept(others: Batch) -> None:
     assert 100 * kept.strict_f1(others) == pytest.approx(scores[kept.epochs], abs=0.01)
 
 
+def test_an_undefined_dev_f1_is_said_and_chooses_as_0_does(others: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, said = [], []
+    for figure in (None, 0.0):
+        monkeypatch.setattr(NeuralTagger, "strict_f1", lambda self, batch, figure=figure: figure)
+        fitted = NeuralTagger.fit(tiny_batch(TRAIN), others, scheme=SCHEME, config=with_epochs(4), progress=said.append)
+        kept.append(fitted.epochs)
+    assert kept == [3, 3]
+    assert [line.rpartition(", ")[2] for line in said].count("dev F1 undefined") == 2
+
+
 def test_it_survives_the_disk(tagger: NeuralTagger, others: Batch, tmp_path: Path) -> None:
     tagger.save(tmp_path)
     again = NeuralTagger.load(tmp_path, scheme=SCHEME, config=CONFIG)

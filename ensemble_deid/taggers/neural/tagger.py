@@ -24,6 +24,7 @@ from ensemble_deid.taggers.neural.network import BilstmCnnCrf
 from ensemble_deid.taggers.neural.training import choose_device, one_thread, score_tokens, train_network
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines
+from ensemble_deid.text.counts import strict_counts
 from ensemble_deid.text.tags import TagScheme, tags_to_spans
 
 WEIGHTS, VOCABULARY = "network.safetensors", "network.json"
@@ -68,16 +69,11 @@ class NeuralTagger:
         # Back from the device: a network travels between processes, some of which may not reach it.
         return cls(scheme, config, vocabularies, network.cpu(), epochs)
 
-    def strict_f1(self, batch: Batch) -> float:
-        """Return the strict entity F1 of the network's tags on an annotated batch, 0 where it is undefined."""
+    def strict_f1(self, batch: Batch) -> float | None:
+        """Return the strict entity F1 of the network's tags on an annotated batch, None where it is undefined."""
         chain, emissions, starts = self._score(batch)
         found = tags_to_spans(decode(chain, emissions, starts, n=0).best, batch.tokens, self.scheme)
-        right = total = 0
-        for document, spans in zip(batch.documents, found, strict=True):
-            gold = {span.key for span in document.spans}
-            right += sum(span.key in gold for span in spans)
-            total += len(gold) + len(spans)
-        return 2 * right / max(1, total)
+        return strict_counts((document.spans for document in batch.documents), found).f1
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
         """Return the best tagging's spans, and those of the n best, with exact marginals."""

@@ -55,12 +55,13 @@ def train_network(
     config: NeuralConfig,
     seed: int,
     device: torch.device,
-    dev_score: Callable[[], float] | None,
+    dev_score: Callable[[], float | None] | None,
     progress: Callable[[str], None],
 ) -> int:
     """Train in place and return the number of epochs behind the weights kept.
 
-    With `dev_score` the weights of the best epoch are kept (the earliest of equals), else those of the last.
+    With `dev_score` the weights of the best epoch are kept (the earliest of equals), else those of the last. An epoch
+    whose score is undefined (None: nothing to find, and nothing found) ranks with a score of 0.
     """
     network.to(device)
     n_batches = sum(1 for _ in bucket(starts, len(gold), batch_tokens=config.batch_tokens))
@@ -87,8 +88,9 @@ def train_network(
         message = f"network: epoch {epoch}/{config.epochs}, loss {loss_sum / n_batches:.4f}"
         # Early epochs are never the best ones under a schedule that descends to the end: they are not scored.
         if dev_score is not None and epoch > config.epochs // 2:
-            score = dev_score()
-            message += f", dev F1 {100 * score:.2f}"
+            f1 = dev_score()
+            message += ", dev F1 undefined" if f1 is None else f", dev F1 {100 * f1:.2f}"
+            score = 0.0 if f1 is None else f1
             if score > best_score:
                 best_score, best_epoch = score, epoch
                 best_state = {name: value.detach().clone() for name, value in network.state_dict().items()}

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 
 from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES
 from ensemble_deid.evaluation.curve import has_scores, trace_curve
@@ -12,19 +13,22 @@ from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.leaks import KIND_KEY
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.pairs import Pair, keep_labels, pair_documents
-from ensemble_deid.evaluation.report import parts
-from ensemble_deid.evaluation.report.errors import Votes, error_section
-from ensemble_deid.evaluation.report.forms import forms_section
-from ensemble_deid.evaluation.report.guide import guide
-from ensemble_deid.evaluation.report.leaks import leak_section
-from ensemble_deid.evaluation.report.markup import Html, element, join
-from ensemble_deid.evaluation.report.operating import operating_section
-from ensemble_deid.evaluation.report.script import SCRIPT
-from ensemble_deid.evaluation.report.style import STYLE
+from ensemble_deid.evaluation.render.html.curves import operating_section
+from ensemble_deid.evaluation.render.html.errors import Votes, error_section
+from ensemble_deid.evaluation.render.html.guide import guide
+from ensemble_deid.evaluation.render.html.labels import confusion_section, label_section
+from ensemble_deid.evaluation.render.html.leaks import leak_section
+from ensemble_deid.evaluation.render.html.markup import Html, element, join
+from ensemble_deid.evaluation.render.html.summary import summary_section
+from ensemble_deid.evaluation.render.html.words import forms_section
 from ensemble_deid.text.document import Document
 
 MOST_NOTE_TEXT = 8_000_000
 """Characters of whole notes that the page holds; notes beyond are shown around their errors only."""
+
+_FILES = files("ensemble_deid.evaluation.render.html")
+_SCRIPT = "\n" + _FILES.joinpath("report.js").read_text(encoding="utf-8")
+_STYLE = "\n" + _FILES.joinpath("report.css").read_text(encoding="utf-8")
 
 _SECTIONS = {
     "summary": "Summary",
@@ -70,10 +74,10 @@ def render_report(
     curve = trace_curve(golds, systems, view=curve_view) if has_scores(systems) else None
     held = _held_notes(errors, by_id) if include_text else {}
     sections = [
-        parts.summary(result),
+        summary_section(result),
         leak_section(result),
-        parts.labels(result),
-        parts.confusion(errors),
+        label_section(result),
+        confusion_section(errors),
         operating_section(curve, operating),
         error_section(errors, by_id, _votes(votes), held, include_text=include_text),
         forms_section(errors, by_id) if include_text else None,
@@ -91,7 +95,7 @@ def render_report(
 
 
 def _head(title: str) -> Html:
-    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+    digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
     # Nothing can be loaded or sent, and no script but the page's own can run, whatever a note holds.
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
@@ -105,7 +109,7 @@ def _head(title: str) -> Html:
         element("meta", name="robots", content="noindex"),
         element("meta", name="referrer", content="no-referrer"),
         element("title", title),
-        element("style", Html(STYLE)),
+        element("style", Html(_STYLE)),
     )
 
 
@@ -186,7 +190,7 @@ def _as_script_data(data: object) -> Html:
 
 
 def _script() -> Html:
-    return element("script", Html(SCRIPT))
+    return element("script", Html(_SCRIPT))
 
 
 def _footer() -> Html:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ensemble_deid.evaluation.pairs import Pair
-from ensemble_deid.evaluation.report.markup import Html, element, join
+from ensemble_deid.evaluation.render.html.markup import Html, element, join
 from ensemble_deid.text.span import Span
 
 AROUND = 90

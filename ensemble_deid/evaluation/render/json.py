@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ensemble_deid.evaluation.agreement import Agreement
+from ensemble_deid.evaluation.annotation_stats import AnnotationStats
 from ensemble_deid.evaluation.bootstrap import Interval, PairedDifference
 from ensemble_deid.evaluation.bounds import Share
 from ensemble_deid.evaluation.compare import Comparison
 from ensemble_deid.evaluation.curve import OperatingPoint, spread
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.leaks import LabelLeaks, LeakView
-from ensemble_deid.evaluation.oddities import SideFacts
-from ensemble_deid.evaluation.official import OfficialScores, to_official_json
+from ensemble_deid.evaluation.official.rows import OfficialScores, to_official_json
 from ensemble_deid.evaluation.operating_points import OperatingPoints, ReportedPoint
 from ensemble_deid.evaluation.scores import Estimate, Macro, MacroScore, Resampling, Score
 
@@ -139,11 +139,11 @@ def _resampling(resampling: Resampling) -> Json:
     }
 
 
-def _side(facts: SideFacts) -> Json:
+def _side(stats: AnnotationStats) -> Json:
     return {
-        "annotations": facts.annotations,
-        "repeated": facts.repeated,
-        "overlapping": facts.overlapping,
+        "annotations": stats.annotations,
+        "repeated": stats.repeated,
+        "overlapping": stats.overlapping,
     }
 
 

@@ -1,9 +1,3 @@
-"""What the report does on a screen: filter the errors, show a whole note, read the curves at a threshold.
-
-Without it the page still shows everything but whole notes.
-"""
-
-SCRIPT = """
 (function(){'use strict';
 const byId=id=>document.getElementById(id);
 const cards=[...document.querySelectorAll('.error')];
@@ -105,4 +99,3 @@ if(curve){
   slider.addEventListener('input',read);read();
 }
 })();
-"""

@@ -1,8 +1,11 @@
-"""The report's sections and tables as such."""
+"""The report's sections and tables as such, and the table row of a score."""
 
 from collections.abc import Sequence
 
-from ensemble_deid.evaluation.report.markup import Child, Html, element, join
+from ensemble_deid.evaluation.render.figures import figure, interval_text
+from ensemble_deid.evaluation.render.html.charts import bar
+from ensemble_deid.evaluation.render.html.markup import Child, Html, element, join
+from ensemble_deid.evaluation.scores import Estimate, Score
 
 
 def section(name: str, title: str, *children: Child) -> Html:
@@ -42,6 +45,18 @@ def data_table(
     return scroll(title, table)
 
 
+def score_row(name: str, score: Score, *, definition: str = "", with_bar: bool = False) -> tuple[str | Html, ...]:
+    """Return a table row: the name (and what it means), F1 as a bar where wanted, the three figures, TP, FP and FN."""
+    first = join([name, element("small", definition, class_="soft", style="display:block;font-weight:400")])
+    bars = [element("td", bar(score.f1, name=f"F1 of {name}"), class_="drawn")] if with_bar else []
+    return (
+        first if definition else name,
+        *bars,
+        *(_estimate_cell(estimate) for estimate in (score.precision, score.recall, score.f1)),
+        *(f"{count:,}" for count in (score.counts.tp, score.counts.fp, score.counts.fn)),
+    )
+
+
 def breakable(name: str | Html) -> Html:
     """Let a long label be broken after its hyphens and underscores, and nowhere else."""
     if isinstance(name, Html):
@@ -54,3 +69,8 @@ def _cell(tag: str, cell: str | Html, *, as_words: bool, scope: str | None = Non
         return cell
     child = breakable(cell) if as_words else cell
     return element(tag, child, class_="text" if as_words else None, scope=scope)
+
+
+def _estimate_cell(estimate: Estimate) -> Html:
+    interval = interval_text(estimate.interval).strip()
+    return element("td", figure(estimate.value), element("small", interval) if interval else None)

@@ -4,10 +4,10 @@ import json
 
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, spread
 from ensemble_deid.evaluation.operating_points import OperatingPoints
-from ensemble_deid.evaluation.report.charts import ORIGIN_X, ORIGIN_Y, SPAN_X, SPAN_Y, curves, place
-from ensemble_deid.evaluation.report.markup import Html, element
-from ensemble_deid.evaluation.report.tables import data_table, section
-from ensemble_deid.evaluation.text_table import figure
+from ensemble_deid.evaluation.render.figures import figure
+from ensemble_deid.evaluation.render.html.charts import ORIGIN_X, ORIGIN_Y, SPAN_X, SPAN_Y, curves, place
+from ensemble_deid.evaluation.render.html.markup import Html, element
+from ensemble_deid.evaluation.render.html.tables import data_table, section
 
 MOST_POINTS = 400
 

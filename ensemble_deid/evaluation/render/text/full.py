@@ -1,23 +1,27 @@
-"""An evaluation as text for a terminal."""
+"""Every table of an evaluation as text for a terminal."""
 
 from collections.abc import Iterable
 
 from ensemble_deid.evaluation.bounds import Share
-from ensemble_deid.evaluation.curve import OperatingPoint
 from ensemble_deid.evaluation.evaluate import Evaluation
-from ensemble_deid.evaluation.oddities import SideFacts
 from ensemble_deid.evaluation.operating_points import OperatingPoints
+from ensemble_deid.evaluation.render.figures import (
+    UNDEFINED,
+    figure,
+    with_interval,
+)
+from ensemble_deid.evaluation.render.text.summary import headline_blocks, operating_lines
+from ensemble_deid.evaluation.render.text.table import table
 from ensemble_deid.evaluation.scores import Macro, Part, Score
-from ensemble_deid.evaluation.text_table import UNDEFINED, figure, resampling_text, table, with_interval
 from ensemble_deid.evaluation.views import VIEWS
 
 _SCORE_HEADER = ("precision", "recall", "F1", "TP", "FP", "FN")
 
 
-def render_evaluation(evaluation: Evaluation, *, operating: OperatingPoints | None = None) -> str:
-    """Return an evaluation as text, with operating points where there are any."""
+def render_full(evaluation: Evaluation, *, operating: OperatingPoints | None = None) -> str:
+    """Return the headline figures, then every table, and operating points where there are any."""
     blocks = [
-        _head(evaluation),
+        *headline_blocks(evaluation),
         ["Views", *(f"  {view.name}: {view.definition}" for view in VIEWS.values())],
         ["All annotations", *_score_table("view", ((s.view, s) for s in evaluation.scores if s.part == "total"))],
         _macros(evaluation),
@@ -34,24 +38,6 @@ def render_evaluation(evaluation: Evaluation, *, operating: OperatingPoints | No
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
-def side_text(name: str, facts: SideFacts) -> str:
-    """Say how many annotations a side has, and what is unusual among them."""
-    text = f"{name}: {facts.annotations:,} annotations"
-    if facts.repeated:
-        text += f"; {facts.repeated:,} repeat another (counted once)"
-    if facts.overlapping:
-        text += f"; {facts.overlapping:,} overlap the one before (each counted)"
-    return text
-
-
-def notes_text(evaluation: Evaluation) -> str:
-    """Say how many notes and patients there are, and how many notes stand for a patient of their own."""
-    text = f"{evaluation.documents:,} notes of {evaluation.patients:,} patients"
-    if evaluation.without_patient:
-        text += f" ({evaluation.without_patient:,} notes name no patient and count as one each)"
-    return text
-
-
 def share_text(share: Share) -> str:
     """Return "count of total (share)", with the upper bound of the rate."""
     if share.share is None or share.upper is None:
@@ -60,37 +46,6 @@ def share_text(share: Share) -> str:
     if share.three_in_n is not None:
         text += f" (rule of three: {100 * share.three_in_n:.2f}%)"
     return text
-
-
-def operating_lines(operating: OperatingPoints) -> list[str]:
-    """Return the lines on operating points; an oracle's say so in their title."""
-    title = f"Operating points ({operating.view})"
-    if operating.oracle:
-        title += " - ORACLE: the thresholds were chosen on the very notes they are reported on"
-    recall = operating.recall_at_precision
-    rows = [_point_row("as it is", operating.as_it_is)]
-    for reported in operating.sensitivities:
-        name = f"sensitivity {100 * reported.chosen.wanted:g}%"
-        if reported.point is None:
-            rows.append((name, "not reached", *[""] * 5))
-        else:
-            rows.append(_point_row(name, reported.point))
-    note = "" if recall.adjusted else " (not adjusted: below it as it is)"
-    rows.append(_point_row(f"recall at precision {100 * recall.precision:g}%{note}", recall.reported))
-    header = ("", "threshold", "PPV", "sensitivity", "F1", "FN/1000", "FP/1000")
-    return [title, *table(header, rows)]
-
-
-def _head(evaluation: Evaluation) -> list[str]:
-    lines = [
-        f"{notes_text(evaluation)}, {evaluation.tokens:,} tokens",
-        side_text("gold", evaluation.gold),
-        side_text("system", evaluation.system),
-        resampling_text(evaluation.resampling),
-    ]
-    if evaluation.labels is not None:
-        lines.insert(1, f"only the labels {', '.join(evaluation.labels)}")
-    return lines
 
 
 def _score_table(first: str, scores: Iterable[tuple[str, Score]]) -> list[str]:
@@ -188,16 +143,3 @@ def _by_kind(evaluation: Evaluation) -> list[str]:
         for row in evaluation.leaks.by_kind
     ]
     return table(("kind", "missed", "annotations", "notes with a leak"), rows)
-
-
-def _point_row(name: str, point: OperatingPoint) -> tuple[str, ...]:
-    counts = point.counts
-    return (
-        name,
-        figure(point.threshold),
-        figure(counts.precision),
-        figure(counts.recall),
-        figure(counts.f1),
-        figure(point.fn_per_1000, 2),
-        figure(point.fp_per_1000, 2),
-    )

@@ -1,8 +1,8 @@
-"""Figures and plain tables as text for a terminal."""
+"""Figures, and what is said beside them, as text: the same words in the terminal and in the HTML report."""
 
-from collections.abc import Sequence
-
+from ensemble_deid.evaluation.annotation_stats import AnnotationStats
 from ensemble_deid.evaluation.bootstrap import Interval
+from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.scores import Estimate, Resampling
 
 UNDEFINED = "undefined"
@@ -11,6 +11,11 @@ UNDEFINED = "undefined"
 def figure(value: float | None, digits: int = 4) -> str:
     """Return a figure with so many decimals, or the word for one that is undefined."""
     return UNDEFINED if value is None else f"{value:.{digits}f}"
+
+
+def percent(value: float | None) -> str:
+    """Return a share in percent, or the word for one that is undefined."""
+    return UNDEFINED if value is None else f"{100 * value:.2f}%"
 
 
 def with_interval(estimate: Estimate, digits: int = 4) -> str:
@@ -25,19 +30,6 @@ def interval_text(interval: Interval | None, digits: int = 4) -> str:
     return f" [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table: first column to the left, the others to the right; nothing without rows."""
-    if not rows:
-        return []
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-
-    def line(cells: Sequence[str]) -> str:
-        rest = (cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
-        return "  ".join((cells[0].ljust(widths[0]), *rest)).rstrip()
-
-    return [line(header), "  ".join("-" * width for width in widths), *(line(row) for row in rows)]
-
-
 def resampling_text(resampling: Resampling) -> str:
     """Say how the intervals were made, or that there are none."""
     if not resampling.resamples:
@@ -46,3 +38,21 @@ def resampling_text(resampling: Resampling) -> str:
         f"Intervals: {100 * resampling.level:g}% percentile bootstrap over patients, "
         f"{resampling.resamples:,} resamples, seed {resampling.seed}."
     )
+
+
+def side_text(name: str, stats: AnnotationStats) -> str:
+    """Say how many annotations a side has, and what is unusual among them."""
+    text = f"{name}: {stats.annotations:,} annotations"
+    if stats.repeated:
+        text += f"; {stats.repeated:,} repeat another (counted once)"
+    if stats.overlapping:
+        text += f"; {stats.overlapping:,} overlap the one before (each counted)"
+    return text
+
+
+def notes_text(evaluation: Evaluation) -> str:
+    """Say how many notes and patients there are, and how many notes stand for a patient of their own."""
+    text = f"{evaluation.documents:,} notes of {evaluation.patients:,} patients"
+    if evaluation.without_patient:
+        text += f" ({evaluation.without_patient:,} notes name no patient and count as one each)"
+    return text

@@ -1,4 +1,4 @@
-"""What is unusual in a side's annotations, so that it can be said beside the figures."""
+"""How many annotations a side has, how many of them are repeated and how many overlap."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from ensemble_deid.text.span import overlapping_pairs
 
 
 @dataclass(frozen=True, slots=True)
-class SideFacts:
+class AnnotationStats:
     """Annotations of one side: all, those that repeat another (same place and label), and overlapping neighbours."""
 
     annotations: int
@@ -16,12 +16,12 @@ class SideFacts:
     overlapping: int
 
 
-def side_facts(documents: Iterable[Document]) -> SideFacts:
-    """Count the annotations of a side and what is unusual among them."""
+def count_annotations(documents: Iterable[Document]) -> AnnotationStats:
+    """Count the annotations of one side, and those to mention beside the figures: repeated and overlapping ones."""
     annotations = repeated = overlapping = 0
     for document in documents:
         distinct = {span.key: span for span in document.spans}
         annotations += len(document.spans)
         repeated += len(document.spans) - len(distinct)
         overlapping += len(overlapping_pairs(list(distinct.values())))
-    return SideFacts(annotations, repeated, overlapping)
+    return AnnotationStats(annotations, repeated, overlapping)

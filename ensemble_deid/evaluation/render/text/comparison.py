@@ -3,8 +3,8 @@
 from ensemble_deid.evaluation.agreement import Agreement
 from ensemble_deid.evaluation.bootstrap import PairedDifference
 from ensemble_deid.evaluation.compare import Comparison
-from ensemble_deid.evaluation.text_table import figure, interval_text, resampling_text, table, with_interval
-from ensemble_deid.evaluation.to_text import side_text
+from ensemble_deid.evaluation.render.figures import figure, interval_text, resampling_text, side_text, with_interval
+from ensemble_deid.evaluation.render.text.table import table
 
 
 def render_comparison(comparison: Comparison, *, name_a: str = "A", name_b: str = "B") -> str:

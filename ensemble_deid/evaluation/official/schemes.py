@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from ensemble_deid.evaluation.official import OfficialScores
-from ensemble_deid.evaluation.official_i2b2 import score_i2b2
-from ensemble_deid.evaluation.official_meddocan import score_meddocan
+from ensemble_deid.evaluation.official.i2b2 import score_i2b2
+from ensemble_deid.evaluation.official.meddocan import score_meddocan
+from ensemble_deid.evaluation.official.rows import OfficialScores
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.text.document import Document
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from ensemble_deid.evaluation.error_list import ErrorKind, ErrorList
 from ensemble_deid.evaluation.pairs import Pair
-from ensemble_deid.evaluation.report.markup import Html, element
-from ensemble_deid.evaluation.report.tables import data_table, section
+from ensemble_deid.evaluation.render.html.markup import Html, element
+from ensemble_deid.evaluation.render.html.tables import data_table, section
 
 MOST_FORMS = 25
 

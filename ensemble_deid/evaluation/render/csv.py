@@ -12,7 +12,7 @@ from ensemble_deid.evaluation.compare import Comparison
 from ensemble_deid.evaluation.curve import OperatingPoint
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.leaks import LabelLeaks
-from ensemble_deid.evaluation.official import OfficialScores, to_official_json
+from ensemble_deid.evaluation.official.rows import OfficialScores, to_official_json
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.scores import Score
 

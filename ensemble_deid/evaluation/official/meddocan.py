@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ensemble_deid.evaluation.official import OfficialRow, OfficialScores, count_sets
+from ensemble_deid.evaluation.official.rows import OfficialRow, OfficialScores, count_sets
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
 from ensemble_deid.text.document import Document
 

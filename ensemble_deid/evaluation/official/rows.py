@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ensemble_deid.evaluation.counts import Counts
+from ensemble_deid.text.counts import Counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ensemble_deid.evaluation.report.markup import Html, element, join
+from ensemble_deid.evaluation.render.html.markup import Html, element, join
 from ensemble_deid.evaluation.scores import Estimate
 
 _WIDTH, _HEIGHT = 420, 300

@@ -1,7 +1,7 @@
 """The report's own words on how to read it."""
 
-from ensemble_deid.evaluation.report.markup import Html, element
-from ensemble_deid.evaluation.report.tables import section
+from ensemble_deid.evaluation.render.html.markup import Html, element
+from ensemble_deid.evaluation.render.html.tables import section
 from ensemble_deid.evaluation.views import VIEWS
 
 _TERMS: tuple[tuple[str, str], ...] = (

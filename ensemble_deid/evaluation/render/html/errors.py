@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from ensemble_deid.evaluation.error_list import ERROR_KINDS, Error, ErrorKind, ErrorList
 from ensemble_deid.evaluation.pairs import Pair
-from ensemble_deid.evaluation.report.context import snippet
-from ensemble_deid.evaluation.report.markup import Html, element
-from ensemble_deid.evaluation.report.tables import section
-from ensemble_deid.evaluation.text_table import UNDEFINED
+from ensemble_deid.evaluation.render.figures import UNDEFINED
+from ensemble_deid.evaluation.render.html.context import snippet
+from ensemble_deid.evaluation.render.html.markup import Html, element
+from ensemble_deid.evaluation.render.html.tables import section
 from ensemble_deid.text.span import Span
 
 MOST_ERRORS = 500

@@ -1,6 +1,6 @@
 """The official schemes as text, laid out as the shared tasks' own scripts lay them out."""
 
-from ensemble_deid.evaluation.official import (
+from ensemble_deid.evaluation.official.rows import (
     OfficialRow,
     OfficialScores,
     f1_or_zero,

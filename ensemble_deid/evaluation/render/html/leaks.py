@@ -3,9 +3,9 @@
 from ensemble_deid.evaluation.bounds import Share
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.leaks import LeakView
-from ensemble_deid.evaluation.report.markup import Html, element
-from ensemble_deid.evaluation.report.tables import data_table, section
-from ensemble_deid.evaluation.text_table import UNDEFINED, figure
+from ensemble_deid.evaluation.render.figures import figure, percent
+from ensemble_deid.evaluation.render.html.markup import Html, element
+from ensemble_deid.evaluation.render.html.tables import data_table, section
 
 _AT_MOST = "At most: the exact one-sided 95% upper bound of the rate, as if each were independent, which patients are."
 
@@ -28,11 +28,6 @@ def leak_section(evaluation: Evaluation) -> Html:
         _by_errors(view) if view.by_errors else None,
         _by_kind(view) if view.by_kind else None,
     )
-
-
-def percent(value: float | None) -> str:
-    """Return a share in percent, or the word for one that is undefined."""
-    return UNDEFINED if value is None else f"{100 * value:.2f}%"
 
 
 def _at_all(view: LeakView) -> Html:
