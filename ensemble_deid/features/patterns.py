@@ -143,8 +143,10 @@ class _Piece:
         return f"(?{change}:{self.regex})"
 
 
-def _read_words(table: Mapping[str, Any], path: str) -> dict[str, _Piece]:
+def _read_words(table: object, path: str) -> dict[str, _Piece]:
     """Turn the `[words]` table into pieces."""
+    if not isinstance(table, dict):
+        raise RuleError(f"{path}: [words] must be a table")
     pieces: dict[str, _Piece] = {}
     for name, value in table.items():
         place = f"{path}: [words] {name}"
@@ -163,8 +165,8 @@ def _read_words(table: Mapping[str, Any], path: str) -> dict[str, _Piece]:
 
 
 def _expand(regex: str, words: Mapping[str, _Piece], place: str, *, verbose: bool) -> str:
-    """Put the pieces in the place of their calls. Comments go first: they could hide the end of the group they are in."""
-    if verbose:
+    """Put the pieces in the place of their calls."""
+    if verbose:  # a comment at the end of a piece would hide the end of the group that the piece becomes
         regex = _COMMENT.sub(lambda found: found[1] or "", regex)
     unknown = [name for name in _CALL.findall(regex) if name not in words]
     if unknown:
@@ -172,7 +174,7 @@ def _expand(regex: str, words: Mapping[str, _Piece], place: str, *, verbose: boo
     return _CALL.sub(lambda call: words[call[1]].inside(verbose=verbose), regex)
 
 
-def _compile(table: dict[str, Any], words: Mapping[str, str], place: str) -> Pattern:
+def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str) -> Pattern:
     unknown = sorted(set(table) - _KEYS)
     if unknown:
         raise RuleError(f"{place}: unknown key {unknown[0]!r}; known: {', '.join(sorted(_KEYS))}")

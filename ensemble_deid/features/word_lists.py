@@ -63,6 +63,8 @@ def inline_word_lists(source: str, path: Path) -> str:
     and where the entry cannot be replaced because it does not stand on one line.
     """
     words = tomllib.loads(source).get("words", {})
+    if not isinstance(words, dict):
+        raise RuleError(f"{path}: [words] must be a table")
     named = {name: value for name, value in words.items() if isinstance(value, dict) and "file" in value}
     lists: dict[str, list[str]] = {}
     for name, value in named.items():
