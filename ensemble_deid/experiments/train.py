@@ -148,8 +148,8 @@ def _rule_curve(
     taggers: dict[str, TrainableTagger], plain: Batch, extractor: FeatureExtractor, dev: Batch | None
 ) -> dict[str, Any]:
     """Return F1 on train and dev after each rule of the TBED submodel, for `rules curve`."""
-    tagger = taggers.get("tbed")
-    if not isinstance(tagger, TbedTagger):
+    tagger = next((tagger for tagger in taggers.values() if isinstance(tagger, TbedTagger)), None)
+    if tagger is None:
         return {}
     seen = with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True)
     points = rule_curve(tagger, seen, dev)
