@@ -15,8 +15,8 @@ from ensemble_deid.features.batch import Batch, with_lexicon
 from ensemble_deid.features.table import Column
 from ensemble_deid.pipeline.directory import load_model, update_model
 from ensemble_deid.pipeline.ensemble import Ensemble
+from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
 from ensemble_deid.pipeline.manifest import Manifest, read_manifest
-from ensemble_deid.pipeline.preparation import learn_preparation
 from ensemble_deid.taggers.confidence import SourceConfidence
 from ensemble_deid.taggers.tbed.applier import RuleApplier
 from ensemble_deid.taggers.tbed.initial import KINDS, fit_initial
@@ -82,8 +82,8 @@ class RuleCorpus:
             raise RuleError(f"the list's header names the initial tagger {kind!r}; there are: {', '.join(KINDS)}")
         labels = {span.label for document in documents for span in document.spans} | labels_of(rules.rules)
         scheme = TagScheme.from_labels(labels)
-        plain, preparation = learn_preparation(documents, scheme.labels, config=config)
-        batch = with_lexicon(plain, preparation.lexicon, leave_own_patient_out=True)
+        plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config)
+        batch = with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True)
         return cls(batch, fit_initial(kind, batch, scheme)[1], scheme)
 
 
@@ -116,7 +116,7 @@ def apply_rules_to(rules: Sequence[Rule], corpus: RuleCorpus) -> list[Document]:
 def explain_note(model: Path, document: Document) -> tuple[RuleList, list[TracedSpan]]:
     """Return a model's rule list and, for every span that it leaves on a note, how it came about."""
     ensemble, tagger = _model_with_rules(model)
-    batch = ensemble.preparation.batch([document])
+    batch = ensemble.feature_extractor.extract([document])
     rules, scheme = tagger.rules.rules, ensemble.scheme
     touched: list[list[int]] = [[] for _ in range(len(batch.tokens))]
     initial = tagger.initial.of(batch)

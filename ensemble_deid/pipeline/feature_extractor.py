@@ -1,4 +1,4 @@
-"""How documents become a batch for a given model: its patterns, its way of cutting text, its lexicon."""
+"""Turning documents into the feature table of a given model: its patterns, tokenizer settings and lexicon."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,8 +19,8 @@ NO_PATTERNS = PatternSet("none", (), "")
 
 
 @dataclass(frozen=True, slots=True)
-class Preparation:
-    """What every batch of one model is made with; without BPE and stanza `bpe` and `annotate` are None."""
+class FeatureExtractor:
+    """All that a model needs to extract features from notes; `bpe` and `annotate` are None unless switched on."""
 
     patterns: PatternSet = field(repr=False)
     lexicon: Lexicon = field(repr=False)
@@ -28,46 +28,46 @@ class Preparation:
     bpe: Bpe | None = field(default=None, repr=False)
     annotate: Annotate | None = field(default=None, repr=False)
 
-    def batch(self, documents: Sequence[Document]) -> Batch:
-        """Make the batch of new documents."""
+    def extract(self, documents: Sequence[Document]) -> Batch:
+        """Return the batch of documents that the model was not trained on."""
         plain = plain_batch(
             documents, patterns=self.patterns, split_lines=self.split_lines, bpe=self.bpe, annotate=self.annotate
         )
         return with_lexicon(plain, self.lexicon, leave_own_patient_out=False)
 
 
-def learn_preparation(
+def fit_feature_extractor(
     documents: Sequence[Document], labels: Sequence[str], *, config: Config
-) -> tuple[Batch, Preparation]:
-    """Return the plain batch of annotated notes, and what batches of other notes are made with after them.
+) -> tuple[Batch, FeatureExtractor]:
+    """Return the plain batch of the training notes, and the feature extractor fitted to them.
 
-    Raises RuleError for the patterns, and ConfigError where BPE or stanza cannot be had as configured.
+    Raises RuleError for a bad pattern set, and ConfigError when BPE or stanza is unavailable as configured.
     """
-    patterns = find_patterns(config, labels)
+    patterns = load_pattern_set(config, labels)
     options = config.text
     bpe = (
         Bpe.learn(documents, tokenize(documents), vocabulary=options.bpe_vocabulary) if options.bpe_vocabulary else None
     )
-    annotate = find_annotator(config)
+    annotate = load_annotator(config)
     plain = plain_batch(documents, patterns=patterns, split_lines=options.split_lines, bpe=bpe, annotate=annotate)
-    return plain, Preparation(patterns, lexicon_of(plain), options.split_lines, bpe, annotate)
+    return plain, FeatureExtractor(patterns, fit_lexicon(plain), options.split_lines, bpe, annotate)
 
 
-def find_annotator(config: Config) -> Annotate | None:
-    """Return the configured stanza pipeline, None where there is none. Raises ConfigError when it cannot be loaded."""
+def load_annotator(config: Config) -> Annotate | None:
+    """Return the configured stanza pipeline, if any. Raises ConfigError when it cannot be loaded."""
     return load_pipeline(config.text.stanza) if config.text.stanza else None
 
 
-def lexicon_of(batch: Batch) -> Lexicon:
+def fit_lexicon(batch: Batch) -> Lexicon:
     """Learn the lexicon of an annotated batch."""
     return learn_lexicon(batch.documents, batch.tokens, batch.table["lower"].strings())
 
 
-def find_patterns(config: Config, labels: Sequence[str]) -> PatternSet:
-    """Return the configured pattern set without the labels that the corpus does not have.
+def load_pattern_set(config: Config, labels: Sequence[str]) -> PatternSet:
+    """Return the configured pattern set, restricted to the labels of the corpus.
 
-    `auto` takes the set of `rules/patterns` that knows most of the labels (the first by name among equals); a corpus
-    whose labels none of them knows gets an empty set. Raises RuleError for a name that is no set and no file.
+    `auto` picks the set of `rules/patterns` that covers most of the labels (the first by name in a tie); if no set
+    covers any of them, the pattern set is empty. Raises RuleError for a name that is neither a set nor a file.
     """
     name = config.regex.patterns
     if Path(name).suffix == ".toml":

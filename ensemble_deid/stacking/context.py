@@ -1,6 +1,6 @@
-"""What the note itself shows of a candidate, whoever proposed it: words, form, neighbours, the same string elsewhere.
+"""The context of a candidate, whichever submodel proposed it: its words, form, neighbours and other occurrences.
 
-It is kept with the out-of-fold candidates, so that the judge can be trained again (for an ablation) without the notes.
+It is stored with the out-of-fold candidates, so that the final estimator can be refitted without the notes.
 """
 
 from collections import defaultdict
@@ -16,16 +16,16 @@ from ensemble_deid.stacking.candidates import CandidateTable
 Floats = NDArray[np.float64]
 FORM = ("tokens", "characters", "digits", "capitals", "spaces", "opens_line", "closes_line", "place")
 KINDS = ("string", "before", "after", "form", "field")
-_LOOKED_AT = 50
+_MAX_OCCURRENCES = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Surroundings:
-    """Columns beside a candidate table, row by row.
+class CandidateContext:
+    """Columns that go with a candidate table, row by row.
 
-    `form` float64 (n, 8) as named in `FORM`; `keys` kind -> one string a candidate (see `KINDS`), without the label;
-    `elsewhere` int64 (n,) counts the string's other places in the note, at most fifty looked at; `groups` is the
-    patient (or note) of each candidate.
+    `form` float64 (n, 8) as named in `FORM`; `keys` maps a kind (see `KINDS`) to one string per candidate, without
+    the label; `elsewhere` int64 (n,) counts the other occurrences of the string in the note (at most fifty are
+    checked); `groups` is the patient (or note) of each candidate.
     """
 
     form: Floats
@@ -33,17 +33,17 @@ class Surroundings:
     elsewhere: NDArray[np.int64]
     groups: list[str]
 
-    def select(self, rows: NDArray[np.int64]) -> "Surroundings":
+    def select(self, rows: NDArray[np.int64]) -> "CandidateContext":
         """Return some of the rows, by index."""
         chosen = rows.tolist()
         keys = {kind: [names[i] for i in chosen] for kind, names in self.keys.items()}
-        return Surroundings(self.form[rows], keys, self.elsewhere[rows], [self.groups[i] for i in chosen])
+        return CandidateContext(self.form[rows], keys, self.elsewhere[rows], [self.groups[i] for i in chosen])
 
 
-def look_around(table: CandidateTable, batch: Batch) -> Surroundings:
-    """Read the surroundings of all candidates off the batch."""
+def extract_context(table: CandidateTable, batch: Batch) -> CandidateContext:
+    """Extract the context of every candidate from the batch."""
     first, after = _token_ranges(table, batch)
-    return Surroundings(
+    return CandidateContext(
         _form(table, batch, first, after),
         _keys(batch, first, after),
         _elsewhere(table, batch, first, after),
@@ -52,7 +52,7 @@ def look_around(table: CandidateTable, batch: Batch) -> Surroundings:
 
 
 def _token_ranges(table: CandidateTable, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first token row of every candidate, and the one after its last."""
+    """Return the row of each candidate's first token, and the row after its last."""
     tokens = batch.tokens
     first = np.zeros(len(table), dtype=np.int64)
     after = np.zeros(len(table), dtype=np.int64)
@@ -92,7 +92,7 @@ def _elsewhere(
         for row in np.flatnonzero(table.document == d).tolist():
             a, b = int(first[row]) - low, int(after[row]) - low
             phrase = note[a:b]
-            starts = places[phrase[0]][:_LOOKED_AT] if phrase else []
+            starts = places[phrase[0]][:_MAX_OCCURRENCES] if phrase else []
             out[row] = sum(i != a and note[i : i + len(phrase)] == phrase for i in starts)
     return out
 
