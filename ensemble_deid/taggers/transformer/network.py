@@ -1,4 +1,4 @@
-"""The network: a pretrained encoder over word pieces, with casing and gaps embedded beside them, and a tag classifier."""
+"""The network: a pretrained encoder over word pieces, with embeddings of casing and gaps, and a tag classifier."""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -30,8 +30,8 @@ class Windows:
 class EncoderClassifier(nn.Module):
     """Token classification over a pretrained encoder (Devlin et al. 2019; Johnson et al. 2020).
 
-    What an uncased vocabulary loses (casing, line breaks) is added to the pieces' embeddings. Both tables start at zero,
-    so that training begins with what the encoder was pretrained on.
+    What an uncased vocabulary loses (casing, line breaks) is added to the pieces' embeddings. Both tables start at
+    zero, so that training begins with what the encoder was pretrained on.
     """
 
     def __init__(self, encoder: PreTrainedModel, n_tags: int, *, dropout: float) -> None:
@@ -57,4 +57,4 @@ def build_encoder(config: dict[str, Any]) -> PreTrainedModel:
     """Make an encoder without weights from the content of its `config.json`."""
     content = dict(config)
     settings = AutoConfig.for_model(content.pop("model_type"), **content)
-    return cast(PreTrainedModel, AutoModel.from_config(settings))
+    return cast(PreTrainedModel, AutoModel.from_config(settings))  # type: ignore[no-untyped-call]

@@ -1,6 +1,7 @@
 """From tokens to word pieces: every distinct word is cut once, and windows of whole tokens are laid over a document."""
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,8 +27,9 @@ _LONGEST_WORD = 8
 class Pieces:
     """A batch of documents as word pieces, one row a piece in text order.
 
-    `ids` int64 (n_pieces,) are vocabulary ids; `case` and `gap` int64 (n_pieces,) index `CASES` and `GAPS` (later pieces
-    of a token have the gap `none`); `first` int64 (n_tokens + 1,): token t has the pieces `first[t]` to `first[t + 1]`.
+    `ids` int64 (n_pieces,) are vocabulary ids; `case` and `gap` int64 (n_pieces,) index `CASES` and `GAPS` (later
+    pieces of a token have the gap `none`); `first` int64 (n_tokens + 1,): token t has the pieces
+    `first[t]` to `first[t + 1]`.
     """
 
     ids: Ints
@@ -101,5 +103,4 @@ def windows(tokens: TokenTable, pieces: Pieces, *, size: int, overlap: int) -> l
 
 
 def _documents(bounds: NDArray[np.int32]) -> Iterator[tuple[int, int]]:
-    values: Sequence[int] = bounds.tolist()
-    yield from zip(values, values[1:], strict=False)
+    yield from itertools.pairwise(bounds.tolist())

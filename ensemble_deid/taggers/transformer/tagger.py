@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.torch import load, save
 from tokenizers import Tokenizer
 
@@ -19,11 +18,11 @@ from ensemble_deid.seeding import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.decoding import decode
+from ensemble_deid.taggers.device import choose_device, one_thread
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, build_encoder
 from ensemble_deid.taggers.transformer.pieces import cut_into_pieces, windows
-from ensemble_deid.taggers.neural.training import choose_device, one_thread
 from ensemble_deid.taggers.transformer.source import load_encoder
 from ensemble_deid.taggers.transformer.training import SpecialPieces, fine_tune, score_tokens
 from ensemble_deid.text.tags import TagScheme
@@ -69,8 +68,15 @@ class TransformerTagger:
             found = windows(train.tokens, pieces, size=config.window, overlap=config.training_overlap)
             gold = train.gold(scheme)
             fine_tune(
-                network, found, pieces, gold, tagger._special(),
-                config=config, seed=seed, device=place, progress=progress,
+                network,
+                found,
+                pieces,
+                gold,
+                tagger._special(),
+                config=config,
+                seed=seed,
+                device=place,
+                progress=progress,
             )
         network.cpu()
         if config.half_precision_weights:
@@ -94,8 +100,12 @@ class TransformerTagger:
         found = windows(batch.tokens, pieces, size=self.config.window, overlap=self.config.overlap)
         with one_thread():
             return score_tokens(
-                self.network, found, pieces, self._special(),
-                batch_pieces=self.config.batch_pieces, device=choose_device(self.device),
+                self.network,
+                found,
+                pieces,
+                self._special(),
+                batch_pieces=self.config.batch_pieces,
+                device=choose_device(self.device),
             )
 
     def _special(self) -> SpecialPieces:
@@ -146,7 +156,7 @@ def _bio_chain(scheme: TagScheme) -> Chain:
     transitions = np.zeros((n_tags, n_tags))
     start = np.zeros(n_tags)
     for k in range(len(scheme.labels)):
-        inside, begin = 2 * k + 2, 2 * k + 1
+        begin, inside = 2 * k + 1, 2 * k + 2
         transitions[:, inside] = _NEVER
         transitions[[begin, inside], inside] = 0.0
         start[inside] = _NEVER

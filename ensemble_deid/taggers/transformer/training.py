@@ -28,7 +28,7 @@ class SpecialPieces:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowBatch:
-    """Windows as tensors; `rows` (n,) are their tokens, and (`window`, `place`) (n,) where each token's first piece is."""
+    """Windows as tensors; `rows` (n,): their tokens; (`window`, `place`) (n,): where each token's first piece is."""
 
     windows: Windows
     rows: Ints
@@ -143,7 +143,7 @@ def _loss(network: EncoderClassifier, batch: WindowBatch, gold: NDArray[np.int32
 def bfloat16_helps(device: torch.device) -> bool:
     """Return whether matrix products in bfloat16 are done by units made for them: a GPU's, or AMX."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported()
+        return bool(torch.cuda.is_bf16_supported())
     return bool(torch.cpu._is_amx_tile_supported())
 
 
@@ -174,5 +174,4 @@ def score_tokens(
         near = np.minimum(batch.place, size - 1 - batch.place).astype(np.float64)
         np.add.at(total, batch.rows, chosen * near[:, None])
         np.add.at(weight, batch.rows, near)
-    # Rounded: the last digits of a matrix product depend on what else is in the batch, and results must not.
-    return np.asarray(np.round(total / np.maximum(weight, 1e-9)[:, None], 4), dtype=np.float64)
+    return np.asarray(total / weight[:, None], dtype=np.float64)
