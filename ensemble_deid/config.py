@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError, field_validator
 
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.submodels import NAMES
+from ensemble_deid.submodels import DEFAULT, NAMES
 
 
 def _nearest(word: str, known: Any) -> str:
@@ -137,6 +137,33 @@ class NeuralConfig(Section):
     )
 
 
+class TransformerConfig(Section):
+    """A pretrained encoder, fine-tuned (BERT-deid, Johnson et al. 2020)."""
+
+    prefix = "transformer."
+
+    encoder: str = Field(
+        "all-MiniLM-L6-v2", min_length=1, description="a packaged encoder, a folder, or a name on the hub"
+    )
+    window: int = Field(126, ge=16, description="word pieces that are read together")
+    overlap: int = Field(40, ge=0, description="pieces that consecutive windows share when predicting")
+    training_overlap: int = Field(0, ge=0, description="pieces that consecutive windows share in training")
+    epochs: int = Field(6, ge=1)
+    learning_rate: float = Field(1e-4, gt=0)
+    head_rate: float = Field(
+        10.0, gt=0, description="learning rate of the new layers, in learning rates of the encoder"
+    )
+    warm_up: float = Field(0.1, ge=0, lt=1, description="share of the steps in which the learning rate rises")
+    weight_decay: float = Field(0.01, ge=0)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    gradient_clip: float = Field(1.0, gt=0)
+    batch_pieces: int = Field(2048, ge=16, description="pieces a batch")
+    max_sequence: int = Field(
+        90, ge=1, description="tokens that are decoded together: whole lines, merged while they fit"
+    )
+    half_precision_weights: bool = Field(True, description="round and store the weights as 16-bit floats")
+
+
 class StackConfig(Section):
     """The stacker: an RBF-kernel SVM over the candidates of all submodels."""
 
@@ -161,12 +188,13 @@ class Config(Section):
     folds: int = Field(5, ge=2)
     jobs: int = Field(2, ge=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    submodels: tuple[str, ...] = NAMES
+    submodels: tuple[str, ...] = DEFAULT
     text: TextConfig = TextConfig()
     regex: RegexConfig = RegexConfig()
     tbed: TbedConfig = TbedConfig()
     crf: CrfConfig = CrfConfig()
     neural: NeuralConfig = NeuralConfig()
+    transformer: TransformerConfig = TransformerConfig()
     stack: StackConfig = StackConfig()
 
     @field_validator("submodels", mode="before")

@@ -27,10 +27,11 @@ BESIDE = ("corpora", "evaluation", "surrogates")
 BESIDE_SEES, SEES_BESIDE = 3, 7
 
 ONLY_UNDER = {
-    "torch": (f"{PACKAGE}.taggers.neural", f"{PACKAGE}.taggers.transformer"),
+    "torch": (f"{PACKAGE}.taggers.neural", f"{PACKAGE}.taggers.transformer", f"{PACKAGE}.taggers.device"),
+    "transformers": (f"{PACKAGE}.taggers.transformer",),
+    "tokenizers": (f"{PACKAGE}.taggers.transformer",),
     "torchcrf": (f"{PACKAGE}.taggers.neural", f"{PACKAGE}.taggers.transformer"),
     "safetensors.torch": (f"{PACKAGE}.taggers.neural", f"{PACKAGE}.taggers.transformer"),
-    "transformers": (f"{PACKAGE}.taggers.transformer",),
     "stanza": (f"{PACKAGE}.features",),
     "fastapi": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),
     "flask": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),

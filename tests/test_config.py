@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from ensemble_deid.config import Config, CrfConfig, NeuralConfig, load_config, make_config
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.seeding import derive_seed, generator
-from ensemble_deid.submodels import NAMES
+from ensemble_deid.submodels import DEFAULT, NAMES
 
 
 def refusal(content: dict[str, Any]) -> str:
@@ -75,7 +75,7 @@ def test_submodels_come_in_the_order_of_the_table_and_once_however_a_configurati
     assert Config.model_validate({"submodels": ["crf", "regex"]}).submodels == ("regex", "crf")
     assert Config(submodels=("crf", "regex")) == make_config({"submodels": ["regex", "crf"]})
     assert make_config({"submodels": ["neural", "regex", "neural"]}).submodels == ("regex", "neural")
-    assert make_config({}).submodels == NAMES
+    assert make_config({}).submodels == DEFAULT
 
 
 @pytest.mark.parametrize(

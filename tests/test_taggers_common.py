@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_encoder import tiny_encoder
 from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
 
 from ensemble_deid.config import Section, make_config
@@ -38,6 +39,15 @@ SMALL: dict[str, dict[str, Any]] = {
         "batch_tokens": 40,
         "learning_rate": 0.02,
         "max_sequence": 12,
+    },
+    "transformer": {
+        "encoder": tiny_encoder(),
+        "window": 40,
+        "overlap": 8,
+        "epochs": 12,
+        "batch_pieces": 160,
+        "learning_rate": 0.004,
+        "head_rate": 1.0,
     },
 }
 TRAIN = tiny_notes(16)

@@ -19,9 +19,10 @@ from ensemble_deid.seeding import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.decoding import decode
+from ensemble_deid.taggers.device import choose_device, one_thread
 from ensemble_deid.taggers.neural.encoding import Vocabularies, encode, learn_vocabularies
 from ensemble_deid.taggers.neural.network import BilstmCnnCrf
-from ensemble_deid.taggers.neural.training import choose_device, one_thread, score_tokens, train_network
+from ensemble_deid.taggers.neural.training import score_tokens, train_network
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines
 from ensemble_deid.text.counts import strict_counts
