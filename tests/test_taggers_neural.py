@@ -105,7 +105,9 @@ def test_an_undefined_dev_f1_is_said_and_chooses_as_0_does(others: Batch, monkey
     kept, said = [], []
     for figure in (None, 0.0):
         monkeypatch.setattr(NeuralTagger, "strict_f1", lambda self, batch, figure=figure: figure)
-        fitted = NeuralTagger.fit(tiny_batch(TRAIN), others, scheme=SCHEME, config=with_epochs(4), progress=said.append)
+        fitted = NeuralTagger.fit(
+            tiny_batch(TRAIN), others, scheme=SCHEME, config=with_epochs(4), seed=13, device="cpu", progress=said.append
+        )
         kept.append(fitted.epochs)
     assert kept == [3, 3]
     assert [line.rpartition(", ")[2] for line in said].count("dev F1 undefined") == 2
