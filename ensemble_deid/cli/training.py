@@ -10,6 +10,7 @@ from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import percent, progress_bar, say, warn
 from ensemble_deid.config import load_config
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.submodels import NAMES
 
 if TYPE_CHECKING:
     from ensemble_deid.experiments.ablate import AblationRow
@@ -25,7 +26,7 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the model to")
     train.add_argument("--config", metavar="FILE.toml", type=Path)
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
-    train.add_argument("--submodels", metavar="LIST", help="comma-separated: regex,tbed,crf,neural")
+    train.add_argument("--submodels", metavar="LIST", help=f"comma-separated: {','.join(NAMES)}")
     train.add_argument("--folds", type=int)
     train.add_argument("--jobs", type=int)
     train.add_argument("--device", choices=("auto", "cpu", "cuda"))

@@ -8,8 +8,6 @@ import numpy as np
 
 from ensemble_deid.config import Config
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.evaluation.counts import Counts
-from ensemble_deid.evaluation.entity import strict_counts
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rules import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
@@ -23,6 +21,7 @@ from ensemble_deid.stacking.search import group_folds
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
+from ensemble_deid.text.counts import Counts, strict_counts
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import drop_overlaps
 from ensemble_deid.text.tags import TagScheme, tag_loss
@@ -141,8 +140,7 @@ def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> di
     answers["ensemble"] = ensemble.stacker.predict(proposals, batch)
     counts = {}
     for name, spans in answers.items():
-        system = [document.with_spans(found) for document, found in zip(documents, spans, strict=True)]
-        counts[name] = strict_counts(documents, system).total
+        counts[name] = strict_counts((document.spans for document in documents), spans)
     return counts
 
 
@@ -157,8 +155,8 @@ def _rule_curve(
     taggers: dict[str, TrainableTagger], plain: Batch, extractor: FeatureExtractor, dev: Batch | None
 ) -> dict[str, Any]:
     """Return F1 on train and dev after each rule of the TBED submodel, for `rules curve`."""
-    tagger = taggers.get("tbed")
-    if not isinstance(tagger, TbedTagger):
+    tagger = next((tagger for tagger in taggers.values() if isinstance(tagger, TbedTagger)), None)
+    if tagger is None:
         return {}
     seen = with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True)
     points = rule_curve(tagger, seen, dev)
