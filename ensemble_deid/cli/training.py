@@ -47,6 +47,7 @@ def run_train(options: argparse.Namespace) -> int:
     """Train, save, and print the dev figures."""
     from ensemble_deid.experiments.train import train
     from ensemble_deid.pipeline.directory import refuse_foreign_folder, save_model
+    from ensemble_deid.text.tags import TagLoss
 
     config = load_config(
         options.config,
@@ -71,7 +72,9 @@ def run_train(options: argparse.Namespace) -> int:
         say("strict entity figures on dev   precision  recall      F1")
         for name, counts in trained.dev_counts.items():
             say(f"  {name:<28} {percent(counts.precision):>9} {percent(counts.recall):>7} {percent(counts.f1):>7}")
-    say(f"trained on {trained.manifest.training['notes']} notes; the model is in {options.out}")
+    figures = trained.manifest.training
+    say(f"tokenization: {TagLoss(figures['spans'], figures['spans_cut'], figures['spans_lost'])}")
+    say(f"trained on {figures['notes']} notes; the model is in {options.out}")
     return 0
 
 

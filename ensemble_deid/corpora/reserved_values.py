@@ -1,4 +1,4 @@
-"""Numbers and addresses that can belong to nobody: fictional notes may hold no others.
+"""Numbers and addresses that cannot belong to anybody, the only ones allowed in fictional notes.
 
 Sources: the exchange 555 of the North American Numbering Plan; domains of RFC 2606; addresses of RFC 5737, RFC 3849
 and RFC 1918; social security numbers that the Social Security Administration does not assign (area 000, 666 or 9xx,
@@ -29,7 +29,7 @@ _SSN = re.compile(r"(\d{3})(\d{2})(\d{4})")
 
 
 def unreserved_value(label: str, surface: str) -> str | None:
-    """Return what is wrong where a marked number or address could be somebody's, else None; partial ones pass."""
+    """Return a message if a marked number or address could be somebody's, else None; partial ones are accepted."""
     if label in ("PHONE", "FAX"):
         return _unreserved_phone(surface)
     if label in ("EMAIL", "URL"):

@@ -16,7 +16,7 @@ import numpy as np
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.table import Column
 from ensemble_deid.text.document import Document
-from ensemble_deid.text.tags import TagScheme, entity_rows, spans_to_tags
+from ensemble_deid.text.tags import OUTSIDE, TagScheme, entity_rows, spans_to_tags
 from ensemble_deid.text.tokens import TokenTable
 
 Phrase = tuple[str, ...]
@@ -66,9 +66,8 @@ def _mentions(
     for low, high, k in zip(first.tolist(), after.tolist(), label.tolist(), strict=True):
         if high - low <= _LONGEST:
             phrases[documents[tokens.document[low]].group].add((tuple(lower[low:high]), scheme.labels[k]))
-    names = ["O", *scheme.labels]
-    for row, code, owner in zip(range(len(codes)), codes.tolist(), tokens.document.tolist(), strict=True):
-        words[documents[owner].group].add((lower[row], names[(code + 1) // 2]))
+    for row, k, owner in zip(range(len(codes)), scheme.label_of(codes).tolist(), tokens.document.tolist(), strict=True):
+        words[documents[owner].group].add((lower[row], scheme.labels[k] if k >= 0 else OUTSIDE))
     return phrases, words
 
 

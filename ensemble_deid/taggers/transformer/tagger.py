@@ -156,7 +156,7 @@ def _bio_chain(scheme: TagScheme) -> Chain:
     transitions = np.zeros((n_tags, n_tags))
     start = np.zeros(n_tags)
     for k in range(len(scheme.labels)):
-        begin, inside = 2 * k + 1, 2 * k + 2
+        begin, inside = scheme.begin(k), scheme.inside(k)
         transitions[:, inside] = _NEVER
         transitions[[begin, inside], inside] = 0.0
         start[inside] = _NEVER
