@@ -402,6 +402,13 @@ def test_tables_wider_than_a_phone_say_so_and_scroll(browser: Browser, wide_repo
         ".map(([first, box]) => first.getBoundingClientRect().left - box.getBoundingClientRect().left)"
     )
     assert all(0 <= left <= 2 for left in lefts)
+    # Nothing of the columns behind it shows through the first one.
+    on_top = browser.run(
+        "(first => {first.scrollIntoView({block: 'center'}); const r = first.getBoundingClientRect();"
+        " return [...Array(9).keys()].every(k => first.contains(document.elementFromPoint("
+        "r.left + r.width * (k + 1) / 10, r.bottom - 12)))})(document.querySelector('.matrix thead th'))"
+    )
+    assert on_top
     # A wider screen takes the line away again.
     browser.look()
     settle(browser)
