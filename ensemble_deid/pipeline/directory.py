@@ -3,6 +3,7 @@
     manifest.json            format, labels, configuration, fingerprint, versions, dev figures, file hashes
     patterns.toml            the regex patterns; lexicon.json what training said of phrases and words
     bpe.model                sentencepiece's own file, where BPE is on
+    knowledge.json           which tables of public lists, with their hashes, and the user's own lists
     regex.json tbed.rules tbed.json tbed_initial.json crf.crfsuite network.safetensors network.json
     stacker.safetensors stacker.json stacker_statistics.json
     stacking_dataset.safetensors stacking_dataset.json
@@ -10,6 +11,7 @@
 The lexicon, the vocabularies and the rules hold words of the training notes: a model of real notes is itself PHI.
 """
 
+import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +25,7 @@ from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.lexicon import Lexicon
 from ensemble_deid.features.patterns import parse_patterns
 from ensemble_deid.pipeline.ensemble import Ensemble
-from ensemble_deid.pipeline.feature_extractor import NO_PATTERNS, FeatureExtractor, load_annotator
+from ensemble_deid.pipeline.feature_extractor import NO_PATTERNS, FeatureExtractor, load_annotator, reload_knowledge
 from ensemble_deid.pipeline.manifest import FILE, Manifest, file_hashes, read_manifest
 from ensemble_deid.pipeline.submodels import submodel_class
 from ensemble_deid.stacking.dataset import StackingDataset
@@ -35,7 +37,7 @@ from ensemble_deid.text.tags import TagScheme
 # What reading a file can meet whose hash is right but whose content is not: the manifest may have been forged.
 _DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, MemoryError)
 
-PATTERNS, LEXICON, BPE = "patterns.toml", "lexicon.json", "bpe.model"
+PATTERNS, LEXICON, BPE, KNOWLEDGE = "patterns.toml", "lexicon.json", "bpe.model", "knowledge.json"
 
 
 def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: Manifest, directory: Path) -> None:
@@ -49,6 +51,9 @@ def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: 
         (scratch / LEXICON).write_text(ensemble.feature_extractor.lexicon.to_json(), encoding="utf-8")
         if ensemble.feature_extractor.bpe is not None:
             (scratch / BPE).write_bytes(ensemble.feature_extractor.bpe.data)
+        if ensemble.feature_extractor.knowledge is not None:
+            content = json.dumps(ensemble.feature_extractor.knowledge.to_json(), ensure_ascii=False, indent=1)
+            (scratch / KNOWLEDGE).write_text(content + "\n", encoding="utf-8")
         for tagger in ensemble.taggers.values():
             tagger.save(scratch)
         ensemble.stacker.save(scratch)
@@ -143,7 +148,10 @@ def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config)
     lexicon = Lexicon.from_json((directory / LEXICON).read_text(encoding="utf-8"))
     bpe = Bpe.from_bytes((directory / BPE).read_bytes()) if config.text.bpe_vocabulary else None
     patterns = patterns.restricted_to(manifest.labels)
-    return FeatureExtractor(patterns, lexicon, config.text.split_lines, bpe, load_annotator(config))
+    knowledge = None
+    if KNOWLEDGE in manifest.files:
+        knowledge = reload_knowledge(json.loads((directory / KNOWLEDGE).read_text(encoding="utf-8")))
+    return FeatureExtractor(patterns, lexicon, config.text.split_lines, bpe, load_annotator(config), knowledge)
 
 
 def refuse_foreign_folder(directory: Path) -> None:

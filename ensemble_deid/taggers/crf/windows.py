@@ -5,6 +5,8 @@ and are surer there than on new notes; a CRF that sees them leans on them and er
 is the weaker tagger and the better member of the stack (docs/benchmarks.md).
 """
 
+from collections.abc import Sequence
+
 
 def _around(feature: str, reach: int) -> list[str]:
     return [f"{feature}[{offset}]" for offset in range(-reach, reach + 1)]
@@ -66,3 +68,20 @@ STANZA_WINDOWS: tuple[str, ...] = (
     "pos[0]&pos[1]",
     "ner[0]&short_shape[0]",
 )
+
+
+def knowledge_windows(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the windows over the columns of public lists: each around the token, and crosses of names and English."""
+    single = [window for column in columns for window in _around(column, 1)]
+    given, surname, english = (f"knowledge_{name}" for name in ("given", "surname", "english"))
+    if not {given, surname, english} <= set(columns):
+        return tuple(single)
+    crosses = [
+        f"{given}[0]&{surname}[0]&{english}[0]",
+        f"{given}[-1]&{surname}[0]",
+        f"{given}[0]&{surname}[1]",
+        f"{english}[0]&short_shape[0]",
+        f"{given}[0]&{english}[0]&short_shape[0]",
+        f"{surname}[0]&{english}[0]&short_shape[0]",
+    ]
+    return (*single, *crosses)
