@@ -48,8 +48,7 @@ def train(
     Without dev notes the network's epoch is chosen on every tenth patient, who are held out from its training.
     Raises CorpusError when there is too little to learn from.
     """
-    # A blank note teaches nothing, and could leave a fold with nothing to learn from.
-    documents = [document for document in documents if document.text.strip()]
+    documents = training_notes(documents)
     labels = _check(documents)
     scheme = TagScheme.from_labels(labels)
     plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config)
@@ -89,12 +88,18 @@ def train(
         # How many processes there were does not shape a model: two that differ in it alone are the same files.
         config=config.model_dump(mode="json", exclude={"jobs"}),
         fingerprint=fingerprint(documents),
+        dev_fingerprint=fingerprint(dev_documents) if dev_documents else "",
         training={"notes": len(documents), "patients": len(set(groups)), "spans": sum(len(d.spans) for d in documents)},
         figures={**_figures(counts, stacker), **_rule_curve(ordered, plain, extractor, dev)},
         packages=installed_packages(),
     )
     report(Step(total, total, "trained"))
     return Trained(ensemble, stacking_dataset, manifest, counts)
+
+
+def training_notes(documents: Sequence[Document]) -> list[Document]:
+    """Return the notes that have text: a blank note teaches nothing, and could leave a fold with nothing to learn."""
+    return [document for document in documents if document.text.strip()]
 
 
 def _check(documents: Sequence[Document]) -> set[str]:

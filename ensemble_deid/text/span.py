@@ -40,7 +40,7 @@ class Span:
 
 
 def drop_overlaps(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Keep, of overlapping spans, the surest, then the longest, then the first; return them in text order.
+    """Keep, of overlapping spans, the highest-scoring, then the longest, then the first; return them in text order.
 
     This is the one rule by which the project turns any set of spans into one that does not overlap.
     """

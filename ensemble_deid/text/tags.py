@@ -44,7 +44,7 @@ class EncodedTags:
 
 
 def spans_to_tags(spans_by_document: Sequence[Sequence[Span]], tokens: TokenTable, scheme: TagScheme) -> EncodedTags:
-    """Write spans as tags. Of overlapping spans the surest, then the longest is kept.
+    """Write spans as tags. Of overlapping spans the highest-scoring, then the longest is kept.
 
     A span with a label outside the scheme raises ValueError.
     """
