@@ -1,4 +1,4 @@
-"""How the network learns: AdamW, one warm-up and a cosine descent to nothing, the best epoch by dev F1."""
+"""Training the network: AdamW, learning rate with warm-up and cosine decay to zero, best epoch by dev F1."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ _WARM_UP = 0.1
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep torch to one thread: several processes each with several threads slow each other down."""
+    """Limit torch to one thread: processes with several threads each slow each other down."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -30,7 +30,7 @@ def one_thread() -> Iterator[None]:
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device for `auto`, `cpu` or `cuda`. Raises ConfigError when there is no GPU for `cuda`."""
+    """Return the device for `auto`, `cpu` or `cuda`. Raises ConfigError for `cuda` without a GPU."""
     if name == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device cuda was asked for, and torch sees no GPU here; use auto or cpu")
     if name == "auto":
@@ -39,7 +39,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def _rate(step: int, total: int) -> float:
-    """Return the share of the learning rate at a step."""
+    """Return the factor of the learning rate at a step."""
     warm = max(1, int(total * _WARM_UP))
     if step < warm:
         return (step + 1) / warm
@@ -58,9 +58,9 @@ def train_network(
     dev_score: Callable[[], float] | None,
     progress: Callable[[str], None],
 ) -> int:
-    """Train in place and return the number of epochs behind the weights kept.
+    """Train in place and return the epoch whose weights are kept.
 
-    With `dev_score` the weights of the best epoch are kept (the earliest of equals), else those of the last.
+    With `dev_score` it is the best epoch (the earliest in a tie), otherwise the last.
     """
     network.to(device)
     n_batches = sum(1 for _ in bucket(starts, len(gold), batch_tokens=config.batch_tokens))
@@ -85,7 +85,7 @@ def train_network(
             schedule.step()
             loss_sum += float(loss.detach())
         message = f"network: epoch {epoch}/{config.epochs}, loss {loss_sum / n_batches:.4f}"
-        # Early epochs are never the best ones under a schedule that descends to the end: they are not scored.
+        # The learning rate decays to the end, so the best epoch is never an early one: those are not evaluated.
         if dev_score is not None and epoch > config.epochs // 2:
             score = dev_score()
             message += f", dev F1 {100 * score:.2f}"
@@ -108,7 +108,7 @@ def _step(
     random: np.random.Generator,
     device: torch.device,
 ) -> Tensor:
-    """Return the loss of one batch, with some words shown as unknown: the rare ones half of the time."""
+    """Return the loss of one batch with word dropout: rare words are replaced by UNKNOWN half of the time."""
     words = encoded.words.copy()
     rows = np.unique(batch.rows)
     draw = random.random(len(rows))
