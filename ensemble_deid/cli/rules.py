@@ -1,16 +1,19 @@
 """`rules`: read, check, compare, explain, apply and replace learned rule lists."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.status import DIFFERENCES
 from ensemble_deid.cli.terminal import percent, say
-from ensemble_deid.config import Config, load_config
 from ensemble_deid.corpora.locate import locate_corpus
-from ensemble_deid.errors import CorpusError
+from ensemble_deid.errors import CorpusError, RuleError
+
+if TYPE_CHECKING:
+    from ensemble_deid.experiments.rules import RuleModel
 
 
 def add_commands(commands: Any) -> None:
@@ -26,9 +29,7 @@ def add_commands(commands: Any) -> None:
     show.add_argument("--top", metavar="N", type=int, help="only the first N of these")
     show.set_defaults(run=run_show)
 
-    check = actions.add_parser("check", help="what each rule fixes and breaks on a corpus")
-    check.add_argument("file", metavar="FILE", type=Path)
-    check.add_argument("corpus", metavar="CORPUS")
+    check = actions.add_parser("check", help="what each rule of a model fixes and breaks on annotated notes")
     check.set_defaults(run=run_check)
 
     diff = actions.add_parser("diff", help="which rules two lists do not share")
@@ -42,15 +43,14 @@ def add_commands(commands: Any) -> None:
     explain.add_argument("--text", action="store_true", help="print the spans' text, which is PHI")
     explain.set_defaults(run=run_explain)
 
-    apply = actions.add_parser("apply", help="write what patterns and rules find on a corpus")
-    apply.add_argument("file", metavar="FILE", type=Path)
-    apply.add_argument("corpus", metavar="CORPUS")
+    apply = actions.add_parser("apply", help="write what a model's patterns and rules find on notes")
     apply.add_argument("--out", metavar="DIR", type=Path, required=True)
     apply.add_argument("--format", choices=("i2b2", "meddocan", "brat", "jsonl"), default="jsonl")
     apply.set_defaults(run=run_apply)
     for parser in (check, apply):
-        parser.add_argument("--config", metavar="FILE.toml", type=Path)
-        parser.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
+        parser.add_argument("model", metavar="MODEL", type=Path)
+        parser.add_argument("corpus", metavar="CORPUS")
+        parser.add_argument("--rules", metavar="FILE", type=Path, help="a rule list in the place of the model's own")
 
     put = actions.add_parser("replace", help="put a reviewed rule list into a model, which records it")
     put.add_argument("model", metavar="MODEL", type=Path)
@@ -64,22 +64,32 @@ def add_commands(commands: Any) -> None:
     curve.set_defaults(run=run_curve)
 
 
-def _config(options: argparse.Namespace) -> Config:
-    return load_config(options.config, overrides=options.overrides)
+def _rule_model(options: argparse.Namespace) -> "RuleModel":
+    """Read MODEL, with the rules of `--rules` in the place of its own."""
+    from ensemble_deid.experiments.rules import RuleModel
+    from ensemble_deid.taggers.tbed.rulelist import RuleList
+
+    if options.model.is_file():
+        raise RuleError(
+            f"{options.model}: a file, not a model directory; rules need the model that they are for: "
+            f"rules {options.action} MODEL CORPUS --rules {options.model}"
+        )
+    model = RuleModel.load(options.model)
+    return model if options.rules is None else model.with_rules(RuleList.load(options.rules), name=str(options.rules))
 
 
 def run_show(options: argparse.Namespace) -> int:
     """Print the rule list as text; whole, it is the file byte for byte."""
-    from ensemble_deid.experiments.rules import labels_of, model_rules
+    from ensemble_deid.experiments.rules import RuleModel
     from ensemble_deid.taggers.tbed.templates import parse_template
 
-    rules = model_rules(options.model)
+    rules = RuleModel.load(options.model).rules
     if options.label is None and options.template is None and options.top is None:
         say(rules.text())
         return 0
     chosen = list(rules.rules)
     if options.label is not None:
-        chosen = [rule for rule in chosen if options.label in labels_of([rule])]
+        chosen = [rule for rule in chosen if options.label in rule.labels]
     if options.template is not None:
         wanted = parse_template(options.template, place="--template")
         chosen = [rule for rule in chosen if rule.template == wanted]
@@ -89,13 +99,11 @@ def run_show(options: argparse.Namespace) -> int:
 
 def run_check(options: argparse.Namespace) -> int:
     """Print fixed, broken and score of every rule, then those that never fire and those that hurt."""
-    from ensemble_deid.experiments.rules import RuleCorpus, check_rules
+    from ensemble_deid.experiments.rules import check_rules
     from ensemble_deid.taggers.tbed.rule_text import write_rule
-    from ensemble_deid.taggers.tbed.rulelist import RuleList
 
-    rules = RuleList.load(options.file)
-    corpus = RuleCorpus.of(read_gold(options.corpus).documents, rules, config=_config(options))
-    checked = check_rules(rules.rules, corpus)
+    model = _rule_model(options)
+    checked = check_rules(model, read_gold(options.corpus).documents)
     say(f"{'rule':>5} {'fixed':>6} {'broken':>6} {'score':>6}  rule as learned")
     for row in checked:
         say(f"{row.number:>5} {row.fixed:>6} {row.broken:>6} {row.score:>6}  {write_rule(row.rule)}")
@@ -120,20 +128,21 @@ def run_diff(options: argparse.Namespace) -> int:
 
 def run_explain(options: argparse.Namespace) -> int:
     """Print, for every span, the pattern that started it and the rules that changed a tag of it."""
-    from ensemble_deid.experiments.rules import explain_note
+    from ensemble_deid.experiments.rules import RuleModel, explain_note
     from ensemble_deid.taggers.tbed.rule_text import write_rule
 
     documents = read_gold(options.note).documents
     if len(documents) != 1:
         raise CorpusError(f"{options.note}: expected one note, not {len(documents)}")
-    rules, traced = explain_note(options.model, documents[0])
+    model = RuleModel.load(options.model)
+    traced = explain_note(model, documents[0])
     for found in traced:
         span = found.span
         text = f" {documents[0].text[span.start : span.end]!r}" if options.text else ""
         say(f"{span.start}-{span.end} {span.label}{text}")
         say(f"    started by {'the pattern ' + found.pattern if found.pattern else 'no pattern'}")
         for number in found.rules:
-            say(f"    rule {number}: {write_rule(rules.rules[number - 1])}")
+            say(f"    rule {number}: {write_rule(model.rules.rules[number - 1])}")
     say(f"{len(traced)} spans")
     return 0
 
@@ -141,13 +150,15 @@ def run_explain(options: argparse.Namespace) -> int:
 def run_apply(options: argparse.Namespace) -> int:
     """Write the notes with what patterns and rules find."""
     from ensemble_deid.corpora.write import write_corpus
-    from ensemble_deid.experiments.rules import RuleCorpus, apply_rules_to
-    from ensemble_deid.taggers.tbed.rulelist import RuleList
+    from ensemble_deid.experiments.rules import apply_rules_to
 
     refuse_output(options.out, locate_corpus(options.corpus))
-    rules = RuleList.load(options.file)
-    corpus = RuleCorpus.of(read_gold(options.corpus).documents, rules, config=_config(options))
-    documents = apply_rules_to(rules.rules, corpus)
+    if options.out.resolve() == options.model.resolve():
+        raise CorpusError(f"{options.out}: the output folder is the model")
+    model = _rule_model(options)
+    found = apply_rules_to(model, read_gold(options.corpus).documents)
+    # Four digits of the scores, as `predict` writes them.
+    documents = [d.with_spans(replace(span, score=round(span.score, 4)) for span in d.spans) for d in found]
     write_corpus(documents, options.out, options.format)
     say(f"{len(documents)} notes written to {options.out}")
     return 0
@@ -155,18 +166,19 @@ def run_apply(options: argparse.Namespace) -> int:
 
 def run_replace(options: argparse.Namespace) -> int:
     """Put a rule list into a model."""
-    from ensemble_deid.experiments.rules import replace_rules
+    from ensemble_deid.experiments.rule_replacement import replace_rules
     from ensemble_deid.taggers.tbed.rulelist import RuleList
 
-    kept, new = replace_rules(options.model, RuleList.load(options.file), remark=options.remark)
+    rules = RuleList.load(options.file)
+    kept, new = replace_rules(options.model, rules, name=str(options.file), remark=options.remark)
     say(f"{options.model} now has {kept + new} rules: {kept} as learned, {new} new; the change is on record")
     return 0
 
 
 def run_curve(options: argparse.Namespace) -> int:
     """Draw the curve that training measured."""
+    from ensemble_deid.experiments.rule_curve import model_curve
     from ensemble_deid.experiments.rule_curve_picture import draw_curve
-    from ensemble_deid.experiments.rules import model_curve
 
     points = model_curve(options.model)
     draw_curve(points, options.out)

@@ -42,6 +42,11 @@ class Rule:
         return self.fixed - self.broken
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the two tags, where they are BIO tags; `O` has none."""
+        return tuple(label for tag in (self.from_tag, self.to_tag) if (label := tag.partition("-")[2]))
+
+    @property
     def template(self) -> Template:
         """The windows of the conditions, without their values."""
         return Template(tuple(condition.window for condition in self.conditions))

@@ -25,7 +25,8 @@ VERSION = 1
 _FIRST_LINE = re.compile(r"ensemble-deid rule list, version ([0-9]+)")
 _KEY = re.compile(r"[a-z]+(?: [a-z]+)*")
 _HEADER_LINE = re.compile(rf"[ \t]*{_KEY.pattern}[ \t]*:")
-REQUIRED_KEYS = ("corpus", "templates", "initial tagger")
+INITIAL_KEY = "initial tagger"
+REQUIRED_KEYS = ("corpus", "templates", INITIAL_KEY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The TBED submodel: the regex tagger's output corrected by a learned list of rules (Zhao et al. 2020)."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from ensemble_deid.taggers.tbed.applier import RuleApplier
 from ensemble_deid.taggers.tbed.initial import REGEX, InitialTags, fit_initial
 from ensemble_deid.taggers.tbed.learner import learn_rules
 from ensemble_deid.taggers.tbed.rule import Rule
-from ensemble_deid.taggers.tbed.rulelist import RuleList
+from ensemble_deid.taggers.tbed.rulelist import INITIAL_KEY, RuleList
 from ensemble_deid.taggers.tbed.templates import TemplateSet, load_templates
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tags import TagScheme, entity_rows, tags_to_spans
@@ -61,7 +62,7 @@ class TbedTagger:
         header = {
             "corpus": f"{len(train.documents)} notes of {len(groups)} patients",
             "templates": templates.name,
-            "initial tagger": options.initial,
+            INITIAL_KEY: options.initial,
         }
         return cls.measured(RuleList(tuple(rules), header), train, scheme=scheme, initial=initial, start=start)
 
@@ -78,6 +79,34 @@ class TbedTagger:
         """Make the tagger of a rule list, its confidences measured on annotated notes that begin as `start` says."""
         spans = _tagged(rules.rules, train, initial.of(train) if start is None else start, scheme)
         return cls(scheme, rules, SourceConfidence.measured(spans, (d.spans for d in train.documents)), initial)
+
+    def with_rules(self, rules: RuleList) -> Self:
+        """Return the tagger with another list; it starts from the same initial tags.
+
+        A rule that the old list has, too, keeps the confidence that training measured; a new one has that of its own
+        counts. Raises RuleError for a list made for another initial tagger, or a tag that the model does not know.
+        """
+        kind = rules.header[INITIAL_KEY]
+        if kind != self.initial.kind:
+            raise RuleError(f"the list starts from the initial tagger {kind!r}, the model from {self.initial.kind!r}")
+        for number, rule in enumerate(rules, 1):
+            for tag in (rule.from_tag, rule.to_tag):
+                if tag not in self.scheme.tags:
+                    known = ", ".join(self.scheme.labels)
+                    raise RuleError(f"rule {number} has the tag {tag!r}; the model knows O, and B- and I- of {known}")
+        # Lists may repeat a rule: the first of equal rules takes over from the first, the second from the second.
+        numbers: dict[object, list[int]] = defaultdict(list)
+        for number, rule in enumerate(self.rules, 1):
+            numbers[rule.identity].append(number)
+        old = self.confidence.counts
+        counts = {source: old[source] for source in old if not source.startswith("rule ")}
+        for number, rule in enumerate(rules, 1):
+            if not numbers[rule.identity]:
+                counts[f"rule {number}"] = (rule.fixed, rule.fixed + rule.broken)
+            elif (source := f"rule {numbers[rule.identity].pop(0)}") in old:
+                counts[f"rule {number}"] = old[source]
+        confidence = SourceConfidence({source: counts[source] for source in sorted(counts)})
+        return replace(self, rules=rules, confidence=confidence)
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
         """Return the spans after all rules; a rule list has no second best."""
