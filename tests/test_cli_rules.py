@@ -1,8 +1,10 @@
 """`ensemble-deid rules`, each action as a user runs it."""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import tiny_stack
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.pipeline.directory import update_model
 from ensemble_deid.text.document import Document
 
 HEADER = 'ensemble-deid rule list, version 1\ncorpus: "by hand"\ntemplates: "none"\ninitial tagger: "regex"\n\n'
@@ -239,14 +242,71 @@ def test_a_list_for_another_initial_tagger_is_refused(model: Path, tmp_path: Pat
     assert f"{rules}: the list starts from the initial tagger 'none', the model from 'regex'\n" in said
 
 
-def test_replace_is_on_record(model: Path, tmp_path: Path, run: Callable[..., str]) -> None:
+def records(model: Path) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = json.loads((model / "manifest.json").read_text(encoding="utf-8"))["rules_replaced"]
+    return found
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_replace_is_on_record(model: Path, tiny_model: Path, tmp_path: Path, run: Callable[..., str]) -> None:
     rules = write_rules(tmp_path / "my.rules", LEXICON_RULES)
     said = run("replace", model, rules, "--remark", "read by A. Berg")
     assert said == f"{model} now has 2 rules: 0 as learned, 2 new; the change is on record\n"
     assert learned(model) == run("show", model)
     assert run("diff", model / "tbed.rules", rules) == "the lists apply the same rules in the same order\n"
-    (record,) = json.loads((model / "manifest.json").read_text(encoding="utf-8"))["rules_replaced"]
-    assert (record["rules"], record["remark"]) == ("2", "read by A. Berg")
+    (record,) = records(model)
+    assert record == {
+        "before": digest(tiny_model / "tbed.rules"),
+        "after": digest(model / "tbed.rules"),
+        "kept": "tbed.1.rules",
+        "rules": "2",
+        "remark": "read by A. Berg",
+    }
+    assert (model / record["kept"]).read_bytes() == (tiny_model / "tbed.rules").read_bytes()
+    # The kept list is one of the model's files: it cannot be changed unnoticed.
+    (model / record["kept"]).write_text("change O to B-CITY\n", encoding="utf-8")
+    assert "tbed.1.rules: truncated or edited since the model was saved" in run("show", model, status=2)
+
+
+def test_restore_brings_each_list_back_in_turn(model: Path, tmp_path: Path, run: Callable[..., str]) -> None:
+    def state() -> dict[str, bytes]:
+        return {name: (model / name).read_bytes() for name in ("tbed.rules", "tbed.json")}
+
+    first, trained = write_rules(tmp_path / "1.rules", LEXICON_RULES), state()
+    second = write_rules(tmp_path / "2.rules", "")
+    run("replace", model, first)
+    once = state()
+    run("replace", model, second)
+    said = run("restore", model, "--remark", "too bare")
+    assert said == f"{model} has the 2 rules again that it had before change 2; this change is on record\n"
+    assert state() == once != trained
+    assert records(model)[-1] == {
+        "before": digest(model / "tbed.3.rules"),
+        "after": digest(model / "tbed.rules"),
+        "kept": "tbed.3.rules",
+        "rules": "2",
+        "remark": "too bare",
+        "restored": "2",
+    }
+    # What was restored can be replaced, and that undone, too.
+    run("replace", model, second)
+    assert "before change 4" in run("restore", model)
+    assert "before change 1" in run("restore", model)
+    assert state() == trained
+    assert f"{model}: the rule list is the one of training: there is nothing to restore" in run(
+        "restore", model, status=2
+    )
+    assert [record.get("restored") for record in records(model)] == [None, None, "2", None, "4", "1"]
+
+
+def test_a_list_that_was_not_kept_cannot_be_restored(model: Path, run: Callable[..., str]) -> None:
+    """As in a model whose rules were replaced before old lists were kept."""
+    old = {"before": "0" * 64, "after": "1" * 64, "rules": "4", "remark": ""}
+    update_model(model, lambda _, manifest: replace(manifest, rules_replaced=(old,)))
+    assert "the rule list before change 1 was not kept" in run("restore", model, status=2)
 
 
 def test_curve_is_drawn_from_what_training_measured(tiny_model: Path, tmp_path: Path, run: Callable[..., str]) -> None:
@@ -254,6 +314,16 @@ def test_curve_is_drawn_from_what_training_measured(tiny_model: Path, tmp_path: 
     path = tmp_path / "curve.png"
     assert run("curve", tiny_model, "--out", path) == f"4 rules: F1 100.00 on train, 100.00 on dev; see {path}\n"
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_curve_of_other_rules_says_so(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    warning = "ensemble-deid: the curve is that of the rules as trained; other rules are in the model now\n"
+    commands = {"replace": (write_rules(tmp_path / "my.rules", ""),), "restore": ()}
+    for command, expected in (("replace", warning), ("restore", "")):
+        assert main(["rules", command, str(model), *map(str, commands[command])]) == 0
+        assert main(["rules", "curve", str(model), "--out", str(tmp_path / "curve.png")]) == 0
+        assert capsys.readouterr().err == expected
 
 
 @pytest.mark.parametrize("action", ["show", "check", "explain", "replace"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.status import DIFFERENCES
-from ensemble_deid.cli.terminal import percent, say
+from ensemble_deid.cli.terminal import percent, say, warn
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.errors import CorpusError, RuleError
 
@@ -57,6 +57,11 @@ def add_commands(commands: Any) -> None:
     put.add_argument("file", metavar="FILE", type=Path)
     put.add_argument("--remark", default="", help="who approved it, and when")
     put.set_defaults(run=run_replace)
+
+    restore = actions.add_parser("restore", help="undo the last `replace`: bring back the rule list before it")
+    restore.add_argument("model", metavar="MODEL", type=Path)
+    restore.add_argument("--remark", default="", help="who wanted it, and why")
+    restore.set_defaults(run=run_restore)
 
     curve = actions.add_parser("curve", help="a picture of F1 on train and dev against the number of rules")
     curve.add_argument("model", metavar="MODEL", type=Path)
@@ -175,13 +180,25 @@ def run_replace(options: argparse.Namespace) -> int:
     return 0
 
 
+def run_restore(options: argparse.Namespace) -> int:
+    """Bring back the rule list before the last replacement."""
+    from ensemble_deid.experiments.rule_replacement import restore_rules
+
+    change, n_rules = restore_rules(options.model, remark=options.remark)
+    say(f"{options.model} has the {n_rules} rules again that it had before change {change}; this change is on record")
+    return 0
+
+
 def run_curve(options: argparse.Namespace) -> int:
     """Draw the curve that training measured."""
     from ensemble_deid.experiments.rule_curve import model_curve
     from ensemble_deid.experiments.rule_curve_picture import draw_curve
+    from ensemble_deid.experiments.rule_replacement import has_trained_rules
 
     points = model_curve(options.model)
     draw_curve(points, options.out)
+    if not has_trained_rules(options.model):
+        warn("the curve is that of the rules as trained; other rules are in the model now")
     last = points[-1]
     say(f"{last.rules} rules: F1 {percent(last.train_f1)} on train, {percent(last.dev_f1)} on dev; see {options.out}")
     return 0
