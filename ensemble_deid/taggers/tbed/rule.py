@@ -3,15 +3,22 @@
 from dataclasses import dataclass, field
 
 from ensemble_deid.errors import RuleError
-from ensemble_deid.taggers.tbed.templates import Template, Window
+from ensemble_deid.features.windows import Window
+from ensemble_deid.taggers.tbed.templates import MAX_OFFSET, Template
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A window and the value that at least one of its places must have. The value may be text of a note."""
+    """A window and the value that at least one of its places must have. The value may be text of a note.
+
+    Raises RuleError when the window reaches beyond four tokens.
+    """
 
     window: Window
     value: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        self.window.check_reach(MAX_OFFSET)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rule_text import LineReader, parse_rule, quote, write_rule
 
 VERSION = 1
-_FIRST_LINE = re.compile(r"ensemble-deid rule list, version ([0-9]+)")
+_FIRST_LINE = re.compile(r"ensemble-deid rule list, version ([0-9]{1,9})")
 _KEY = re.compile(r"[a-z]+(?: [a-z]+)*")
 _HEADER_LINE = re.compile(rf"[ \t]*{_KEY.pattern}[ \t]*:")
 INITIAL_KEY = "initial tagger"
