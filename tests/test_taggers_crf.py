@@ -52,7 +52,7 @@ def test_emissions_best_path_and_marginals_are_crfsuites_own(tagger: CrfTagger, 
         items = [[column[row] for column in values] for row in range(low, high)]
         scores, lengths = emissions[None, low:high], np.array([high - low], dtype=np.int32)
         assert [tags[code] for code in viterbi(tagger.chain, scores, lengths)[0]] == crfsuite.predict_single(items)
-        marginals = Marginals.of(tagger.chain, scores, lengths)
+        marginals = Marginals.from_emissions(tagger.chain, scores, lengths)
         ours = (marginals.forward * marginals.backward)[0]
         for row, theirs in zip(ours, crfsuite.predict_marginals_single(items), strict=True):
             assert row[[tags.index(tag) for tag in theirs]] == pytest.approx(list(theirs.values()), abs=1e-6)

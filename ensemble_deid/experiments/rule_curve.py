@@ -29,7 +29,7 @@ def rule_curve(tagger: TbedTagger, train: Batch, dev: Batch | None) -> list[Curv
     """Return train and dev F1 after each rule, from none to all."""
     start = fit_initial(tagger.initial.kind, train, tagger.scheme)[1]
     on_train = _f1_by_rule(tagger, train, start)
-    on_dev = [None] * len(on_train) if dev is None else _f1_by_rule(tagger, dev, tagger.initial.of(dev))
+    on_dev = [None] * len(on_train) if dev is None else _f1_by_rule(tagger, dev, tagger.initial.tag(dev))
     return [CurvePoint(k, a, b) for k, (a, b) in enumerate(zip(on_train, on_dev, strict=True))]
 
 

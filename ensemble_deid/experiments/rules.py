@@ -77,7 +77,7 @@ class RuleModel:
     def firings(self, batch: Batch) -> Iterator[Firing]:
         """Yield the rules that change tags of a batch, in order, with the tokens that they change."""
         columns, starts = batch.table.columns, batch.tokens.sentence_starts
-        return RuleApplier(self.rules.rules).firings(columns, self.tagger.initial.of(batch), starts)
+        return RuleApplier(self.rules.rules).firings(columns, self.tagger.initial.tag(batch), starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def explain_note(model: RuleModel, document: Document) -> list[TracedSpan]:
     for firing in model.firings(batch):
         for token in firing.tokens.tolist():
             touched[token].append(firing.rule + 1)
-    codes = final_tags(model.rules.rules, batch, tagger.initial.of(batch), tagger.scheme)
+    codes = final_tags(model.rules.rules, batch, tagger.initial.tag(batch), tagger.scheme)
     spans = [span for found in tags_to_spans(codes, batch.tokens, tagger.scheme, source="tbed") for span in found]
     first, after, _ = entity_rows(codes, batch.tokens)
     traced = []

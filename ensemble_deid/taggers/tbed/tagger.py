@@ -17,7 +17,7 @@ from ensemble_deid.resources import rules_directory
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.confidence import SourceConfidence
 from ensemble_deid.taggers.tbed.applier import RuleApplier
-from ensemble_deid.taggers.tbed.initial import REGEX, InitialTags, fit_initial
+from ensemble_deid.taggers.tbed.initial import REGEX, InitialTagger, fit_initial
 from ensemble_deid.taggers.tbed.learner import learn_rules
 from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rulelist import INITIAL_KEY, RuleList
@@ -35,7 +35,7 @@ class TbedTagger:
     scheme: TagScheme
     rules: RuleList
     confidence: SourceConfidence
-    initial: InitialTags = REGEX
+    initial: InitialTagger = REGEX
 
     @classmethod
     def fit(cls, train: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config, progress: Progress) -> Self:
@@ -73,11 +73,11 @@ class TbedTagger:
         train: Batch,
         *,
         scheme: TagScheme,
-        initial: InitialTags = REGEX,
+        initial: InitialTagger = REGEX,
         start: Column | None = None,
     ) -> Self:
         """Make the tagger of a rule list, its confidences measured on annotated notes that begin as `start` says."""
-        spans = _tagged(rules.rules, train, initial.of(train) if start is None else start, scheme)
+        spans = _tagged(rules.rules, train, initial.tag(train) if start is None else start, scheme)
         return cls(scheme, rules, SourceConfidence.measured(spans, (d.spans for d in train.documents)), initial)
 
     def with_rules(self, rules: RuleList) -> Self:
@@ -110,7 +110,7 @@ class TbedTagger:
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
         """Return the spans after all rules; a rule list has no second best."""
-        found = _tagged(self.rules.rules, batch, self.initial.of(batch), self.scheme)
+        found = _tagged(self.rules.rules, batch, self.initial.tag(batch), self.scheme)
         best = tuple(self.confidence.scored(spans) for spans in found)
         return Proposals(best, best)
 
@@ -128,7 +128,9 @@ class TbedTagger:
             if rule.from_tag not in scheme.tags or rule.to_tag not in scheme.tags:
                 raise ModelError(f"{directory / RULES}: rule {k} has a tag that the model does not know")
         confidence = SourceConfidence.from_json((directory / CONFIDENCE).read_text(encoding="utf-8"))
-        return cls(scheme, rules, confidence, InitialTags.from_json((directory / INITIAL).read_text(encoding="utf-8")))
+        return cls(
+            scheme, rules, confidence, InitialTagger.from_json((directory / INITIAL).read_text(encoding="utf-8"))
+        )
 
 
 def find_templates(name: str) -> TemplateSet:
