@@ -74,6 +74,16 @@ def test_show_chooses_rules_by_label_template_and_number(tiny_model: Path, run: 
     assert "--template, column 5" in run("show", tiny_model, "--template", "word", status=2)
 
 
+def test_show_puts_rules_into_words(tiny_model: Path, run: Callable[..., str]) -> None:
+    assert run("show", tiny_model, "--words", "--label", "CITY") == (
+        "   1  where the word before is ':' and the word has the shape Xx (capitals, then small letters): "
+        "tag the untagged word as the beginning of a CITY (fixed 8, broken 0)\n"
+        "   3  where the second word before is 'patient' and the word before is ':': "
+        "tag the word as the beginning of a PATIENT, no longer as the beginning of a CITY (fixed 8, broken 0)\n"
+    )
+    assert len(run("show", tiny_model, "--words").splitlines()) == 4
+
+
 def test_check_counts_each_rule_at_its_turn(
     tiny_model: Path, tiny_dev: Path, tmp_path: Path, run: Callable[..., str]
 ) -> None:

@@ -27,6 +27,7 @@ def add_commands(commands: Any) -> None:
         "--template", metavar="TEMPLATE", help="only rules of this template, such as 'lower[-1] & tag[1]'"
     )
     show.add_argument("--top", metavar="N", type=int, help="only the first N of these")
+    show.add_argument("--words", action="store_true", help="each rule as a sentence, after its number in the list")
     show.set_defaults(run=run_show)
 
     check = actions.add_parser("check", help="what each rule of a model fixes and breaks on annotated notes")
@@ -86,19 +87,23 @@ def _rule_model(options: argparse.Namespace) -> "RuleModel":
 def run_show(options: argparse.Namespace) -> int:
     """Print the rule list as text; whole, it is the file byte for byte."""
     from ensemble_deid.experiments.rules import RuleModel
+    from ensemble_deid.taggers.tbed.rule_words import rule_in_words
     from ensemble_deid.taggers.tbed.templates import parse_template
 
     rules = RuleModel.load(options.model).rules
-    if options.label is None and options.template is None and options.top is None:
+    wanted = None if options.template is None else parse_template(options.template, place="--template")
+    chosen = [
+        (number, rule)
+        for number, rule in enumerate(rules, 1)
+        if options.label in (None, *rule.labels) and wanted in (None, rule.template)
+    ][: options.top]
+    if options.words:
+        for number, rule in chosen:
+            say(f"{number:>4}  {rule_in_words(rule)} (fixed {rule.fixed}, broken {rule.broken})")
+    elif len(chosen) == len(rules):
         say(rules.text())
-        return 0
-    chosen = list(rules.rules)
-    if options.label is not None:
-        chosen = [rule for rule in chosen if options.label in rule.labels]
-    if options.template is not None:
-        wanted = parse_template(options.template, place="--template")
-        chosen = [rule for rule in chosen if rule.template == wanted]
-    say(rules.with_rules(chosen[: options.top]).text())
+    else:
+        say(rules.with_rules([rule for _, rule in chosen]).text())
     return 0
 
 
