@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,11 @@ import tiny_stack
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.errors import ModelError
+from ensemble_deid.experiments.rule_approvals import Approval, rule_approvals
+from ensemble_deid.experiments.rule_review import review_rules
 from ensemble_deid.pipeline.directory import update_model
+from ensemble_deid.pipeline.manifest import Manifest
 from ensemble_deid.text.document import Document
 
 HEADER = 'ensemble-deid rule list, version 1\ncorpus: "by hand"\ntemplates: "none"\ninitial tagger: "regex"\n\n'
@@ -76,12 +82,13 @@ def test_show_chooses_rules_by_label_template_and_number(tiny_model: Path, run: 
 
 def test_show_puts_rules_into_words(tiny_model: Path, run: Callable[..., str]) -> None:
     assert run("show", tiny_model, "--words", "--label", "CITY") == (
+        "approved: 0 of 4 rules\n"
         "   1  where the word before is ':' and the word has the shape Xx (capitals, then small letters): "
         "tag the untagged word as the beginning of a CITY (fixed 8, broken 0)\n"
         "   3  where the second word before is 'patient' and the word before is ':': "
         "tag the word as the beginning of a PATIENT, no longer as the beginning of a CITY (fixed 8, broken 0)\n"
     )
-    assert len(run("show", tiny_model, "--words").splitlines()) == 4
+    assert len(run("show", tiny_model, "--words").splitlines()) == 5
 
 
 def test_check_counts_each_rule_at_its_turn(
@@ -336,7 +343,139 @@ def test_a_curve_of_other_rules_says_so(model: Path, tmp_path: Path, capsys: pyt
         assert capsys.readouterr().err == expected
 
 
-@pytest.mark.parametrize("action", ["show", "check", "explain", "replace"])
+def test_approvals_are_kept_with_the_rules_that_they_are_for(model: Path, run: Callable[..., str]) -> None:
+    assert rule_approvals(model).summary() == "0 of 4 rules"
+    said = run("approve", model, "--rule", "1,2,4", "--by", "A. Berg", "--date", "2026-03-02")
+    assert said == f"{model} has approvals of 3 of 4 rules: 1-2, 4 by A. Berg on 2026-03-02\n"
+    run("approve", model, "--rule", " 4 ", "--by", "C. Díaz", "--date", "2026-03-01")
+    approvals = rule_approvals(model)
+    assert approvals.of_rule(4) == (Approval(4, "A. Berg", "2026-03-02"), Approval(4, "C. Díaz", "2026-03-01"))
+    assert approvals.of_rule(3) == ()
+    assert approvals.approved == {1, 2, 4}
+    assert approvals.sha256 == digest(model / "tbed.rules")
+    # The same person again: the later day counts.
+    run("approve", model, "--all", "--by", "A. Berg", "--date", "2026-04-01")
+    summary = "4 of 4 rules: 4 by C. Díaz on 2026-03-01; 1-4 by A. Berg on 2026-04-01"
+    assert rule_approvals(model).summary() == summary
+    shown = run("show", model)
+    assert shown == learned(model).replace('"regex"\n', f'"regex"\napproved: "{summary}"\n')
+    assert run("show", model, "--words").startswith(f"approved: {summary}\n   1  where ")
+
+
+def test_another_list_has_no_approvals_until_the_old_one_is_back(
+    model: Path, tmp_path: Path, run: Callable[..., str]
+) -> None:
+    run("approve", model, "--all", "--by", "A. Berg", "--date", "2026-03-02")
+    shown = tmp_path / "shown.rules"
+    shown.write_text(run("show", model), encoding="utf-8")
+    before = learned(model)
+    # Shown and put back unchanged it is the same list, and what the text says of approvals is not believed.
+    run("replace", model, shown)
+    assert learned(model) == before
+    assert rule_approvals(model).approved == {1, 2, 3, 4}
+    shown.write_text(shown.read_text(encoding="utf-8").replace("(fixed 8,", "(fixed 9,", 1), encoding="utf-8")
+    run("replace", model, shown)
+    assert "approved" not in learned(model)
+    assert rule_approvals(model).approvals == ()
+    run("approve", model, "--rule", 2, "--by", "C. Diaz", "--date", "2026-03-03")
+    run("restore", model)
+    assert rule_approvals(model).summary() == "4 of 4 rules: 1-4 by A. Berg on 2026-03-02"
+
+
+def test_an_approval_without_a_date_is_of_today(model: Path, run: Callable[..., str]) -> None:
+    days = {date.today().isoformat()}
+    run("approve", model, "--rule", 1, "--by", "A. Berg")
+    days.add(date.today().isoformat())
+    (approval,) = rule_approvals(model).approvals
+    assert approval.date in days
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--rule", "5", "--by", "A"), "there is no rule 5: the list has 4"),
+        (("--rule", "0", "--by", "A"), "there is no rule 0: the list has 4"),
+        (("--rule", "1,x", "--by", "A"), "--rule: expected numbers of rules with commas between them"),
+        (("--rule", "", "--by", "A"), "--rule: expected numbers of rules with commas between them"),
+        (("--all", "--by", " "), "an approval needs the name of who gives it"),
+        (("--all", "--by", "A\nB"), "an approval needs the name of who gives it"),
+        (("--all", "--by", "A", "--date", "2026-02-30"), "'2026-02-30' is no day; expected YYYY-MM-DD"),
+        (("--all", "--by", "A", "--date", "20260203"), "'20260203' is no day; expected YYYY-MM-DD"),
+    ],
+)
+def test_an_approval_that_says_nothing_is_refused(
+    model: Path, run: Callable[..., str], arguments: tuple[str, ...], expected: str
+) -> None:
+    assert expected in run("approve", model, *arguments, status=2)
+    assert rule_approvals(model).approvals == ()
+
+
+def test_edited_approvals_are_noticed(model: Path, run: Callable[..., str]) -> None:
+    run("approve", model, "--rule", 1, "--by", "A. Berg", "--date", "2026-03-02")
+    path = model / "rule_approvals.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"rule": 1', '"rule": 2'), encoding="utf-8")
+    assert "rule_approvals.json: truncated or edited since the model was saved" in run("show", model, status=2)
+
+
+@pytest.mark.parametrize("content", ["[]", '{"x": 3}', '{"x": [{"rule": 1}]}', "{", "OTHER"])
+def test_forged_approvals_are_refused(model: Path, content: str) -> None:
+    """Approvals that no program wrote, with a manifest that fits them."""
+    unknown = json.dumps({digest(model / "tbed.rules"): [{"rule": 5, "by": "A. Berg", "date": "2026-03-02"}]})
+
+    def forge(directory: Path, manifest: Manifest) -> Manifest:
+        (directory / "rule_approvals.json").write_text(content.replace("OTHER", unknown), encoding="utf-8")
+        return manifest
+
+    update_model(model, forge)
+    with pytest.raises(ModelError, match=r"rule_approvals\.json: damaged"):
+        rule_approvals(model)
+
+
+def test_the_review_page_shows_each_rule_with_examples(model: Path, tmp_path: Path, run: Callable[..., str]) -> None:
+    rules = """change O to B-CITY if the lexicon is "B-CITY"
+change O to I-CITY if the lower 1 before is "<b>&"
+change O to B-CITY if the lower is "ward"
+"""
+    run("replace", model, write_rules(tmp_path / "my.rules", rules))
+    run("approve", model, "--rule", 1, "--by", "A. <Berg>", "--date", "2026-03-02")
+    more = tiny_stack.note("c", "<i>Lyndale</i> " * 9 + "ward ", ("ward", "UNIT"), patient="c")
+    write_corpus([*towns(), more], tmp_path / "notes.jsonl", "jsonl")
+    out = tmp_path / "review.html"
+    said = run("review", model, "--corpus", tmp_path / "notes.jsonl", "--out", out)
+    assert said == f"the page is {out}; it contains PHI: keep it where the notes are kept\n"
+    page = out.read_text(encoding="utf-8")
+    assert page.index("This page contains protected health information (PHI)") < page.index("<h1>")
+    assert "<script" not in page
+    assert 'http-equiv="Content-Security-Policy" content="default-src &#x27;none&#x27;' in page
+    first, second, third = page.split("<article ")[1:]
+    assert "1. where the word begins a phrase that the training notes annotate as CITY: tag the" in first
+    assert 'change O to B-CITY if the lexicon is "B-CITY" (fixed 0, broken 0)</code>' in first
+    assert 'In these notes: fixed 2, broken 10, tags changed 12<b class="hurts"> (hurts here)</b>' in first
+    assert re.findall(r"<b>(\w+)</b> in (\w), (\d+)-", first) == [
+        ("fixed", "a", "5"),
+        ("broken", "b", "13"),
+        ("fixed", "b", "34"),
+    ]
+    assert "From <mark>Lyndale</mark> and Newville." in first
+    assert "Approved by A. &lt;Berg&gt;, 2026-03-02." in first
+    assert "(never fires here)" in second
+    assert "'&lt;b&gt;&amp;'" in second
+    assert "Not approved." in second
+    assert re.findall(r"<b>(\w+)</b> in", third) == ["broken", "neither"]
+    assert "&lt;/i&gt; <mark>ward</mark> ward" in third
+    assert "Approved: 1 of 3 rules: 1 by A. &lt;Berg&gt; on 2026-03-02" in page
+    assert review_rules(model, read_corpus(tmp_path / "notes.jsonl").documents) == page
+
+
+def test_a_review_without_notes_has_no_counts(tiny_model: Path, tmp_path: Path, run: Callable[..., str]) -> None:
+    run("review", tiny_model, "--out", tmp_path / "review.html")
+    page = (tmp_path / "review.html").read_text(encoding="utf-8")
+    assert page.count("<article ") == 4
+    assert "This page contains protected health information (PHI)" in page
+    assert "In these notes" not in page
+
+
+@pytest.mark.parametrize("action", ["show", "check", "explain", "replace", "review", "approve"])
 def test_a_model_without_rules_says_so(
     tiny_train: Path, tiny_dev: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], action: str
 ) -> None:
@@ -348,6 +487,8 @@ def test_a_model_without_rules_says_so(
         "check": (tiny_dev,),
         "explain": (tiny_train / "300-01.xml",),
         "replace": (tmp_path / "m.rules",),
+        "review": ("--out", tmp_path / "review.html"),
+        "approve": ("--all", "--by", "A. Berg"),
     }
     write_rules(tmp_path / "m.rules", "")
     capsys.readouterr()

@@ -1,10 +1,11 @@
-"""`rules`: read, check, compare, explain, apply and replace learned rule lists."""
+"""`rules`: read, check, compare, explain and apply learned rule lists; `rule_changes.py` has what changes a model."""
 
 import argparse
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ensemble_deid.cli import rule_changes
 from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.status import DIFFERENCES
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
-    rules = commands.add_parser("rules", help="read, check, compare, explain, apply and replace rule lists")
+    rules = commands.add_parser("rules", help="read, check, review, approve and replace learned rules")
     actions = rules.add_subparsers(dest="action", required=True, metavar="ACTION")
     show = actions.add_parser("show", help="print a model's rule list, in the order it was learned and is applied")
     show.add_argument("model", metavar="MODEL", type=Path)
@@ -53,21 +54,11 @@ def add_commands(commands: Any) -> None:
         parser.add_argument("corpus", metavar="CORPUS")
         parser.add_argument("--rules", metavar="FILE", type=Path, help="a rule list in the place of the model's own")
 
-    put = actions.add_parser("replace", help="put a reviewed rule list into a model, which records it")
-    put.add_argument("model", metavar="MODEL", type=Path)
-    put.add_argument("file", metavar="FILE", type=Path)
-    put.add_argument("--remark", default="", help="who approved it, and when")
-    put.set_defaults(run=run_replace)
-
-    restore = actions.add_parser("restore", help="undo the last `replace`: bring back the rule list before it")
-    restore.add_argument("model", metavar="MODEL", type=Path)
-    restore.add_argument("--remark", default="", help="who wanted it, and why")
-    restore.set_defaults(run=run_restore)
-
     curve = actions.add_parser("curve", help="a picture of F1 on train and dev against the number of rules")
     curve.add_argument("model", metavar="MODEL", type=Path)
     curve.add_argument("--out", metavar="FILE.png", type=Path, required=True)
     curve.set_defaults(run=run_curve)
+    rule_changes.add_actions(actions)
 
 
 def _rule_model(options: argparse.Namespace) -> "RuleModel":
@@ -85,7 +76,8 @@ def _rule_model(options: argparse.Namespace) -> "RuleModel":
 
 
 def run_show(options: argparse.Namespace) -> int:
-    """Print the rule list as text; whole, it is the file byte for byte."""
+    """Print the rule list as text; whole, it is the file byte for byte, with a line for its approvals if it has any."""
+    from ensemble_deid.experiments.rule_approvals import APPROVED_KEY, rule_approvals
     from ensemble_deid.experiments.rules import RuleModel
     from ensemble_deid.taggers.tbed.rule_words import rule_in_words
     from ensemble_deid.taggers.tbed.templates import parse_template
@@ -97,13 +89,17 @@ def run_show(options: argparse.Namespace) -> int:
         for number, rule in enumerate(rules, 1)
         if options.label in (None, *rule.labels) and wanted in (None, rule.template)
     ][: options.top]
+    approvals = rule_approvals(options.model)
     if options.words:
+        say(f"approved: {approvals.summary()}")
         for number, rule in chosen:
             say(f"{number:>4}  {rule_in_words(rule)} (fixed {rule.fixed}, broken {rule.broken})")
-    elif len(chosen) == len(rules):
-        say(rules.text())
-    else:
+    elif len(chosen) < len(rules):
         say(rules.with_rules([rule for _, rule in chosen]).text())
+    elif approvals.approvals:
+        say(replace(rules, header={**rules.header, APPROVED_KEY: approvals.summary()}).text())
+    else:
+        say(rules.text())
     return 0
 
 
@@ -171,26 +167,6 @@ def run_apply(options: argparse.Namespace) -> int:
     documents = [d.with_spans(replace(span, score=round(span.score, 4)) for span in d.spans) for d in found]
     write_corpus(documents, options.out, options.format)
     say(f"{len(documents)} notes written to {options.out}")
-    return 0
-
-
-def run_replace(options: argparse.Namespace) -> int:
-    """Put a rule list into a model."""
-    from ensemble_deid.experiments.rule_replacement import replace_rules
-    from ensemble_deid.taggers.tbed.rulelist import RuleList
-
-    rules = RuleList.load(options.file)
-    kept, new = replace_rules(options.model, rules, name=str(options.file), remark=options.remark)
-    say(f"{options.model} now has {kept + new} rules: {kept} as learned, {new} new; the change is on record")
-    return 0
-
-
-def run_restore(options: argparse.Namespace) -> int:
-    """Bring back the rule list before the last replacement."""
-    from ensemble_deid.experiments.rule_replacement import restore_rules
-
-    change, n_rules = restore_rules(options.model, remark=options.remark)
-    say(f"{options.model} has the {n_rules} rules again that it had before change {change}; this change is on record")
     return 0
 
 

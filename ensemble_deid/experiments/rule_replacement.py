@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ensemble_deid.errors import ModelError
+from ensemble_deid.experiments.rule_approvals import APPROVED_KEY
 from ensemble_deid.experiments.rules import RuleModel
 from ensemble_deid.pipeline.directory import update_model
 from ensemble_deid.pipeline.manifest import Manifest, file_hashes, read_manifest
@@ -24,9 +25,11 @@ _FILES = (RULES, CONFIDENCE)
 def replace_rules(model: Path, rules: RuleList, *, name: str = "rules", remark: str = "") -> tuple[int, int]:
     """Put a reviewed rule list into a model, which keeps the old one; return how many rules were kept and are new.
 
+    What its header says of approvals is left out: a model keeps those itself, for each list (`approve_rules`).
     Raises ModelError for the model, and RuleError for rules that do not fit it (see `RuleModel.with_rules`).
     """
     before = RuleModel.load(model)
+    rules = replace(rules, header={key: value for key, value in rules.header.items() if key != APPROVED_KEY})
     tagger = before.with_rules(rules, name=name).tagger
     # A list may say a rule twice: as counters, each copy is kept once.
     kept = (Counter(rule.identity for rule in before.rules) & Counter(rule.identity for rule in rules)).total()

@@ -5,11 +5,14 @@ inside a model, in the place of the list that the model holds.
 """
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.features.batch import Batch
@@ -80,15 +83,29 @@ class RuleModel:
         return RuleApplier(self.rules.rules).firings(columns, self.tagger.initial.tag(batch), starts)
 
 
+Effect = Literal["fixed", "broken", "neither"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleExample:
+    """A place where a rule changed the tag of a word, characters `[start, end)`, and what came of it."""
+
+    document: Document
+    start: int
+    end: int
+    effect: Effect
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedRule:
     """A rule on a corpus: the tags it put right and wrong there, at its turn in the list; the rest stayed wrong."""
 
     number: int
     rule: Rule
-    fixed: int
-    broken: int
-    changed: int
+    fixed: int = 0
+    broken: int = 0
+    changed: int = 0
+    examples: tuple[RuleExample, ...] = ()
 
     @property
     def score(self) -> int:
@@ -105,20 +122,43 @@ class TracedSpan:
     rules: tuple[int, ...]
 
 
-def check_rules(model: RuleModel, documents: Sequence[Document]) -> list[CheckedRule]:
+def check_rules(model: RuleModel, documents: Sequence[Document], *, examples: int = 0) -> list[CheckedRule]:
     """Return every rule with what it does on annotated notes, in list order; a rule that never fires has zeros.
 
-    A label that the model does not know counts as what it is: a tag that no rule can put right.
+    A label that the model does not know counts as what it is: a tag that no rule can put right. At most `examples`
+    places are given with each rule, those of fixed and broken tags by turns.
     """
     batch = model.batch(documents)
     scheme = TagScheme.from_labels({*model.tagger.scheme.labels, *(s.label for d in documents for s in d.spans)})
     gold = np.array(scheme.tags, dtype=object)[batch.gold(scheme)]
-    rules = model.rules.rules
-    counts = [(0, 0, 0)] * len(rules)
+    checked = [CheckedRule(number, rule) for number, rule in enumerate(model.rules, 1)]
     for firing in model.firings(batch):
-        rule, right = rules[firing.rule], gold[firing.tokens]
-        counts[firing.rule] = (int((right == rule.to_tag).sum()), int((right == rule.from_tag).sum()), len(right))
-    return [CheckedRule(k, rule, *count) for k, (rule, count) in enumerate(zip(rules, counts, strict=True), 1)]
+        row, right = checked[firing.rule], gold[firing.tokens]
+        fixed, broken = right == row.rule.to_tag, right == row.rule.from_tag
+        masks: dict[Effect, NDArray[np.bool_]] = {"fixed": fixed, "broken": broken, "neither": ~(fixed | broken)}
+        places = {effect: firing.tokens[mask][:examples].tolist() for effect, mask in masks.items()}
+        checked[firing.rule] = replace(
+            row,
+            fixed=int(fixed.sum()),
+            broken=int(broken.sum()),
+            changed=len(right),
+            examples=tuple(_examples(batch, places)[:examples]),
+        )
+    return checked
+
+
+def _examples(batch: Batch, tokens: Mapping[Effect, Sequence[int]]) -> list[RuleExample]:
+    """Return the places of tokens: fixed and broken ones by turns, then those that stayed wrong."""
+    ordered: list[tuple[Effect, int]] = []
+    for fixed, broken in zip_longest(tokens["fixed"], tokens["broken"]):
+        ordered += [("fixed", fixed)] if fixed is not None else []
+        ordered += [("broken", broken)] if broken is not None else []
+    ordered += [("neither", token) for token in tokens["neither"]]
+    starts, ends, owners = batch.tokens.start, batch.tokens.end, batch.tokens.document
+    return [
+        RuleExample(batch.documents[owners[token]], int(starts[token]), int(ends[token]), effect)
+        for effect, token in ordered
+    ]
 
 
 def apply_rules_to(model: RuleModel, documents: Sequence[Document]) -> list[Document]:

@@ -3,6 +3,7 @@
     manifest.json            format, labels, configuration, fingerprint, versions, dev figures, file hashes
     patterns.toml            the regex patterns; lexicon.json what training said of phrases and words
     bpe.model                sentencepiece's own file, where BPE is on
+    rule_approvals.json tbed.1.rules tbed.1.json ...    approvals of rules, and the rule lists that others replaced
     regex.json tbed.rules tbed.json tbed_initial.json crf.crfsuite network.safetensors network.json
     stacker.safetensors stacker.json stacker_statistics.json
     out_of_fold.safetensors out_of_fold.json
