@@ -182,7 +182,7 @@ def test_rules_see_the_lexicon_of_the_model_and_not_the_notes_own_annotations(
     assert [row.split()[:4] for row in rows[1:3]] == [["1", "2", "1", "1"], ["2", "0", "1", "-1"]]
 
 
-def test_a_list_on_trial_finds_what_it_will_find_in_the_model(
+def test_a_list_from_a_file_finds_what_it_will_find_in_the_model(
     model: Path, tiny_dev: Path, tmp_path: Path, run: Callable[..., str]
 ) -> None:
     rules = tmp_path / "my.rules"

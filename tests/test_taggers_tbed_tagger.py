@@ -1,4 +1,4 @@
-"""The TBED submodel over a batch: rules learned, applied, believed, kept."""
+"""The TBED submodel over a batch: rules learned, applied, given a confidence, saved."""
 
 from pathlib import Path
 

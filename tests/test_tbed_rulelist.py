@@ -1,4 +1,4 @@
-"""Rule lists as text: read aloud, any token survives, mistakes are told with their place."""
+"""Rule lists as text: read aloud, any token survives, mistakes are reported with their place."""
 
 import pytest
 from hypothesis import given, settings
@@ -153,3 +153,10 @@ def test_a_header_must_say_where_the_rules_come_from():
         RuleList((), {"corpus": "demo", "initial tagger": "regex"})
     with pytest.raises(RuleError, match="words of small letters"):
         RuleList((), HEADER | {"Approved By": "x"})
+
+
+def test_a_condition_reaches_four_tokens_at_most():
+    assert Condition(Window("word", -4, 4), "x").window.offsets == range(-4, 5)
+    for first, last in ((-5, 0), (1, 5)):
+        with pytest.raises(RuleError, match="reaches beyond offsets -4 to 4"):
+            Condition(Window("word", first, last), "x")

@@ -182,7 +182,7 @@ class _Batch:
         places: Integers = places_seeing(lists[shortest], offsets[shortest])
         places = places[self.cells.take(places) == tag + 1]
         for test in tests:
-            # A list of a column's values tells the truth; one of tags may be out of date.
+            # A list of a column's values is exact; one of tags may be out of date.
             if len(places) and (test is not source or test.column is None):
                 places = places[self._holds(test, places)]
         return places

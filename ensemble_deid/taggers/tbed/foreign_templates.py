@@ -39,7 +39,7 @@ def read_fntbl_templates(
 
     `tag` is fnTBL's name of the tag that the rules change; the condition on the token's own tag is dropped, as
     every rule here has it. `columns` maps other names to columns; left out, they are columns themselves. Empty
-    lines and those that begin with `#` are passed over. A RuleError begins with `name:line:column`; what rules here
+    lines and those that begin with `#` are skipped. A RuleError begins with `name:line:column`; what rules here
     cannot do (affix terms, other targets) is refused.
     """
     found: list[Template] = []

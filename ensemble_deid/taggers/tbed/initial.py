@@ -76,7 +76,7 @@ def fit_initial(kind: str, train: Batch, scheme: TagScheme) -> tuple[InitialTagg
 
 
 def _folds(train: Batch) -> NDArray[np.int64]:
-    """Return each token's fold; patients go round in order of their names."""
+    """Return each token's fold; patients are dealt out in order of their names."""
     groups = sorted({document.group for document in train.documents})
     number = {group: k % _FOLDS for k, group in enumerate(groups)}
     by_document = np.array([number[document.group] for document in train.documents] or [0], dtype=np.int64)

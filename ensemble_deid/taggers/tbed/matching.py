@@ -13,7 +13,7 @@ from ensemble_deid.taggers.tbed.places import places_seeing, shortest_way
 
 
 class Matcher:
-    """Finds the places of contexts in a matrix whose tags change; it is told of every change (`set_tag`)."""
+    """Finds the places of contexts in a matrix whose tags change; every change goes through `set_tag`."""
 
     def __init__(self, keys: ContextKeys) -> None:
         self.instances = keys.instances

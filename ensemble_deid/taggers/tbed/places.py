@@ -60,7 +60,7 @@ def places_seeing(places: Integers, offsets: Sequence[int]) -> Integers:
 
 
 def list_places(numbers: NDArray[np.integer[Any]], n_numbers: int, places: Integers) -> PlaceLists:
-    """Return the places of each number below `n_numbers`; those of higher numbers are passed over."""
+    """Return the places of each number below `n_numbers`; those of higher numbers are skipped."""
     counts = np.bincount(numbers, minlength=n_numbers)[:n_numbers]
     if counts.sum() < len(numbers):
         (kept,) = (numbers < n_numbers).nonzero()

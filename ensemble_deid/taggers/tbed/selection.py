@@ -12,10 +12,10 @@ from ensemble_deid.taggers.tbed.keys import ContextKeys
 from ensemble_deid.taggers.tbed.layout import Integers
 from ensemble_deid.taggers.tbed.matching import Matcher
 
-# How many candidates are listed to begin with, how far the level sinks when none of them can win, and for how
+# How many candidates are listed to begin with, how far the level drops when none of them can win, and for how
 # many at most the broken tags are counted at once.
 _FIRST_LISTED = 1024
-_SINK = 0.7
+_DROP = 0.7
 _BATCH = 400
 _LEAST_BATCH = 64
 
@@ -49,7 +49,7 @@ class Selection:
 
     A listed candidate's broken tags are counted only when it would win without any: until then its score is taken
     to be its count of fixed errors. A candidate off the list fixes fewer errors than the level, so none of them
-    beats or equals a score at or above it; when the best score is below the level, the level sinks.
+    beats or equals a score at or above it; when the best score is below the level, the level drops.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Selection:
             if best < self._level:
                 if self._level == floor:
                     return None
-                self._level = max(floor, min(int(_SINK * self._level), self._level - 1))
+                self._level = max(floor, min(int(_DROP * self._level), self._level - 1))
                 self._list_from_level()
                 continue
             top = self._first_of((scores == best).nonzero()[0])
@@ -123,20 +123,20 @@ class Selection:
             self._is_barred[self._listed[top]] = True
 
     def _count_broken(self, scores: NDArray[np.int32], best: int) -> None:
-        """Count the broken tags of candidates that might win: a batch of those with the best hopes.
+        """Count the broken tags of candidates that might win: a batch of those with the highest upper bound.
 
-        Of equal hopes, those earlier in the list go first: it is kept nearly in the order of ties, so that the
+        Of equal bounds, those earlier in the list go first: it is kept nearly in the order of ties, so that the
         first of them that breaks nothing ends the search.
         """
         (unknown,) = (self._context == UNKNOWN).nonzero()
-        hopes = scores.take(unknown)
-        batch = unknown[hopes == best][:_BATCH]
+        bounds = scores.take(unknown)
+        batch = unknown[bounds == best][:_BATCH]
         if len(batch) < _BATCH // 2:
             best_known = int(scores.max(where=self._context != UNKNOWN, initial=self._level))
-            batch = unknown[hopes >= best_known]
+            batch = unknown[bounds >= best_known]
             size = max(_LEAST_BATCH, min(len(batch), _BATCH))
             if len(batch) > size or len(unknown) > size:
-                batch = unknown[np.argpartition(-hopes, size)[:size]]
+                batch = unknown[np.argpartition(-bounds, size)[:size]]
             else:
                 batch = unknown
         self._context[batch] = self._broken.numbers_of(self._key.take(batch), self._template.take(batch))
@@ -188,8 +188,8 @@ class Selection:
     def _has_patients(self, choice: Choice) -> bool:
         if self._patient is None:
             return True
-        mended = choice.places[self._gold[choice.places] == choice.new_tag]
-        return len(np.unique(self._patient[mended])) >= self._limits.min_patients
+        fixed = choice.places[self._gold[choice.places] == choice.new_tag]
+        return len(np.unique(self._patient[fixed])) >= self._limits.min_patients
 
     def _list_touched(self) -> None:
         if self._touched:

@@ -30,7 +30,7 @@ RULES, CONFIDENCE, INITIAL = "tbed.rules", "tbed.json", "tbed_initial.json"
 
 @dataclass(frozen=True, slots=True)
 class TbedTagger:
-    """What rules start from, the rule list, and how far the spans of each rule can be believed."""
+    """The initial tagger, the rule list, and the precision of each rule's spans on the training notes."""
 
     scheme: TagScheme
     rules: RuleList
