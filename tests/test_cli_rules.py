@@ -461,7 +461,7 @@ change O to B-CITY if the lower is "ward"
     assert "(never fires here)" in second
     assert "'&lt;b&gt;&amp;'" in second
     assert "Not approved." in second
-    assert re.findall(r"<b>(\w+)</b> in", third) == ["broken", "neither"]
+    assert re.findall(r"<b>([\w ]+)</b> in", third) == ["broken", "still wrong"]
     assert "&lt;/i&gt; <mark>ward</mark> ward" in third
     assert "Approved: 1 of 3 rules: 1 by A. &lt;Berg&gt; on 2026-03-02" in page
     assert review_rules(model, read_corpus(tmp_path / "notes.jsonl").documents) == page

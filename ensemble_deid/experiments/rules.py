@@ -83,7 +83,7 @@ class RuleModel:
         return RuleApplier(self.rules.rules).firings(columns, self.tagger.initial.tag(batch), starts)
 
 
-Effect = Literal["fixed", "broken", "neither"]
+Effect = Literal["fixed", "broken", "still wrong"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def check_rules(model: RuleModel, documents: Sequence[Document], *, examples: in
     for firing in model.firings(batch):
         row, right = checked[firing.rule], gold[firing.tokens]
         fixed, broken = right == row.rule.to_tag, right == row.rule.from_tag
-        masks: dict[Effect, NDArray[np.bool_]] = {"fixed": fixed, "broken": broken, "neither": ~(fixed | broken)}
+        masks: dict[Effect, NDArray[np.bool_]] = {"fixed": fixed, "broken": broken, "still wrong": ~(fixed | broken)}
         places = {effect: firing.tokens[mask][:examples].tolist() for effect, mask in masks.items()}
         checked[firing.rule] = replace(
             row,
@@ -153,7 +153,7 @@ def _examples(batch: Batch, tokens: Mapping[Effect, Sequence[int]]) -> list[Rule
     for fixed, broken in zip_longest(tokens["fixed"], tokens["broken"]):
         ordered += [("fixed", fixed)] if fixed is not None else []
         ordered += [("broken", broken)] if broken is not None else []
-    ordered += [("neither", token) for token in tokens["neither"]]
+    ordered += [("still wrong", token) for token in tokens["still wrong"]]
     starts, ends, owners = batch.tokens.start, batch.tokens.end, batch.tokens.document
     return [
         RuleExample(batch.documents[owners[token]], int(starts[token]), int(ends[token]), effect)
