@@ -3,15 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ensemble_deid.pipeline.deidentifier import Deidentified, Deidentifier
+    from ensemble_deid.pipeline.deidentifier import DeidentificationResult, Deidentifier
     from ensemble_deid.text.document import Document
     from ensemble_deid.text.span import Span
 
 __version__ = "0.1.0"
-__all__ = ["Deidentified", "Deidentifier", "Document", "Span", "__version__"]
+__all__ = ["DeidentificationResult", "Deidentifier", "Document", "Span", "__version__"]
 
 _HOMES = {
-    "Deidentified": "ensemble_deid.pipeline.deidentifier",
+    "DeidentificationResult": "ensemble_deid.pipeline.deidentifier",
     "Deidentifier": "ensemble_deid.pipeline.deidentifier",
     "Document": "ensemble_deid.text.document",
     "Span": "ensemble_deid.text.span",

@@ -1,4 +1,4 @@
-"""Marked notes, the build of the demo corpus, and the figures of a corpus."""
+"""Marked notes, and the build of the demo corpus."""
 
 import re
 from pathlib import Path
@@ -6,17 +6,13 @@ from pathlib import Path
 import pytest
 
 from ensemble_deid.corpora.build import BuiltSplit, build_corpus, read_splits
-from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.corpora.markup import read_marked_note
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.corpora.statistics import corpus_statistics, render_statistics
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.resources import data_directory
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 
-def note(folder: Path, body: str, *, name: str = "101-01", head: str = "kind: letter") -> Path:
+def note(folder: Path, body: str, *, name: str = "101-01", head: str = "kind: letter\nsite: S01") -> Path:
     path = folder / f"{name}.note"
     path.write_bytes(f"{head}\n---\n{body}".encode())
     return path
@@ -25,7 +21,8 @@ def note(folder: Path, body: str, *, name: str = "101-01", head: str = "kind: le
 def test_marks_become_spans(tmp_path: Path) -> None:
     path = note(tmp_path, "Seen by Dr.[[DOCTOR:Ng]] [[DATE:5/4]]-[[DATE:5/9]]\n[[CITY:São\nPaulo]].\n")
     document = read_marked_note(path)
-    assert (document.id, document.patient_id, dict(document.metadata)) == ("101-01", "101", {"kind": "letter"})
+    assert (document.id, document.patient_id, document.site) == ("101-01", "101", "S01")
+    assert dict(document.metadata) == {"kind": "letter"}
     assert document.text == "Seen by Dr.Ng 5/4-5/9\nSão\nPaulo.\n"
     found = [(document.text[span.start : span.end], span.label) for span in document.spans]
     assert found == [("Ng", "DOCTOR"), ("5/4", "DATE"), ("5/9", "DATE"), ("São\nPaulo", "CITY")]
@@ -34,16 +31,16 @@ def test_marks_become_spans(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("a\nb [[PATIENT:Quill", ":4:3: [[ without ]]"),
-        ("b [[PATIENT:Quill [[DATE:May]] x]]", ":3:19: a mark inside the mark that opens at {}:3:3"),
-        ("ab ]] c", ":3:4: ]] without [["),
-        ("[[PATIENT:]]", ":3:1: an empty mark"),
-        ("[[PATIENT:Quill ]]", ":3:1: white space at an edge of the mark"),
-        ("[[PATEINT:Quill]]", ":3:1: 'PATEINT' is no type of i2b2; the nearest known is 'PATIENT'"),
-        ("[[Quill]]", ":3:1: expected [[TYPE:text]]"),
-        ("[[DATE:May\n3]]", ":3:1: a line break inside a mark of type DATE"),
-        ("x\n[[CITY:Quill]] and\n  Quill", ":5:3: 5 characters that are marked CITY at {}:4:8 stand here unmarked"),
-        ("[[DOCTOR:Ada Quill]]. Quill's", ":3:23: 5 characters that are marked DOCTOR at {}:3:10 stand here unmarked"),
+        ("a\nb [[PATIENT:Quill", ":5:3: [[ without ]]"),
+        ("b [[PATIENT:Quill [[DATE:May]] x]]", ":4:19: a mark inside the mark that opens at {}:4:3"),
+        ("ab ]] c", ":4:4: ]] without [["),
+        ("[[PATIENT:]]", ":4:1: an empty mark"),
+        ("[[PATIENT:Quill ]]", ":4:1: white space at an edge of the mark"),
+        ("[[PATEINT:Quill]]", ":4:1: 'PATEINT' is not a type of i2b2; the nearest known is 'PATIENT'"),
+        ("[[Quill]]", ":4:1: expected [[TYPE:text]]"),
+        ("[[DATE:May\n3]]", ":4:1: a line break inside a mark of type DATE"),
+        ("x\n[[CITY:Quill]] and\n  Quill", ":6:3: 5 characters that are marked CITY at {}:5:8 are unmarked here"),
+        ("[[DOCTOR:Ada Quill]]. Quill's", ":4:23: 5 characters that are marked DOCTOR at {}:4:10 are unmarked here"),
     ],
 )
 def test_what_the_build_refuses(tmp_path: Path, body: str, message: str) -> None:
@@ -56,9 +53,11 @@ def test_what_the_build_refuses(tmp_path: Path, body: str, message: str) -> None
 @pytest.mark.parametrize(
     ("head", "message"),
     [
-        ("kind: a\nkind: b", ":2:1: expected 'kind: ...'"),
+        ("kind: a\nsite: S01\nkind: b", ":3:1: expected 'kind: ...'"),
         ("kind: a\nexcuses: May", ":2:1: expected 'kind: ...'"),
-        ("excuse: May", ":1:1: the head has no kind"),
+        ("site: S01\nexcuse: May", ":1:1: the head has no kind"),
+        ("kind: a\nexcuse: May", ":1:1: the head has no site"),
+        ("kind: a\nsite: 1", ":2:1: a site is a capital letter and two or three digits"),
         ("kind: a\r", ":1:8: a CR"),
     ],
 )
@@ -76,7 +75,7 @@ def test_a_note_without_a_head(tmp_path: Path) -> None:
 
 def test_excused_parts_of_words_and_short_strings_may_repeat(tmp_path: Path) -> None:
     body = "[[PATIENT:Ada May]] may eat. May walk. Adam. [[STATE:NY]] NY [[AGE:70]] 70"
-    document = read_marked_note(note(tmp_path, body, head="kind: a\nexcuse: May, none"))
+    document = read_marked_note(note(tmp_path, body, head="kind: a\nsite: S01\nexcuse: May, none"))
     assert len(document.spans) == 3
 
 
@@ -84,8 +83,8 @@ def sources(tmp_path: Path) -> tuple[Path, Path]:
     src = tmp_path / "src"
     src.mkdir()
     note(src, "[[PATIENT:Ada]]", name="101-01")
-    note(src, "[[PATIENT:Ada]] again", name="101-02", head="kind: progress note")
-    note(src, "[[PATIENT:Bo]]", name="102-01")
+    note(src, "[[PATIENT:Ada]] again", name="101-02", head="kind: progress note\nsite: S01")
+    note(src, "[[PATIENT:Bo]]", name="102-01", head="kind: letter\nsite: E29")
     note(src, "well", name="103-01")
     splits = tmp_path / "splits.toml"
     splits.write_text('train = ["101"]\ndev = ["103"]\ntest = ["102"]\n')
@@ -98,6 +97,7 @@ def test_the_build_splits_by_patient(tmp_path: Path) -> None:
     assert built == (BuiltSplit("train", 1, 2, 2), BuiltSplit("dev", 1, 1, 0), BuiltSplit("test", 1, 1, 1))
     train = read_corpus(tmp_path / "out" / "train")
     assert train.format == "i2b2"
+    assert [note.site for note in read_corpus(tmp_path / "out" / "test")] == ["E29"]
     assert [(note.id, note.patient_id, note.metadata["kind"]) for note in train] == [
         ("101-01", "101", "letter"),
         ("101-02", "101", "progress note"),
@@ -139,37 +139,16 @@ def test_splits_must_name_every_patient_once(tmp_path: Path, content: str, messa
         build_corpus(src, tmp_path / "out", splits=splits)
 
 
+def test_a_patient_has_one_site(tmp_path: Path) -> None:
+    src, splits = sources(tmp_path)
+    note(src, "well", name="101-02", head="kind: letter\nsite: S02")
+    with pytest.raises(CorpusError, match=r"101-02\.note:1:1: the site is S02, but S01 in .*101-01\.note"):
+        build_corpus(src, tmp_path / "out", splits=splits)
+
+
 def test_no_sources(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"there are no \.note files"):
         build_corpus(tmp_path, tmp_path / "out", splits=tmp_path / "splits.toml")
-
-
-def test_statistics_count_by_hand(tmp_path: Path) -> None:
-    notes = (
-        Document("1-01", "Ada saw Ada Lee", (Span(0, 3, "PATIENT"), Span(8, 11, "PATIENT"), Span(12, 15, "X")), "1"),
-        Document("1-02", "May\n3", (Span(0, 5, "DATE"),), "1"),
-        Document("free", ""),
-    )
-    found = corpus_statistics(Corpus(notes, "jsonl", tmp_path))
-    assert (found.notes, found.patients, found.words, found.characters, found.spans) == (3, 2, 6, 20, 4)
-    assert found.words_of_note == (0, 2, 4)
-    assert found.phi_per_100_words == pytest.approx(100 * 4 / 6)
-    assert [(name, label.spans, label.distinct) for name, label in found.labels.items()] == [
-        ("PATIENT", 2, 1),
-        ("DATE", 1, 1),
-        ("X", 1, 1),
-    ]
-    assert found.labels["PATIENT"].distinct_share == 0.5
-    assert found.as_dict()["spans"] == 4
-    table = render_statistics(found)
-    assert "PATIENT        2         1   50.0%" in table
-    assert "66.7 per 100 words" in table
-
-
-def test_statistics_of_nothing(tmp_path: Path) -> None:
-    found = corpus_statistics(Corpus((), "jsonl", tmp_path))
-    assert found.phi_per_100_words is None
-    assert render_statistics(found).count("\n") == 4
 
 
 def test_the_demo_corpus_is_what_its_sources_build(tmp_path: Path) -> None:

@@ -88,11 +88,11 @@ def test_a_second_writing_gives_the_same_bytes(tmp_path: Path, format: str) -> N
 
 
 @pytest.mark.parametrize("format", ["i2b2", "jsonl"])
-def test_metadata_and_patient_survive(tmp_path: Path, format: str) -> None:
-    note = Document("visit", "ok", patient_id="P 7\n", metadata={"kind": 'discharge "summary"'})
+def test_metadata_patient_and_site_survive(tmp_path: Path, format: str) -> None:
+    note = Document("visit", "ok", patient_id="P 7\n", site="St. <A>", metadata={"kind": 'discharge "summary"'})
     write_corpus([note], tmp_path, format)
     (again,) = read_corpus(tmp_path)
-    assert again.patient_id == "P 7\n"
+    assert (again.patient_id, again.site) == ("P 7\n", "St. <A>")
     assert dict(again.metadata) == {"kind": 'discharge "summary"'}
 
 
@@ -137,7 +137,7 @@ def test_an_id_cannot_lead_out_of_the_folder(tmp_path: Path, identity: str, form
 
 
 def test_ids_that_are_there_twice_are_not_written(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="'n' is there twice"):
+    with pytest.raises(CorpusError, match="'n' occurs twice"):
         write_corpus([Document("n", "x"), Document("n", "y")], tmp_path, "jsonl")
 
 

@@ -22,7 +22,7 @@ def plain(documents: list[Document]) -> Batch:
     return plain_batch(documents, patterns=NO_PATTERNS, split_lines=False)
 
 
-def lexicon_of(documents: list[Document]) -> Lexicon:
+def fit_lexicon(documents: list[Document]) -> Lexicon:
     batch = plain(documents)
     return learn_lexicon(batch.documents, batch.tokens, batch.table["lower"].strings())
 
@@ -58,19 +58,19 @@ def corpora(draw: st.DrawFn) -> list[Document]:
 @settings(deadline=None, max_examples=60)
 @given(corpora())
 def test_leaving_the_own_patient_out_is_as_if_its_notes_were_not_there(documents: list[Document]) -> None:
-    found = columns(lexicon_of(documents), documents, leave_out=True)
+    found = columns(fit_lexicon(documents), documents, leave_out=True)
     for document, here in zip(documents, found, strict=True):
         others = [other for other in documents if other.group != document.group]
-        assert here == columns(lexicon_of(others), [document], leave_out=False)[0]
+        assert here == columns(fit_lexicon(others), [document], leave_out=False)[0]
 
 
 @settings(deadline=None, max_examples=25)
 @given(corpora())
 def test_the_lexicon_survives_the_round_trip_as_the_same_text(documents: list[Document]) -> None:
-    lexicon = lexicon_of(documents)
+    lexicon = fit_lexicon(documents)
     again = Lexicon.from_json(lexicon.to_json())
     assert (again.phrases, again.words) == (lexicon.phrases, lexicon.words)
-    assert again.to_json() == lexicon.to_json() == lexicon_of(documents[::-1]).to_json()
+    assert again.to_json() == lexicon.to_json() == fit_lexicon(documents[::-1]).to_json()
 
 
 def test_counts_are_of_patients_and_only_words_of_phi_are_kept() -> None:
@@ -79,7 +79,7 @@ def test_counts_are_of_patients_and_only_words_of_phi_are_kept() -> None:
         Document("2", "Ann came", (Span(0, 3, "NAME"),), "p"),
         Document("3", "ann came", (), "q"),
     ]
-    lexicon = lexicon_of(documents)
+    lexicon = fit_lexicon(documents)
     assert lexicon.phrases == {("ann",): {"NAME": 1}}
     assert lexicon.words == {"ann": {"NAME": 1, "O": 2}}
     assert columns(lexicon, [Document("4", "Ann came")], leave_out=False) == [(["B-NAME", "O"], ["NAME:1", "-"])]
@@ -87,7 +87,7 @@ def test_counts_are_of_patients_and_only_words_of_phi_are_kept() -> None:
 
 def test_the_longest_phrase_wins_and_the_next_begins_after_it() -> None:
     documents = [Document("1", "New York Lee York", (Span(0, 8, "CITY"), Span(9, 12, "NAME"), Span(13, 17, "NAME")))]
-    tags, _ = columns(lexicon_of(documents), [Document("2", "New York York Lee New")], leave_out=False)[0]
+    tags, _ = columns(fit_lexicon(documents), [Document("2", "New York York Lee New")], leave_out=False)[0]
     assert tags == ["B-CITY", "I-CITY", "B-NAME", "B-NAME", "O"]
 
 
@@ -98,7 +98,7 @@ def test_a_damaged_lexicon_is_a_model_error(damage: str) -> None:
 
 
 def test_a_truncated_lexicon_is_a_model_error() -> None:
-    text = lexicon_of([Document("1", "Ann", (Span(0, 3, "NAME"),))]).to_json()
+    text = fit_lexicon([Document("1", "Ann", (Span(0, 3, "NAME"),))]).to_json()
     assert json.loads(text)
     for size in range(len(text)):
         with pytest.raises(ModelError):

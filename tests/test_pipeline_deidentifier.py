@@ -7,11 +7,11 @@ import pytest
 import tiny_stack
 
 import ensemble_deid
-from ensemble_deid import Deidentified, Deidentifier, Document, Span
+from ensemble_deid import DeidentificationResult, Deidentifier, Document, Span
 from ensemble_deid.errors import ConfigError, CorpusError, ModelError
 from ensemble_deid.experiments.train import Trained
 from ensemble_deid.pipeline.directory import load_model
-from ensemble_deid.stacking.evidence import Evidence
+from ensemble_deid.stacking.dataset import StackingDataset
 
 NOTE = tiny_stack.notes(700, patients=1)[0]
 
@@ -23,7 +23,7 @@ def model(tiny_model: Path) -> Deidentifier:
 
 def test_what_is_found_is_taken_out(model: Deidentifier) -> None:
     result = model.deidentify(NOTE.text)
-    assert isinstance(result, Deidentified)
+    assert isinstance(result, DeidentificationResult)
     assert [span.key for span in result.spans] == [span.key for span in NOTE.spans]
     assert all(0 < span.score <= 1 for span in result.spans)
     assert result.text == (
@@ -41,7 +41,7 @@ def test_styles(model: Deidentifier) -> None:
 
 @pytest.mark.parametrize("text", ["", " \n", "x", "\r\n\r"])
 def test_texts_of_next_to_nothing(model: Deidentifier, text: str) -> None:
-    assert model.deidentify(text) == Deidentified(text, ())
+    assert model.deidentify(text) == DeidentificationResult(text, ())
 
 
 @pytest.mark.parametrize("text", ["Anna\0Bell", "Anna \ud800", "\udfff"])
@@ -81,10 +81,20 @@ def test_nothing_shows_text_or_words(tiny_model: Path, model: Deidentifier) -> N
     """Words of notes live in documents, the lexicon, vocabularies, rules and statistics: no repr shows them."""
     ensemble, manifest = load_model(tiny_model)
     result, (found,) = model.deidentify(NOTE.text), model.predict([NOTE])
-    trained = Trained(ensemble, Evidence.load(tiny_model), manifest, {})
-    batch = ensemble.preparation.batch([NOTE])
-    shown = [model, ensemble, result, found, trained, trained.evidence, batch, ensemble.preparation, ensemble.stacker]
-    shown += [ensemble.preparation.lexicon, ensemble.stacker.statistics, ensemble.stacker.svm, batch.table]
+    trained = Trained(ensemble, StackingDataset.load(tiny_model), manifest, {})
+    batch = ensemble.feature_extractor.extract([NOTE])
+    shown = [
+        model,
+        ensemble,
+        result,
+        found,
+        trained,
+        trained.stacking_dataset,
+        batch,
+        ensemble.feature_extractor,
+        ensemble.stacker,
+    ]
+    shown += [ensemble.feature_extractor.lexicon, ensemble.stacker.statistics, ensemble.stacker.svm, batch.table]
     shown += [ensemble.taggers[name] for name in ("regex", "crf", "neural")]
     words = {"anna", "bell", "lyndale", "gale", "chest", "pain", "frost", "marbury"}
     for thing in shown:
@@ -96,5 +106,5 @@ def test_what_is_public_can_be_had() -> None:
         assert getattr(ensemble_deid, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'Surrogates'"):
         _ = ensemble_deid.Surrogates
-    assert is_dataclass(Deidentified)
-    assert [field.name for field in fields(Deidentified)] == ["text", "spans"]
+    assert is_dataclass(DeidentificationResult)
+    assert [field.name for field in fields(DeidentificationResult)] == ["text", "spans"]

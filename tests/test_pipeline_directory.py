@@ -15,20 +15,20 @@ from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.pipeline import directory
 from ensemble_deid.pipeline.directory import load_model, refuse_foreign_folder, save_model, update_model, write_manifest
 from ensemble_deid.pipeline.manifest import Manifest, read_manifest
-from ensemble_deid.stacking.evidence import Evidence
+from ensemble_deid.stacking.dataset import StackingDataset
 
 FILES = (
     "crf.crfsuite",
     "lexicon.json",
     "network.json",
     "network.safetensors",
-    "out_of_fold.json",
-    "out_of_fold.safetensors",
     "patterns.toml",
     "regex.json",
     "stacker.json",
     "stacker.safetensors",
     "stacker_statistics.json",
+    "stacking_dataset.json",
+    "stacking_dataset.safetensors",
     "tbed.json",
     "tbed_initial.json",
     "tbed.rules",
@@ -122,13 +122,16 @@ def test_a_missing_or_broken_manifest(model: Path, capsys: pytest.CaptureFixture
     assert "there is no manifest.json" in refused(model, capsys)
 
 
-def test_a_newer_format_says_who_can_read_it(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("version", "remedy"), [(1, "train the model again"), (3, "a newer ensemble_deid is needed")])
+def test_another_format_is_refused_and_the_remedy_named(
+    model: Path, capsys: pytest.CaptureFixture[str], version: int, remedy: str
+) -> None:
     path = model / "manifest.json"
-    # Of a newer format nothing else is known, so nothing else is looked at.
-    path.write_text(json.dumps({"format_version": 2, "ensemble_deid": "9.0.0"}), encoding="utf-8")
+    # Nothing else is known of another format, so nothing else is checked.
+    path.write_text(json.dumps({"format_version": version, "ensemble_deid": "9.0.0"}), encoding="utf-8")
     said = refused(model, capsys)
-    assert "format 2, made by ensemble_deid 9.0.0" in said
-    assert "reads formats up to 1" in said
+    assert f"format {version}, made by ensemble_deid 9.0.0" in said
+    assert f"reads format 2: {remedy}" in said
 
 
 @pytest.mark.parametrize("key", [*Manifest.__dataclass_fields__, "checksum"])
@@ -194,7 +197,7 @@ def test_forged_json_is_refused_or_harmless(
             write_manifest(model, manifest)
             try:
                 load_model(model)
-                Evidence.load(model)
+                StackingDataset.load(model)
             except ModelError as error:
                 refusals.append(str(error))
     assert refusals
@@ -210,9 +213,9 @@ def test_a_device_that_is_none_is_the_users_error(tiny_model: Path) -> None:
 # Saving
 
 
-def parts(model: Path) -> tuple[Any, Evidence, Manifest]:
+def parts(model: Path) -> tuple[Any, StackingDataset, Manifest]:
     ensemble, manifest = load_model(model)
-    return ensemble, Evidence.load(model), manifest
+    return ensemble, StackingDataset.load(model), manifest
 
 
 def test_a_saved_model_is_the_same_again(tiny_model: Path, tmp_path: Path) -> None:
@@ -220,7 +223,7 @@ def test_a_saved_model_is_the_same_again(tiny_model: Path, tmp_path: Path) -> No
     assert contents(tmp_path / "deep" / "down" / "again") == contents(tiny_model)
 
 
-@pytest.mark.parametrize("stage", ["evidence", "manifest", "swap", "last rename"])
+@pytest.mark.parametrize("stage", ["dataset", "manifest", "swap", "last rename"])
 @pytest.mark.parametrize("interruption", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
 def test_an_interrupted_save_leaves_the_old_model(
     model: Path, monkeypatch: pytest.MonkeyPatch, stage: str, interruption: BaseException
@@ -230,8 +233,8 @@ def test_an_interrupted_save_leaves_the_old_model(
     def interrupt(*_: object, **__: object) -> None:
         raise interruption
 
-    if stage == "evidence":
-        monkeypatch.setattr(Evidence, "save", interrupt)
+    if stage == "dataset":
+        monkeypatch.setattr(StackingDataset, "save", interrupt)
     elif stage == "manifest":
         monkeypatch.setattr(directory, "write_manifest", interrupt)
     elif stage == "swap":
@@ -249,7 +252,7 @@ def test_an_interrupted_save_leaves_the_old_model(
     with pytest.raises(type(interruption)):
         save_model(*whole, model)
     with pytest.raises(type(interruption)):
-        update_model(model, lambda scratch, manifest: interrupt() if stage == "evidence" else manifest)
+        update_model(model, lambda scratch, manifest: interrupt() if stage == "dataset" else manifest)
     assert contents(model) == before
     assert [path.name for path in model.parent.iterdir()] == ["model"]
 

@@ -12,7 +12,7 @@ from ensemble_deid.pipeline import notes as notes_module
 from ensemble_deid.pipeline.directory import load_model, save_model
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.notes import Outcome, predict_notes
-from ensemble_deid.stacking.evidence import Evidence
+from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.text.document import Document
@@ -139,7 +139,7 @@ def test_a_model_trained_anew_in_the_same_place_is_used(tiny_model: Path, tmp_pa
     """Processes keep the model that they have loaded, but not when another one stands there."""
     place = tmp_path / "model"
     ensemble, manifest = load_model(tiny_model)
-    evidence = Evidence.load(tiny_model)
+    stacking_dataset = StackingDataset.load(tiny_model)
     answers = []
     for threshold in (0.0, 1.0):
         stacker = type(ensemble.stacker)(
@@ -148,8 +148,8 @@ def test_a_model_trained_anew_in_the_same_place_is_used(tiny_model: Path, tmp_pa
                 for name in ensemble.stacker.__slots__
             )
         )
-        changed = Ensemble(ensemble.config, ensemble.scheme, ensemble.preparation, ensemble.taggers, stacker)
-        save_model(changed, evidence, manifest, place)
+        changed = Ensemble(ensemble.config, ensemble.scheme, ensemble.feature_extractor, ensemble.taggers, stacker)
+        save_model(changed, stacking_dataset, manifest, place)
         outcomes = list(predict_notes(place, given_notes(2), jobs=2))
         answers.append(sum(len(outcome.document.spans) for outcome in outcomes if outcome.document))
     assert answers[0] > 0

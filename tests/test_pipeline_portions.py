@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.pipeline import ensemble as ensemble_module
 from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.feature_extractor import FeatureExtractor
 from ensemble_deid.pipeline.portions import PORTION, portions, stretches
-from ensemble_deid.pipeline.preparation import Preparation
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
@@ -73,13 +73,13 @@ def test_a_long_note_has_the_spans_of_its_parts(
     model = Deidentifier.load(tiny_model)
     part = tiny_stack.notes(700, patients=1)[0].text
     sizes: list[int] = []
-    make = Preparation.batch
+    make = FeatureExtractor.extract
 
-    def counting(self: Preparation, documents: list[Document]) -> Batch:
+    def counting(self: FeatureExtractor, documents: list[Document]) -> Batch:
         sizes.append(sum(len(document.text) for document in documents))
         return make(self, documents)
 
-    monkeypatch.setattr(Preparation, "batch", counting)
+    monkeypatch.setattr(FeatureExtractor, "extract", counting)
     monkeypatch.setattr(ensemble_module, "portions", partial(portions, size=4 * len(part)))
     counts = []
     for times in (10, 40):

@@ -1,4 +1,4 @@
-"""Candidates, their competition and their surroundings, each against a slow and obvious count."""
+"""Candidates, their competitors and their context, each against a slow and obvious count."""
 
 import itertools
 from collections.abc import Sequence
@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from tiny_notes import plain
 
 from ensemble_deid.stacking.candidates import CandidateTable, collect
+from ensemble_deid.stacking.context import FORM, KINDS, CandidateContext, extract_context
 from ensemble_deid.stacking.features import candidate_features, feature_names, measure_statistics, statistics_keys
 from ensemble_deid.stacking.overlaps import RELATIONS, maxima, overlapping_pairs, relation
 from ensemble_deid.stacking.statistics import KeyStatistics
-from ensemble_deid.stacking.surroundings import FORM, KINDS, Surroundings, look_around
 from ensemble_deid.stacking.voting import METHODS, combine
+from ensemble_deid.submodels import BY_NAME, NAMES
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -44,7 +45,7 @@ def span_sets(draw: st.DrawFn, text: str) -> list[Span]:
 
 @st.composite
 def proposed(draw: st.DrawFn) -> dict[str, Proposals]:
-    names = draw(st.lists(st.sampled_from(["regex", "tbed", "crf", "neural"]), min_size=1, max_size=4, unique=True))
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
     return {name: proposals_of(*[(draw(span_sets(text)), draw(span_sets(text))) for text in NOTES]) for name in names}
 
 
@@ -116,23 +117,23 @@ def test_overlaps_are_those_of_all_pairs(proposals: dict[str, Proposals]) -> Non
 
 @settings(deadline=None, max_examples=25)
 @given(proposed())
-def test_surroundings_are_read_off_the_notes(proposals: dict[str, Proposals]) -> None:
+def test_context_is_extracted_from_the_notes(proposals: dict[str, Proposals]) -> None:
     table = collect(proposals, labels=LABELS)
-    around = look_around(table, BATCH)
-    assert around.form.shape == (len(table), len(FORM))
+    context = extract_context(table, BATCH)
+    assert context.form.shape == (len(table), len(FORM))
     for row, (d, (start, end, _)) in enumerate(zip(table.document.tolist(), table.keys(), strict=True)):
         words = NOTES[d].lower().split()
         first = len(NOTES[d][:start].split())
         size = len(NOTES[d][start:end].split())
         phrase = words[first : first + size]
-        assert around.keys["string"][row] == " ".join(phrase)
-        assert around.keys["before"][row] == (words[first - 1] if first else "<>")
-        assert around.keys["after"][row] == (words[first + size] if first + size < len(words) else "<>")
+        assert context.keys["string"][row] == " ".join(phrase)
+        assert context.keys["before"][row] == (words[first - 1] if first else "<>")
+        assert context.keys["after"][row] == (words[first + size] if first + size < len(words) else "<>")
         others = [i for i in range(len(words)) if i != first and words[i : i + size] == phrase]
-        assert around.elsewhere[row] == len(others)
-        assert around.groups[row] == ("q" if d == 2 else "p")
+        assert context.elsewhere[row] == len(others)
+        assert context.groups[row] == ("q" if d == 2 else "p")
         text = NOTES[d][start:end]
-        form = dict(zip(FORM, around.form[row], strict=True))
+        form = dict(zip(FORM, context.form[row], strict=True))
         assert form["tokens"] == pytest.approx(np.log1p(size))
         assert form["digits"] == pytest.approx(sum(map(str.isdigit, text)) / len(text))
         assert form["capitals"] == pytest.approx(sum(map(str.isupper, text)) / len(text))
@@ -142,37 +143,37 @@ def test_surroundings_are_read_off_the_notes(proposals: dict[str, Proposals]) ->
         assert form["place"] == pytest.approx(start / len(NOTES[d]))
 
 
-def slow_elsewhere(table: CandidateTable, around: Surroundings, strength: np.ndarray) -> list[list[int]]:
-    """Count, place by place, how the string's other places are tagged by their surest candidates."""
+def slow_elsewhere(table: CandidateTable, context: CandidateContext, strength: np.ndarray) -> list[list[int]]:
+    """Count, place by place, how the string's other places are tagged by their highest-scoring candidates."""
     places: dict[tuple[int, int, int], list[int]] = {}
     for row, (start, end, _) in enumerate(table.keys()):
         places.setdefault((int(table.document[row]), start, end), []).append(row)
-    surest = {place: min(rows, key=lambda row: (-strength[row], row)) for place, rows in places.items()}
+    highest = {place: min(rows, key=lambda row: (-strength[row], row)) for place, rows in places.items()}
     counts = []
     for row, (start, end, label) in enumerate(table.keys()):
         same = other = 0
-        for place, best in surest.items():
+        for place, best in highest.items():
             if place == (table.document[row], start, end) or place[0] != table.document[row]:
                 continue
-            if around.keys["string"][best] == around.keys["string"][row] and strength[best] >= 0.5:
+            if context.keys["string"][best] == context.keys["string"][row] and strength[best] >= 0.5:
                 same += table.keys()[best][2] == label
                 other += table.keys()[best][2] != label
-        total = max(int(around.elsewhere[row]), same + other)
+        total = max(int(context.elsewhere[row]), same + other)
         counts.append([total, same, other, total - same - other])
     return counts
 
 
 def learners(proposals: dict[str, Proposals]) -> list[int]:
-    return [k for k, name in enumerate(proposals) if name in ("crf", "neural")] or list(range(len(proposals)))
+    return [k for k, name in enumerate(proposals) if BY_NAME[name].has_marginals] or list(range(len(proposals)))
 
 
 @settings(deadline=None, max_examples=25)
 @given(proposed())
 def test_features_tell_confidence_competition_and_other_places(proposals: dict[str, Proposals]) -> None:
     table = collect(proposals, labels=LABELS)
-    around = look_around(table, BATCH)
+    context = extract_context(table, BATCH)
     right = np.array([row % 2 == 0 for row in range(len(table))], dtype=bool)
-    features = candidate_features(table, around, measure_statistics(table, around, right), counted=right)
+    features = candidate_features(table, context, measure_statistics(table, context, right), counted=right)
     names = feature_names(table.submodels, LABELS)
     assert features.shape == (len(table), len(names))
     assert np.isfinite(features).all()
@@ -199,7 +200,7 @@ def test_features_tell_confidence_competition_and_other_places(proposals: dict[s
         assert column[f"chosen:{name}"] == pytest.approx(table.chosen[:, k].astype(float))
     assert column["votes"] == pytest.approx(table.chosen.sum(axis=1))
     four = ["elsewhere", "elsewhere_same_label", "elsewhere_other_label", "elsewhere_untagged"]
-    expected = np.log1p(np.array(slow_elsewhere(table, around, strength), dtype=float).reshape(-1, 4))
+    expected = np.log1p(np.array(slow_elsewhere(table, context, strength), dtype=float).reshape(-1, 4))
     assert np.stack([column[name] for name in four], axis=1) == pytest.approx(expected)
 
 
@@ -207,14 +208,14 @@ def test_features_tell_confidence_competition_and_other_places(proposals: dict[s
 @given(proposed(), st.data())
 def test_statistics_leave_the_own_patient_out(proposals: dict[str, Proposals], data: st.DataObject) -> None:
     table = collect(proposals, labels=LABELS)
-    around = look_around(table, BATCH)
+    context = extract_context(table, BATCH)
     n = len(table)
     right = np.array([data.draw(st.booleans()) for _ in range(n)], dtype=bool)
     groups = [data.draw(st.sampled_from("pqr")) for _ in range(n)]
-    keys = statistics_keys(table, around)
+    keys = statistics_keys(table, context)
     statistics = KeyStatistics.measured(keys, right)
     assert statistics.prior == pytest.approx(right.mean() if n else 0.5)
-    found = statistics.columns(keys, own_right=right, own_group=groups)
+    found = statistics.columns(keys, own_correct=right, own_group=groups)
     plain_columns = statistics.columns(keys)
     for k, kind in enumerate(KINDS):
         for row in range(n):
@@ -231,7 +232,7 @@ def test_statistics_leave_the_own_patient_out(proposals: dict[str, Proposals], d
 @settings(deadline=None, max_examples=25)
 @given(proposed())
 def test_votes(proposals: dict[str, Proposals]) -> None:
-    used = [name for name in proposals if name in ("crf", "neural")] or list(proposals)
+    used = [name for name in proposals if BY_NAME[name].has_marginals] or list(proposals)
     for method in METHODS:
         for d, spans in enumerate(combine(proposals, labels=LABELS, method=method)):
             assert all(not a.overlaps(b) for a, b in itertools.combinations(spans, 2))

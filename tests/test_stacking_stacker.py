@@ -1,4 +1,4 @@
-"""The judge from evidence to verdict: folds, search, resolution, and what is kept on disk."""
+"""The final estimator from training set to prediction: folds, search, overlaps, and files on disk."""
 
 import itertools
 from collections import Counter
@@ -14,10 +14,10 @@ from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ModelError
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.candidates import collect
-from ensemble_deid.stacking.evidence import ARRAYS, KEYS, Evidence, gather
-from ensemble_deid.stacking.search import group_folds, settings_grid, strict_f1
+from ensemble_deid.stacking.context import CandidateContext
+from ensemble_deid.stacking.dataset import ARRAYS, KEYS, StackingDataset, build_stacking_dataset
+from ensemble_deid.stacking.search import _best_threshold, group_folds, settings_grid, strict_f1
 from ensemble_deid.stacking.stacker import SETTINGS, STATISTICS, SVM, Stacker
-from ensemble_deid.stacking.surroundings import Surroundings
 from ensemble_deid.stacking.svm import ZHAO2020
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.text.document import Document
@@ -48,18 +48,18 @@ def noisy_proposals(documents: list[Document], *, seed: int) -> dict[str, Propos
 NOTES, OTHERS = tiny_notes(20), tiny_notes(8, seed=1)
 
 
-def evidence_of(proposals: dict[str, Proposals], *, limit: float = 0.01) -> Evidence:
-    return gather(proposals, plain(NOTES), labels=SCHEME.labels, min_confidence=limit)
+def dataset_of(proposals: dict[str, Proposals], *, limit: float = 0.01) -> StackingDataset:
+    return build_stacking_dataset(proposals, plain(NOTES), labels=SCHEME.labels, min_confidence=limit)
 
 
 @pytest.fixture(scope="module")
-def evidence() -> Evidence:
-    return evidence_of(noisy_proposals(NOTES, seed=0))
+def dataset() -> StackingDataset:
+    return dataset_of(noisy_proposals(NOTES, seed=0))
 
 
 @pytest.fixture(scope="module")
-def stacker(evidence: Evidence) -> Stacker:
-    return Stacker.fit(evidence, config=CONFIG, progress=lambda message: None)
+def stacker(dataset: StackingDataset) -> Stacker:
+    return Stacker.fit(dataset, config=CONFIG, progress=lambda message: None)
 
 
 @settings(deadline=None)
@@ -85,101 +85,110 @@ def test_a_weight_is_the_cost_of_a_right_candidate_over_that_of_a_wrong_one() ->
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.3, 0.6, 1.1])
-def test_f1_is_that_of_the_spans_that_stand(evidence: Evidence, threshold: float) -> None:
+def test_f1_is_that_of_the_predicted_spans(dataset: StackingDataset, threshold: float) -> None:
     rng = np.random.default_rng(0)
-    scores = rng.random(len(evidence))
+    scores = rng.random(len(dataset))
     found = right = 0
     for d, document in enumerate(NOTES):
-        rows = [row for row in range(len(evidence)) if evidence.table.document[row] == d]
-        spans = [Span(*evidence.table.keys()[row], float(scores[row])) for row in rows if scores[row] >= threshold]
+        rows = [row for row in range(len(dataset)) if dataset.table.document[row] == d]
+        spans = [Span(*dataset.table.keys()[row], float(scores[row])) for row in rows if scores[row] >= threshold]
         standing = drop_overlaps(spans)
         found += len(standing)
         right += len({span.key for span in standing} & {span.key for span in document.spans})
     expected = 2 * right / (found + sum(len(document.spans) for document in NOTES))
-    assert strict_f1(evidence.table, scores, threshold, evidence.right, evidence.n_gold) == pytest.approx(expected)
+    assert strict_f1(dataset.table, scores, threshold, dataset.correct, dataset.n_gold) == pytest.approx(expected)
+
+
+def test_where_f1_is_undefined_the_threshold_is_one_half_and_f1_stays_undefined(dataset: StackingDataset) -> None:
+    nothing = dataset.table.select(np.zeros(len(dataset), bool))
+    assert strict_f1(nothing, np.zeros(0), 0.5, np.zeros(0, bool), 0) is None
+    # All candidates are wrong and none is believed: F1 is 0 where some stand, undefined where none does.
+    wrong = np.zeros(len(dataset), bool)
+    assert strict_f1(dataset.table, np.full(len(dataset), 0.4), 0.3, wrong, 0) == 0.0
+    assert strict_f1(dataset.table, np.full(len(dataset), 0.4), 0.5, wrong, 0) is None
+    _, threshold, f1 = _best_threshold(dataset.table, np.full(len(dataset), -9.0), wrong, 0)
+    assert (threshold, f1) == (0.5, None)
 
 
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 1000), st.sampled_from([0.01, 0.3, 0.8]), st.sampled_from(["regex", "crf"]))
-def test_evidence_without_a_submodel_is_as_if_it_had_never_spoken(seed: int, limit: float, name: str) -> None:
+def test_a_dataset_without_a_submodel_is_as_if_it_had_never_taken_part(seed: int, limit: float, name: str) -> None:
     proposals = noisy_proposals(NOTES, seed=seed)
-    narrowed = evidence_of(proposals, limit=limit).without([name], min_confidence=limit)
+    narrowed = dataset_of(proposals, limit=limit).without([name], min_confidence=limit)
     rest = {other: said for other, said in proposals.items() if other != name}
-    expected = evidence_of(rest, limit=limit)
+    expected = dataset_of(rest, limit=limit)
     assert_same(narrowed, expected)
 
 
-def assert_same(one: Evidence, two: Evidence) -> None:
+def assert_same(one: StackingDataset, two: StackingDataset) -> None:
     assert (one.table.labels, one.table.submodels, one.n_gold) == (two.table.labels, two.table.submodels, two.n_gold)
     for name in ("document", "start", "end", "label", "confidence", "chosen"):
         mine, wanted = getattr(one.table, name), getattr(two.table, name)
         assert mine.dtype == wanted.dtype
         np.testing.assert_array_equal(mine, wanted)
-    np.testing.assert_array_equal(one.right, two.right)
-    same_surroundings(one.around, two.around)
+    np.testing.assert_array_equal(one.correct, two.correct)
+    assert_same_context(one.context, two.context)
 
 
-def same_surroundings(one: Surroundings, two: Surroundings) -> None:
+def assert_same_context(one: CandidateContext, two: CandidateContext) -> None:
     np.testing.assert_array_equal(one.form, two.form)
     np.testing.assert_array_equal(one.elsewhere, two.elsewhere)
     assert (one.keys, one.groups) == (two.keys, two.groups)
 
 
-def test_evidence_survives_the_disk(evidence: Evidence, tmp_path: Path) -> None:
-    evidence.save(tmp_path)
-    assert_same(Evidence.load(tmp_path), evidence)
+def test_the_dataset_survives_the_disk(dataset: StackingDataset, tmp_path: Path) -> None:
+    dataset.save(tmp_path)
+    assert_same(StackingDataset.load(tmp_path), dataset)
     for name in (ARRAYS, KEYS):
         data = (tmp_path / name).read_bytes()
         for damaged in (b"", data[: len(data) // 2], data[:-1], b"{}", b"[]"):
             (tmp_path / name).write_bytes(damaged)
             with pytest.raises(ModelError, match="damaged"):
-                Evidence.load(tmp_path)
+                StackingDataset.load(tmp_path)
         (tmp_path / name).write_bytes(data)
 
 
-def test_the_judge_is_better_than_the_best_submodel_and_never_overlaps(stacker: Stacker) -> None:
+def test_the_stack_beats_the_best_submodel_and_spans_never_overlap(stacker: Stacker) -> None:
     proposals, batch = noisy_proposals(OTHERS, seed=5), plain(OTHERS)
-    verdict = stacker.judge(proposals, batch)
+    predicted = stacker.predict(proposals, batch)
     gold = [{span.key for span in document.spans} for document in OTHERS]
 
     def f1(answers: list[tuple[Span, ...]]) -> float:
         right = sum(span.key in keys for spans, keys in zip(answers, gold, strict=True) for span in spans)
         return 2 * right / (sum(map(len, answers)) + sum(map(len, gold)))
 
-    assert f1(verdict) > f1(list(proposals["crf"].best))
-    for spans in verdict:
+    assert f1(predicted) > f1(list(proposals["crf"].best))
+    for spans in predicted:
         assert not any(a.overlaps(b) for a, b in itertools.combinations(spans, 2))
         assert all(stacker.threshold <= span.score <= 1 for span in spans)
-    assert sum(map(len, stacker.judge(proposals, batch, threshold=1.1))) == 0
+    assert sum(map(len, stacker.predict(proposals, batch, threshold=1.1))) == 0
     everything = collect(proposals, labels=SCHEME.labels, min_confidence=CONFIG.stack.min_confidence)
-    scored = stacker.scored(proposals, batch)
-    assert [(d, span.key) for d, spans in enumerate(scored) for span in spans] == [
+    with_scores = stacker.predict_proba(proposals, batch)
+    assert [(d, span.key) for d, spans in enumerate(with_scores) for span in spans] == [
         (d, key) for d, key in zip(everything.document.tolist(), everything.keys(), strict=True)
     ]
 
 
-def test_a_note_is_judged_alike_in_any_company(stacker: Stacker) -> None:
+def test_a_prediction_does_not_depend_on_the_rest_of_the_batch(stacker: Stacker) -> None:
     proposals = noisy_proposals(OTHERS, seed=5)
-    together = stacker.judge(proposals, plain(OTHERS))
+    together = stacker.predict(proposals, plain(OTHERS))
     for d, note in enumerate(OTHERS):
         alone = {name: Proposals((p.best[d],), (p.candidates[d],)) for name, p in proposals.items()}
-        found = stacker.judge(alone, plain([note]))[0]
+        found = stacker.predict(alone, plain([note]))[0]
         assert [span.key for span in found] == [span.key for span in together[d]]
         assert [span.score for span in found] == pytest.approx([span.score for span in together[d]], abs=1e-12)
 
 
-def test_two_fits_are_the_same_and_the_judge_survives_the_disk(
-    stacker: Stacker, evidence: Evidence, tmp_path: Path
-) -> None:
-    again = Stacker.fit(evidence, config=CONFIG, progress=lambda message: None)
-    for folder, judge in (("one", stacker), ("two", again)):
+def test_two_fits_are_the_same_and_survive_the_disk(stacker: Stacker, dataset: StackingDataset, tmp_path: Path) -> None:
+    again = Stacker.fit(dataset, config=CONFIG, progress=lambda message: None)
+    for folder, fitted in (("one", stacker), ("two", again)):
         (tmp_path / folder).mkdir()
-        judge.save(tmp_path / folder)
+        fitted.save(tmp_path / folder)
     for name in (SVM, STATISTICS, SETTINGS):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     loaded = Stacker.load(tmp_path / "one")
     proposals, batch = noisy_proposals(OTHERS, seed=5), plain(OTHERS)
-    assert loaded.judge(proposals, batch) == stacker.judge(proposals, batch)
+    assert loaded.predict(proposals, batch) == stacker.predict(proposals, batch)
     assert (loaded.threshold, loaded.cv_f1, loaded.submodels) == (stacker.threshold, stacker.cv_f1, stacker.submodels)
     for name in (SVM, STATISTICS, SETTINGS):
         data = (tmp_path / "one" / name).read_bytes()
@@ -190,28 +199,28 @@ def test_two_fits_are_the_same_and_the_judge_survives_the_disk(
         (tmp_path / "one" / name).write_bytes(data)
 
 
-def test_the_search_takes_the_best_of_the_grid_and_a_threshold_given(evidence: Evidence) -> None:
+def test_the_search_takes_the_best_of_the_grid_and_a_threshold_given(dataset: StackingDataset) -> None:
     # With a gamma this large every candidate is alike to itself only, and nothing new is right.
     grid = {"c_grid": [1.0], "gamma_grid": [500.0, 0.01], "weight_grid": [1.0], "threshold": 0.35}
-    judge = Stacker.fit(evidence, config=make_config({"jobs": 1, "stack": grid}), progress=lambda message: None)
-    assert judge.svm.settings.gamma == 0.01
-    assert judge.threshold == 0.35
-    assert judge.cv_f1 is not None
-    assert judge.cv_f1 > 0.8
+    stacker = Stacker.fit(dataset, config=make_config({"jobs": 1, "stack": grid}), progress=lambda message: None)
+    assert stacker.svm.settings.gamma == 0.01
+    assert stacker.threshold == 0.35
+    assert stacker.cv_f1 is not None
+    assert stacker.cv_f1 > 0.8
 
 
 @pytest.mark.parametrize("notes", [[Document("1", "x", (), "p"), Document("2", "y z", (), "q")]])
 def test_where_nobody_proposes_anything_nothing_is_found(notes: list[Document]) -> None:
     silent = {"crf": Proposals(((), ()), ((), ()))}
-    nothing = gather(silent, plain(notes), labels=SCHEME.labels, min_confidence=0.01)
-    judge = Stacker.fit(nothing, config=make_config({"jobs": 1}), progress=lambda message: None)
-    assert judge.judge(silent, plain(notes)) == [(), ()]
-    assert judge.judge({"crf": Proposals(((Span(0, 1, "ID"),), ()), ((), ()))}, plain(notes)) == [(), ()]
+    nothing = build_stacking_dataset(silent, plain(notes), labels=SCHEME.labels, min_confidence=0.01)
+    stacker = Stacker.fit(nothing, config=make_config({"jobs": 1}), progress=lambda message: None)
+    assert stacker.predict(silent, plain(notes)) == [(), ()]
+    assert stacker.predict({"crf": Proposals(((Span(0, 1, "ID"),), ()), ((), ()))}, plain(notes)) == [(), ()]
 
 
-def test_one_patient_alone_can_be_judged() -> None:
+def test_one_patient_is_enough_to_fit() -> None:
     notes = [Document("1", "Ann 4711 x 12", (Span(4, 8, "ID"),), "p")]
     said = {"crf": Proposals(((Span(4, 8, "ID", 0.9),),), ((Span(4, 8, "ID", 0.9), Span(11, 13, "ID", 0.2)),))}
-    evidence = gather(said, plain(notes), labels=SCHEME.labels, min_confidence=0.01)
-    judge = Stacker.fit(evidence, config=CONFIG, progress=lambda message: None)
-    assert len(judge.judge(said, plain(notes))) == 1
+    dataset = build_stacking_dataset(said, plain(notes), labels=SCHEME.labels, min_confidence=0.01)
+    stacker = Stacker.fit(dataset, config=CONFIG, progress=lambda message: None)
+    assert len(stacker.predict(said, plain(notes))) == 1

@@ -1,4 +1,4 @@
-"""The judge's SVM against scikit-learn's, and its sigmoid."""
+"""The final estimator's SVM against scikit-learn's, and its sigmoid."""
 
 import numpy as np
 import pytest
@@ -27,35 +27,35 @@ def test_decisions_are_those_of_scikit_learn(chosen: SvmSettings) -> None:
     known, new = (np.clip((rows - mean) / scale, -3, 3) for rows in (features, unseen))
     reference = SVC(C=1.0, gamma=chosen.gamma, class_weight=costs).fit(known, right)
     ours = Svm.fit(features, right, chosen)
-    np.testing.assert_allclose(ours.decide(unseen), reference.decision_function(new), atol=1e-9)
+    np.testing.assert_allclose(ours.decision_function(unseen), reference.decision_function(new), atol=1e-9)
 
 
 def test_a_feature_that_never_changed_in_training_weighs_little_later() -> None:
     features, right = examples()
     svm = Svm.fit(features, right, SvmSettings(1.0, 1.0, 0.05))
     elsewhere = features + np.array([0, 0, 0, 0.5])
-    assert (np.sign(svm.decide(elsewhere)) == np.sign(svm.decide(features))).mean() > 0.9
+    assert (np.sign(svm.decision_function(elsewhere)) == np.sign(svm.decision_function(features))).mean() > 0.9
 
 
-def test_what_is_far_out_is_judged_like_what_is_less_so() -> None:
+def test_features_far_from_the_mean_are_clipped() -> None:
     features, right = examples()
     svm = Svm.fit(features, right, SvmSettings(1.0, 1.0, 0.05))
     far, farther = (np.array([[3.0 + d, 3.0, 3.0, np.log(9)]]) for d in (20.0, 2000.0))
-    assert svm.decide(far)[0] == svm.decide(farther)[0] > svm.intercept
+    assert svm.decision_function(far)[0] == svm.decision_function(farther)[0] > svm.intercept
 
 
 @pytest.mark.parametrize(("right", "decision"), [(True, 1.0), (False, -1.0)])
 def test_where_all_are_alike_the_answer_is_always_that(right: bool, decision: float) -> None:
     features, _ = examples(5)
     svm = Svm.fit(features, np.full(5, right), ZHAO2020)
-    assert svm.decide(features[:2]).tolist() == [decision] * 2
-    assert Svm.from_bytes(svm.to_bytes()).decide(features[:2]).tolist() == [decision] * 2
+    assert svm.decision_function(features[:2]).tolist() == [decision] * 2
+    assert Svm.from_bytes(svm.to_bytes()).decision_function(features[:2]).tolist() == [decision] * 2
 
 
 def test_no_candidates_at_all() -> None:
     svm = Svm.fit(np.zeros((0, 4)), np.zeros(0, bool), ZHAO2020)
-    assert svm.decide(np.ones((1, 4))).tolist() == [-1.0]
-    assert svm.decide(np.zeros((0, 4))).tolist() == []
+    assert svm.decision_function(np.ones((1, 4))).tolist() == [-1.0]
+    assert svm.decision_function(np.zeros((0, 4))).tolist() == []
 
 
 def test_bytes_hold_the_whole_machine() -> None:
@@ -64,7 +64,7 @@ def test_bytes_hold_the_whole_machine() -> None:
     data = svm.to_bytes()
     again = Svm.from_bytes(data)
     assert again.settings == svm.settings
-    assert (again.decide(features) == svm.decide(features)).all()
+    assert (again.decision_function(features) == svm.decision_function(features)).all()
     assert again.to_bytes() == data == Svm.fit(features, right, ZHAO2020).to_bytes()
 
 

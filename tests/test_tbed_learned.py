@@ -1,9 +1,11 @@
 """The rule list in `rules/learned` is what training on the demo corpus learns, byte for byte."""
 
-from ensemble_deid.config import Config
+from tiny_notes import no_progress
+
+from ensemble_deid.config import Config, TbedConfig
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.features.batch import with_lexicon
-from ensemble_deid.pipeline.preparation import learn_preparation
+from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
 from ensemble_deid.resources import rules_directory
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
@@ -13,9 +15,11 @@ from ensemble_deid.text.tags import TagScheme
 def test_training_on_the_demo_corpus_learns_the_committed_rules() -> None:
     corpus = read_corpus("demo:train")
     scheme = TagScheme.from_labels(corpus.labels)
-    plain, preparation = learn_preparation(corpus.documents, scheme.labels, config=Config())
-    batch = with_lexicon(plain, preparation.lexicon, leave_own_patient_out=True)
-    learned = TbedTagger.fit(batch, None, scheme=scheme, config=Config(), progress=lambda _: None)
+    plain, extractor = fit_feature_extractor(corpus.documents, scheme.labels, config=Config())
+    batch = with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True)
+    learned = TbedTagger.fit(
+        batch, None, scheme=scheme, config=TbedConfig(), seed=13, device="cpu", progress=no_progress
+    )
     path = rules_directory() / "learned" / "demo.rules"
     # After a change of notes, patterns, templates or limits: ensemble-deid train demo --submodels regex,tbed
     # --out M, then ensemble-deid rules show M > rules/learned/demo.rules.

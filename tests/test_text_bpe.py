@@ -13,7 +13,7 @@ from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.experiments.train import train
 from ensemble_deid.features.batch import plain_batch, select_documents
 from ensemble_deid.pipeline.directory import BPE, load_model, save_model
-from ensemble_deid.pipeline.preparation import learn_preparation
+from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
 from ensemble_deid.text.bpe import Bpe
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -115,7 +115,7 @@ def test_it_is_off_by_default(tmp_path: Path) -> None:
     patterns = write_patterns(tmp_path)
     assert Config().text.bpe_vocabulary == 0
     config = make_config({"regex": {"patterns": patterns}})
-    assert learn_preparation(tiny_notes(4), SCHEME.labels, config=config)[1].bpe is None
+    assert fit_feature_extractor(tiny_notes(4), SCHEME.labels, config=config)[1].bpe is None
 
 
 def test_a_model_is_trained_kept_and_used_with_pieces(tmp_path: Path) -> None:
@@ -124,9 +124,9 @@ def test_a_model_is_trained_kept_and_used_with_pieces(tmp_path: Path) -> None:
     options |= {"crf": {"max_iterations": 8}, "stack": {"c_grid": [1.0], "gamma_grid": [0.01], "weight_grid": [1.0]}}
     notes = [*tiny_notes(12), Document("blank", " \n", (), "nobody")]
     trained = train(notes, (), config=make_config(options), report=lambda step: no_progress(step.message))
-    save_model(trained.ensemble, trained.evidence, trained.manifest, tmp_path / "model")
-    assert trained.ensemble.preparation.bpe is not None
-    assert (tmp_path / "model" / BPE).read_bytes() == trained.ensemble.preparation.bpe.data
+    save_model(trained.ensemble, trained.stacking_dataset, trained.manifest, tmp_path / "model")
+    assert trained.ensemble.feature_extractor.bpe is not None
+    assert (tmp_path / "model" / BPE).read_bytes() == trained.ensemble.feature_extractor.bpe.data
     loaded, _ = load_model(tmp_path / "model")
     others = tiny_notes(4, seed=1)
     found = loaded.predict(others)

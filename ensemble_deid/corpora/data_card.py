@@ -1,4 +1,4 @@
-"""Write the data card of the demo corpus from the corpus itself, so that its figures cannot go stale unseen."""
+"""Write the data card of the demo corpus; its figures are computed from the corpus, so that they cannot go stale."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,6 @@ from ensemble_deid.phi.taxonomy import I2B2_TYPES
 CARD_NAME = "CARD.md"
 KINDS_NAME = "kinds.toml"
 INTRODUCTION_NAME = "card_introduction.md"
-_DENSITY_BOUNDS = (3.0, 9.0)
 
 
 def write_data_card(demo: Path) -> Path:
@@ -34,7 +33,7 @@ def write_data_card(demo: Path) -> Path:
 
 
 def render_data_card(demo: Path) -> str:
-    """Return the card: the introduction that a person wrote, then the figures. CorpusError where a part is missing."""
+    """Return the card: the handwritten introduction, then the figures. CorpusError if a part is missing."""
     corpora = {split: read_corpus(demo / split) for split in SPLITS}
     statistics = {split: corpus_statistics(corpus) for split, corpus in corpora.items()}
     try:
@@ -52,7 +51,7 @@ def render_data_card(demo: Path) -> str:
 
 
 def read_kinds(path: Path) -> Mapping[str, str]:
-    """Read `"family" = ["kind", ...]`; return kind -> family. CorpusError where a kind is in two families."""
+    """Read `"family" = ["kind", ...]`; return kind -> family. CorpusError if a kind is in two families."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -73,9 +72,10 @@ def _composition(statistics: Mapping[str, CorpusStatistics]) -> str:
     for split, found in statistics.items():
         fewest, middle, most = found.words_of_note
         density = "-" if found.phi_per_100_words is None else f"{found.phi_per_100_words:.1f}"
-        numbers = [f"{value:,}" for value in (found.patients, found.notes, found.words, found.spans)]
+        numbers = [f"{value:,}" for value in (found.sites, found.patients, found.notes, found.words, found.spans)]
         rows.append([split, *numbers, density, f"{fewest} / {middle:g} / {most}"])
-    heads = ["part", "patients", "notes", "words", "PHI", "PHI per 100 words", "words of a note: min / median / max"]
+    heads = ["part", "sites", "patients", "notes", "words", "PHI", "PHI per 100 words"]
+    heads.append("words of a note: min / median / max")
     return _table(heads, rows)
 
 
@@ -93,7 +93,7 @@ def _kinds(corpora: Mapping[str, Corpus], family_of_kind: Mapping[str, str]) -> 
     notes = [note for corpus in corpora.values() for note in corpus]
     found = kind_variety(notes, family_of_kind)
     rows = [[family, f"{kind.notes}", f"{kind.tokens:,}", f"{kind.types:,}"] for family, kind in found.items()]
-    names = len({note.metadata["kind"] for note in notes})
+    names = len({note.metadata.get("kind", "") for note in notes})
     intro = (
         f"{names} kinds as their authors named them, in {len(found)} families. Words here are runs of letters and "
         "digits; different words are counted without regard to case."
@@ -108,12 +108,11 @@ def _variety(corpora: Mapping[str, Corpus]) -> str:
         f"- Of the words in the test notes' names of people, {_percent(words)} are in no train name; "
         f"of the whole names, {_percent(strings)}."
     ]
-    density = phi_density(notes, bounds=_DENSITY_BOUNDS)
+    density = phi_density(notes)
     if density is not None:
         lines.append(
             f"- PHI per 100 words over the {density.notes} notes of {SHORTEST_DENSE_NOTE} words or more: "
-            f"{density.lowest:.1f} to {density.highest:.1f}, median {density.median:.1f}; "
-            f"{_percent(density.within)} of them lie between {_DENSITY_BOUNDS[0]:g} and {_DENSITY_BOUNDS[1]:g}."
+            f"{density.lowest:.1f} to {density.highest:.1f}, median {density.median:.1f}."
         )
     overlap = ngram_overlap(notes)
     lines.append(

@@ -1,7 +1,8 @@
-"""JSON Lines: one object a line, `{"id", "patient_id", "text", "spans": [{"start", "end", "label"}], "metadata"}`.
+"""JSON Lines: one object per line,
+`{"id", "patient_id", "site", "text", "spans": [{"start", "end", "label"}], "metadata"}`.
 
-`id` and `text` are needed. A span may carry `text` (checked), `score` and `source` (kept). Offsets count characters
-(code points) of the decoded text.
+`id` and `text` are required. A span may have a `text` (checked), a `score` and a `source` (kept). Offsets count
+characters (code points) of the decoded text.
 """
 
 import json
@@ -16,7 +17,7 @@ from ensemble_deid.text.span import Span
 
 
 def read_jsonl_notes(path: Path, *, gold: bool = True) -> Iterator[tuple[str, ReadNote | CorpusError]]:
-    """Yield (id or file:line, note or what is wrong with it) for each line that is not blank."""
+    """Yield (id or file:line, note or error) for each line that is not blank."""
     for number, line in enumerate(read_utf8(path).removeprefix("\ufeff").split("\n"), start=1):
         if not line.strip(" \t\r"):
             continue
@@ -39,8 +40,8 @@ def _read_line(line: str, place: str, gold: bool) -> ReadNote:
     if not isinstance(entry, dict):
         raise CorpusError(f"{place}: expected an object, not {_kind(entry)}")
     identity, text = _string(entry, "id", place), _string(entry, "text", place)
-    patient = None if entry.get("patient_id") is None else _string(entry, "patient_id", place)
-    document = Document(identity, text, patient_id=patient, metadata=_metadata(entry, place))
+    patient, site = (None if entry.get(key) is None else _string(entry, key, place) for key in ("patient_id", "site"))
+    document = Document(identity, text, patient_id=patient, site=site, metadata=_metadata(entry, place))
     if not gold:
         return note_with_spans(document, ())
     spans = [] if entry.get("spans") is None else entry["spans"]
@@ -88,10 +89,12 @@ def _kind(value: object) -> str:
 
 
 def render_jsonl_note(document: Document) -> str:
-    """Return the note as one line with its newline; scores and sources are written where they say something."""
+    """Return the note as one line including its newline; default scores and empty sources are left out."""
     check_text(document.text, f"note {document.id}")
     entry: dict[str, Any] = {"id": document.id, "patient_id": document.patient_id, "text": document.text}
     entry["spans"] = [_render_span(span) for span in sorted(document.spans)]
+    if document.site is not None:
+        entry["site"] = document.site
     if document.metadata:
         entry["metadata"] = dict(sorted(document.metadata.items()))
     return json.dumps(entry, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""Reading and writing one note in the XML family, under one fixed scheme of labels."""
+"""Read and write one note in the XML formats, with a fixed set of labels."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ensemble_deid.corpora.checks import Notice, ReadNote, check_span, note_with_spans, unknown_label
-from ensemble_deid.corpora.xml_tags import PATIENT_ATTRIBUTE, XmlTag, parse_note, render_note
+from ensemble_deid.corpora.xml_tags import PATIENT_ATTRIBUTE, SITE_ATTRIBUTE, XmlTag, parse_note, render_note
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -14,7 +14,7 @@ from ensemble_deid.text.span import Span
 
 @dataclass(frozen=True, slots=True)
 class XmlScheme:
-    """What one task fixes: the root element, the labels with the element of each, patients, the ids of tags."""
+    """What differs between the tasks: root element, labels and their elements, patients, ids of tags."""
 
     name: str
     root: str
@@ -30,12 +30,13 @@ def read_xml_note(path: Path, scheme: XmlScheme, *, gold: bool) -> ReadNote:
     """Read one file; its name without the suffix is the note's id. `gold=False` leaves the tags unread."""
     note = parse_note(path)
     metadata = dict(note.attributes)
-    patient = metadata.pop(PATIENT_ATTRIBUTE, None)
+    patient, site = metadata.pop(PATIENT_ATTRIBUTE, None), metadata.pop(SITE_ATTRIBUTE, None)
     identity = path.name[: -len(path.suffix)]
     document = Document(
         identity,
         note.text,
         patient_id=scheme.patient_of_name(identity) if patient is None else patient,
+        site=site,
         metadata=metadata,
     )
     notices: Counter[Notice] = Counter()
@@ -51,7 +52,7 @@ def _read_tag(tag: XmlTag, text: str, path: Path, scheme: XmlScheme, notices: Co
     label = scheme.label_of_tag(tag.element.upper(), kind.upper())
     element = scheme.element_of_label.get(label)
     if element is None:
-        raise unknown_label(kind, scheme.element_of_label, place, scheme.name)
+        raise CorpusError(f"{place}: {unknown_label(kind, scheme.element_of_label, scheme.name)}")
     if element != tag.element.upper():
         notices[Notice.CATEGORY] += 1
     start, end = tag.integer("start", path), tag.integer("end", path)
@@ -60,7 +61,7 @@ def _read_tag(tag: XmlTag, text: str, path: Path, scheme: XmlScheme, notices: Co
 
 
 def render_xml_note(document: Document, scheme: XmlScheme) -> str:
-    """Return the file's content; CorpusError on a label without a place, or a character that XML cannot carry."""
+    """Return the file's content; CorpusError on labels or characters that the format cannot represent."""
     tags: list[tuple[str, Mapping[str, str]]] = []
     for index, span in enumerate(sorted(document.spans)):
         label = scheme.label_to_write(span.label)

@@ -1,4 +1,4 @@
-"""Ablation: every submodel switched off in turn, the judge trained again on the kept out-of-fold candidates.
+"""Ablation: each submodel is left out in turn, and the final estimator refitted on the stored training set.
 
 As Zhao et al. 2020, table 6; no submodel is trained again, and the training notes are not needed.
 """
@@ -9,14 +9,14 @@ from pathlib import Path
 
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.evaluation.bootstrap import PairedDifference, paired_difference
-from ensemble_deid.evaluation.counts import Counts
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.pipeline.directory import load_model
-from ensemble_deid.stacking.evidence import Evidence
+from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.stacking.svm import SvmSettings
 from ensemble_deid.stacking.voting import METHODS, combine
+from ensemble_deid.text.counts import Counts
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, drop_overlaps
 
@@ -33,23 +33,23 @@ class AblationRow:
 def ablate(model: Path, documents: Sequence[Document], *, jobs: int, report: Reporter) -> list[AblationRow]:
     """Score the ensemble, the ensemble without each submodel, each submodel alone, and the simple votes.
 
-    Each judge is trained with the C, gamma and class weights of the whole one, and has a threshold of its own.
+    Each refitted final estimator has the C, gamma and class weights of the full one, and a threshold of its own.
     """
     ensemble, _ = load_model(model)
-    evidence = Evidence.load(model)
+    stacking_dataset = StackingDataset.load(model)
     config = _with_settings(ensemble.config, ensemble.stacker.svm.settings, jobs=jobs)
     total = 1 + len(ensemble.taggers)
     report(Step(0, total, "the ensemble"))
-    batch = ensemble.preparation.batch(documents)
+    batch = ensemble.feature_extractor.extract(documents)
     proposals = ensemble.propose(batch)
-    systems: dict[str, list[tuple[Span, ...]]] = {"ensemble": ensemble.stacker.judge(proposals, batch)}
+    systems: dict[str, list[tuple[Span, ...]]] = {"ensemble": ensemble.stacker.predict(proposals, batch)}
     names = list(proposals)
     for done, name in enumerate(names if len(names) > 1 else (), 1):
         report(Step(done, total, f"without {name}"))
-        kept = evidence.without([name], min_confidence=config.stack.min_confidence)
-        judge = Stacker.fit(kept, config=config, progress=_nothing)
+        kept = stacking_dataset.without([name], min_confidence=config.stack.min_confidence)
+        stacker = Stacker.fit(kept, config=config, progress=_nothing)
         rest = {other: proposals[other] for other in names if other != name}
-        systems[f"without {name}"] = judge.judge(rest, batch)
+        systems[f"without {name}"] = stacker.predict(rest, batch)
     for name in names:
         systems[f"{name} alone"] = [drop_overlaps(spans) for spans in proposals[name].best]
     for method in METHODS:

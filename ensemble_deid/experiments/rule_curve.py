@@ -13,6 +13,7 @@ from ensemble_deid.pipeline.manifest import read_manifest
 from ensemble_deid.taggers.tbed.applier import RuleApplier
 from ensemble_deid.taggers.tbed.initial import fit_initial
 from ensemble_deid.taggers.tbed.tagger import TbedTagger, tag_codes
+from ensemble_deid.text.counts import f1_score
 from ensemble_deid.text.tags import entity_rows, spans_to_tags
 
 
@@ -69,5 +70,5 @@ def _entities(codes: NDArray[np.int32], batch: Batch, n_labels: int) -> NDArray[
 
 def _f1(codes: NDArray[np.int32], batch: Batch, gold: NDArray[np.int64], n_gold: int, n_labels: int) -> float | None:
     found = _entities(codes, batch, n_labels)
-    total = len(found) + n_gold
-    return 2 * len(np.intersect1d(found, gold, assume_unique=True)) / total if total else None
+    right = len(np.intersect1d(found, gold, assume_unique=True))
+    return f1_score(right, gold=n_gold, system=len(found))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ensemble_deid.evaluation.report.markup import Html, element, join
+from ensemble_deid.evaluation.render.html.markup import Html, element, join
 from ensemble_deid.experiments.rule_approvals import Approval, RuleApprovals, rule_approvals
 from ensemble_deid.experiments.rules import CheckedRule, RuleExample, RuleModel, check_rules
 from ensemble_deid.taggers.tbed.rule import Rule

@@ -75,7 +75,7 @@ class RuleModel:
 
     def batch(self, documents: Sequence[Document]) -> Batch:
         """Return the notes as the model sees new notes: their annotations have no part in it."""
-        return self.ensemble.preparation.batch(documents)
+        return self.ensemble.feature_extractor.extract(documents)
 
     def firings(self, batch: Batch) -> Iterator[Firing]:
         """Yield the rules that change tags of a batch, in order, with the tokens that they change."""

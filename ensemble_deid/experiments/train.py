@@ -1,4 +1,4 @@
-"""Training the full stack: out-of-fold submodels, whole submodels, and the judge over them."""
+"""Training the full stack: the submodels on each fold and on all notes, then the final estimator."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,34 +8,33 @@ import numpy as np
 
 from ensemble_deid.config import Config
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.evaluation.counts import Counts
-from ensemble_deid.evaluation.entity import strict_counts
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rule_curve import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
 from ensemble_deid.features.batch import Batch, with_lexicon
 from ensemble_deid.pipeline.ensemble import Ensemble
+from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, fit_feature_extractor
 from ensemble_deid.pipeline.manifest import Manifest, fingerprint, installed_packages
-from ensemble_deid.pipeline.preparation import Preparation, learn_preparation
 from ensemble_deid.seeding import generator
-from ensemble_deid.stacking.evidence import Evidence, gather
+from ensemble_deid.stacking.dataset import StackingDataset, build_stacking_dataset
 from ensemble_deid.stacking.search import group_folds
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
+from ensemble_deid.text.counts import Counts, strict_counts
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import drop_overlaps
-from ensemble_deid.text.tags import TagScheme
+from ensemble_deid.text.tags import TagScheme, tag_loss
 
 _INNER_DEV_SHARE = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A trained ensemble, what its judge learned from, its manifest, and its dev counts (None without dev notes)."""
+    """A trained ensemble, the stacker's training set, the manifest, and the counts on dev (empty without dev notes)."""
 
     ensemble: Ensemble
-    evidence: Evidence = field(repr=False)
+    stacking_dataset: StackingDataset = field(repr=False)
     manifest: Manifest
     dev_counts: dict[str, Counts]
 
@@ -52,8 +51,8 @@ def train(
     documents = [document for document in documents if document.text.strip()]
     labels = _check(documents)
     scheme = TagScheme.from_labels(labels)
-    plain, preparation = learn_preparation(documents, scheme.labels, config=config)
-    dev = preparation.batch(dev_documents) if dev_documents else None
+    plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config)
+    dev = extractor.extract(dev_documents) if dev_documents else None
 
     groups = [document.group for document in documents]
     n_folds = min(config.folds, len(set(groups)))
@@ -77,22 +76,31 @@ def train(
         report(Step(done, total, f"{task.submodel}, {part}: {last}"))
 
     proposals = {name: _reunite(by_fold, name, folds) for name in names}
-    evidence = gather(proposals, plain, labels=scheme.labels, min_confidence=config.stack.min_confidence)
-    stacker = Stacker.fit(evidence, config=config, progress=lambda message: report(Step(done, total, message)))
+    stacking_dataset = build_stacking_dataset(
+        proposals, plain, labels=scheme.labels, min_confidence=config.stack.min_confidence
+    )
+    stacker = Stacker.fit(stacking_dataset, config=config, progress=lambda message: report(Step(done, total, message)))
     ordered = {name: taggers[name] for name in names}
-    ensemble = Ensemble(config, scheme, preparation, ordered, stacker)
+    ensemble = Ensemble(config, scheme, extractor, ordered, stacker)
     counts = score(ensemble, dev, dev_documents) if dev is not None else {}
+    loss = tag_loss(documents, plain.tokens)
     manifest = Manifest(
         labels=scheme.labels,
         # How many processes there were does not shape a model: two that differ in it alone are the same files.
         config=config.model_dump(mode="json", exclude={"jobs"}),
         fingerprint=fingerprint(documents),
-        training={"notes": len(documents), "patients": len(set(groups)), "spans": sum(len(d.spans) for d in documents)},
-        figures={**_figures(counts, stacker), **_rule_curve(ordered, plain, preparation, dev)},
+        training={
+            "notes": len(documents),
+            "patients": len(set(groups)),
+            "spans": loss.spans,
+            "spans_cut": loss.cut,
+            "spans_lost": loss.lost,
+        },
+        figures={**_figures(counts, stacker), **_rule_curve(ordered, plain, extractor, dev)},
         packages=installed_packages(),
     )
     report(Step(total, total, "trained"))
-    return Trained(ensemble, evidence, manifest, counts)
+    return Trained(ensemble, stacking_dataset, manifest, counts)
 
 
 def _check(documents: Sequence[Document]) -> set[str]:
@@ -129,11 +137,10 @@ def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> di
     """Return strict entity counts of every submodel and of the ensemble."""
     proposals = ensemble.propose(batch)
     answers = {name: [drop_overlaps(spans) for spans in p.best] for name, p in proposals.items()}
-    answers["ensemble"] = ensemble.stacker.judge(proposals, batch)
+    answers["ensemble"] = ensemble.stacker.predict(proposals, batch)
     counts = {}
     for name, spans in answers.items():
-        system = [document.with_spans(found) for document, found in zip(documents, spans, strict=True)]
-        counts[name] = strict_counts(documents, system).total
+        counts[name] = strict_counts((document.spans for document in documents), spans)
     return counts
 
 
@@ -145,12 +152,12 @@ def _figures(counts: dict[str, Counts], stacker: Stacker) -> dict[str, Any]:
 
 
 def _rule_curve(
-    taggers: dict[str, TrainableTagger], plain: Batch, preparation: Preparation, dev: Batch | None
+    taggers: dict[str, TrainableTagger], plain: Batch, extractor: FeatureExtractor, dev: Batch | None
 ) -> dict[str, Any]:
     """Return F1 on train and dev after each rule of the TBED submodel, for `rules curve`."""
-    tagger = taggers.get("tbed")
-    if not isinstance(tagger, TbedTagger):
+    tagger = next((tagger for tagger in taggers.values() if isinstance(tagger, TbedTagger)), None)
+    if tagger is None:
         return {}
-    seen = with_lexicon(plain, preparation.lexicon, leave_own_patient_out=True)
+    seen = with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True)
     points = rule_curve(tagger, seen, dev)
     return {"rule_curve": [[point.rules, point.train_f1, point.dev_f1] for point in points]}

@@ -13,7 +13,7 @@ from ensemble_deid.text.span import Span
 
 
 @dataclass(frozen=True, slots=True)
-class Deidentified:
+class DeidentificationResult:
     """A de-identified text, and the spans (in characters of the text that came in) that were taken out."""
 
     text: str = field(repr=False)
@@ -41,7 +41,7 @@ class Deidentifier:
         found = self.ensemble.predict(documents, submodel=submodel, threshold=threshold)
         return [document.with_spans(spans) for document, spans in zip(documents, found, strict=True)]
 
-    def deidentify(self, text: str, *, style: str = "tag") -> Deidentified:
+    def deidentify(self, text: str, *, style: str = "tag") -> DeidentificationResult:
         """Return the text without its PHI; `style` is one of `tag`, `mask`, `remove`.
 
         Raises CorpusError for a text with NUL or unpaired surrogates, which is no clinical note.
@@ -49,4 +49,4 @@ class Deidentifier:
         if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
             raise CorpusError("the text holds NUL or unpaired surrogates: it was not decoded rightly")
         spans = self.ensemble.predict([Document("text", text)])[0]
-        return Deidentified(redact(text, spans, style=style), spans)
+        return DeidentificationResult(redact(text, spans, style=style), spans)

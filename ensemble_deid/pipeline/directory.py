@@ -6,7 +6,7 @@
     rule_approvals.json tbed.1.rules tbed.1.json ...    approvals of rules, and the rule lists that others replaced
     regex.json tbed.rules tbed.json tbed_initial.json crf.crfsuite network.safetensors network.json
     stacker.safetensors stacker.json stacker_statistics.json
-    out_of_fold.safetensors out_of_fold.json
+    stacking_dataset.safetensors stacking_dataset.json
 
 The lexicon, the vocabularies and the rules hold words of the training notes: a model of real notes is itself PHI.
 """
@@ -24,10 +24,10 @@ from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.lexicon import Lexicon
 from ensemble_deid.features.patterns import parse_patterns
 from ensemble_deid.pipeline.ensemble import Ensemble
+from ensemble_deid.pipeline.feature_extractor import NO_PATTERNS, FeatureExtractor, load_annotator
 from ensemble_deid.pipeline.manifest import FILE, Manifest, file_hashes, read_manifest
-from ensemble_deid.pipeline.preparation import NO_PATTERNS, Preparation, find_annotator
 from ensemble_deid.pipeline.submodels import submodel_class
-from ensemble_deid.stacking.evidence import Evidence
+from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import TrainableTagger
 from ensemble_deid.text.bpe import Bpe
@@ -39,21 +39,21 @@ _DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, 
 PATTERNS, LEXICON, BPE = "patterns.toml", "lexicon.json", "bpe.model"
 
 
-def save_model(ensemble: Ensemble, evidence: Evidence, manifest: Manifest, directory: Path) -> None:
+def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: Manifest, directory: Path) -> None:
     """Write a whole model beside `directory`, then move it into place: a half-written model is never seen.
 
     An existing model is replaced; any other existing, non-empty folder is refused with ModelError.
     """
     refuse_foreign_folder(directory)
     with _beside(directory) as scratch:
-        (scratch / PATTERNS).write_text(ensemble.preparation.patterns.source, encoding="utf-8")
-        (scratch / LEXICON).write_text(ensemble.preparation.lexicon.to_json(), encoding="utf-8")
-        if ensemble.preparation.bpe is not None:
-            (scratch / BPE).write_bytes(ensemble.preparation.bpe.data)
+        (scratch / PATTERNS).write_text(ensemble.feature_extractor.patterns.source, encoding="utf-8")
+        (scratch / LEXICON).write_text(ensemble.feature_extractor.lexicon.to_json(), encoding="utf-8")
+        if ensemble.feature_extractor.bpe is not None:
+            (scratch / BPE).write_bytes(ensemble.feature_extractor.bpe.data)
         for tagger in ensemble.taggers.values():
             tagger.save(scratch)
         ensemble.stacker.save(scratch)
-        evidence.save(scratch)
+        stacking_dataset.save(scratch)
         write_manifest(scratch, manifest)
 
 
@@ -117,9 +117,12 @@ def load_model(directory: Path, *, device: str | None = None) -> tuple[Ensemble,
         config = make_config({**manifest.config, "device": device})
     scheme = TagScheme(manifest.labels)
     try:
-        preparation = _load_preparation(directory, manifest, config)
+        extractor = _load_feature_extractor(directory, manifest, config)
         taggers: Mapping[str, TrainableTagger] = {
-            name: submodel_class(name).load(directory, scheme=scheme, config=config) for name in config.submodels
+            name: submodel_class(name).load(
+                directory, scheme=scheme, config=config.of_submodel(name), device=config.device
+            )
+            for name in config.submodels
         }
         stacker = Stacker.load(directory)
     except (ModelError, RuleError) as error:
@@ -131,17 +134,17 @@ def load_model(directory: Path, *, device: str | None = None) -> tuple[Ensemble,
         raise ModelError(f"{directory}: damaged ({type(error).__name__})") from None
     if stacker.submodels != tuple(taggers):
         raise ModelError(f"{directory}: the stacker was trained for other submodels than the manifest names")
-    return Ensemble(config, scheme, preparation, taggers, stacker), manifest
+    return Ensemble(config, scheme, extractor, taggers, stacker), manifest
 
 
-def _load_preparation(directory: Path, manifest: Manifest, config: Config) -> Preparation:
+def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config) -> FeatureExtractor:
     source = (directory / PATTERNS).read_text(encoding="utf-8")
     # A corpus whose labels no pattern knows has an empty set, which a pattern file cannot say.
     patterns = parse_patterns(source, path=str(directory / PATTERNS)) if source else NO_PATTERNS
     lexicon = Lexicon.from_json((directory / LEXICON).read_text(encoding="utf-8"))
     bpe = Bpe.from_bytes((directory / BPE).read_bytes()) if config.text.bpe_vocabulary else None
     patterns = patterns.restricted_to(manifest.labels)
-    return Preparation(patterns, lexicon, config.text.split_lines, bpe, find_annotator(config))
+    return FeatureExtractor(patterns, lexicon, config.text.split_lines, bpe, load_annotator(config))
 
 
 def refuse_foreign_folder(directory: Path) -> None:

@@ -7,8 +7,8 @@ from threadpoolctl import threadpool_limits
 
 from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.pipeline.feature_extractor import FeatureExtractor
 from ensemble_deid.pipeline.portions import portions
-from ensemble_deid.pipeline.preparation import Preparation
 from ensemble_deid.pipeline.submodels import refuse_unknown
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
@@ -19,17 +19,17 @@ from ensemble_deid.text.tags import TagScheme
 
 @dataclass(frozen=True, slots=True)
 class Ensemble:
-    """The submodels, the judge over them, and what batches are made with."""
+    """The submodels, the stacker that combines them, and the feature extractor that they share."""
 
     config: Config
     scheme: TagScheme
-    preparation: Preparation
+    feature_extractor: FeatureExtractor
     taggers: Mapping[str, TrainableTagger] = field(repr=False)
     stacker: Stacker = field(repr=False)
 
     def propose(self, batch: Batch) -> dict[str, Proposals]:
-        """Return what every submodel says of a batch."""
-        # One thread each: sums in another order would make the last digits depend on the machine's cores.
+        """Return every submodel's proposals for a batch."""
+        # One thread: summing in another order would make the last digits depend on the number of cores.
         with threadpool_limits(1):
             n_best = self.config.stack.n_best
             return {name: tagger.propose(batch, n_best=n_best) for name, tagger in self.taggers.items()}
@@ -39,19 +39,19 @@ class Ensemble:
     ) -> list[tuple[Span, ...]]:
         """Return the PHI spans of every document, in text order, without overlaps.
 
-        With `submodel` that one's own answer is returned instead of the ensemble's. `threshold` takes the place of
-        the model's own: 0 returns every candidate that no surer one overlaps, as operating points need them. Raises
-        ConfigError when the model has no such submodel.
+        With `submodel`, that submodel's own predictions are returned instead of the ensemble's. `threshold` overrides
+        the model's: 0 returns every candidate that does not overlap a higher-scoring one, as operating points need
+        them. Raises ConfigError if the model has no such submodel.
         """
         refuse_unknown(submodel, self.taggers)
         found: list[list[Span]] = [[] for _ in documents]
         for portion in portions(documents):
-            batch = self.preparation.batch([piece.document for piece in portion])
-            for piece, spans in zip(portion, self._answer(batch, submodel, threshold), strict=True):
+            batch = self.feature_extractor.extract([piece.document for piece in portion])
+            for piece, spans in zip(portion, self._predict_batch(batch, submodel, threshold), strict=True):
                 found[piece.index].extend(piece.in_whole(span) for span in spans)
         return [tuple(spans) for spans in found]
 
-    def _answer(self, batch: Batch, submodel: str | None, threshold: float | None) -> list[tuple[Span, ...]]:
+    def _predict_batch(self, batch: Batch, submodel: str | None, threshold: float | None) -> list[tuple[Span, ...]]:
         if not len(batch.tokens):
             return [() for _ in batch.documents]
         if submodel is not None:
@@ -60,4 +60,4 @@ class Ensemble:
             return [drop_overlaps(spans) for spans in best]
         proposals = self.propose(batch)
         with threadpool_limits(1):
-            return self.stacker.judge(proposals, batch, threshold=threshold)
+            return self.stacker.predict(proposals, batch, threshold=threshold)

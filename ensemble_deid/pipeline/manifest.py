@@ -12,7 +12,7 @@ from ensemble_deid import __version__
 from ensemble_deid.errors import ModelError
 from ensemble_deid.text.document import Document
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 FILE = "manifest.json"
 _CHECKSUM = "checksum"
 _KINDS: Mapping[str, type] = {
@@ -84,7 +84,7 @@ def file_hashes(directory: Path) -> dict[str, str]:
 def read_manifest(directory: Path) -> Manifest:
     """Read and check a model directory's manifest and the hashes of its files.
 
-    Raises ModelError when the directory is no model, was made by a newer version, is incomplete, or was edited.
+    Raises ModelError when the directory is no model, has another format, is incomplete, or was edited.
     """
     path = directory / FILE
     if not directory.is_dir():
@@ -115,14 +115,15 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _check_version(content: Mapping[str, Any], path: Path) -> None:
-    """Look at the version before anything else: a newer format may have other keys."""
+    """Check the version before anything else: another format may have other keys."""
     found = content.get("format_version")
     if type(found) is not int or found < 1:
         raise ModelError(f"{path}: damaged: no format version")
-    if found > FORMAT_VERSION:
+    if found != FORMAT_VERSION:
+        remedy = "train the model again" if found < FORMAT_VERSION else "a newer ensemble_deid is needed"
         raise ModelError(
             f"{path}: the model has format {found}, made by ensemble_deid {str(content.get('ensemble_deid'))[:20]}; "
-            f"this is {__version__}, which reads formats up to {FORMAT_VERSION}"
+            f"this is {__version__}, which reads format {FORMAT_VERSION}: {remedy}"
         )
 
 

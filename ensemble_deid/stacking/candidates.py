@@ -1,4 +1,4 @@
-"""The candidates: every distinct span that some submodel proposed, with who proposed it and how surely, as columns."""
+"""The candidates: every distinct span proposed by any submodel, with each submodel's confidence, as columns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class CandidateTable:
     """Candidates of a batch, sorted by document, start, end and label; one row each.
 
     `document`, `start`, `end`, `label` int32 (n,): `label` indexes `labels`. `confidence` float64 (n, submodels) is 0
-    where a submodel did not propose the span; `chosen` bool (n, submodels) is true where it is in its best answer.
+    where a submodel did not propose the span; `chosen` bool (n, submodels) tells whether it predicted the span.
     """
 
     labels: tuple[str, ...]
@@ -47,12 +47,12 @@ class CandidateTable:
         )
 
     def is_gold(self, gold: Sequence[Sequence[Span]]) -> NDArray[np.bool_]:
-        """Return for each candidate whether it is annotated exactly so, (n,)."""
+        """Return whether each candidate matches an annotated span exactly, (n,)."""
         keys = [{span.key for span in spans} for spans in gold]
         return np.array([key in keys[d] for d, key in zip(self.document.tolist(), self.keys(), strict=True)], bool)
 
     def keys(self) -> list[SpanKey]:
-        """Return place and label of every candidate."""
+        """Return start, end and label of every candidate."""
         rows = zip(self.start.tolist(), self.end.tolist(), self.label.tolist(), strict=True)
         return [(start, end, self.labels[label]) for start, end, label in rows]
 
@@ -70,9 +70,9 @@ class CandidateTable:
 def collect(
     proposals: Mapping[str, Proposals], *, labels: tuple[str, ...], min_confidence: float = 0.0
 ) -> CandidateTable:
-    """Unite what the submodels propose for the same documents.
+    """Merge the submodels' proposals for the same documents.
 
-    A span that is in nobody's best answer and that nobody believes by `min_confidence` is left out.
+    A span that no submodel predicts is dropped unless one gives it a confidence of at least `min_confidence`.
     """
     submodels = tuple(proposals)
     index = {label: k for k, label in enumerate(labels)}

@@ -1,18 +1,19 @@
-"""The stacker's view of a candidate as numbers: confidence, competition, type, form, note and training folds."""
+"""The final estimator's features of a candidate: confidence, competitors, label, form, note, training statistics."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.stacking.candidates import CandidateTable
+from ensemble_deid.stacking.context import FORM, KINDS, CandidateContext
 from ensemble_deid.stacking.overlaps import RELATIONS, maxima, overlapping_pairs, relation
 from ensemble_deid.stacking.statistics import KeyStatistics
-from ensemble_deid.stacking.surroundings import FORM, KINDS, Surroundings
+from ensemble_deid.submodels import BY_NAME
 
 Floats = NDArray[np.float64]
 
 
 def _log_odds(probability: Floats) -> Floats:
-    """Return log odds, kept within -7 and 7: beyond that a submodel's confidence says nothing more."""
+    """Return log odds, kept within -7 and 7: beyond that a confidence carries no more information."""
     clipped = np.clip(probability, 1e-3, 1 - 1e-3)
     return np.asarray(np.log(clipped / (1 - clipped)), dtype=np.float64)
 
@@ -30,45 +31,45 @@ def feature_names(submodels: tuple[str, ...], labels: tuple[str, ...]) -> list[s
     return names
 
 
-def statistics_keys(table: CandidateTable, around: Surroundings) -> dict[str, list[str]]:
-    """Return the surroundings' keys, each joined with the candidate's label."""
+def statistics_keys(table: CandidateTable, context: CandidateContext) -> dict[str, list[str]]:
+    """Return the context keys, each joined with the candidate's label."""
     names = [table.labels[label] for label in table.label.tolist()]
-    return {kind: [f"{name}\t{key}" for name, key in zip(names, around.keys[kind], strict=True)] for kind in KINDS}
+    return {kind: [f"{name}\t{key}" for name, key in zip(names, context.keys[kind], strict=True)] for kind in KINDS}
 
 
-def measure_statistics(table: CandidateTable, around: Surroundings, right: NDArray[np.bool_]) -> KeyStatistics:
-    """Measure, on training candidates, how often each key's candidates are right."""
-    return KeyStatistics.measured(statistics_keys(table, around), right)
+def measure_statistics(table: CandidateTable, context: CandidateContext, correct: NDArray[np.bool_]) -> KeyStatistics:
+    """Count, over the training candidates, how often those with each key are correct."""
+    return KeyStatistics.measured(statistics_keys(table, context), correct)
 
 
 def candidate_features(
     table: CandidateTable,
-    around: Surroundings,
+    context: CandidateContext,
     statistics: KeyStatistics,
     *,
     counted: NDArray[np.bool_] | None = None,
 ) -> Floats:
     """Return the feature matrix, (n, features).
 
-    `counted` says which candidates are right when they are the ones behind the statistics: each is then judged
-    without its own patient.
+    For the candidates that the statistics were counted on, pass as `counted` which of them are correct: each one's
+    own patient is then left out of its statistics.
     """
-    keys = statistics_keys(table, around)
-    learned = statistics.columns(keys, own_right=counted, own_group=None if counted is None else around.groups)
+    keys = statistics_keys(table, context)
+    learned = statistics.columns(keys, own_correct=counted, own_group=None if counted is None else context.groups)
     parts = [
         _confidence(table),
         _competition(table),
         np.eye(len(table.labels))[table.label],
-        around.form,
-        _elsewhere(table, around),
+        context.form,
+        _elsewhere(table, context),
         learned,
     ]
     return np.concatenate(parts, axis=1)
 
 
 def _learner_confidence(table: CandidateTable) -> Floats:
-    """Return the mean confidence of the learners with marginals (CRF, network), or of all where there are none."""
-    columns = [k for k, name in enumerate(table.submodels) if name in ("crf", "neural")]
+    """Return the mean confidence of the submodels with marginals, or of all submodels if none has them."""
+    columns = [k for k, name in enumerate(table.submodels) if BY_NAME[name].has_marginals]
     return np.asarray(table.confidence[:, columns or slice(None)].mean(axis=1), dtype=np.float64)
 
 
@@ -104,10 +105,11 @@ def _competition(table: CandidateTable) -> Floats:
     )
 
 
-def _elsewhere(table: CandidateTable, around: Surroundings) -> Floats:
-    """Return log counts of the string's other places in the note: all, tagged alike, otherwise, or not, (n, 4).
+def _elsewhere(table: CandidateTable, context: CandidateContext) -> Floats:
+    """Return log counts of the string's other occurrences in the note, (n, 4).
 
-    A place counts as tagged when its surest candidate is believed by one half or more.
+    The columns are: all of them, those tagged with the same label, with another label, and not tagged. An occurrence
+    counts as tagged when its highest-scoring candidate has a confidence of at least one half.
     """
     n = len(table)
     out = np.zeros((n, 4))
@@ -115,7 +117,7 @@ def _elsewhere(table: CandidateTable, around: Surroundings) -> Floats:
         return out
     strength = _learner_confidence(table)
     index: dict[tuple[int, str], int] = {}
-    pairs = zip(table.document.tolist(), around.keys["string"], strict=True)
+    pairs = zip(table.document.tolist(), context.keys["string"], strict=True)
     group = np.array([index.setdefault(pair, len(index)) for pair in pairs], dtype=np.int64)
     # Rows are sorted by place: a new place begins wherever document, start or end changes.
     new = np.ones(n, dtype=bool)
@@ -126,15 +128,15 @@ def _elsewhere(table: CandidateTable, around: Surroundings) -> Floats:
     )
     place = np.cumsum(new) - 1
     order = np.lexsort((-np.arange(n), strength, place))
-    surest = np.zeros(int(place[-1]) + 1, dtype=np.int64)
-    surest[place[order]] = order
-    strong = surest[strength[surest] >= 0.5]
+    highest = np.zeros(int(place[-1]) + 1, dtype=np.int64)
+    highest[place[order]] = order
+    strong = highest[strength[highest] >= 0.5]
     tagged = np.zeros((len(index), len(table.labels)))
     np.add.at(tagged, (group[strong], table.label[strong]), 1)
-    own = surest[place]
+    own = highest[place]
     own_strong = strength[own] >= 0.5
     same = tagged[group, table.label] - (own_strong & (table.label[own] == table.label))
     other = tagged[group].sum(axis=1) - own_strong - same
-    total = np.maximum(around.elsewhere, same + other)
+    total = np.maximum(context.elsewhere, same + other)
     out[:] = np.log1p(np.stack([total, same, other, total - same - other], axis=1))
     return out

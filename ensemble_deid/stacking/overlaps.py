@@ -1,4 +1,4 @@
-"""Which candidates compete: pairs that overlap in the same document, and how they lie to each other."""
+"""Competing candidates: pairs that overlap in the same document, and how they overlap."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ def overlapping_pairs(table: CandidateTable) -> tuple[NDArray[np.int64], NDArray
 
 
 def relation(table: CandidateTable, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how j lies to i, as an index into `RELATIONS`: at the same place, inside i, around i, or crossing it."""
+    """Return how j overlaps i, as an index into `RELATIONS`: same offsets, inside i, around i, or crossing it."""
     same = (table.start[i] == table.start[j]) & (table.end[i] == table.end[j])
     inside = (table.start[i] <= table.start[j]) & (table.end[j] <= table.end[i])
     around = (table.start[j] <= table.start[i]) & (table.end[i] <= table.end[j])

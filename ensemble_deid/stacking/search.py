@@ -1,4 +1,4 @@
-"""Choosing C, gamma and the class weights by grouped cross-validation on the out-of-fold candidates."""
+"""Choosing C, gamma, class weights and threshold of the final estimator by cross-validation grouped by patient."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -13,8 +13,9 @@ from ensemble_deid.config import Config, StackConfig
 from ensemble_deid.parallel import in_processes
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.candidates import CandidateTable
-from ensemble_deid.stacking.evidence import Evidence
+from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.svm import ZHAO2020, Floats, Sigmoid, Svm, SvmSettings
+from ensemble_deid.text.counts import f1_score
 from ensemble_deid.text.span import drop_overlaps
 
 _FOLDS = 3
@@ -23,10 +24,10 @@ _THRESHOLDS = tuple(k / 100 for k in range(20, 81, 5))
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What the search settled on: the SVM's settings, the sigmoid, the threshold, and the F1 it had by CV.
+    """The result of the search: SVM settings, sigmoid, threshold, and their cross-validated F1.
 
-    That F1 is slightly too good (by some 0.1 points where it was measured): settings and threshold were chosen on it,
-    and the statistics behind the features are counted once, over the patients of all folds.
+    That F1 is slightly optimistic (by about 0.1 points where it was measured): settings and threshold were chosen on
+    it, and the statistics behind the features are counted once, over the patients of all folds.
     """
 
     settings: SvmSettings
@@ -36,10 +37,10 @@ class Chosen:
 
 
 def group_folds(groups: Sequence[str], n_folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return a fold for each row, (n,), whole groups together, folds as even as shuffled groups allow.
+    """Return a fold for each row, (n,): groups stay together, and folds are about equal in size.
 
-    Groups are dealt, largest first after a shuffle, to the fold that has least: the same rule for notes by patient
-    and for candidates by patient.
+    Groups are shuffled, then assigned, largest first, to the smallest fold so far. Notes and candidates are both split
+    by patient in this way.
     """
     names, index, sizes = np.unique(np.asarray(groups, dtype=object), return_inverse=True, return_counts=True)
     order = rng.permutation(len(names))
@@ -53,59 +54,67 @@ def group_folds(groups: Sequence[str], n_folds: int, rng: np.random.Generator) -
     return fold_of_group[index]
 
 
-def strict_f1(table: CandidateTable, scores: Floats, threshold: float, right: NDArray[np.bool_], n_gold: int) -> float:
-    """Return the strict F1 after threshold and resolution; gold without a candidate counts as missed."""
-    truth = dict(zip(zip(table.document.tolist(), table.keys(), strict=True), right.tolist(), strict=True))
+def strict_f1(
+    table: CandidateTable, scores: Floats, threshold: float, correct: NDArray[np.bool_], n_gold: int
+) -> float | None:
+    """Return the strict F1 after threshold and resolution; gold spans that are no candidates are missed.
+
+    None where it is undefined: there is no gold and nothing stands.
+    """
+    truth = dict(zip(zip(table.document.tolist(), table.keys(), strict=True), correct.tolist(), strict=True))
     n_documents = int(table.document.max()) + 1 if len(table) else 0
     kept = [drop_overlaps(spans) for spans in table.spans(scores, scores >= threshold, n_documents)]
     found = sum(len(spans) for spans in kept)
-    good = sum(truth[(d, span.key)] for d, spans in enumerate(kept) for span in spans)
-    return float(2 * good / max(1, found + n_gold))
+    true_positives = sum(truth[(d, span.key)] for d, spans in enumerate(kept) for span in spans)
+    return f1_score(true_positives, gold=n_gold, system=found)
 
 
-def _decisions(features: Floats, right: NDArray[np.bool_], folds: NDArray[np.int64], settings: SvmSettings) -> Floats:
-    """Return each row's decision by an SVM trained without its fold."""
+def _decisions(features: Floats, correct: NDArray[np.bool_], folds: NDArray[np.int64], settings: SvmSettings) -> Floats:
+    """Return the decision function of each row, by an SVM trained without its fold."""
     out = np.zeros(len(features))
     with threadpool_limits(1):
         for fold in np.unique(folds).tolist():
             held_out = folds == fold
-            out[held_out] = Svm.fit(features[~held_out], right[~held_out], settings).decide(features[held_out])
+            out[held_out] = Svm.fit(features[~held_out], correct[~held_out], settings).decision_function(
+                features[held_out]
+            )
     return out
 
 
 def settings_grid(options: StackConfig) -> list[SvmSettings]:
-    """Return the settings to try; a weight is C+ over C-, the larger of the two being C."""
+    """Return the settings to try. A weight is C+ / C-, and C is the larger of the two."""
     if options.preset == "zhao2020":
         return [ZHAO2020]
     grid = itertools.product(options.c_grid, options.gamma_grid, options.weight_grid)
     return [SvmSettings(c * min(1.0, w), c * min(1.0, 1 / w), gamma) for c, gamma, w in grid]
 
 
-def choose(evidence: Evidence, features: Floats, *, config: Config, progress: Callable[[str], None]) -> Chosen:
-    """Search on a sample of patients, then fit the sigmoid and the threshold of the best settings on all candidates.
+def choose(dataset: StackingDataset, features: Floats, *, config: Config, progress: Callable[[str], None]) -> Chosen:
+    """Search the grid on a sample of patients, then choose sigmoid and threshold for the best settings on all data.
 
-    Gold that is no candidate counts against recall. Ties go to the earlier settings of the grid and to the
-    threshold nearest to one half.
+    Gold spans that no submodel proposed count against recall. Ties go to the settings that come first in the grid,
+    and to the threshold nearest to one half.
     """
     options = config.stack
     rng = generator(config.seed, "stacker search")
     grid = settings_grid(options)
     best = grid[0]
     if len(grid) > 1:
-        best = _search(evidence, features, grid, rng, size=options.search_candidates, jobs=config.jobs)
-    folds = group_folds(evidence.around.groups, _FOLDS, rng)
+        best = _search(dataset, features, grid, rng, size=options.search_candidates, jobs=config.jobs)
+    folds = group_folds(dataset.context.groups, _FOLDS, rng)
     numbers = np.unique(folds).tolist()
-    tasks = (delayed(_held_out)(features, evidence.right, folds, fold, best) for fold in numbers)
+    tasks = (delayed(_held_out)(features, dataset.correct, folds, fold, best) for fold in numbers)
     decisions = np.zeros(len(features))
     for fold, values in zip(numbers, in_processes(tasks, jobs=config.jobs), strict=True):
         decisions[folds == fold] = values
-    sigmoid, threshold, f1 = _best_threshold(evidence.table, decisions, evidence.right, evidence.n_gold)
-    progress(f"stacker: C+ {best.c_positive:g}, C- {best.c_negative:g}, gamma {best.gamma:g}, CV F1 {100 * f1:.2f}")
+    sigmoid, threshold, f1 = _best_threshold(dataset.table, decisions, dataset.correct, dataset.n_gold)
+    shown = "undefined" if f1 is None else f"{100 * f1:.2f}"
+    progress(f"stacker: C+ {best.c_positive:g}, C- {best.c_negative:g}, gamma {best.gamma:g}, CV F1 {shown}")
     return Chosen(best, sigmoid, threshold if options.threshold is None else options.threshold, f1)
 
 
 def _search(
-    evidence: Evidence,
+    dataset: StackingDataset,
     features: Floats,
     grid: Sequence[SvmSettings],
     rng: np.random.Generator,
@@ -114,22 +123,22 @@ def _search(
     jobs: int,
 ) -> SvmSettings:
     """Return the settings with the best cross-validated strict F1 on a sample of patients."""
-    groups = evidence.around.groups
+    groups = dataset.context.groups
     rows = _sample(groups, size, rng)
     folds = group_folds([groups[i] for i in rows.tolist()], _FOLDS, rng)
-    part, truth = evidence.table.select(rows), evidence.right[rows]
-    n_gold = round(evidence.n_gold * len(rows) / max(1, len(evidence)))
+    part, truth = dataset.table.select(rows), dataset.correct[rows]
+    n_gold = round(dataset.n_gold * len(rows) / max(1, len(dataset)))
     calls = (delayed(_decisions)(features[rows], truth, folds, settings) for settings in grid)
     decided = list(in_processes(calls, jobs=jobs))
-    return grid[int(np.argmax([_best_threshold(part, d, truth, n_gold)[2] for d in decided]))]
+    return grid[int(np.argmax([_rank(_best_threshold(part, d, truth, n_gold)[2]) for d in decided]))]
 
 
 def _held_out(
-    features: Floats, right: NDArray[np.bool_], folds: NDArray[np.int64], fold: int, settings: SvmSettings
+    features: Floats, correct: NDArray[np.bool_], folds: NDArray[np.int64], fold: int, settings: SvmSettings
 ) -> Floats:
     held_out = folds == fold
     with threadpool_limits(1):
-        return Svm.fit(features[~held_out], right[~held_out], settings).decide(features[held_out])
+        return Svm.fit(features[~held_out], correct[~held_out], settings).decision_function(features[held_out])
 
 
 def _sample(groups: Sequence[str], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -142,10 +151,15 @@ def _sample(groups: Sequence[str], size: int, rng: np.random.Generator) -> NDArr
 
 
 def _best_threshold(
-    table: CandidateTable, decisions: Floats, right: NDArray[np.bool_], n_gold: int
-) -> tuple[Sigmoid, float, float]:
-    sigmoid = Sigmoid.fit(decisions, right)
+    table: CandidateTable, decisions: Floats, correct: NDArray[np.bool_], n_gold: int
+) -> tuple[Sigmoid, float, float | None]:
+    sigmoid = Sigmoid.fit(decisions, correct)
     probability = sigmoid.probability(decisions)
-    scored = [(strict_f1(table, probability, t, right, n_gold), -abs(t - 0.5), t) for t in _THRESHOLDS]
-    f1, _, threshold = max(scored)
-    return sigmoid, threshold, f1
+    f1s = {t: strict_f1(table, probability, t, correct, n_gold) for t in _THRESHOLDS}
+    threshold = max(_THRESHOLDS, key=lambda t: (_rank(f1s[t]), -abs(t - 0.5), t))
+    return sigmoid, threshold, f1s[threshold]
+
+
+def _rank(f1: float | None) -> float:
+    """Return the number to choose by: an undefined F1 ranks with 0, that of an answer with nothing right in it."""
+    return 0.0 if f1 is None else f1

@@ -1,4 +1,4 @@
-"""Stacked generalisation (Wolpert 1992; Kim and Riloff 2015; Zhao et al. 2020): the SVM decides which spans stand."""
+"""Stacked generalisation (Wolpert 1992; Kim and Riloff 2015; Zhao et al. 2020): the final estimator picks the spans."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -12,11 +12,11 @@ from ensemble_deid.config import Config
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.stacking.candidates import collect
-from ensemble_deid.stacking.evidence import Evidence
+from ensemble_deid.stacking.context import extract_context
+from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
 from ensemble_deid.stacking.search import choose
 from ensemble_deid.stacking.statistics import KeyStatistics
-from ensemble_deid.stacking.surroundings import look_around
 from ensemble_deid.stacking.svm import Sigmoid, Svm
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.text.span import Span, drop_overlaps
@@ -26,7 +26,7 @@ SVM, STATISTICS, SETTINGS = "stacker.safetensors", "stacker_statistics.json", "s
 
 @dataclass(frozen=True, slots=True)
 class Stacker:
-    """A trained judge over the candidates of a fixed set of submodels."""
+    """The final estimator, fitted to the candidates of a fixed set of submodels."""
 
     submodels: tuple[str, ...]
     labels: tuple[str, ...]
@@ -38,15 +38,17 @@ class Stacker:
     cv_f1: float | None
 
     @classmethod
-    def fit(cls, evidence: Evidence, *, config: Config, progress: Callable[[str], None]) -> "Stacker":
-        """Train on out-of-fold evidence, its settings chosen by grouped cross-validation."""
-        table, right = evidence.table, evidence.right
-        statistics = measure_statistics(table, evidence.around, right)
-        features = candidate_features(table, evidence.around, statistics, counted=right)
-        progress(f"stacker: {len(table)} candidates, {int(right.sum())} of them right, {features.shape[1]} features")
-        chosen = choose(evidence, features, config=config, progress=progress)
+    def fit(cls, dataset: StackingDataset, *, config: Config, progress: Callable[[str], None]) -> "Stacker":
+        """Fit to out-of-fold candidates, with settings chosen by cross-validation grouped by patient."""
+        table, correct = dataset.table, dataset.correct
+        statistics = measure_statistics(table, dataset.context, correct)
+        features = candidate_features(table, dataset.context, statistics, counted=correct)
+        progress(
+            f"stacker: {len(table)} candidates, {int(correct.sum())} of them correct, {features.shape[1]} features"
+        )
+        chosen = choose(dataset, features, config=config, progress=progress)
         with threadpool_limits(1):
-            svm = Svm.fit(features, right, chosen.settings)
+            svm = Svm.fit(features, correct, chosen.settings)
         return cls(
             table.submodels,
             table.labels,
@@ -58,22 +60,22 @@ class Stacker:
             chosen.cv_f1,
         )
 
-    def scored(self, proposals: Mapping[str, Proposals], batch: Batch) -> list[list[Span]]:
-        """Return every candidate with the judge's probability as score, a list for each document."""
+    def predict_proba(self, proposals: Mapping[str, Proposals], batch: Batch) -> list[list[Span]]:
+        """Return every candidate of each document, scored with its probability of being a PHI span."""
         ordered = {name: proposals[name] for name in self.submodels}
         table = collect(ordered, labels=self.labels, min_confidence=self.min_confidence)
         if not len(table):
             return [[] for _ in batch.documents]
-        features = candidate_features(table, look_around(table, batch), self.statistics)
-        probability = self.sigmoid.probability(self.svm.decide(features))
+        features = candidate_features(table, extract_context(table, batch), self.statistics)
+        probability = self.sigmoid.probability(self.svm.decision_function(features))
         return table.spans(probability, np.ones(len(table), bool), len(batch.documents))
 
-    def judge(
+    def predict(
         self, proposals: Mapping[str, Proposals], batch: Batch, *, threshold: float | None = None
     ) -> list[tuple[Span, ...]]:
-        """Return the candidates that stand: probability at least the threshold, then no overlaps."""
+        """Return the predicted spans of each document: probability at least the threshold, overlaps resolved."""
         limit = self.threshold if threshold is None else threshold
-        return [drop_overlaps(s for s in spans if s.score >= limit) for spans in self.scored(proposals, batch)]
+        return [drop_overlaps(s for s in spans if s.score >= limit) for spans in self.predict_proba(proposals, batch)]
 
     def save(self, directory: Path) -> None:
         """Write arrays as safetensors and the rest as JSON."""

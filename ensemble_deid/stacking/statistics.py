@@ -1,8 +1,8 @@
-"""What the training folds say of a candidate's string, its neighbours and its form.
+"""Statistics of the training candidates: how often a string, a neighbouring word or a form turned out to be PHI.
 
-For each kind of key (the string with its label, the word before with the label, ...) the table keeps how many
-out-of-fold candidates had it and how many of them were right. A candidate of a training note is judged by the
-other patients' candidates only.
+For each kind of key (the string with its label, the preceding word with the label, ...) the table counts the
+out-of-fold candidates with that key, and those of them that are correct. For a training candidate, the counts leave
+its own patient out.
 """
 
 import json
@@ -13,50 +13,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.errors import ModelError
-from ensemble_deid.stacking.surroundings import KINDS
+from ensemble_deid.stacking.context import KINDS
 
 _PRIOR_WEIGHT = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyStatistics:
-    """Kind -> key -> (right, all), and the share of right candidates overall."""
+    """Kind -> key -> (correct, total), and the share of correct candidates overall."""
 
     counts: Mapping[str, Mapping[str, tuple[int, int]]] = field(repr=False)
     prior: float
 
     @classmethod
-    def measured(cls, keys: Mapping[str, Sequence[str]], right: NDArray[np.bool_]) -> "KeyStatistics":
-        """Count keys, a sequence of one key a candidate for each kind."""
+    def measured(cls, keys: Mapping[str, Sequence[str]], correct: NDArray[np.bool_]) -> "KeyStatistics":
+        """Count keys; each kind has a sequence with one key per candidate."""
         counts: dict[str, dict[str, tuple[int, int]]] = {}
-        truth = right.tolist()
+        truth = correct.tolist()
         for kind, names in keys.items():
             table: dict[str, tuple[int, int]] = {}
-            for name, is_right in zip(names, truth, strict=True):
+            for name, is_correct in zip(names, truth, strict=True):
                 good, total = table.get(name, (0, 0))
-                table[name] = (good + is_right, total + 1)
+                table[name] = (good + is_correct, total + 1)
             counts[kind] = dict(sorted(table.items()))
-        return cls(counts, float(right.mean()) if len(right) else 0.5)
+        return cls(counts, float(correct.mean()) if len(correct) else 0.5)
 
     def columns(
         self,
         keys: Mapping[str, Sequence[str]],
         *,
-        own_right: NDArray[np.bool_] | None = None,
+        own_correct: NDArray[np.bool_] | None = None,
         own_group: Sequence[str] | None = None,
     ) -> NDArray[np.float64]:
-        """Return for each kind the log odds of being right and the log count of its key, (n, 2 * kinds).
+        """Return, for each kind, the log odds of being correct and the log count of its key, (n, 2 * kinds).
 
-        With `own_right` and `own_group` the candidates are those that were counted, and what their own patient
-        adds to the counts is taken out.
+        Pass `own_correct` and `own_group` for the candidates that were counted: their own patient's contribution is
+        then subtracted.
         """
         parts = []
         for kind in KINDS:
             names = keys[kind]
             table = self.counts[kind]
             pairs = np.array([table.get(name, (0, 0)) for name in names], dtype=np.float64).reshape(len(names), 2)
-            if own_right is not None and own_group is not None:
-                pairs -= _own_counts(names, own_group, own_right)
+            if own_correct is not None and own_group is not None:
+                pairs -= _own_counts(names, own_group, own_correct)
             rate = (pairs[:, 0] + _PRIOR_WEIGHT * self.prior) / (pairs[:, 1] + _PRIOR_WEIGHT)
             rate = np.clip(rate, 1e-3, 1 - 1e-3)
             parts += [np.log(rate / (1 - rate)), np.log1p(pairs[:, 1])]
@@ -81,10 +81,10 @@ class KeyStatistics:
             raise ModelError("the stacker's statistics are damaged") from None
 
 
-def _own_counts(names: Sequence[str], groups: Sequence[str], right: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return (right, all) that each candidate's own patient adds to its key, (n, 2)."""
+def _own_counts(names: Sequence[str], groups: Sequence[str], correct: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the (correct, total) that each candidate's own patient contributes to its key, (n, 2)."""
     index: dict[tuple[str, str], int] = {}
     owner = np.array([index.setdefault(pair, len(index)) for pair in zip(names, groups, strict=True)], dtype=np.int64)
     total = np.bincount(owner, minlength=len(index)).astype(np.float64)
-    good = np.bincount(owner, weights=right.astype(np.float64), minlength=len(index))
+    good = np.bincount(owner, weights=correct.astype(np.float64), minlength=len(index))
     return np.stack([good[owner], total[owner]], axis=1)

@@ -1,4 +1,4 @@
-"""The judge: an RBF-kernel support vector machine, trained by LIBSVM and kept as plain arrays."""
+"""The final estimator: an RBF-kernel support vector machine, trained by LIBSVM and kept as plain arrays."""
 
 import json
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ from ensemble_deid.errors import ModelError
 Floats = NDArray[np.float64]
 _ROWS = 2048
 _BOUND = 3.0
-"""Deviations from the mean, at most, of a standardised feature."""
+"""Standardised features are clipped to this many standard deviations."""
 _LEAST_SLOPE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class SvmSettings:
-    """Costs of an error on a right and on a wrong candidate, and the kernel's gamma."""
+    """The costs of misclassifying a correct and an incorrect candidate, and the kernel's gamma."""
 
     c_positive: float
     c_negative: float
@@ -48,22 +48,22 @@ class Svm:
     intercept: float
 
     @classmethod
-    def fit(cls, features: Floats, right: NDArray[np.bool_], settings: SvmSettings) -> "Svm":
+    def fit(cls, features: Floats, correct: NDArray[np.bool_], settings: SvmSettings) -> "Svm":
         """Train on candidates (n, features). With one class only, every decision is that class."""
         mean = features.mean(axis=0) if len(features) else np.zeros(features.shape[1])
         scale = features.std(axis=0) if len(features) else np.ones(features.shape[1])
-        # A constant column's deviation is rounding error, not always 0.
+        # The deviation of a constant column may be a rounding error instead of 0.
         scale = np.where(np.ptp(features, axis=0) > 1e-9, scale, 1.0) if len(features) else scale
-        if right.all() or not right.any():
+        if correct.all() or not correct.any():
             empty = np.zeros((0, features.shape[1]))
-            return cls(settings, mean, scale, empty, np.zeros(0), 1.0 if len(right) and right.all() else -1.0)
+            return cls(settings, mean, scale, empty, np.zeros(0), 1.0 if len(correct) and correct.all() else -1.0)
         costs = {1: settings.c_positive, 0: settings.c_negative}
         svc = SVC(C=1.0, kernel="rbf", gamma=settings.gamma, class_weight=costs, cache_size=500)
-        svc.fit(_standardised(features, mean, scale), right.astype(np.int64))
+        svc.fit(_standardised(features, mean, scale), correct.astype(np.int64))
         return cls(settings, mean, scale, svc.support_vectors_, svc.dual_coef_[0], float(svc.intercept_[0]))
 
-    def decide(self, features: Floats) -> Floats:
-        """Return the signed distance-like decision of each row, (n,): positive means right."""
+    def decision_function(self, features: Floats) -> Floats:
+        """Return the decision function of each row, (n,): positive means correct."""
         out = np.full(len(features), self.intercept)
         if not len(self.weights):
             return out
@@ -99,10 +99,10 @@ class Svm:
 
 
 def _standardised(features: Floats, mean: Floats, scale: Floats) -> Floats:
-    """Return the features at mean 0 and deviation 1, held within bounds.
+    """Return the features standardised to mean 0 and deviation 1, then clipped.
 
-    A rare form (a label of ten spans, a span that opens its line) would else be so far from everything else that
-    no other candidate could speak for it.
+    Otherwise a rare value (a label with ten spans, a span that opens its line) would put a candidate so far from all
+    others that none of them could support it.
     """
     return np.asarray(np.clip((features - mean) / scale, -_BOUND, _BOUND), dtype=np.float64)
 
@@ -119,20 +119,20 @@ class Sigmoid:
     offset: float
 
     @classmethod
-    def fit(cls, decisions: Floats, right: NDArray[np.bool_]) -> "Sigmoid":
-        """Fit on decisions about candidates that the SVM was not trained on."""
-        if right.all() or not right.any():
+    def fit(cls, decisions: Floats, correct: NDArray[np.bool_]) -> "Sigmoid":
+        """Fit to decisions about candidates that the SVM was not trained on."""
+        if correct.all() or not correct.any():
             return cls(1.0, 0.0)
-        model = LogisticRegression(C=1e6).fit(decisions[:, None], right.astype(np.int64))
+        model = LogisticRegression(C=1e6).fit(decisions[:, None], correct.astype(np.int64))
         slope = float(model.coef_[0, 0])
         if slope < _LEAST_SLOPE:
-            # A decision that grows must never mean less: with few candidates the fitted slope can turn.
-            share = float(right.mean())
+            # Probability must not fall as the decision rises: with few candidates the fitted slope can be negative.
+            share = float(correct.mean())
             return cls(_LEAST_SLOPE, float(np.log(share / (1 - share))))
         return cls(slope, float(model.intercept_[0]))
 
     def probability(self, decisions: Floats) -> Floats:
         """Return the probability of each decision."""
-        # Bounded, for exp overflows beyond: a few candidates that a decision parts wholly make the slope steep.
+        # Bounded so that exp does not overflow: a few perfectly separated candidates make the slope very steep.
         exponent = np.minimum(-(self.slope * decisions + self.offset), 700.0)
         return np.asarray(1 / (1 + np.exp(exponent)), dtype=np.float64)

@@ -42,7 +42,7 @@ class InitialTagger:
         return json.dumps({"kind": self.kind, "words": dict(sorted(self.words.items()))}, ensure_ascii=False)
 
     @classmethod
-    def from_json(cls, text: str) -> "InitialTagger":
+    def from_json(cls, text: str | bytes) -> "InitialTagger":
         """Read what `to_json` gave. Raises ModelError."""
         try:
             content = json.loads(text)

@@ -213,11 +213,8 @@ _CLAUSES: Mapping[str, _Clause] = {
             "none": "{word} is not made of letters alone",
         }
     ),
-    **{f"prefix{n}": _affix(n, "begins with") for n in (1, 2, 3, 4)},
-    **{f"suffix{n}": _affix(n, "ends with") for n in (1, 2, 3, 4)},
-    "position_in_sentence": _count(
-        "{word} has {count} word{s} before it in its sentence", "{word} is the first of its sentence"
-    ),
+    **{f"prefix{n}": _affix(n, "begins with") for n in (2, 3, 4)},
+    **{f"suffix{n}": _affix(n, "ends with") for n in (2, 3, 4)},
     "position_in_line": _count("{word} has {count} word{s} before it in its line", "{word} is the first of its line"),
     "sentence_length": _count("{word} is in a sentence of {count} word{s}"),
     "spaced": _one_of(

@@ -1,0 +1,124 @@
+"""The context of a candidate, whichever submodel proposed it: its words, form, neighbours and other occurrences.
+
+It is stored with the out-of-fold candidates, so that the final estimator can be refitted without the notes.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.stacking.candidates import CandidateTable
+
+Floats = NDArray[np.float64]
+FORM = ("tokens", "characters", "digits", "capitals", "spaces", "opens_line", "closes_line", "place")
+KINDS = ("string", "before", "after", "form", "field")
+_MAX_OCCURRENCES = 50
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CandidateContext:
+    """Columns that go with a candidate table, row by row.
+
+    `form` float64 (n, 8) as named in `FORM`; `keys` maps a kind (see `KINDS`) to one string per candidate, without
+    the label; `elsewhere` int64 (n,) counts the other occurrences of the string in the note (at most fifty are
+    checked); `groups` is the patient (or note) of each candidate.
+    """
+
+    form: Floats
+    keys: dict[str, list[str]] = field(repr=False)
+    elsewhere: NDArray[np.int64]
+    groups: list[str]
+
+    def select(self, rows: NDArray[np.int64]) -> "CandidateContext":
+        """Return some of the rows, by index."""
+        chosen = rows.tolist()
+        keys = {kind: [names[i] for i in chosen] for kind, names in self.keys.items()}
+        return CandidateContext(self.form[rows], keys, self.elsewhere[rows], [self.groups[i] for i in chosen])
+
+
+def extract_context(table: CandidateTable, batch: Batch) -> CandidateContext:
+    """Extract the context of every candidate from the batch."""
+    first, after = _token_ranges(table, batch)
+    return CandidateContext(
+        _form(table, batch, first, after),
+        _keys(batch, first, after),
+        _elsewhere(table, batch, first, after),
+        [batch.documents[d].group for d in table.document.tolist()],
+    )
+
+
+def _token_ranges(table: CandidateTable, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the row of each candidate's first token, and the row after its last."""
+    tokens = batch.tokens
+    first = np.zeros(len(table), dtype=np.int64)
+    after = np.zeros(len(table), dtype=np.int64)
+    for d in np.unique(table.document).tolist():
+        rows = np.flatnonzero(table.document == d)
+        low, high = int(tokens.document_starts[d]), int(tokens.document_starts[d + 1])
+        first[rows] = low + np.searchsorted(tokens.end[low:high], table.start[rows], side="right")
+        after[rows] = low + np.searchsorted(tokens.start[low:high], table.end[rows], side="left")
+    return first, after
+
+
+def _keys(batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]) -> dict[str, list[str]]:
+    words, forms = batch.table["lower"].strings(), batch.table["short_shape"].strings()
+    nearest = batch.table["field"].strings()
+    document = batch.tokens.document
+    keys: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for a, b in zip(first.tolist(), after.tolist(), strict=True):
+        keys["string"].append(" ".join(words[a:b]))
+        keys["before"].append(words[a - 1] if a > 0 and document[a - 1] == document[a] else "<>")
+        keys["after"].append(words[b] if b < len(words) and document[b] == document[a] else "<>")
+        keys["form"].append(" ".join(forms[a:b])[:60])
+        keys["field"].append(nearest[a])
+    return keys
+
+
+def _elsewhere(
+    table: CandidateTable, batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    codes, bounds = batch.table["lower"].codes, batch.tokens.document_starts
+    out = np.zeros(len(table), dtype=np.int64)
+    for d in np.unique(table.document).tolist():
+        low, high = int(bounds[d]), int(bounds[d + 1])
+        note = codes[low:high].tolist()
+        places: dict[int, list[int]] = defaultdict(list)
+        for i, word in enumerate(note):
+            places[word].append(i)
+        for row in np.flatnonzero(table.document == d).tolist():
+            a, b = int(first[row]) - low, int(after[row]) - low
+            phrase = note[a:b]
+            starts = places[phrase[0]][:_MAX_OCCURRENCES] if phrase else []
+            out[row] = sum(i != a and note[i : i + len(phrase)] == phrase for i in starts)
+    return out
+
+
+def _form(table: CandidateTable, batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]) -> Floats:
+    lines = batch.tokens.line
+    last = max(0, len(lines) - 1)
+    opens = (first == 0) | (lines[np.maximum(first - 1, 0)] != lines[np.minimum(first, last)])
+    closes = (after > last) | (lines[np.minimum(after, last)] != lines[np.maximum(after - 1, 0)])
+    lengths = np.array([len(document.text) for document in batch.documents], dtype=np.float64)
+    size = (table.end - table.start).astype(np.float64)
+    columns = [
+        np.log1p((after - first).astype(np.float64)),
+        np.log1p(size),
+        *(_signs(table, batch) / size[:, None]).T,
+        opens.astype(np.float64),
+        closes.astype(np.float64),
+        table.start / np.maximum(lengths[table.document], 1.0),
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _signs(table: CandidateTable, batch: Batch) -> Floats:
+    """Return how many digits, capitals and spaces each candidate holds, (n, 3)."""
+    rows: list[Sequence[int]] = []
+    for d, start, end in zip(table.document.tolist(), table.start.tolist(), table.end.tolist(), strict=True):
+        text = batch.documents[d].text[start:end]
+        rows.append((sum(map(str.isdigit, text)), sum(map(str.isupper, text)), sum(map(str.isspace, text))))
+    return np.array(rows, dtype=np.float64).reshape(len(rows), 3)

@@ -1,0 +1,108 @@
+"""The stacker's training set (level-1 data; Wolpert 1992): out-of-fold candidates, their context and their targets.
+
+It is saved with the model, so that an ablation can refit the final estimator without the training notes.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from ensemble_deid.errors import ModelError
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.stacking.candidates import CandidateTable, collect
+from ensemble_deid.stacking.context import KINDS, CandidateContext, extract_context
+from ensemble_deid.taggers.base import Proposals
+
+ARRAYS, KEYS = "stacking_dataset.safetensors", "stacking_dataset.json"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StackingDataset:
+    """Out-of-fold candidates, one a row, with what the final estimator learns from.
+
+    `correct` bool (n,) is the target: whether a candidate is an annotated span. `n_gold` counts all annotated spans,
+    including those that no submodel proposed.
+    """
+
+    table: CandidateTable
+    context: CandidateContext = field(repr=False)
+    correct: NDArray[np.bool_]
+    n_gold: int
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def without(self, submodels: Sequence[str], *, min_confidence: float) -> "StackingDataset":
+        """Return the dataset as if some submodels had not taken part: their columns and sole candidates are dropped."""
+        kept = [k for k, name in enumerate(self.table.submodels) if name not in submodels]
+        confidence, chosen = self.table.confidence[:, kept], self.table.chosen[:, kept]
+        names = tuple(self.table.submodels[k] for k in kept)
+        base = self.table
+        narrowed = CandidateTable(
+            base.labels, names, base.document, base.start, base.end, base.label, confidence, chosen
+        )
+        highest = confidence.max(axis=1, initial=0.0)
+        rows = np.flatnonzero(chosen.any(axis=1) | ((highest >= min_confidence) & (highest > 0)))
+        return StackingDataset(narrowed.select(rows), self.context.select(rows), self.correct[rows], self.n_gold)
+
+    def save(self, directory: Path) -> None:
+        """Write arrays as safetensors and strings as JSON."""
+        table = self.table
+        arrays = {
+            "document": table.document,
+            "start": table.start,
+            "end": table.end,
+            "label": table.label,
+            "confidence": table.confidence,
+            "chosen": table.chosen,
+            "form": self.context.form,
+            "elsewhere": self.context.elsewhere,
+            "correct": self.correct,
+        }
+        (directory / ARRAYS).write_bytes(save({name: np.ascontiguousarray(a) for name, a in arrays.items()}))
+        content = {
+            "labels": table.labels,
+            "submodels": table.submodels,
+            "n_gold": self.n_gold,
+            "groups": self.context.groups,
+            "keys": self.context.keys,
+        }
+        (directory / KEYS).write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+
+    @classmethod
+    def load(cls, directory: Path) -> "StackingDataset":
+        """Read what `save` wrote. Raises ModelError."""
+        try:
+            arrays = load((directory / ARRAYS).read_bytes())
+            content = json.loads((directory / KEYS).read_text(encoding="utf-8"))
+            table = CandidateTable(
+                tuple(content["labels"]),
+                tuple(content["submodels"]),
+                arrays["document"],
+                arrays["start"],
+                arrays["end"],
+                arrays["label"],
+                arrays["confidence"],
+                arrays["chosen"],
+            )
+            keys = {kind: list(content["keys"][kind]) for kind in KINDS}
+            context = CandidateContext(arrays["form"], keys, arrays["elsewhere"], list(content["groups"]))
+            return cls(table, context, arrays["correct"], int(content["n_gold"]))
+        except (SafetensorError, KeyError, ValueError, TypeError, OverflowError) as error:
+            raise ModelError(f"{directory / ARRAYS}: damaged ({type(error).__name__})") from None
+
+
+def build_stacking_dataset(
+    proposals: Mapping[str, Proposals], batch: Batch, *, labels: tuple[str, ...], min_confidence: float
+) -> StackingDataset:
+    """Build the training set from the submodels' out-of-fold proposals for annotated documents."""
+    table = collect(proposals, labels=labels, min_confidence=min_confidence)
+    gold = [document.spans for document in batch.documents]
+    n_gold = sum(len({span.key for span in spans}) for spans in gold)
+    return StackingDataset(table, extract_context(table, batch), table.is_gold(gold), n_gold)
