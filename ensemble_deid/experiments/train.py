@@ -9,7 +9,7 @@ import numpy as np
 from ensemble_deid.config import Config
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.experiments.progress import Reporter, Step
-from ensemble_deid.experiments.rules import rule_curve
+from ensemble_deid.experiments.rule_curve import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
 from ensemble_deid.features.batch import Batch, with_lexicon
 from ensemble_deid.pipeline.ensemble import Ensemble

@@ -4,6 +4,7 @@
     patterns.toml            the regex patterns
     lexicon.json             annotated phrases and words of the training notes, with counts
     bpe.model                sentencepiece's own file, if BPE is switched on
+    rule_approvals.json tbed.1.rules tbed.1.json ...    approvals of rules, and the rule lists that others replaced
     regex.json tbed.rules tbed.json tbed_initial.json crf.crfsuite network.safetensors network.json
     stacker.safetensors stacker.json stacker_statistics.json
     stacking_dataset.safetensors stacking_dataset.json
