@@ -7,9 +7,11 @@ import pytest
 from tiny_notes import PATTERNS, tiny_batch, tiny_notes
 
 from ensemble_deid.features.batch import plain_batch, with_lexicon
+from ensemble_deid.features.knowledge import PREFIX, read_knowledge
 from ensemble_deid.features.lexicon import learn_lexicon
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.features.windows import Window
+from ensemble_deid.resources import rules_directory
 from ensemble_deid.taggers.tbed.rule import Condition, Rule
 from ensemble_deid.taggers.tbed.rule_text import parse_rule
 from ensemble_deid.taggers.tbed.rule_words import known_columns, rule_in_words
@@ -18,7 +20,9 @@ from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
 PAGE = Path(__file__).parents[1] / "docs" / "rules.md"
-ALL_COLUMNS = {*tiny_batch(tiny_notes(2)).table.names, *STANZA_COLUMNS, TAG_COLUMN}
+KNOWLEDGE = read_knowledge(rules_directory() / "knowledge" / "en")
+KNOWLEDGE_COLUMNS = {PREFIX + name for name in (*KNOWLEDGE.words, *KNOWLEDGE.phrases)}
+ALL_COLUMNS = {*tiny_batch(tiny_notes(2)).table.names, *KNOWLEDGE_COLUMNS, *STANZA_COLUMNS, TAG_COLUMN}
 
 
 def words(line: str) -> str:
@@ -130,7 +134,7 @@ def test_every_value_that_notes_have_is_foreseen() -> None:
         Document("x", text, (Span(6, 9, "NAME"),)),
         Document("y", "ann and Ann\n\nPLAN\n" + "a " * 60),
     ]
-    batch = plain_batch(notes, patterns=PATTERNS, split_lines=True)
+    batch = plain_batch(notes, patterns=PATTERNS, split_lines=True, knowledge=KNOWLEDGE)
     lexicon = learn_lexicon(batch.documents, batch.tokens, batch.table["lower"].strings())
     table = with_lexicon(batch, lexicon, leave_own_patient_out=False).table
     for name in table.names:

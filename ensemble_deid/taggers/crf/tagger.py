@@ -15,13 +15,14 @@ from scipy import sparse
 from ensemble_deid.config import CrfConfig
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE_PREFIX
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.features.table import Column
 from ensemble_deid.features.windows import joined_column
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.crf.crfsuite_file import CrfsuiteWeights, read_crfsuite
-from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS, read_windows
+from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS, knowledge_windows, read_windows
 from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines, sequence_of_rows
@@ -139,6 +140,7 @@ def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]],
     sequence = sequence_of_rows(starts, len(batch.tokens))
     present = set(batch.table.names)
     built_in = DEFAULT_WINDOWS + (STANZA_WINDOWS if present.issuperset(STANZA_COLUMNS) else ())
+    built_in += knowledge_windows([name for name in batch.table.names if name.startswith(KNOWLEDGE_PREFIX)])
     named = read_windows(config.windows or built_in)
     for name, windows in named:
         missing = [window.column for window in windows if window.column not in present]

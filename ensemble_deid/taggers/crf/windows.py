@@ -5,7 +5,7 @@ notes and are more precise there than on new notes; a CRF that sees them relies 
 itself it is weaker without them, but it is the better member of the stack (docs/benchmarks.md).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ensemble_deid.errors import ConfigError, RuleError
 from ensemble_deid.features.windows import Window, parse_windows
@@ -71,6 +71,23 @@ STANZA_WINDOWS: tuple[str, ...] = (
     "pos[0]&pos[1]",
     "ner[0]&short_shape[0]",
 )
+
+
+def knowledge_windows(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the windows over the columns of public lists: each around the token, and crosses of names and English."""
+    single = [window for column in columns for window in _around(column, 1)]
+    given, surname, english = (f"knowledge_{name}" for name in ("given", "surname", "english"))
+    if not {given, surname, english} <= set(columns):
+        return tuple(single)
+    crosses = [
+        f"{given}[0]&{surname}[0]&{english}[0]",
+        f"{given}[-1]&{surname}[0]",
+        f"{given}[0]&{surname}[1]",
+        f"{english}[0]&short_shape[0]",
+        f"{given}[0]&{english}[0]&short_shape[0]",
+        f"{surname}[0]&{english}[0]&short_shape[0]",
+    ]
+    return (*single, *crosses)
 
 
 def read_windows(texts: Iterable[str]) -> list[tuple[str, tuple[Window, ...]]]:

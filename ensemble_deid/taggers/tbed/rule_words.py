@@ -194,6 +194,26 @@ def _known_word(word: str, value: str) -> str | None:
     return f"the training notes annotate {word} as {label} {shares[quarters]}"
 
 
+def _frequency(name: str) -> _Clause:
+    def clause(word: str, value: str) -> str | None:
+        if value == "-":
+            return f"{word} is not on the public list of {name}"
+        return f"{word} has frequency {value} of 9 on the public list of {name}" if value in "123456789" else None
+
+    return clause
+
+
+def _entry(name: str) -> _Clause:
+    def clause(word: str, value: str) -> str | None:
+        if value == "-":
+            return f"{word} is in no entry of the public list of {name}"
+        how = {"B": "begins", "I": "continues"}.get(value.upper())
+        small = ", in small letters" if value.islower() else ""
+        return f"{word} {how} an entry of the public list of {name}{small}" if how else None
+
+    return clause
+
+
 _SIGNS = {"X": ("capital", "capitals"), "x": ("small letter", "small letters"), "d": ("digit", "digits")}
 _CLAUSES: Mapping[str, _Clause] = {
     TAG_COLUMN: _tagged("{word} is tagged as {tag}", "{word} has no tag"),
@@ -237,6 +257,14 @@ _CLAUSES: Mapping[str, _Clause] = {
     "in_note": _in_note,
     "lexicon": _lexicon,
     "known_word": _known_word,
+    "knowledge_given": _frequency("given names"),
+    "knowledge_surname": _frequency("surnames"),
+    "knowledge_english": _frequency("English words"),
+    "knowledge_medical": _frequency("medical words"),
+    "knowledge_hospital": _frequency("words of hospital names"),
+    "knowledge_place": _entry("places"),
+    "knowledge_occupation": _entry("occupations"),
+    "knowledge_institution": _entry("institutions"),
     "pos": _one_of({"-": "{word} has no part of speech"}, "the part of speech of {word} is {value}"),
     "ner": _one_of({"-": "stanza gives {word} no entity tag"}, "stanza's entity tag of {word} is {value}"),
 }
