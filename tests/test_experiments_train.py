@@ -116,7 +116,8 @@ def test_an_odd_corpus_trains_saves_loads_and_predicts(tmp_path: Path) -> None:
     again, manifest = load_model(tmp_path / "model")
     assert again.predict(odd_notes()) == result.ensemble.predict(odd_notes())
     # Blank notes teach nothing and are left out.
-    assert manifest.training == {"notes": 5, "patients": 3, "spans": 7, "spans_cut": 0, "spans_lost": 2}
+    counts = {"notes": 5, "patients": 3, "sites": 0, "groups": 3, "spans": 7, "spans_cut": 0, "spans_lost": 2}
+    assert manifest.training == counts
     assert again.scheme.labels == result.ensemble.scheme.labels
     assert [step.done for step in steps] == sorted(step.done for step in steps)
     assert steps[-1].done == steps[-1].total

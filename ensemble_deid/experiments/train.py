@@ -111,10 +111,10 @@ def training_notes(documents: Sequence[Document]) -> list[Document]:
 
 
 def in_fold_groups(documents: Sequence[Document], *, config: Config) -> list[Document]:
-    """Return the notes grouped as `group_by` says: what a fold keeps together is never in training and held out at once.
+    """Return the notes with the groups that folds keep together, as `group_by` says.
 
-    What is learned from such folds (the final estimator, the lexicon's reliability) holds for new groups: with sites, for
-    sites that training has not seen. `auto` takes sites where there are at least as many as folds.
+    What is learned from such folds (the final estimator, how far the lexicon can be trusted) holds for new groups: with
+    sites, for sites that training has not seen. `auto` takes sites where there are at least as many as folds.
     """
     sites = {document.site for document in documents} - {None}
     by_site = config.group_by == "site" or (config.group_by == "auto" and len(sites) >= config.folds)

@@ -39,7 +39,7 @@ class Document:
 
     @property
     def group(self) -> str:
-        """The `fold_group`, else the patient's id, else the note's own id; folds and resamples keep a group together."""
+        """The `fold_group`, else the patient's id, else the note's own; folds and resamples keep a group together."""
         if self.fold_group is not None:
             return self.fold_group
         return self.patient_id if self.patient_id is not None else self.id
