@@ -29,6 +29,10 @@ class Chain:
         """Number of tags."""
         return len(self.start)
 
+    def select(self, tags: Ints) -> "Chain":
+        """Return the chain of some of the tags."""
+        return Chain(self.transitions[np.ix_(tags, tags)], self.start[tags], self.end[tags])
+
 
 def _running(lengths: Ints) -> list[int]:
     """Return for each step how many sequences are longer; lengths descend, so these are the first ones of the batch."""
@@ -171,6 +175,16 @@ class Marginals:
             k = running[t + 1]
             backward[:k, t] = (backward[:k, t + 1] * local[:k, t + 1]) @ moves.T
         return cls(forward, backward, local, moves, lengths)
+
+    def select(self, sequences: NDArray[np.intp]) -> "Marginals":
+        """Return the passes of some of the sequences, by ascending index."""
+        return Marginals(
+            self.forward[sequences],
+            self.backward[sequences],
+            self.local[sequences],
+            self.moves,
+            self.lengths[sequences],
+        )
 
     def span_probability(self, sequence: int, first: int, after: int, label: int) -> float:
         """Return P(tags `first` to `after` spell exactly one entity of `label`) in one sequence of the batch.
