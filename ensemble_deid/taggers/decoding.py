@@ -1,19 +1,18 @@
 """From tag scores to spans: the best tagging, and the spans of the n best with their exact probabilities."""
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ensemble_deid.taggers.chain import Chain, Floats, Ints, Marginals, n_best, path_probability, viterbi
+from ensemble_deid.taggers.chain import Chain, Floats, Ints, Marginals, n_best, path_probability, top
 from ensemble_deid.text.tags import TagScheme
 
 _BATCH_TOKENS = 4096
+_WIDTH = 8
 
-NEGLIGIBLE = 1e-4
-"""Probability of a tag at a token under which it is not searched for; far below any confidence that is kept."""
+NEGLIGIBLE = 1e-3
+"""Probability of PHI at a token under which it is not searched for, a tenth of the least confidence that is kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,17 +49,15 @@ def length_batches(starts: Ints, n_tokens: int) -> Iterator[Ints]:
         begin += size
 
 
-def decode(
-    chain: Chain, emissions: Floats, starts: Ints, *, n: int, certain: float = 0.999, negligible: float = NEGLIGIBLE
-) -> Decoded:
+def decode(chain: Chain, emissions: Floats, starts: Ints, *, n: int, certain: float = 0.999) -> Decoded:
     """Decode all tokens: emissions (n_tokens, tags), sequences beginning at `starts`.
 
     With `n` > 0 the spans of the n best sequences become candidates. A sequence whose best tagging has probability
     over `certain` contributes that tagging alone: what else could be said of it has less than 1 - `certain`.
 
-    Nothing is searched where nothing can be found: tags whose marginal is below `negligible` at every token of a batch
-    are left out of its search, and a sequence without any other tag than `O` is not searched at all. A tagging through
-    such a tag, and so each of its spans with it, is less probable than `negligible`.
+    Nothing is searched where nothing can be found: a sequence without a token whose chance of PHI reaches `NEGLIGIBLE`
+    has no candidates, and elsewhere the `_WIDTH` most probable tags of each token are searched. What is left out has a
+    probability under that of any candidate that is kept.
     """
     best = np.zeros(len(emissions), dtype=np.int32)
     found = Decoded(best)
@@ -70,62 +67,31 @@ def decode(
         steps = np.arange(lengths[0])
         within = steps[None, :] < lengths[:, None]
         rows = first[:, None] + np.minimum(steps[None, :], lengths[:, None] - 1)
-        scores = emissions[rows]
-        marginals = Marginals.from_emissions(chain, scores, lengths)
-        probable = (marginals.forward * marginals.backward >= negligible) & within[:, :, None]
-        # Sequences that hold the same kinds of PHI are searched together, among the tags of these alone.
-        for chosen in _alike(np.asarray(probable.any(axis=1))):
-            active = np.union1d([0], np.flatnonzero(probable[chosen].any(axis=(0, 1)))).astype(np.int32)
-            if len(active) == 1:
-                continue
-            part = _Part(chain.select(active), active, scores[chosen][:, : lengths[chosen[0]], active], lengths[chosen])
-            tags = part.active[viterbi(part.chain, part.scores, part.lengths)]
-            inside = within[chosen][:, : tags.shape[1]]
-            best[rows[chosen][:, : tags.shape[1]][inside]] = tags[inside]
-            if n > 0:
-                _add_candidates(found, marginals.select(chosen), part, tags, first[chosen], n, certain)
+        marginals = Marginals.from_emissions(chain, emissions[rows], lengths)
+        probability = marginals.of_tags()
+        searched = np.flatnonzero(((1 - probability[:, :, 0] >= NEGLIGIBLE) & within).any(axis=1))
+        if not len(searched):
+            continue
+        longest = int(lengths[searched[0]])
+        rows, within = rows[searched, :longest], within[searched, :longest]
+        part = marginals.select(searched)
+        likely = np.sort(top(probability[searched, :longest], min(_WIDTH, chain.n_tags)), axis=2)
+        paths, scores = n_best(chain, emissions[rows], part.lengths, max(1, n), likely=likely)
+        best[rows[within]] = paths[:, 0][within]
+        if n > 0:
+            _add_candidates(found, part, paths, scores, first[searched], certain)
     found.candidates.sort(key=lambda span: (span.first, span.after, span.label))
     return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """Sequences of a batch, longest first, with the few tags that are searched: `active` are their codes in the scheme.
-
-    `scores` is (sequences, time, active tags).
-    """
-
-    chain: Chain
-    active: Ints
-    scores: Floats
-    lengths: Ints
-
-
-def _alike(tags: NDArray[np.bool_]) -> Iterator[NDArray[np.intp]]:
-    """Yield groups of sequences, each in ascending order, by how many tags they have: those with few are soon done."""
-    counts = tags[:, 1:].sum(axis=1)
-    edges = (0, 1, 9, 17, 33, tags.shape[1])
-    for low, high in itertools.pairwise(edges):
-        chosen = np.flatnonzero((counts >= low) & (counts < high))
-        if len(chosen):
-            yield chosen
-
-
 def _add_candidates(
-    found: Decoded, marginals: Marginals, part: _Part, tags: Ints, first_rows: Ints, n: int, certain: float
+    found: Decoded, marginals: Marginals, paths: Ints, scores: Floats, first_rows: Ints, certain: float
 ) -> None:
-    paths: list[list[Ints]] = [[path] for path in tags]
-    unsure = np.flatnonzero(path_probability(marginals, tags) <= certain)
-    if len(unsure):
-        longest = int(part.lengths[unsure[0]])
-        others, other_scores = n_best(part.chain, part.scores[unsure, :longest], part.lengths[unsure], n)
-        for i, taggings, values in zip(unsure.tolist(), others, other_scores, strict=True):
-            size = int(part.lengths[i])
-            paths[i].extend(
-                part.active[path[:size]] for path, value in zip(taggings, values, strict=True) if np.isfinite(value)
-            )
-    for i, (taggings, offset) in enumerate(zip(paths, first_rows.tolist(), strict=True)):
-        spans = {span for path in taggings for span in spans_of(path[: part.lengths[i]])}
+    unsure = path_probability(marginals, paths[:, 0]) <= certain
+    for i, offset in enumerate(first_rows.tolist()):
+        size = int(marginals.lengths[i])
+        kept = [0, *(k for k in range(1, paths.shape[1]) if unsure[i] and np.isfinite(scores[i, k]))]
+        spans = {span for k in kept for span in spans_of(paths[i, k, :size])}
         for first, after, label in sorted(spans):
             probability = marginals.span_probability(i, first, after, label)
             found.candidates.append(SequenceSpan(first + offset, after + offset, label, probability))
