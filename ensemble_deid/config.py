@@ -167,6 +167,19 @@ class TransformerConfig(Section):
     max_sequence: int = Field(
         90, ge=1, description="tokens that are decoded together: whole lines, merged while they fit"
     )
+    features: tuple[str, ...] = Field(
+        (
+            "knowledge_given",
+            "knowledge_surname",
+            "knowledge_english",
+            "knowledge_medical",
+            "knowledge_hospital",
+            "knowledge_place",
+            "knowledge_occupation",
+            "knowledge_institution",
+        ),
+        description="columns embedded beside the pieces, those that are in the table",
+    )
     half_precision_weights: bool = Field(True, description="round and store the weights as 16-bit floats")
 
 

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from ensemble_deid.evaluation.alphanumeric_runs import tokens_of
 from ensemble_deid.evaluation.annotation_stats import AnnotationStats, count_annotations
 from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES
 from ensemble_deid.evaluation.count_table import CountTable, Sides
@@ -30,7 +31,6 @@ from ensemble_deid.evaluation.scores import (
     score_rows,
 )
 from ensemble_deid.evaluation.subsets import SUBSETS, resolve_labels, subset_labels
-from ensemble_deid.evaluation.tokens import tokens_of
 from ensemble_deid.evaluation.views import ANY_PHI, UNITS, VIEWS, View, count_sides, sides_of
 from ensemble_deid.phi.groups import category_of
 from ensemble_deid.text.document import Document
