@@ -101,7 +101,11 @@ class NeuralTagger:
 
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: Config) -> Self:
-        """Read weights and vocabularies. Raises ModelError when they are damaged or do not fit each other."""
+        """Read weights and vocabularies. Raises ModelError when they are damaged or do not fit each other.
+
+        A device that is not there raises ConfigError now, not at the first note.
+        """
+        choose_device(config.device)
         try:
             content = json.loads((directory / VOCABULARY).read_text(encoding="utf-8"))
             vocabularies = Vocabularies.from_json(content["vocabularies"])
