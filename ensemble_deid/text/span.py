@@ -34,6 +34,24 @@ class Span:
         """What makes two spans the same annotation: place and label."""
         return (self.start, self.end, self.label)
 
+    def to_dict(self, *, text: str | None = None) -> dict[str, str | int | float]:
+        """Return the span with the keys of a Hugging Face token-classification pipeline (aggregated).
+
+        `text` is the text of the document; with it, the key `word` holds the covered text, which is PHI. Raises
+        ValueError when the span reaches outside it.
+
+        >>> Span(12, 18, "DOCTOR", 0.97).to_dict()
+        {'entity_group': 'DOCTOR', 'score': 0.97, 'start': 12, 'end': 18}
+        >>> Span(12, 18, "DOCTOR", 0.97).to_dict(text="Seen by Dr. Strong.")["word"]
+        'Strong'
+        """
+        entry: dict[str, str | int | float] = {"entity_group": self.label, "score": self.score}
+        if text is not None:
+            if self.end > len(text):
+                raise ValueError(f"the span {self.start}-{self.end} reaches outside a text of {len(text)} characters")
+            entry["word"] = text[self.start : self.end]
+        return {**entry, "start": self.start, "end": self.end}
+
     def overlaps(self, other: "Span") -> bool:
         """True when the two share at least one character."""
         return self.start < other.end and other.start < self.end
