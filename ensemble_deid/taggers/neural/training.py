@@ -1,8 +1,7 @@
 """How the network learns: AdamW, one warm-up and a cosine descent to nothing, the best epoch by dev F1."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -10,32 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ensemble_deid.config import NeuralConfig
-from ensemble_deid.errors import ConfigError
 from ensemble_deid.seeding import generator
 from ensemble_deid.taggers.neural.encoding import UNKNOWN, Encoded, SequenceBatch, bucket
 from ensemble_deid.taggers.neural.network import BilstmCnnCrf
 
 _WARM_UP = 0.1
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Keep torch to one thread: several processes each with several threads slow each other down."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def choose_device(name: str) -> torch.device:
-    """Return the device for `auto`, `cpu` or `cuda`. Raises ConfigError when there is no GPU for `cuda`."""
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("device cuda was asked for, and torch sees no GPU here; use auto or cpu")
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(name)
 
 
 def _rate(step: int, total: int) -> float:

@@ -1,11 +1,11 @@
-"""Fresh addresses on the net: e-mail, web pages, log-in names. The names in them follow the people of the notes."""
+"""Surrogate e-mail addresses, URLs and user names. Names in them match the new names of the people in the notes."""
 
 import re
 
-from ensemble_deid.corpora.resampling.codes import CodeMap
-from ensemble_deid.corpora.resampling.letters import fold, match_case
-from ensemble_deid.corpora.resampling.persons import PersonMap
-from ensemble_deid.corpora.resampling.source import ValueSource
+from ensemble_deid.surrogates.codes import CodeMap
+from ensemble_deid.surrogates.letters import fold, match_case
+from ensemble_deid.surrogates.persons import PersonMap
+from ensemble_deid.surrogates.source import ValueSource
 
 _HOST = re.compile(r"(?:https?://)?([^/\s:?#]+)", re.IGNORECASE)
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -20,7 +20,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 class WebMap:
-    """One patient's addresses: a part of a host name keeps one replacement."""
+    """One patient's addresses: a part of a host name is always replaced alike."""
 
     def __init__(self, source: ValueSource, persons: PersonMap, codes: CodeMap) -> None:
         self._source = source
@@ -29,12 +29,12 @@ class WebMap:
         self._labels: dict[str, str] = {}
 
     def email(self, surface: str) -> str:
-        """Return another address: the names in it replaced as in the notes, its top-level domain kept."""
+        """Return another address: names in it are replaced as in the notes, the top-level domain is kept."""
         local, at, host = surface.rpartition("@")
         return self.handle(local) + at + self._host(host) if at else self.url(surface)
 
     def url(self, surface: str) -> str:
-        """Return another address of the same form: host and numbers replaced, scheme, top level and path words kept."""
+        """Return another address of the same form: host and numbers are replaced, scheme and words in the path kept."""
         match = _HOST.match(surface)
         if match is None:
             return self._codes.replace(surface, "IDNUM")
@@ -44,7 +44,7 @@ class WebMap:
         return replaced if replaced != surface else self._codes.replace(surface, "IDNUM")
 
     def handle(self, surface: str) -> str:
-        """Return another log-in name: from the people's names where it is made of one, else letter for letter."""
+        """Return another user name: from a person's new name if the old one was, else character by character."""
         named = self._persons.replace_handle(surface)
         if named is None:
             named = _LETTERS.sub(self._handle_word, surface)
@@ -53,7 +53,7 @@ class WebMap:
         return _DIGITS.sub(lambda match: self._codes.replace(match.group(), "USERNAME"), match_case(surface, named))
 
     def _handle_word(self, match: "re.Match[str]") -> str:
-        # A long run is a word or a name, a short one a code.
+        # A long run of letters is a word or a name, a short one a code.
         letters = match.group()
         return self._label(letters) if len(letters) > 3 else self._codes.replace(letters, "USERNAME")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ensemble_deid.corpora.resampling.letters import fold
-from ensemble_deid.corpora.resampling.place_words import PLAIN_WORDS
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.surrogates.letters import fold
+from ensemble_deid.surrogates.place_words import PLAIN_WORDS
 
 ENGLISH_ORIGINS = tuple(
     (
@@ -17,7 +17,7 @@ ENGLISH_ORIGINS = tuple(
         "en_IN tw_GH zu_ZA nl_NL hr_HR ja_JP zh_CN"
     ).split()
 )
-"""Faker locales of people's names for English notes; one named more often is drawn more often."""
+"""Faker locales of people's names for English notes; a repeated one is drawn more often."""
 SPANISH_ORIGINS = ("es_ES", "es_ES", "es_ES", "es_MX", "es_CO", "pt_PT", "fr_FR", "ro_RO", "it_IT")
 
 _DRAWS = 700
@@ -30,10 +30,10 @@ _SHORTEST_JOB = 4
 
 
 class ValueSource:
-    """Draws values with a numpy generator, so that one seed gives one corpus (for one version of Faker).
+    """Draws values with a numpy generator, so that a seed determines the values (for one version of Faker).
 
     `home` is the locale of places, streets and occupations, `origins` are those of people's names.
-    Raises ConfigError when Faker is not installed, or does not know a locale.
+    Raises ConfigError if Faker is not installed or does not have a locale.
     """
 
     def __init__(self, random: np.random.Generator, *, home: str, origins: Sequence[str]) -> None:
@@ -46,20 +46,20 @@ class ValueSource:
         return self.origins[int(self.random.integers(len(self.origins)))]
 
     def given_name(self, origin: str, original: str) -> str:
-        """Draw a given name that begins with another letter than `original`."""
+        """Draw a given name that begins with a different letter than `original`."""
         return self.pick(_names(origin, "first"), original, other_initial=True)
 
     def family_name(self, origin: str, original: str) -> str:
-        """Draw a family name that begins with another letter than `original`."""
+        """Draw a family name that begins with a different letter than `original`."""
         return self.pick(_names(origin, "last"), original, other_initial=True)
 
     def city(self, original: str) -> str:
-        """Draw a city, half of them of the home locale."""
+        """Draw a city, in half of the cases from the home locale."""
         locale = self.home if self.random.random() < 0.5 else self.origin()
         return self.pick(_places(locale, self.home), original)
 
     def place_word(self, original: str) -> str:
-        """Draw a word that can make the name of a place or company: a plain one of English, or a family name."""
+        """Draw a distinctive word for the name of a place or company: an English word or a family name."""
         if self.home.startswith("en") and self.random.random() < 0.5:
             return self.pick(PLAIN_WORDS, original, other_initial=True)
         origin = self.home if self.random.random() < 0.6 else self.origin()
@@ -74,11 +74,11 @@ class ValueSource:
         return self.pick(_pool(self.home, "state", _PLACE), original)
 
     def job(self, original: str) -> str:
-        """Draw an occupation, in small letters as notes have it."""
+        """Draw an occupation, in lower case as in notes."""
         return self.pick(_jobs(self.home), original)
 
     def pick(self, values: Sequence[str], original: str, *, other_initial: bool = False) -> str:
-        """Draw one of `values` that is not `original` (case and accents aside)."""
+        """Draw one of `values` that differs from `original` (ignoring case and accents)."""
         avoided = fold(original)
 
         def fits(value: str) -> bool:
@@ -109,13 +109,19 @@ def _faker(locale: str) -> Any:
         faker = Faker(locale)
     except AttributeError:
         raise ConfigError(f"Faker has no locale '{locale}'") from None
-    faker.seed_instance(0)
+    for provider in faker.get_providers():
+        # Some locales (it_IT) list their cities in the order of a set, which differs from process to process.
+        if isinstance(getattr(provider, "cities", None), list):
+            provider.cities = sorted(provider.cities)
     return faker
 
 
 @cache
 def _pool(locale: str, method: str, pattern: "re.Pattern[str]") -> tuple[str, ...]:
-    draw: Callable[[], str] = getattr(_faker(locale), method)
+    faker = _faker(locale)
+    # Seeded for each pool: what a pool holds must not depend on which pools were drawn before it.
+    faker.seed_instance(0)
+    draw: Callable[[], str] = getattr(faker, method)
     drawn = {draw() for _ in range(_DRAWS)}
     # Sorted: the pool, and so the corpus, must not depend on the order of a set.
     return tuple(sorted(value for value in drawn if pattern.fullmatch(value) and _is_latin(value)))
@@ -137,7 +143,7 @@ def _places(locale: str, home: str) -> tuple[str, ...]:
 def _jobs(locale: str) -> tuple[str, ...]:
     titles = set()
     for title in _pool(locale, "job", re.compile(r"[^\W\d_][\w ,'’/-]+")):
-        # "Engineer, civil" is how a register sorts it; a note says "civil engineer".
+        # "Engineer, civil" is a register's form; a note says "civil engineer".
         noun, _, kind = title.partition(", ")
         if "/" not in title and "," not in kind and len(noun) > _SHORTEST_JOB:
             titles.add((f"{kind} {noun}" if kind else noun).lower())

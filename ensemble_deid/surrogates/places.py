@@ -1,12 +1,12 @@
-"""Fresh names of places and organisations: generic words stay, the words that make the name are replaced."""
+"""Surrogate names of places and organisations: generic words are kept, distinctive words are replaced."""
 
 import re
 from collections.abc import Iterable
 
-from ensemble_deid.corpora.resampling.codes import CodeMap
-from ensemble_deid.corpora.resampling.letters import fold, match_case
-from ensemble_deid.corpora.resampling.place_words import COUNTRY_SHORT, GENERIC_WORDS, STATES
-from ensemble_deid.corpora.resampling.source import ValueSource
+from ensemble_deid.surrogates.codes import CodeMap
+from ensemble_deid.surrogates.letters import fold, match_case
+from ensemble_deid.surrogates.place_words import COUNTRY_SHORT, GENERIC_WORDS, STATES
+from ensemble_deid.surrogates.source import ValueSource
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’.](?!s\b)[^\W\d_]+)*", re.IGNORECASE)
 _STATE_NAMES = {name.casefold(): short for short, name in STATES.items()}
@@ -15,7 +15,7 @@ _WHOLE = ("CITY", "STATE", "COUNTRY")
 
 
 class PlaceMap:
-    """One patient's places: a word of a name keeps one replacement, an abbreviation follows the name it stands for."""
+    """One patient's places: a word is always replaced alike, and an abbreviation matches the new name."""
 
     def __init__(self, source: ValueSource, codes: CodeMap, names: Iterable[str]) -> None:
         """`names` are all hospitals, organisations and other places named in the patient's notes."""
@@ -31,9 +31,9 @@ class PlaceMap:
                     self._acronyms.setdefault(letters, name)
 
     def replace(self, surface: str, label: str) -> str:
-        """Return the fresh place for a span of the i2b2 type `label`."""
+        """Return the new place for a span of the i2b2 type `label`."""
         if label in _WHOLE and any(map(str.isdecimal, surface)) and not any(map(str.islower, surface)):
-            # A number given as a place: a postal code, which some schemes do not tell from a town.
+            # A number as a place is a postal code, which some schemes do not distinguish from a town.
             return self._codes.replace(surface, "ZIP")
         if label in _WHOLE:
             key = (label, self._state_key(surface) if label == "STATE" else fold(surface))
@@ -77,7 +77,7 @@ class PlaceMap:
         small = surface.islower()
         named = [word for word in words if self._makes_the_name(word.group(), small)]
         if not named and not any(character.isdecimal() for character in surface):
-            # Nothing but generic words: the first one has to give way.
+            # If all words are generic, the first one is replaced.
             named = words[:1]
         done, cursor = "", 0
         for word in named:
@@ -89,7 +89,7 @@ class PlaceMap:
 
     @staticmethod
     def _makes_the_name(word: str, all_small: bool) -> bool:
-        # Small words inside a name (turnoff, shaft) and single letters (Apt 2R) tell nothing of which one it is.
+        # Lower-case words inside a name (turnoff, shaft) and single letters (Apt 2R) are not distinctive.
         return len(word) > 1 and (all_small or not word.islower()) and fold(word) not in GENERIC_WORDS
 
     def _word(self, word: str) -> str:
@@ -119,7 +119,7 @@ class PlaceMap:
 
 
 def _capitals(words: Iterable[str], *, generic: bool = False) -> str:
-    """Return the initials of a name; with `generic` those of its small words too."""
+    """Return the initials of a name; with `generic` also those of lower-case words."""
     return "".join(word[0].upper() for word in words if generic or word[0].isupper())
 
 

@@ -1,10 +1,10 @@
-"""Fresh ages: everyone in a patient's notes older or younger by the same few years."""
+"""Surrogate ages: everyone in a patient's notes becomes older or younger by the same few years."""
 
 import re
 
 import numpy as np
 
-from ensemble_deid.corpora.resampling.letters import match_case
+from ensemble_deid.surrogates.letters import match_case
 
 _UNITS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
@@ -26,7 +26,7 @@ _OLDEST = 110
 
 
 class AgeShift:
-    """Moves ages by `years` (small children by one), in digits or in English words, in the form found."""
+    """Shifts ages by `years` (those of small children by one), in digits or in words, keeping their form."""
 
     def __init__(self, random: np.random.Generator) -> None:
         self.years = int(random.integers(2, 7)) * (1 if random.random() < 0.5 else -1)
@@ -34,7 +34,7 @@ class AgeShift:
     def replace(self, surface: str, *, following: str = "") -> str:
         """Return another age written like `surface`; decades (`following` begins with 's') stay decades.
 
-        A string without a number that is known comes back as it is.
+        A string without a recognised number is returned unchanged.
         """
         decade = following[:1] == "s"
         replaced = _NUMBER.sub(lambda match: self._digits(match.group(), decade), surface)
@@ -54,5 +54,5 @@ class AgeShift:
     def _moved(self, value: int, step: int | None) -> int:
         sign = 1 if self.years > 0 else -1
         by = sign * (step or (1 if value <= _YOUNG else abs(self.years)))
-        # An age stays an age: not below zero (the unborn), not beyond the oldest.
+        # The result must be an age: not below zero, not above the oldest.
         return value + by if 0 < value + by <= _OLDEST else value - by

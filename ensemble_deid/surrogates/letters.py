@@ -1,10 +1,10 @@
-"""Give a new value the letter case of the one it replaces."""
+"""Match the letter case of a surrogate to the string it replaces."""
 
 import unicodedata
 
 
 def match_case(original: str, value: str) -> str:
-    """Return `value` in capitals or small letters where `original` is written so throughout, else as it is."""
+    """Return `value` in upper or lower case if all of `original` is, else unchanged."""
     letters = [character for character in original if character.isalpha()]
     if len(letters) > 1 and all(character.isupper() for character in letters):
         return value.upper()

@@ -1,8 +1,8 @@
-"""The words that a place's name shares with others: they stay when the name is replaced."""
+"""Generic words in names of places, which are kept when the name is replaced."""
 
 from collections.abc import Mapping
 
-from ensemble_deid.corpora.resampling.letters import fold
+from ensemble_deid.surrogates.letters import fold
 
 _ENGLISH = """
 a an and at by for in of on the to with

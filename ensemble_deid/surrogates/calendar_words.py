@@ -1,9 +1,9 @@
-"""Months, weekdays, seasons and holidays as notes write them. Within a style the words stand in calendar order."""
+"""Months, weekdays, seasons and holidays as they appear in notes. Within a style the words are in calendar order."""
 
 import re
 from collections.abc import Mapping
 
-from ensemble_deid.corpora.resampling.letters import match_case
+from ensemble_deid.surrogates.letters import match_case
 
 Styles = tuple[tuple[str, ...], ...]
 
@@ -77,14 +77,14 @@ HOLIDAYS: Mapping[str, tuple[int, int]] = {
 
 
 def words_pattern(styles: Styles) -> str:
-    """Return the alternation of all words, longest first, so that no word hides a longer one."""
+    """Return the alternation of all words, longest first, so that no word prevents a longer match."""
     return "|".join(
         re.escape(word) for word in sorted({w for style in styles for w in style}, key=lambda w: (-len(w), w))
     )
 
 
 def find_word(word: str, styles: Styles) -> tuple[int, int]:
-    """Return (style, index) of the first style that has the word, case aside; the word must be in one."""
+    """Return (style, index) of the first style that contains the word, ignoring case; KeyError if none does."""
     folded = word.casefold()
     for style, words in enumerate(styles):
         for index, known in enumerate(words):
@@ -94,6 +94,6 @@ def find_word(word: str, styles: Styles) -> tuple[int, int]:
 
 
 def style_word(original: str, word: str) -> str:
-    """Return `word` in the case of `original`: capitals, small letters, or a capital first."""
+    """Return `word` in the case of `original`: upper case, lower case, or capitalised."""
     capital = word[0].upper() + word[1:]
     return match_case(original, capital if original[:1].isupper() else word.lower())

@@ -1,7 +1,7 @@
-"""Fresh dates: all of a patient's dates moved by the same number of days, each in the form it was written in.
+"""Surrogate dates: all of a patient's dates are shifted by the same number of days, each in the format it has.
 
-A whole date keeps its distance to every other; a part of one (a month, a weekday, a season, a holiday, a year) moves
-to where the whole would have moved. The number of days is chosen so that no part stays what it was.
+Intervals between full dates are preserved; a partial date (a month, a weekday, a season, a holiday, a year) is shifted
+as the full date would be. The number of days is chosen so that every partial date changes.
 """
 
 import re
@@ -10,7 +10,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from ensemble_deid.corpora.resampling.calendar_words import (
+from ensemble_deid.surrogates.calendar_words import (
     HOLIDAYS,
     MONTH_STYLES,
     SEASON_STYLES,
@@ -19,7 +19,7 @@ from ensemble_deid.corpora.resampling.calendar_words import (
     style_word,
     words_pattern,
 )
-from ensemble_deid.corpora.resampling.letters import match_case
+from ensemble_deid.surrogates.letters import match_case
 
 _MONTH = rf"(?P<mon>{words_pattern(MONTH_STYLES)})\.?"
 _SEP = r"(?:,?\s+(?:of|de|del)\s+|[\s.,/-]{1,3})"
@@ -67,7 +67,7 @@ UNKNOWN_YEAR = 2000
 
 
 def is_day_first(surfaces: Iterator[str]) -> bool:
-    """Tell from a corpus's dates whether it writes 14/5 or 5/14: by those that can only be one of the two."""
+    """Return whether a corpus writes 14/5 rather than 5/14, judging by the unambiguous dates."""
     votes = 0
     for surface in surfaces:
         for match in _DAY_MONTH.finditer(surface):
@@ -77,13 +77,13 @@ def is_day_first(surfaces: Iterator[str]) -> bool:
 
 
 def latest_year(surfaces: Iterator[str]) -> int:
-    """Return the latest year written in full among a note's dates: the one that its partial dates mean."""
+    """Return the latest four-digit year among a note's dates, which its partial dates are taken to be in."""
     years = (int(year) for surface in surfaces for year in _FULL_YEAR.findall(surface))
     return max((year for year in years if 1800 <= year <= 2300), default=UNKNOWN_YEAR)
 
 
 class DateShift:
-    """Moves one patient's dates by `days`."""
+    """Shifts one patient's dates by `days`."""
 
     def __init__(self, random: np.random.Generator, *, day_first: bool = False) -> None:
         self.days = _draw_days(random)
@@ -91,7 +91,7 @@ class DateShift:
         self._forms = _DAY_FIRST if day_first else _MONTH_FIRST
 
     def replace(self, surface: str, *, year: int) -> str:
-        """Return the moved date in the form of `surface`; `year` is meant where none is written."""
+        """Return the shifted date in the format of `surface`; `year` is assumed where none is written."""
         replaced = self._first_form(surface, year)
         if replaced.casefold() != surface.casefold():
             return replaced
@@ -108,7 +108,7 @@ class DateShift:
         return self._dates(surface, year)
 
     def _dates(self, surface: str, year: int) -> str:
-        """Move every weekday and every numeric or month-named date in the string, from left to right."""
+        """Shift every weekday and every date in numbers or with a month's name in the string, from left to right."""
         done, cursor = "", 0
         while cursor < len(surface):
             weekday = _WEEKDAY.match(surface, cursor)
@@ -138,7 +138,7 @@ class DateShift:
             moved = meant + timedelta(days=self.days)
         except (ValueError, OverflowError):
             return None
-        # A day alone may fall on itself: then, and only then, the distance gives way by one day.
+        # A day of the month alone may be shifted to itself; only then is the interval changed by one day.
         if set(found) <= {"d", "ord"} and moved.day == int(found["d"]):
             moved += timedelta(days=1)
         return _rewrite(match, found, moved), match.end()
@@ -178,7 +178,7 @@ class DateShift:
 
 
 def _draw_days(random: np.random.Generator) -> int:
-    # One to eight years and two to ten months: no year, season or month maps to itself; no whole number of weeks.
+    # One to eight years and two to ten months, not a whole number of weeks: no year, season, month or weekday is kept.
     days = round(int(random.integers(1, 9)) * _YEAR_DAYS) + int(random.integers(62, 300))
     days += days % 7 == 0
     return days if random.random() < 0.5 else -days

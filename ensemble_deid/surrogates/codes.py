@@ -1,10 +1,10 @@
-"""Fresh numbers and codes: another digit for each digit, another letter for each letter."""
+"""Surrogate numbers and codes: a random digit for each digit, a random letter for each letter."""
 
 import re
 
 import numpy as np
 
-from ensemble_deid.corpora.resampling.letters import fold
+from ensemble_deid.surrogates.letters import fold
 
 _DIGITS = "0123456789"
 _LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"
@@ -15,7 +15,7 @@ _OCTET = re.compile(r"\d+")
 
 
 class CodeMap:
-    """One patient's numbers: the same number, however it is punctuated, and its last digits alone, stay the same."""
+    """One patient's numbers: a number is replaced alike however it is punctuated, and so are its last digits alone."""
 
     def __init__(self, random: np.random.Generator) -> None:
         self._random = random
@@ -23,10 +23,10 @@ class CodeMap:
         self._parts: dict[str, str] = {}
 
     def replace(self, surface: str, label: str) -> str:
-        """Return a code of the same pattern: digits, letters in their case and punctuation where they were.
+        """Return a code of the same pattern: digits, letters (in their case) and punctuation in the same positions.
 
-        Small letters of telephone numbers (`x4471`, `ext`) stay, a leading zero stays a zero, 555 stays the exchange of
-        made-up telephone numbers, and a social security number that cannot be one (9.., 000) stays so.
+        Lower-case letters of telephone numbers (`x4471`, `ext`), leading zeros and the exchange 555 of fictional
+        telephone numbers are kept, as is the start of a social security number that marks it as invalid (9.., 000).
         """
         if label == "IPADDR":
             return self._address(surface)
@@ -46,7 +46,7 @@ class CodeMap:
             return self._parts[key]
         value = self._draw(code)
         if value[-1].casefold() == code[-1].casefold():
-            # The last character always changes: then no part of the code, cut from its end, stays what it was.
+            # The last character always changes, so that the last digits alone, too, differ from the original.
             value = value[:-1] + _next(value[-1])
         self._known[key] = value
         for length in range(_SHORTEST_PART, min(len(key), _LONGEST_PART + 1)):
@@ -61,7 +61,7 @@ class CodeMap:
         if character.isdecimal():
             leading = index == 0 or not code[index - 1].isdecimal()
             if leading:
-                # Numbers rarely begin with 0 by chance, and where one does it belongs to the form.
+                # A leading zero is usually part of the format.
                 return "0" if character == "0" and len(code) > 1 else _DIGITS[int(self._random.integers(1, 10))]
             return _DIGITS[int(self._random.integers(10))]
         return _LETTERS[int(self._random.integers(len(_LETTERS)))]

@@ -1,12 +1,12 @@
-"""Fresh names of people: the same person keeps one name in all notes of a patient, in full, in part and as initials."""
+"""Surrogate names of people: a person has one name in all notes of a patient, in full, in part and as initials."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from ensemble_deid.corpora.resampling.letters import fold, match_case
-from ensemble_deid.corpora.resampling.source import ValueSource
+from ensemble_deid.surrogates.letters import fold, match_case
+from ensemble_deid.surrogates.source import ValueSource
 
 _LETTERS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _RUN = re.compile(r"[^\W\d_]+")
@@ -21,11 +21,11 @@ _ALPHABET = "ABCDEGHJKLMNPRSTVWYZ"
 GIVEN, FAMILY = "given", "family"
 
 Token = tuple[int, int]
-"""Where a part of a name stands in the string, [start, end)."""
+"""Position of a part of a name in the string, [start, end)."""
 
 
 def name_tokens(surface: str) -> list[Token]:
-    """Return the parts of a name: runs of letters, glued ones (SamLee) apart, McDonald and O'Brien whole."""
+    """Return the parts of a name: runs of letters, with SamLee split, but McDonald and O'Brien whole."""
     tokens: list[Token] = []
     for run in _LETTERS.finditer(surface):
         start = run.start()
@@ -41,12 +41,12 @@ def name_tokens(surface: str) -> list[Token]:
 class PersonMap:
     """The names in one patient's notes, each part with its replacement.
 
-    A name's parts share an origin, and so do all names that share a part (a family). A replacement begins with another
-    letter than what it replaces, so that initials change too.
+    The parts of a name have the same origin, and so do all names that share a part (a family). A replacement begins
+    with a different letter than the original, so that initials change too.
     """
 
     def __init__(self, source: ValueSource, names: Iterable[str]) -> None:
-        """`names` are all names of people in the patient's notes, so that a part alone is known as what it is."""
+        """`names` are all names of people in the patient's notes, so that a part alone can be recognised."""
         self._source = source
         self._votes: dict[str, Counter[str]] = {}
         self._origin_of: dict[str, str] = {}
@@ -57,9 +57,9 @@ class PersonMap:
             self._learn(name)
 
     def replace(self, surface: str, *, before: str = "", formal: bool = False) -> str:
-        """Return the fresh name in the form of `surface`; `before` is the text before it (for a title).
+        """Return the new name in the form of `surface`; `before` is the text before it (for a title).
 
-        `formal`: a part alone is rather a family name (clinicians), not a given one (patients).
+        `formal`: a part alone is more likely a family name (clinicians) than a given name (patients).
         """
         tokens = name_tokens(surface)
         parts = [surface[start:end] for start, end in tokens]
@@ -78,9 +78,9 @@ class PersonMap:
         return done + surface[cursor:] if tokens else self._source.family_name(self._source.origins[0], surface)
 
     def replace_handle(self, surface: str) -> str | None:
-        """Return a log-in name or the local part of an address with the names in it replaced; None where there is none.
+        """Return a user name or the local part of an address with the names in it replaced; None if it contains none.
 
-        Recognised are a part of a name, and an initial glued before or after one (`crivers`, `hopef`).
+        A part of a name is recognised, also with an initial before or after it (`crivers`, `hopef`).
         """
         runs = list(_RUN.finditer(surface))
         fresh = [self._handle_piece(run.group()) for run in runs]
@@ -110,7 +110,7 @@ class PersonMap:
 
     def _role(self, word: str, usual: str) -> str:
         votes = self._votes.get(word)
-        # Ties go to the family name, which the order of the counter must not decide.
+        # Ties are decided in favour of the family name, not by the order of the counter.
         return usual if votes is None else max((GIVEN, FAMILY), key=lambda role: (votes[role], role == FAMILY))
 
     def _part(self, part: str, usual: str) -> str:
@@ -159,7 +159,7 @@ class PersonMap:
 
 
 def _roles(surface: str, tokens: Sequence[Token]) -> list[str]:
-    """Say of each part whether it is a given or a family name: the last one is, or all before a comma."""
+    """Return GIVEN or FAMILY for each part: the last part is a family name, or all parts before a comma."""
     comma = surface.find(",")
     if comma >= 0 and any(start > comma for start, _ in tokens):
         return [FAMILY if end <= comma else GIVEN for _, end in tokens]
@@ -168,7 +168,7 @@ def _roles(surface: str, tokens: Sequence[Token]) -> list[str]:
     roles = [GIVEN] * len(tokens)
     roles[last] = FAMILY
     for index in range(last - 1, -1, -1):
-        # A hyphen ties two family names together.
+        # A hyphen joins two family names.
         if surface[tokens[index][1] : tokens[index + 1][0]] != "-":
             break
         roles[index] = FAMILY
