@@ -1,13 +1,11 @@
 """The model as a user of the library holds it."""
 
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tiny_stack
 
-import ensemble_deid
 from ensemble_deid import DeidentificationResult, Deidentifier, Document, Span
 from ensemble_deid.errors import ConfigError, CorpusError, ModelError
 from ensemble_deid.experiments.train import Trained
@@ -181,12 +179,3 @@ def test_nothing_shows_text_or_words(tiny_model: Path, model: Deidentifier) -> N
     words = {"anna", "bell", "lyndale", "gale", "chest", "pain", "frost", "marbury"}
     for thing in shown:
         assert not words & set(repr(thing).lower().replace("'", " ").split()), type(thing)
-
-
-def test_what_is_public_can_be_had() -> None:
-    for name in ensemble_deid.__all__:
-        assert getattr(ensemble_deid, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'Surrogates'"):
-        _ = ensemble_deid.Surrogates
-    assert is_dataclass(DeidentificationResult)
-    assert [field.name for field in fields(DeidentificationResult)] == ["text", "spans", "error"]

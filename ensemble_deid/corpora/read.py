@@ -20,6 +20,12 @@ def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = Tru
     `path` is a folder, a file, or the word `demo` (`demo:train`, `demo:dev`, `demo:test`; alone it means train).
     `gold=False` reads only the text and ignores annotations, even broken ones. Raises CorpusError with the file and the
     place of the first problem; ids must be unique in the corpus.
+
+    >>> from ensemble_deid import read_corpus
+    >>> for note in read_corpus("demo:dev").documents[:2]:
+    ...     print(note.id, note.patient_id, len(note.spans) > 0)
+    102-01 102 True
+    102-02 102 True
     """
     location = locate_corpus(path, format=format)
     documents: list[Document] = []

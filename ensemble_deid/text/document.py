@@ -18,6 +18,11 @@ class Document:
     `patient_id` groups the notes of one patient; a note whose patient is unknown (None) forms its own group. `site`
     identifies the institution that wrote the note (None if unknown); all notes of a patient have the same site.
     Raises ValueError if a span extends beyond the text.
+
+    >>> from ensemble_deid import Document, Span
+    >>> note = Document("note-1", "Date: 03/04/2019", (Span(6, 16, "DATE"),), patient_id="7")
+    >>> note.group, note.text[6:16], "Date" in repr(note)
+    ('7', '03/04/2019', False)
     """
 
     id: str

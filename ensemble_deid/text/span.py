@@ -13,6 +13,11 @@ class Span:
 
     `score` is a confidence in [0, 1]; `source` names what proposed the span (a pattern, a rule, a tagger).
     A span holds no text, so it can be logged. Raises ValueError when it is empty, negative or unlabelled.
+
+    >>> from ensemble_deid import Span
+    >>> span = Span(12, 18, "DOCTOR", 0.97)
+    >>> "Seen by Dr. Strong."[span.start : span.end]
+    'Strong'
     """
 
     start: int
@@ -40,6 +45,7 @@ class Span:
         `text` is the text of the document; with it, the key `word` holds the covered text, which is PHI. Raises
         ValueError when the span reaches outside it.
 
+        >>> from ensemble_deid import Span
         >>> Span(12, 18, "DOCTOR", 0.97).to_dict()
         {'entity_group': 'DOCTOR', 'score': 0.97, 'start': 12, 'end': 18}
         >>> Span(12, 18, "DOCTOR", 0.97).to_dict(text="Seen by Dr. Strong.")["word"]
