@@ -12,6 +12,7 @@ from ensemble_deid.errors import CorpusError
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rules import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
+from ensemble_deid.experiments.thresholds import OF_TRAINING
 from ensemble_deid.features.batch import Batch, with_lexicon
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.directory import save_model
@@ -192,7 +193,7 @@ def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> di
 
 
 def _figures(counts: dict[str, Counts], stacker: Stacker) -> dict[str, Any]:
-    figures: dict[str, Any] = {"cross_validated_f1": stacker.cv_f1}
+    figures: dict[str, Any] = {"cross_validated_f1": stacker.cv_f1, OF_TRAINING: stacker.threshold}
     if counts:
         figures["dev_strict_f1"] = {name: count.f1 for name, count in counts.items()}
     return figures
