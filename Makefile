@@ -9,7 +9,7 @@ MODEL := model
 NOTE := 103-03
 OUT := out
 
-.PHONY: train test lint types clean
+.PHONY: train test lint types notebooks clean
 
 train: $(VENV)/installed
 	@echo "From here on it takes about 5 minutes on 2 cores; a bar shows the time left."
@@ -29,6 +29,10 @@ lint: $(VENV)/installed-dev
 
 types: $(VENV)/installed-dev
 	$(BIN)/mypy
+
+# Run the notebooks and keep what they print.
+notebooks: $(VENV)/installed-dev
+	$(BIN)/python notebooks/execute.py
 
 clean:
 	rm -rf $(VENV) $(MODEL) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
