@@ -43,7 +43,11 @@ STAND_INS = {
     "demo:dev": "my/dev",
     "../shared/corpora/meddocan/train": "my/train",
     "../shared/corpora/meddocan/dev": "my/dev",
+    # The rule list of the model here is short.
+    "1,2,5": "1,2",
 }
+# What a reader has done before a command makes sense.
+BEFORE = {"rules restore": ["rules", "replace", "model", "list.rules"]}
 # What the Python that is shown needs, and this project does not: where it is missing, the code is not run.
 NOT_REQUIRED = ("pandas",)
 
@@ -56,8 +60,9 @@ def workplace(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         write_corpus(tiny_stack.notes(first), tmp_path / "my" / part, "i2b2")
     for folder in ("notes", "my_notes"):
         write_corpus(tiny_stack.notes(patients=1), tmp_path / folder, "plain")
-    for name in ("list.rules", "before.rules", "after.rules"):
-        shutil.copy(tiny_model / "tbed.rules", tmp_path / name)
+    rules = (tiny_model / "tbed.rules").read_text(encoding="utf-8").splitlines(keepends=True)
+    for name, lines in {"list": rules[:-1], "before": rules, "after": rules}.items():
+        (tmp_path / f"{name}.rules").write_text("".join(lines), encoding="utf-8")
     (tmp_path / "my-patterns").mkdir()
     (tmp_path / "my-patterns" / "clinic.toml").write_text(tiny_stack.PATTERNS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -84,19 +89,22 @@ def outputs(arguments: list[str], place: Path) -> list[Path]:
 @pytest.mark.parametrize("command", shown(_COMMAND))
 def test_shown_commands_run(workplace: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(command, comments=True)
-    words, target = (words[: words.index(">")], words[-1]) if ">" in words else (words, None)
+    # What follows is the shell's.
+    words = words[: words.index(">")] if ">" in words else words
     arguments = [STAND_INS.get(word, word) for word in words]
     if arguments[:2] == ["rules", "curve"]:
         pytest.importorskip("matplotlib")
     if arguments[0] == "train":
         # First, so that what the document sets is what counts.
         arguments[1:1] = tiny_stack.settings(workplace)
+    before = BEFORE.get(" ".join(arguments[:2]))
+    if before:
+        assert main(before) == 0
+        capsys.readouterr()
     assert main(arguments) == 0
     said = capsys.readouterr()
     assert said.err == ""
     assert said.out
-    if target:
-        assert (workplace / target).read_text(encoding="utf-8") == said.out
     for path in outputs(arguments, workplace):
         assert path.is_file() or list(path.iterdir())
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, trace_curve
-from ensemble_deid.evaluation.operating_points import ChosenThreshold, Rule, choose_threshold
+from ensemble_deid.evaluation.operating_points import ChosenThreshold, ThresholdRule, choose_threshold
 from ensemble_deid.evaluation.threshold_record import threshold_to_record
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.directory import update_model
@@ -18,7 +18,7 @@ from ensemble_deid.text.document import Document
 CHOSEN, OF_TRAINING = "threshold", "training_threshold"
 
 
-def freeze_threshold(model: Path, dev: Sequence[Document], *, rule: Rule, wanted: float) -> ChosenThreshold:
+def freeze_threshold(model: Path, dev: Sequence[Document], *, rule: ThresholdRule, wanted: float) -> ChosenThreshold:
     """Choose the model's threshold on dev notes and store it in the model, with a record of how it was chosen.
 
     Raises EvaluationError when the notes allow no choice, and ModelError when no threshold reaches the wanted value;
@@ -54,7 +54,7 @@ def _store(model: Path, threshold: float, record: dict[str, object]) -> None:
     update_model(model, edit)
 
 
-def _highest(curve: Curve, rule: Rule) -> str:
+def _highest(curve: Curve, rule: ThresholdRule) -> str:
     """Say the highest sensitivity or precision on a curve, and at which threshold (the highest that has it)."""
 
     def value(point: OperatingPoint) -> float:

@@ -34,7 +34,11 @@ def check_threshold(threshold: float | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Stacker:
-    """The final estimator, fitted to the candidates of a fixed set of submodels."""
+    """The final estimator, fitted to the candidates of a fixed set of submodels.
+
+    `threshold` is the one in use: `cv_threshold`, chosen by cross-validation, unless the configuration or
+    `experiments/thresholds.py` set another.
+    """
 
     submodels: tuple[str, ...]
     labels: tuple[str, ...]
@@ -42,6 +46,7 @@ class Stacker:
     statistics: KeyStatistics
     sigmoid: Sigmoid
     threshold: float
+    cv_threshold: float
     min_confidence: float
     cv_f1: float | None
 
@@ -63,7 +68,8 @@ class Stacker:
             svm,
             statistics,
             chosen.sigmoid,
-            chosen.threshold,
+            chosen.cv_threshold if config.stack.threshold is None else config.stack.threshold,
+            chosen.cv_threshold,
             config.stack.min_confidence,
             chosen.cv_f1,
         )
@@ -95,6 +101,7 @@ class Stacker:
             "labels": list(self.labels),
             "sigmoid": [self.sigmoid.slope, self.sigmoid.offset],
             "threshold": self.threshold,
+            "cv_threshold": self.cv_threshold,
             "min_confidence": self.min_confidence,
             "cv_f1": self.cv_f1,
         }
@@ -108,8 +115,9 @@ class Stacker:
         try:
             content = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
             sigmoid = Sigmoid(float(content["sigmoid"][0]), float(content["sigmoid"][1]))
-            threshold = float(content["threshold"])
+            threshold, cv_threshold = float(content["threshold"]), float(content["cv_threshold"])
             check_threshold(threshold)
+            check_threshold(cv_threshold)
             return cls(
                 tuple(content["submodels"]),
                 tuple(content["labels"]),
@@ -117,6 +125,7 @@ class Stacker:
                 statistics,
                 sigmoid,
                 threshold,
+                cv_threshold,
                 float(content["min_confidence"]),
                 content["cv_f1"],
             )
