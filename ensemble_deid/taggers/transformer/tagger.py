@@ -137,7 +137,11 @@ class TransformerTagger:
 
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: TransformerConfig, device: str) -> Self:
-        """Read what `save` wrote, without network. Raises ModelError when the files are damaged or do not fit."""
+        """Read what `save` wrote, without network. Raises ModelError when the files are damaged or do not fit.
+
+        Raises ConfigError when the device does not exist: now, not at the first note.
+        """
+        choose_device(device)
         try:
             settings = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
             encoder_config = settings["encoder"]
