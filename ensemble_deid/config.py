@@ -101,6 +101,9 @@ class TbedConfig(Section):
     max_rules: int = Field(400, ge=0)
     min_score: int = Field(2, ge=1, description="least number of errors fixed minus correct tags broken")
     min_accuracy: float = Field(0.0, ge=0, le=1, description="least share of changed tags that fix an error")
+    cv_folds: int = Field(
+        3, ge=0, description="folds of the cross-validation that says how many rules are used; 0: all are"
+    )
     min_patients: int = Field(2, ge=1, description="least number of patients in whom a rule fixes an error")
 
 
