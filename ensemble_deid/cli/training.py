@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import percent, progress_bar, say, warn
-from ensemble_deid.config import load_config
+from ensemble_deid.config_files import load_config
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.submodels import NAMES
 
@@ -23,7 +23,7 @@ def add_commands(commands: Any) -> None:
     train.add_argument("train", metavar="TRAIN", help=_HELP_CORPUS)
     train.add_argument("--dev", metavar="DEV", help="notes to choose the network's epoch by, and to score")
     train.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the model to")
-    train.add_argument("--config", metavar="FILE.toml", type=Path)
+    train.add_argument("--config", metavar="NAME_OR_FILE", help="best, small, johnson2020, or a .toml file")
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
     train.add_argument("--submodels", metavar="LIST", help=f"comma-separated: {','.join(NAMES)}")
     train.add_argument("--folds", type=int)
