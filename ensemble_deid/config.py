@@ -182,8 +182,8 @@ class TransformerConfig(Section):
     encoder: str = Field(
         "all-MiniLM-L6-v2", min_length=1, description="a packaged encoder, a folder, or a name on the hub"
     )
-    window: int = Field(254, ge=16, description="word pieces that are read together")
-    overlap: int = Field(32, ge=0, description="pieces that consecutive windows share when predicting")
+    window: int = Field(126, ge=16, description="word pieces that are read together")
+    overlap: int = Field(20, ge=0, description="pieces that consecutive windows share when predicting")
     training_overlap: int = Field(0, ge=0, description="pieces that consecutive windows share in training")
     epochs: int = Field(6, ge=1)
     learning_rate: float = Field(2e-4, gt=0)
@@ -199,17 +199,7 @@ class TransformerConfig(Section):
         90, ge=1, description="tokens that are decoded together: whole lines, merged while they fit"
     )
     features: tuple[str, ...] = Field(
-        (
-            "knowledge_given",
-            "knowledge_surname",
-            "knowledge_english",
-            "knowledge_medical",
-            "knowledge_hospital",
-            "knowledge_place",
-            "knowledge_occupation",
-            "knowledge_institution",
-        ),
-        description="columns embedded beside the pieces, those that are in the table",
+        (), description="columns embedded beside the pieces, those that are in the table (knowledge_given, ...)"
     )
     half_precision_weights: bool = Field(True, description="round and store the weights as 16-bit floats")
 
