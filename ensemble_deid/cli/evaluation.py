@@ -2,11 +2,12 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.sources import System, add_resampling, read_gold, read_system, resampling
+from ensemble_deid.cli.sources import System, add_resampling, overlap_warning, read_gold, read_system, resampling
 from ensemble_deid.cli.terminal import percent, say
 from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.errors import ConfigError
@@ -56,6 +57,7 @@ def add_commands(commands: Any) -> None:
     wanted = threshold.add_mutually_exclusive_group(required=True)
     wanted.add_argument("--sensitivity", type=float, metavar="S", help="share of PHI tokens to find, such as 0.997")
     wanted.add_argument("--precision", type=float, metavar="P", help="highest recall at this precision or more")
+    threshold.add_argument("--allow-overlap", action="store_true", help="accept training notes or their patients")
     threshold.set_defaults(run=run_threshold)
 
 
@@ -84,8 +86,16 @@ def _write_files(options: argparse.Namespace, as_json: object, as_csv: str) -> N
         write_text_atomically(options.csv, as_csv)
 
 
+def _say_warnings(warnings: Sequence[str]) -> None:
+    for line in warnings:
+        say(f"WARNING: {line}.\n")
+
+
 def _operating(options: argparse.Namespace, gold: Corpus, system: System) -> "OperatingPoints | None":
-    """Return operating points where the user gave dev notes or asked for an oracle."""
+    """Return operating points where the user gave dev notes or asked for an oracle.
+
+    Raises ConfigError for dev notes that the model was trained on: thresholds chosen there hold nowhere else.
+    """
     from ensemble_deid.evaluation.operating_points import find_operating_points
 
     if options.dev is None and not options.oracle:
@@ -93,7 +103,12 @@ def _operating(options: argparse.Namespace, gold: Corpus, system: System) -> "Op
     dev = None
     if options.dev is not None:
         dev_gold = read_gold(options.dev[0])
-        dev = (dev_gold.documents, read_system(options.dev[1], dev_gold.documents).scored)
+        dev_system = read_system(options.dev[1], dev_gold.documents)
+        if dev_system.overlap:
+            raise ConfigError(
+                f"--dev: {overlap_warning(dev_system.overlap, where='of the dev notes')}; use other notes"
+            )
+        dev = (dev_gold.documents, dev_system.scored)
     return find_operating_points(
         gold.documents, system.scored, dev=dev, oracle=options.oracle, threshold=system.threshold
     )
@@ -120,6 +135,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
     official = score_official(gold.documents, system.answer, scheme=scheme) if scheme else None
     operating = _operating(options, gold, system)
     evaluation = evaluate(gold.documents, system.answer, **resampling(options))
+    _say_warnings(system.warnings)
     if official:
         say(render_official(official))
     elif options.full:
@@ -127,7 +143,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
     else:
         say(render_summary(evaluation, operating=operating))
         say("\nEvery table: --full. All figures as data: --json FILE, --csv FILE.")
-    as_json = evaluation_to_json(evaluation, official=official, operating=operating)
+    as_json = {"warnings": system.warnings, **evaluation_to_json(evaluation, official=official, operating=operating)}
     _write_files(options, as_json, evaluation_to_csv(evaluation, official=official, operating=operating))
     return 0
 
@@ -140,10 +156,13 @@ def run_compare(options: argparse.Namespace) -> int:
     from ensemble_deid.evaluation.render.text.comparison import render_comparison
 
     gold = read_gold(options.gold)
-    a, b = (read_system(name, gold.documents).answer for name in (options.a, options.b))
-    comparison = compare(gold.documents, a, b, **resampling(options))
+    a, b = (read_system(name, gold.documents) for name in (options.a, options.b))
+    comparison = compare(gold.documents, a.answer, b.answer, **resampling(options))
+    warnings = [f"{name}: {line}" for name, system in (("A", a), ("B", b)) for line in system.warnings]
+    _say_warnings(warnings)
     say(render_comparison(comparison, name_a=options.a, name_b=options.b))
-    _write_files(options, comparison_to_json(comparison), comparison_to_csv(comparison))
+    as_json = {"warnings": warnings, **comparison_to_json(comparison)}
+    _write_files(options, as_json, comparison_to_csv(comparison))
     return 0
 
 
@@ -176,6 +195,7 @@ def run_report(options: argparse.Namespace) -> int:
         scored=system.scored,
         threshold=system.threshold,
         operating=operating,
+        warnings=system.warnings,
         **resampling(options),
     )
     write_text_atomically(options.out, page)
@@ -192,7 +212,9 @@ def run_threshold(options: argparse.Namespace) -> int:
     wanted = options.sensitivity if options.sensitivity is not None else options.precision
     if not 0 < wanted <= 1:
         raise ConfigError(f"--{rule} must be above 0 and at most 1, not {wanted:g}")
-    chosen = freeze_threshold(options.model, read_gold(options.dev).documents, rule=rule, wanted=wanted)
+    chosen = freeze_threshold(
+        options.model, read_gold(options.dev).documents, rule=rule, wanted=wanted, allow_overlap=options.allow_overlap
+    )
     point = chosen.chosen_at
     say(f"threshold {chosen.threshold:.4f} is now in {options.model}")
     if point is not None:

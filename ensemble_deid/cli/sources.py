@@ -3,24 +3,44 @@
 import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.cli.terminal import warn
 from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.text.document import Document
 
+if TYPE_CHECKING:
+    from ensemble_deid.pipeline.seen_notes import Overlap
+
 Documents = tuple[Document, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A system's answer; `scored` has what operating points need, `threshold` is where the answer was cut."""
+    """A system's answer; `scored` has what operating points need, `threshold` is where the answer was cut.
+
+    `overlap` says which of the notes a model was trained on; None where none were, and for annotations from a folder.
+    """
 
     answer: Documents = field(repr=False)
     scored: Documents = field(repr=False)
     threshold: float = 0.0
     votes: dict[str, Documents] = field(default_factory=dict, repr=False)
+    overlap: "Overlap | None" = None
+
+    @property
+    def warnings(self) -> list[str]:
+        """What whoever reads the system's figures must know first."""
+        return [] if self.overlap is None else [overlap_warning(self.overlap)]
+
+
+def overlap_warning(overlap: "Overlap", *, where: str = "scored here") -> str:
+    """Say that a model's figures come from notes that it was trained on."""
+    return (
+        f"{overlap} {where} are among the model's training notes: the figures say how well it remembers them, "
+        "not what it finds in others"
+    )
 
 
 def read_gold(name: str) -> Corpus:
@@ -38,13 +58,16 @@ def read_system(name: str, gold: Documents, *, votes: bool = False) -> System:
         return System(documents, documents)
     from ensemble_deid.evaluation.curve import keep_above
     from ensemble_deid.pipeline.deidentifier import Deidentifier
+    from ensemble_deid.pipeline.manifest import read_manifest
+    from ensemble_deid.pipeline.seen_notes import SeenNotes
 
     deidentifier = Deidentifier.load(name)
     threshold = deidentifier.ensemble.stacker.threshold
     scored = tuple(deidentifier.predict(gold, threshold=0.0))
     submodels = deidentifier.ensemble.taggers if votes else ()
     by_submodel = {submodel: tuple(deidentifier.predict(gold, submodel=submodel)) for submodel in submodels}
-    return System(keep_above(scored, threshold), scored, threshold, by_submodel)
+    overlap = SeenNotes.from_record(read_manifest(Path(name)).seen_notes).overlap(gold)
+    return System(keep_above(scored, threshold), scored, threshold, by_submodel, overlap or None)
 
 
 def add_resampling(parser: argparse.ArgumentParser) -> None:

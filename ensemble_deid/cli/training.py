@@ -23,6 +23,9 @@ def add_commands(commands: Any) -> None:
     train = commands.add_parser("train", help="train the full stack")
     train.add_argument("train", metavar="TRAIN", help=_HELP_CORPUS)
     train.add_argument("--dev", metavar="DEV", help="notes to choose the network's epoch by, and to score")
+    train.add_argument(
+        "--allow-overlap", action="store_true", help="accept dev notes or patients of the training notes"
+    )
     train.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the model to")
     train.add_argument("--config", metavar="FILE.toml", type=Path)
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
@@ -66,7 +69,13 @@ def run_train(options: argparse.Namespace) -> int:
         if unseen:
             warn(f"{options.dev}: labels that training never shows, and so cannot be found: {', '.join(unseen)}")
     with progress_bar(quiet=options.quiet) as show:
-        trained = train(corpus.documents, dev.documents if dev else (), config=config, report=show)
+        trained = train(
+            corpus.documents,
+            dev.documents if dev else (),
+            config=config,
+            report=show,
+            allow_overlap=options.allow_overlap,
+        )
         save_model(trained.ensemble, trained.stacking_dataset, trained.manifest, options.out)
     if trained.dev_counts:
         say("strict entity figures on dev   precision  recall      F1")

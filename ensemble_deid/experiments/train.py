@@ -15,6 +15,7 @@ from ensemble_deid.features.batch import Batch, with_lexicon
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, fit_feature_extractor
 from ensemble_deid.pipeline.manifest import Manifest, fingerprint, installed_packages
+from ensemble_deid.pipeline.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.dataset import StackingDataset, build_stacking_dataset
 from ensemble_deid.stacking.search import group_folds
@@ -40,16 +41,25 @@ class Trained:
 
 
 def train(
-    documents: Sequence[Document], dev_documents: Sequence[Document], *, config: Config, report: Reporter
+    documents: Sequence[Document],
+    dev_documents: Sequence[Document],
+    *,
+    config: Config,
+    report: Reporter,
+    allow_overlap: bool = False,
 ) -> Trained:
     """Train everything on annotated notes and score it on dev notes, which only the choice of the network's epoch sees.
 
     Without dev notes the network's epoch is chosen on every tenth patient, who are held out from its training.
-    Raises CorpusError when there is too little to learn from.
+    Raises CorpusError when there is too little to learn from, and, unless `allow_overlap`, when dev notes or their
+    patients are among those trained on.
     """
     # A blank note teaches nothing, and could leave a fold with nothing to learn from.
     documents = [document for document in documents if document.text.strip()]
     labels = _check(documents)
+    seen = SeenNotes.of(documents, seed=config.seed)
+    if not allow_overlap:
+        seen.refuse(dev_documents, used_for="for dev")
     scheme = TagScheme.from_labels(labels)
     plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config)
     dev = extractor.extract(dev_documents) if dev_documents else None
@@ -96,6 +106,8 @@ def train(
             "spans_cut": loss.cut,
             "spans_lost": loss.lost,
         },
+        seen_notes=seen.to_record(),
+        choices=overlap_choice("dev", seen.overlap(dev_documents)),
         figures={**_figures(counts, stacker), **_rule_curve(ordered, plain, extractor, dev)},
         packages=installed_packages(),
     )

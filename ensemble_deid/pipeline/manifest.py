@@ -20,6 +20,8 @@ _KINDS: Mapping[str, type] = {
     "config": dict,
     "fingerprint": str,
     "training": dict,
+    "seen_notes": dict,
+    "choices": dict,
     "figures": dict,
     "packages": dict,
     "rules_replaced": list,
@@ -34,15 +36,18 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsu
 class Manifest:
     """The manifest of a model directory, as JSON in `manifest.json`.
 
-    `fingerprint` is a hash of the training notes; `figures` holds what was measured on dev (strict entity F1 of the
-    ensemble and of each submodel); `rules_replaced` records reviewed rule lists put in by hand; `files` gives the
-    SHA-256 of every other file.
+    `fingerprint` is a hash of the training notes, `seen_notes` the digests by which each of them is known again
+    (`pipeline/seen_notes.py`); `choices` tells what training and `threshold` decided beyond the configuration;
+    `figures` holds what was measured on dev (strict entity F1 of the ensemble and of each submodel); `rules_replaced`
+    records reviewed rule lists put in by hand; `files` gives the SHA-256 of every other file.
     """
 
     labels: tuple[str, ...]
     config: Mapping[str, Any]
     fingerprint: str
     training: Mapping[str, int]
+    seen_notes: Mapping[str, str] = field(default_factory=dict, repr=False)
+    choices: Mapping[str, Any] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)
     rules_replaced: tuple[Mapping[str, str], ...] = ()

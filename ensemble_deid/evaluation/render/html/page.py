@@ -52,6 +52,7 @@ def render_report(
     scored: Sequence[Document] | None = None,
     threshold: float = 0.0,
     operating: OperatingPoints | None = None,
+    warnings: Sequence[str] = (),
     curve_view: str = "token-binary",
     labels: Sequence[str] | None = None,
     kind_key: str = KIND_KEY,
@@ -63,7 +64,8 @@ def render_report(
 
     `votes` maps each submodel's name to its own output, notes by id, to be shown at each error. `scored` has all
     that the system gives a score, of which `system` is what it keeps at its `threshold`: the curves go over all of
-    it (without it, over `system`). `operating` adds operating points that were chosen elsewhere. Without text the
+    it (without it, over `system`). `operating` adds operating points that were chosen elsewhere. `warnings` stand
+    before everything else. Without text the
     page holds no word of any note, but still note ids, kinds, labels and offsets. The other options are those of
     `evaluate`. Raises EvaluationError when the documents do not match.
     """
@@ -87,7 +89,7 @@ def render_report(
         guide(),
     ]
     dialog = _dialog(held, by_id) if held else None
-    return _page(title, sections, dialog, include_text=include_text)
+    return _page(title, sections, dialog, warnings=warnings, include_text=include_text)
 
 
 def _curve(
@@ -99,12 +101,13 @@ def _curve(
     return trace_curve(golds, candidates, view=view) if has_scores(candidates) else None
 
 
-def _page(title: str, sections: Sequence[Html | None], dialog: Html | None, *, include_text: bool) -> str:
+def _page(
+    title: str, sections: Sequence[Html | None], dialog: Html | None, *, warnings: Sequence[str], include_text: bool
+) -> str:
     main = element("main", *sections, id="main", tabindex=-1)
     links = [name for name in _SECTIONS if include_text or name != "words"]
-    body = element(
-        "body", _head_of_page(title, include_text=include_text), _navigation(links), main, dialog, _script(), _footer()
-    )
+    head = _head_of_page(title, warnings, include_text=include_text)
+    body = element("body", head, _navigation(links), main, dialog, _script(), _footer())
     page = f"<!DOCTYPE html>\n{element('html', _head(title), body, lang='en')}\n"
     # Half a character, which a JSON escape can leave in a note, cannot be written to a file.
     return page.encode("utf-8", "replace").decode("utf-8")
@@ -129,7 +132,7 @@ def _head(title: str) -> Html:
     )
 
 
-def _head_of_page(title: str, *, include_text: bool) -> Html:
+def _head_of_page(title: str, warnings: Sequence[str], *, include_text: bool) -> Html:
     if include_text:
         strong = "This page contains protected health information (PHI)."
         rest = (
@@ -143,6 +146,7 @@ def _head_of_page(title: str, *, include_text: bool) -> Html:
         [
             element("a", "Skip to the content", href="#main", class_="skip"),
             element("div", element("strong", strong), rest, class_="warning", role="note"),
+            *(element("div", element("strong", "Warning."), f" {w}.", class_="warning", role="note") for w in warnings),
             element("header", element("h1", title), class_="top"),
         ]
     )
