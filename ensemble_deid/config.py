@@ -67,7 +67,7 @@ class RegexConfig(Section):
 
     prefix = "regex."
 
-    patterns: str = Field("auto", description="a set in rules/patterns, a .toml file, or auto: the best match")
+    patterns: str = Field("auto", description="a set in rules/patterns, a .toml file, none, or auto: the best match")
 
 
 class TbedConfig(Section):

@@ -107,6 +107,9 @@ def test_figures_on_training_notes_say_so_wherever_they_stand(
     assert f"WARNING: B: {warning}" in capsys.readouterr().out
     assert main(["report", *scored, *none, "--out", str(page)]) == 0
     assert warning in page.read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert main(["ablate", str(tiny_model), str(tiny_train), "--jobs=1", "--out", str(tmp_path / "table.md")]) == 0
+    assert warning in capsys.readouterr().err
     assert main(["evaluate", str(tiny_dev), str(tiny_model), *none, "--json", str(figures)]) == 0
     assert "WARNING" not in capsys.readouterr().out
     assert json.loads(figures.read_text(encoding="utf-8"))["warnings"] == []

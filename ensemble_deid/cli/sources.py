@@ -35,6 +35,14 @@ class System:
         return [] if self.overlap is None else [overlap_warning(self.overlap)]
 
 
+def training_overlap(model: Path, documents: Documents) -> "Overlap | None":
+    """Return how many of the notes and patients a model was trained on; None for none. Raises ModelError."""
+    from ensemble_deid.pipeline.manifest import read_manifest
+    from ensemble_deid.pipeline.seen_notes import SeenNotes
+
+    return SeenNotes.from_record(read_manifest(model).seen_notes).overlap(documents) or None
+
+
 def overlap_warning(overlap: "Overlap", *, where: str = "scored here") -> str:
     """Say that a model's figures come from notes that it was trained on."""
     return (
@@ -58,16 +66,14 @@ def read_system(name: str, gold: Documents, *, votes: bool = False) -> System:
         return System(documents, documents)
     from ensemble_deid.evaluation.curve import keep_above
     from ensemble_deid.pipeline.deidentifier import Deidentifier
-    from ensemble_deid.pipeline.manifest import read_manifest
-    from ensemble_deid.pipeline.seen_notes import SeenNotes
 
     deidentifier = Deidentifier.load(name)
     threshold = deidentifier.ensemble.stacker.threshold
     scored = tuple(deidentifier.predict(gold, threshold=0.0))
     submodels = deidentifier.ensemble.taggers if votes else ()
     by_submodel = {submodel: tuple(deidentifier.predict(gold, submodel=submodel)) for submodel in submodels}
-    overlap = SeenNotes.from_record(read_manifest(Path(name)).seen_notes).overlap(gold)
-    return System(keep_above(scored, threshold), scored, threshold, by_submodel, overlap or None)
+    overlap = training_overlap(Path(name), gold)
+    return System(keep_above(scored, threshold), scored, threshold, by_submodel, overlap)
 
 
 def add_resampling(parser: argparse.ArgumentParser) -> None:

@@ -1,19 +1,18 @@
 """`train` and `ablate`."""
 
 import argparse
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.sources import read_gold
+from ensemble_deid.cli.sources import overlap_warning, read_gold, training_overlap
 from ensemble_deid.cli.terminal import percent, progress_bar, say, warn
 from ensemble_deid.config import load_config
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.submodels import NAMES
 
 if TYPE_CHECKING:
-    from ensemble_deid.experiments.ablate import AblationRow
+    from ensemble_deid.experiments.ablate import ThresholdTarget
 
 _HELP_CORPUS = "a folder or file (i2b2 or MEDDOCAN XML, brat, JSONL), or demo, demo:train, demo:dev, demo:test"
 
@@ -37,9 +36,22 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--quiet", action="store_true", help="no progress bar")
     train.set_defaults(run=run_train)
 
-    ablate = commands.add_parser("ablate", help="switch every submodel off in turn, without training submodels again")
+    ablate = commands.add_parser("ablate", help="leave each submodel out in turn")
     ablate.add_argument("model", metavar="MODEL", type=Path)
     ablate.add_argument("dev", metavar="DEV", help=_HELP_CORPUS)
+    ablate.add_argument(
+        "--retrain",
+        metavar="TRAIN",
+        help="also train the other submodels again without the patterns as features; TRAIN: the model's training notes",
+    )
+    ablate.add_argument(
+        "--retrain-dev", metavar="DEV", help="the dev notes that the model was trained with, if not those scored"
+    )
+    ablate.add_argument(
+        "--threshold-rule",
+        metavar="RULE",
+        help="choose every threshold on DEV: sensitivity=S or precision=P (default: by cross-validation in training)",
+    )
     ablate.add_argument("--out", metavar="REPORT", type=Path, required=True, help=".json or .md")
     ablate.add_argument("--jobs", type=int, default=2)
     ablate.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -89,45 +101,46 @@ def run_train(options: argparse.Namespace) -> int:
 
 def run_ablate(options: argparse.Namespace) -> int:
     """Run the ablations, write the report, print it."""
+    from ensemble_deid.cli.ablation_report import ablation_json, ablation_table
     from ensemble_deid.experiments.ablate import ablate
+    from ensemble_deid.experiments.retrain import TrainingNotes
 
     if options.out.is_dir():
         raise ConfigError(f"{options.out}: is a folder; --out names the report's file")
+    if options.retrain_dev and not options.retrain:
+        raise ConfigError("--retrain-dev goes with --retrain")
+    rule = _threshold_rule(options.threshold_rule)
     corpus = read_gold(options.dev)
+    overlap = training_overlap(options.model, corpus.documents)
+    if overlap:
+        warn(overlap_warning(overlap))
+    notes = None
+    if options.retrain:
+        stop_by = read_gold(options.retrain_dev) if options.retrain_dev else corpus
+        notes = TrainingNotes(read_gold(options.retrain).documents, stop_by.documents)
     with progress_bar(quiet=options.quiet) as show:
-        rows = ablate(options.model, corpus.documents, jobs=options.jobs, report=show)
-    table = _ablation_table(rows)
-    as_json = json.dumps([_ablation_json(row) for row in rows], indent=1) + "\n"
-    write_text_atomically(options.out, as_json if options.out.suffix == ".json" else table)
+        rows = ablate(
+            options.model, corpus.documents, jobs=options.jobs, report=show, threshold_rule=rule, retrain=notes
+        )
+    table = ablation_table(rows, rule)
+    write_text_atomically(options.out, ablation_json(rows, rule) if options.out.suffix == ".json" else table)
     say(table)
     return 0
 
 
-def _ablation_table(rows: "list[AblationRow]") -> str:
-    lines = ["| system | P | R | F1 | change | paired 95% interval |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        change = interval = ""
-        if row.difference is not None and row.difference.difference is not None:
-            change = f"{100 * row.difference.difference:+.2f}"
-            low, high = row.difference.interval.low, row.difference.interval.high
-            interval = "undefined" if low is None or high is None else f"{100 * low:+.2f} to {100 * high:+.2f}"
-        figures = " | ".join(percent(v) for v in (row.counts.precision, row.counts.recall, row.counts.f1))
-        lines.append(f"| {row.name} | {figures} | {change} | {interval} |")
-    return "\n".join(lines) + "\n"
+def _threshold_rule(text: str | None) -> "ThresholdTarget | None":
+    """Read `sensitivity=0.99` or `precision=0.9`. Raises ConfigError."""
+    from ensemble_deid.evaluation.operating_points import Rule
+    from ensemble_deid.experiments.ablate import ThresholdTarget
 
-
-def _ablation_json(row: "AblationRow") -> dict[str, Any]:
-    content: dict[str, Any] = {
-        "system": row.name,
-        "precision": row.counts.precision,
-        "recall": row.counts.recall,
-        "f1": row.counts.f1,
-        "tp": row.counts.tp,
-        "fp": row.counts.fp,
-        "fn": row.counts.fn,
-    }
-    if row.difference is not None:
-        content["f1_difference_to_ensemble"] = row.difference.difference
-        content["interval_95"] = [row.difference.interval.low, row.difference.interval.high]
-        content["p_value"] = row.difference.p_value
-    return content
+    if text is None:
+        return None
+    name, _, value = text.partition("=")
+    try:
+        wanted = float(value)
+    except ValueError:
+        wanted = 0.0
+    for rule in get_args(Rule):
+        if name == rule and 0 < wanted <= 1:
+            return ThresholdTarget(rule, wanted)
+    raise ConfigError(f"--threshold-rule {text}: expected sensitivity=S or precision=P, above 0 and at most 1")

@@ -48,14 +48,13 @@ def train(
     report: Reporter,
     allow_overlap: bool = False,
 ) -> Trained:
-    """Train everything on annotated notes and score it on dev notes, which only the choice of the network's epoch sees.
+    """Train the stack on annotated notes and score it on dev notes, which are used only to choose the network's epoch.
 
-    Without dev notes the network's epoch is chosen on every tenth patient, who are held out from its training.
-    Raises CorpusError when there is too little to learn from, and, unless `allow_overlap`, when dev notes or their
-    patients are among those trained on.
+    Without dev notes, a tenth of the patients are held out of the network's training to choose its epoch. Raises
+    CorpusError when there is too little to learn from, and, unless `allow_overlap`, when dev notes or their patients
+    are among those trained on.
     """
-    # A blank note teaches nothing, and could leave a fold with nothing to learn from.
-    documents = [document for document in documents if document.text.strip()]
+    documents = training_notes(documents)
     labels = _check(documents)
     seen = SeenNotes.of(documents, seed=config.seed)
     if not allow_overlap:
@@ -85,7 +84,7 @@ def train(
         last = finished.messages[-1] if finished.messages else "done"
         report(Step(done, total, f"{task.submodel}, {part}: {last}"))
 
-    proposals = {name: _reunite(by_fold, name, folds) for name in names}
+    proposals = {name: _merge_folds(by_fold, name, folds) for name in names}
     stacking_dataset = build_stacking_dataset(
         proposals, plain, labels=scheme.labels, min_confidence=config.stack.min_confidence
     )
@@ -96,9 +95,10 @@ def train(
     loss = tag_loss(documents, plain.tokens)
     manifest = Manifest(
         labels=scheme.labels,
-        # How many processes there were does not shape a model: two that differ in it alone are the same files.
+        # The number of processes does not affect a model: with any number the files are the same.
         config=config.model_dump(mode="json", exclude={"jobs"}),
         fingerprint=fingerprint(documents),
+        dev_fingerprint=fingerprint(dev_documents) if dev_documents else "",
         training={
             "notes": len(documents),
             "patients": len(set(groups)),
@@ -115,6 +115,11 @@ def train(
     return Trained(ensemble, stacking_dataset, manifest, counts)
 
 
+def training_notes(documents: Sequence[Document]) -> list[Document]:
+    """Return the notes that have text: a blank note teaches nothing, and could leave a fold with nothing to learn."""
+    return [document for document in documents if document.text.strip()]
+
+
 def _check(documents: Sequence[Document]) -> set[str]:
     """Return the labels. Raises CorpusError when stacking is impossible."""
     labels = {span.label for document in documents for span in document.spans}
@@ -126,15 +131,15 @@ def _check(documents: Sequence[Document]) -> set[str]:
 
 
 def _inner_dev(groups: Sequence[str], seed: int) -> list[int]:
-    """Return the notes of every tenth patient, drawn at random; at least one patient, never all."""
+    """Return the notes of a random tenth of the patients; at least one patient."""
     names = sorted(set(groups))
     size = max(1, len(names) // _INNER_DEV_SHARE)
     drawn = {names[k] for k in generator(seed, "inner dev").permutation(len(names))[:size].tolist()}
     return [d for d, group in enumerate(groups) if group in drawn]
 
 
-def _reunite(by_fold: dict[tuple[str, int], Proposals], name: str, folds: np.ndarray[Any, Any]) -> Proposals:
-    """Put the folds' proposals back into the order of the notes."""
+def _merge_folds(by_fold: dict[tuple[str, int], Proposals], name: str, folds: np.ndarray[Any, Any]) -> Proposals:
+    """Merge the proposals of the folds, in the order of the notes."""
     best: list[Any] = [()] * len(folds)
     candidates: list[Any] = [()] * len(folds)
     for fold in np.unique(folds).tolist():

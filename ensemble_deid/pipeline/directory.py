@@ -1,13 +1,14 @@
 """A trained ensemble on disk: readable, safe files that run no code when they are loaded.
 
     manifest.json            format, labels, configuration, fingerprint, versions, dev figures, file hashes
-    patterns.toml            the regex patterns; lexicon.json what training said of phrases and words
-    bpe.model                sentencepiece's own file, where BPE is on
+    patterns.toml            the regex patterns
+    lexicon.json             annotated phrases and words of the training notes, with counts
+    bpe.model                sentencepiece's own file, if BPE is switched on
     regex.json tbed.rules tbed.json tbed_initial.json crf.crfsuite network.safetensors network.json
     stacker.safetensors stacker.json stacker_statistics.json
     stacking_dataset.safetensors stacking_dataset.json
 
-The lexicon, the vocabularies and the rules hold words of the training notes: a model of real notes is itself PHI.
+The lexicon, the vocabularies and the rules contain words of the training notes: a model trained on real notes is PHI.
 """
 
 import shutil
@@ -32,7 +33,7 @@ from ensemble_deid.taggers.base import TrainableTagger
 from ensemble_deid.text.bpe import Bpe
 from ensemble_deid.text.tags import TagScheme
 
-# What reading a file can meet whose hash is right but whose content is not: the manifest may have been forged.
+# Errors from reading a file with the right hash and the wrong content: the manifest may have been forged.
 _DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, MemoryError)
 
 PATTERNS, LEXICON, BPE = "patterns.toml", "lexicon.json", "bpe.model"
@@ -57,7 +58,7 @@ def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: 
 
 
 def update_model(directory: Path, edit: Callable[[Path, Manifest], Manifest]) -> None:
-    """Change a model as a whole: `edit` works on a copy and returns the new manifest, then the copy takes its place."""
+    """Change a model atomically: `edit` changes a copy and returns its manifest, then the copy replaces the model."""
     manifest = read_manifest(directory)
     with _beside(directory) as scratch:
         for name in manifest.files:
@@ -73,14 +74,14 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
 
 @contextmanager
 def _beside(directory: Path) -> Iterator[Path]:
-    """Give an empty folder that takes the place of `directory` when the block ends well, and is gone otherwise."""
-    # Resolved, so that the new folder lies on the same disk, also where `directory` is a link or the current folder.
+    """Yield an empty folder that replaces `directory` if the block succeeds, and is deleted otherwise."""
+    # Resolved, so that the new folder is on the same disk even if `directory` is a link or the current folder.
     place = directory.resolve()
     place.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
     try:
         yield scratch
-        # mkdtemp makes the folder private; give it what a plain mkdir would have given.
+        # mkdtemp makes the folder private; give it the permissions of a plain mkdir.
         scratch.chmod(0o777 & ~current_umask())
         _swap(scratch, place)
     finally:
@@ -88,7 +89,7 @@ def _beside(directory: Path) -> Iterator[Path]:
 
 
 def _swap(scratch: Path, directory: Path) -> None:
-    """Put `scratch` in the place of `directory`, which comes back should that fail."""
+    """Replace `directory` by `scratch`; if that fails, `directory` is restored."""
     if not directory.exists():
         scratch.rename(directory)
         return
@@ -138,7 +139,7 @@ def load_model(directory: Path, *, device: str | None = None) -> tuple[Ensemble,
 
 def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config) -> FeatureExtractor:
     source = (directory / PATTERNS).read_text(encoding="utf-8")
-    # A corpus whose labels no pattern knows has an empty set, which a pattern file cannot say.
+    # An empty pattern set cannot be written as a pattern file.
     patterns = parse_patterns(source, path=str(directory / PATTERNS)) if source else NO_PATTERNS
     lexicon = Lexicon.from_json((directory / LEXICON).read_text(encoding="utf-8"))
     bpe = Bpe.from_bytes((directory / BPE).read_bytes()) if config.text.bpe_vocabulary else None
@@ -147,7 +148,7 @@ def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config)
 
 
 def refuse_foreign_folder(directory: Path) -> None:
-    """Raise ModelError where a model may not be written: a file, or a folder that holds something else."""
+    """Raise ModelError if a model must not be written here: a file, or a folder with other content."""
     if directory.exists() and not directory.is_dir():
         raise ModelError(f"{directory}: exists and is no folder")
     if directory.is_dir() and any(directory.iterdir()) and not (directory / FILE).is_file():

@@ -67,9 +67,12 @@ def load_pattern_set(config: Config, labels: Sequence[str]) -> PatternSet:
     """Return the configured pattern set, restricted to the labels of the corpus.
 
     `auto` picks the set of `rules/patterns` that covers most of the labels (the first by name in a tie); if no set
-    covers any of them, the pattern set is empty. Raises RuleError for a name that is neither a set nor a file.
+    covers any of them, the pattern set is empty, as it is for `none`. Raises RuleError for any other name that is
+    neither a set nor a file.
     """
     name = config.regex.patterns
+    if name == NO_PATTERNS.name:
+        return NO_PATTERNS
     if Path(name).suffix == ".toml":
         return read_patterns(Path(name)).restricted_to(labels)
     files = sorted((rules_directory() / "patterns").glob("*.toml"))

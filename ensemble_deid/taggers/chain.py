@@ -1,8 +1,8 @@
-"""Exact inference in a linear chain: what the CRF and the network share once they have scored tags and transitions.
+"""Exact inference in a linear chain, shared by the CRF and the network, given the scores of tags and transitions.
 
-A batch is (batch, time, tags), its longest sequence first: those that still run at a step are the first ones, and only
-they are computed. Probabilities are kept scaled step by step, so that the forward and backward passes are matrix
-products (Rabiner 1989, section V.A).
+A batch is (batch, time, tags), longest sequence first: the sequences that have not ended at a step are the first ones,
+and only they are computed. Probabilities are rescaled at every step, so that the forward and backward passes are
+matrix products (Rabiner 1989, section V.A).
 """
 
 from dataclasses import dataclass

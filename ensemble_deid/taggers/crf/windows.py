@@ -1,8 +1,8 @@
 """The CRF's windows: single features around the token and their crosses (Zhao et al. 2020 use 49 crosses).
 
-None looks at the patterns' columns (`initial`, `pattern`, `in_note`). Patterns are written with training notes in sight
-and are surer there than on new notes; a CRF that sees them leans on them and errs where they err. Without them it
-is the weaker tagger and the better member of the stack (docs/benchmarks.md).
+None uses the patterns' columns (`initial`, `pattern`, `in_note`). The patterns were written while reading training
+notes and are more precise there than on new notes; a CRF that sees them relies on them and repeats their errors. By
+itself it is weaker without them, but it is the better member of the stack (docs/benchmarks.md).
 """
 
 

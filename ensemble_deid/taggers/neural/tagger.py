@@ -55,7 +55,7 @@ class NeuralTagger:
         device: str,
         progress: Progress,
     ) -> Self:
-        """Train on `device`; with `dev` the epoch with its best strict F1 is kept, else the last one."""
+        """Train on `device`; with `dev`, the epoch with the best strict F1 on it is kept, otherwise the last one."""
         place = choose_device(device)
         stanza = (name for name in STANZA_COLUMNS if name in train.table.names)
         features = tuple(dict.fromkeys((*config.features, *stanza)))
@@ -77,7 +77,7 @@ class NeuralTagger:
                 dev_score=None if dev is None else lambda: tagger.strict_f1(dev),
                 progress=progress,
             )
-        # Back from the device: a network travels between processes, some of which may not reach it.
+        # Move it back to the CPU: it is sent between processes, some of which may not have the device.
         return cls(scheme, config, device, vocabularies, network.cpu(), epochs)
 
     def strict_f1(self, batch: Batch) -> float | None:
@@ -87,7 +87,7 @@ class NeuralTagger:
         return strict_counts((document.spans for document in batch.documents), found).f1
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
-        """Return the best tagging's spans, and those of the n best, with exact marginals."""
+        """Return the spans of the best tagging and of the n best, scored with exact marginals."""
         chain, emissions, starts = self._score(batch)
         decoded = decode(chain, emissions, starts, n=n_best)
         return chain_proposals(decoded, batch.tokens, self.scheme, source="neural")
