@@ -68,6 +68,12 @@ class RegexConfig(Section):
     prefix = "regex."
 
     patterns: str = Field("auto", description="a set in rules/patterns, a .toml file, none, or auto: the best match")
+    language: Literal["auto", "en", "es", "none"] = Field(
+        "auto", description="the language that auto takes patterns for; auto: told from the notes; none: no patterns"
+    )
+    map: str = Field(
+        "", description="labels of patterns -> labels of the corpus: a .toml file or a built-in map; empty: the same"
+    )
 
 
 class TbedConfig(Section):

@@ -1,6 +1,7 @@
 """`train` and `ablate`."""
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -28,6 +29,14 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the model to")
     train.add_argument("--config", metavar="FILE.toml", type=Path)
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
+    train.add_argument(
+        "--language", choices=("auto", "en", "es", "none"), help="whose patterns to use; auto: told from the notes"
+    )
+    train.add_argument(
+        "--map",
+        metavar="MAP",
+        help="the patterns' labels -> the corpus's: a .toml file as for `corpus convert`, category, binary or i2b2",
+    )
     train.add_argument("--submodels", metavar="LIST", help=f"comma-separated: {','.join(NAMES)}")
     train.add_argument("--folds", type=int)
     train.add_argument("--jobs", type=int)
@@ -66,7 +75,7 @@ def run_train(options: argparse.Namespace) -> int:
 
     config = load_config(
         options.config,
-        overrides=options.overrides,
+        overrides=[*options.overrides, *_overrides(options)],
         submodels=None if options.submodels is None else [name.strip() for name in options.submodels.split(",")],
         folds=options.folds,
         jobs=options.jobs,
@@ -86,6 +95,7 @@ def run_train(options: argparse.Namespace) -> int:
             dev.documents if dev else (),
             config=config,
             report=show,
+            notify=warn,
             allow_overlap=options.allow_overlap,
         )
         save_model(trained.ensemble, trained.stacking_dataset, trained.manifest, options.out)
@@ -97,6 +107,13 @@ def run_train(options: argparse.Namespace) -> int:
     say(f"tokenization: {TagLoss(figures['spans'], figures['spans_cut'], figures['spans_lost'])}")
     say(f"trained on {figures['notes']} notes; the model is in {options.out}")
     return 0
+
+
+def _overrides(options: argparse.Namespace) -> list[str]:
+    """Return the options that stand for a key of a section, as overrides of the configuration."""
+    found = {"regex.language": options.language, "regex.map": options.map}
+    # A JSON string is a TOML string, whatever a path holds.
+    return [f"{key}={json.dumps(value)}" for key, value in found.items() if value is not None]
 
 
 def run_ablate(options: argparse.Namespace) -> int:

@@ -1,6 +1,6 @@
 """Training the full stack: the submodels on each fold and on all notes, then the final estimator."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from ensemble_deid.features.batch import Batch, with_lexicon
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, fit_feature_extractor
 from ensemble_deid.pipeline.manifest import Manifest, fingerprint, installed_packages
+from ensemble_deid.pipeline.pattern_choice import choose_patterns
 from ensemble_deid.pipeline.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.dataset import StackingDataset, build_stacking_dataset
@@ -40,19 +41,24 @@ class Trained:
     dev_counts: dict[str, Counts]
 
 
+def _nothing(message: str) -> None:
+    """Say nothing."""
+
+
 def train(
     documents: Sequence[Document],
     dev_documents: Sequence[Document],
     *,
     config: Config,
     report: Reporter,
+    notify: Callable[[str], None] = _nothing,
     allow_overlap: bool = False,
 ) -> Trained:
     """Train the stack on annotated notes and score it on dev notes, which are used only to choose the network's epoch.
 
     Without dev notes, a tenth of the patients are held out of the network's training to choose its epoch. Raises
     CorpusError when there is too little to learn from, and, unless `allow_overlap`, when dev notes or their patients
-    are among those trained on.
+    are among those trained on. `notify` is told what was chosen for these notes.
     """
     documents = training_notes(documents)
     labels = _check(documents)
@@ -60,7 +66,9 @@ def train(
     if not allow_overlap:
         seen.refuse(dev_documents, used_for="for dev")
     scheme = TagScheme.from_labels(labels)
-    plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config)
+    patterns = choose_patterns(config, scheme.labels, documents)
+    notify(patterns.notice)
+    plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config, patterns=patterns.patterns)
     dev = extractor.extract(dev_documents) if dev_documents else None
 
     groups = [document.group for document in documents]
@@ -107,7 +115,7 @@ def train(
             "spans_lost": loss.lost,
         },
         seen_notes=seen.to_record(),
-        choices=overlap_choice("dev", seen.overlap(dev_documents)),
+        choices={"patterns": patterns.to_record(), **overlap_choice("dev", seen.overlap(dev_documents))},
         figures={**_figures(counts, stacker), **_rule_curve(ordered, plain, extractor, dev)},
         packages=installed_packages(),
     )

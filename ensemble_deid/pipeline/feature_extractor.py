@@ -2,20 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ensemble_deid.config import Config
-from ensemble_deid.errors import RuleError
 from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
 from ensemble_deid.features.lexicon import Lexicon, learn_lexicon
-from ensemble_deid.features.patterns import PatternSet, read_patterns
+from ensemble_deid.features.patterns import PatternSet
 from ensemble_deid.features.stanza_tags import Annotate, load_pipeline
-from ensemble_deid.resources import rules_directory
+from ensemble_deid.pipeline.pattern_choice import choose_patterns
 from ensemble_deid.text.bpe import Bpe
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.tokens import tokenize
-
-NO_PATTERNS = PatternSet("none", (), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +33,15 @@ class FeatureExtractor:
 
 
 def fit_feature_extractor(
-    documents: Sequence[Document], labels: Sequence[str], *, config: Config
+    documents: Sequence[Document], labels: Sequence[str], *, config: Config, patterns: PatternSet | None = None
 ) -> tuple[Batch, FeatureExtractor]:
     """Return the plain batch of the training notes, and the feature extractor fitted to them.
 
-    Raises RuleError for a bad pattern set, and ConfigError when BPE or stanza is unavailable as configured.
+    Without `patterns` the set is chosen by the configuration. Raises RuleError for a bad pattern set, and ConfigError
+    when BPE or stanza is unavailable as configured.
     """
-    patterns = load_pattern_set(config, labels)
+    if patterns is None:
+        patterns = choose_patterns(config, labels, documents).patterns
     options = config.text
     bpe = (
         Bpe.learn(documents, tokenize(documents), vocabulary=options.bpe_vocabulary) if options.bpe_vocabulary else None
@@ -61,25 +59,3 @@ def load_annotator(config: Config) -> Annotate | None:
 def fit_lexicon(batch: Batch) -> Lexicon:
     """Learn the lexicon of an annotated batch."""
     return learn_lexicon(batch.documents, batch.tokens, batch.table["lower"].strings())
-
-
-def load_pattern_set(config: Config, labels: Sequence[str]) -> PatternSet:
-    """Return the configured pattern set, restricted to the labels of the corpus.
-
-    `auto` picks the set of `rules/patterns` that covers most of the labels (the first by name in a tie); if no set
-    covers any of them, the pattern set is empty, as it is for `none`. Raises RuleError for any other name that is
-    neither a set nor a file.
-    """
-    name = config.regex.patterns
-    if name == NO_PATTERNS.name:
-        return NO_PATTERNS
-    if Path(name).suffix == ".toml":
-        return read_patterns(Path(name)).restricted_to(labels)
-    files = sorted((rules_directory() / "patterns").glob("*.toml"))
-    if name == "auto":
-        sets = [read_patterns(file).restricted_to(labels) for file in files]
-        return max(sets, key=lambda patterns: len(patterns.labels), default=NO_PATTERNS)
-    for file in files:
-        if file.stem == name:
-            return read_patterns(file).restricted_to(labels)
-    raise RuleError(f"there is no pattern set {name!r}; there are: {', '.join(f.stem for f in files)}, or a .toml file")
