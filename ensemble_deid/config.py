@@ -57,6 +57,12 @@ class TextConfig(Section):
     bpe_vocabulary: int = Field(
         0, ge=0, description="number of sentencepiece pieces that tokens are split into; 0: no BPE"
     )
+    knowledge: str = Field(
+        "auto", description="a set in rules/knowledge or a folder of tables; auto: the one of the patterns' language"
+    )
+    word_lists: tuple[str, ...] = Field(
+        (), description="own lists (staff, wards ...), name=file with a word or phrase a line; a column for each"
+    )
     stanza: str = Field(
         "", description="stanza models, as language or language/package, for the features pos and ner; empty: none"
     )

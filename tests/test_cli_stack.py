@@ -13,7 +13,7 @@ import ensemble_deid
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.submodels import NAMES
+from ensemble_deid.submodels import DEFAULT
 
 ROOT = Path(__file__).parents[1]
 
@@ -142,8 +142,8 @@ def test_ablation_has_every_system(
     as_json, as_text = tmp_path / "report.json", tmp_path / "report.md"
     assert main(["ablate", str(tiny_model), str(tiny_dev), "--out", str(as_json), "--jobs", "1"]) == 0
     rows = {row["system"]: row for row in json.loads(as_json.read_text(encoding="utf-8"))}
-    without = {f"without {names}" for names in (*NAMES, "regex and tbed")}
-    assert set(rows) >= {"ensemble", *without, *(f"{name} alone" for name in NAMES)}
+    without = {f"without {names}" for names in (*DEFAULT, "regex and tbed")}
+    assert set(rows) >= {"ensemble", *without, *(f"{name} alone" for name in DEFAULT)}
     assert {row["threshold_rule"] for row in rows.values()} == {"cross-validation"}
     assert {row["members"] for row in rows.values()} == {"as trained"}
     assert rows["regex alone"]["f1_difference_to_ensemble"] < 0

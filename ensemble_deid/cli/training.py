@@ -147,7 +147,7 @@ def run_ablate(options: argparse.Namespace) -> int:
 
 def _threshold_rule(text: str | None) -> "ThresholdTarget | None":
     """Read `sensitivity=0.99` or `precision=0.9`. Raises ConfigError."""
-    from ensemble_deid.evaluation.operating_points import Rule
+    from ensemble_deid.evaluation.operating_points import ThresholdRule
     from ensemble_deid.experiments.ablate import ThresholdTarget
 
     if text is None:
@@ -157,7 +157,7 @@ def _threshold_rule(text: str | None) -> "ThresholdTarget | None":
         wanted = float(value)
     except ValueError:
         wanted = 0.0
-    for rule in get_args(Rule):
+    for rule in get_args(ThresholdRule):
         if name == rule and 0 < wanted <= 1:
             return ThresholdTarget(rule, wanted)
     raise ConfigError(f"--threshold-rule {text}: expected sensitivity=S or precision=P, above 0 and at most 1")

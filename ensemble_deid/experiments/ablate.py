@@ -13,7 +13,7 @@ from pathlib import Path
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.bootstrap import PairedDifference, paired_difference
-from ensemble_deid.evaluation.operating_points import Rule, choose_threshold
+from ensemble_deid.evaluation.operating_points import ThresholdRule, choose_threshold
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.retrain import (
@@ -43,7 +43,7 @@ _FULL = "ensemble"
 class ThresholdTarget:
     """Choose each system's threshold on the notes it is scored on: the sensitivity or precision to reach."""
 
-    rule: Rule
+    rule: ThresholdRule
     wanted: float
 
 

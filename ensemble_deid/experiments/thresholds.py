@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ensemble_deid.errors import ModelError
-from ensemble_deid.evaluation.operating_points import ChosenThreshold, Rule, choose_threshold
+from ensemble_deid.evaluation.operating_points import ChosenThreshold, ThresholdRule, choose_threshold
 from ensemble_deid.evaluation.threshold_record import threshold_to_record
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.directory import update_model
@@ -16,7 +16,7 @@ from ensemble_deid.text.document import Document
 
 
 def freeze_threshold(
-    model: Path, dev: Sequence[Document], *, rule: Rule, wanted: float, allow_overlap: bool = False
+    model: Path, dev: Sequence[Document], *, rule: ThresholdRule, wanted: float, allow_overlap: bool = False
 ) -> ChosenThreshold:
     """Choose the model's threshold on dev notes and store it in the model, with a record of how it was chosen.
 

@@ -9,9 +9,9 @@ import numpy as np
 from ensemble_deid.config import Config
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.experiments.progress import Reporter, Step
-from ensemble_deid.experiments.rules import rule_curve
+from ensemble_deid.experiments.rule_curve import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
-from ensemble_deid.features.batch import Batch, with_lexicon
+from ensemble_deid.features.batch import Batch, training_view, with_lexicon
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, fit_feature_extractor
 from ensemble_deid.pipeline.manifest import Manifest, fingerprint, installed_packages
@@ -68,7 +68,7 @@ def train(
     scheme = TagScheme.from_labels(labels)
     patterns = choose_patterns(config, scheme.labels, documents)
     notify(patterns.notice)
-    plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config, patterns=patterns.patterns)
+    plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config, choice=patterns)
     dev = extractor.extract(dev_documents) if dev_documents else None
 
     groups = [document.group for document in documents]
@@ -183,6 +183,6 @@ def _rule_curve(
     tagger = next((tagger for tagger in taggers.values() if isinstance(tagger, TbedTagger)), None)
     if tagger is None:
         return {}
-    seen = with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True)
+    seen = training_view(with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True))
     points = rule_curve(tagger, seen, dev)
     return {"rule_curve": [[point.rules, point.train_f1, point.dev_f1] for point in points]}

@@ -4,6 +4,8 @@
     patterns.toml            the regex patterns
     lexicon.json             annotated phrases and words of the training notes, with counts
     bpe.model                sentencepiece's own file, if BPE is switched on
+    knowledge.json           which tables of public lists, with their hashes, and the user's own lists
+    rule_approvals.json tbed.1.rules tbed.1.json ...    approvals of rules, and the rule lists that others replaced
     regex.json tbed.rules tbed.json tbed_initial.json crf.crfsuite network.safetensors network.json
     stacker.safetensors stacker.json stacker_statistics.json
     stacking_dataset.safetensors stacking_dataset.json
@@ -11,6 +13,7 @@
 The lexicon, the vocabularies and the rules contain words of the training notes: a model trained on real notes is PHI.
 """
 
+import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +27,7 @@ from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.lexicon import Lexicon
 from ensemble_deid.features.patterns import parse_patterns
 from ensemble_deid.pipeline.ensemble import Ensemble
-from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, load_annotator
+from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, load_annotator, reload_knowledge
 from ensemble_deid.pipeline.manifest import FILE, Manifest, file_hashes, read_manifest
 from ensemble_deid.pipeline.pattern_choice import NO_PATTERNS, relabelled
 from ensemble_deid.pipeline.submodels import submodel_class
@@ -37,7 +40,7 @@ from ensemble_deid.text.tags import TagScheme
 # Errors from reading a file with the right hash and the wrong content: the manifest may have been forged.
 _DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, MemoryError)
 
-PATTERNS, LEXICON, BPE = "patterns.toml", "lexicon.json", "bpe.model"
+PATTERNS, LEXICON, BPE, KNOWLEDGE = "patterns.toml", "lexicon.json", "bpe.model", "knowledge.json"
 
 
 def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: Manifest, directory: Path) -> None:
@@ -51,6 +54,9 @@ def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: 
         (scratch / LEXICON).write_text(ensemble.feature_extractor.lexicon.to_json(), encoding="utf-8")
         if ensemble.feature_extractor.bpe is not None:
             (scratch / BPE).write_bytes(ensemble.feature_extractor.bpe.data)
+        if ensemble.feature_extractor.knowledge is not None:
+            content = json.dumps(ensemble.feature_extractor.knowledge.to_json(), ensure_ascii=False, indent=1)
+            (scratch / KNOWLEDGE).write_text(content + "\n", encoding="utf-8")
         for tagger in ensemble.taggers.values():
             tagger.save(scratch)
         ensemble.stacker.save(scratch)
@@ -145,7 +151,10 @@ def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config)
     lexicon = Lexicon.from_json((directory / LEXICON).read_text(encoding="utf-8"))
     bpe = Bpe.from_bytes((directory / BPE).read_bytes()) if config.text.bpe_vocabulary else None
     patterns = relabelled(patterns, manifest.choices).restricted_to(manifest.labels)
-    return FeatureExtractor(patterns, lexicon, config.text.split_lines, bpe, load_annotator(config))
+    knowledge = None
+    if KNOWLEDGE in manifest.files:
+        knowledge = reload_knowledge(json.loads((directory / KNOWLEDGE).read_text(encoding="utf-8")))
+    return FeatureExtractor(patterns, lexicon, config.text.split_lines, bpe, load_annotator(config), knowledge)
 
 
 def refuse_foreign_folder(directory: Path) -> None:

@@ -148,7 +148,7 @@ class Marginals:
     lengths: Ints
 
     @classmethod
-    def of(cls, chain: Chain, emissions: Floats, lengths: Ints) -> "Marginals":
+    def from_emissions(cls, chain: Chain, emissions: Floats, lengths: Ints) -> "Marginals":
         """Run forward-backward over emissions (batch, time, tags); `lengths` is as in `viterbi`."""
         size, time, _ = emissions.shape
         running = _running(lengths)

@@ -27,14 +27,14 @@ class SourceConfidence:
                 correct[span.source] += span.key in keys
         return cls({source: (correct[source], total[source]) for source in sorted(total)})
 
-    def of(self, source: str) -> float:
+    def score(self, source: str) -> float:
         """Return (correct + 1) / (total + 2), the precision with Laplace smoothing: one half for an unseen source."""
         correct, total = self.counts.get(source, (0, 0))
         return (correct + 1) / (total + 2)
 
     def scored(self, spans: Iterable[Span]) -> tuple[Span, ...]:
         """Return the spans with their sources' confidence as score."""
-        return tuple(replace(span, score=self.of(span.source)) for span in spans)
+        return tuple(replace(span, score=self.score(span.source)) for span in spans)
 
     def to_json(self) -> str:
         """Return the counts as JSON text."""

@@ -78,7 +78,7 @@ def _add_candidates(
     n: int,
     certain: float,
 ) -> None:
-    marginals = Marginals.of(chain, scores, lengths)
+    marginals = Marginals.from_emissions(chain, scores, lengths)
     paths: list[list[Ints]] = [[path] for path in tags]
     unsure = np.flatnonzero(path_probability(marginals, tags) <= certain)
     if len(unsure):

@@ -15,13 +15,14 @@ from scipy import sparse
 from ensemble_deid.config import CrfConfig
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE_PREFIX
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.features.table import Column
-from ensemble_deid.features.windows import parse_window, window_column
+from ensemble_deid.features.windows import joined_column
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.crf.crfsuite_file import CrfsuiteWeights, read_crfsuite
-from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS
+from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS, knowledge_windows, read_windows
 from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines, sequence_of_rows
@@ -139,12 +140,13 @@ def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]],
     sequence = sequence_of_rows(starts, len(batch.tokens))
     present = set(batch.table.names)
     built_in = DEFAULT_WINDOWS + (STANZA_WINDOWS if present.issuperset(STANZA_COLUMNS) else ())
-    windows = [parse_window(text) for text in config.windows or built_in]
-    for window in windows:
-        missing = [name for name, _ in window.parts if name not in present]
+    built_in += knowledge_windows([name for name in batch.table.names if name.startswith(KNOWLEDGE_PREFIX)])
+    named = read_windows(config.windows or built_in)
+    for name, windows in named:
+        missing = [window.column for window in windows if window.column not in present]
         if missing:
-            raise ModelError(f"the CRF's window {window.text} asks for the feature {missing[0]!r}, which is not there")
-    return [(window.text, window_column(batch.table, window, sequence)) for window in windows], starts
+            raise ModelError(f"the CRF's window {name} asks for the feature {missing[0]!r}, which is not there")
+    return [(name, joined_column(batch.table, windows, sequence)) for name, windows in named], starts
 
 
 def _arrays(

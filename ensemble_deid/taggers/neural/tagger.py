@@ -14,6 +14,7 @@ from safetensors.torch import load, save
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE_PREFIX
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.seeding import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
@@ -58,7 +59,8 @@ class NeuralTagger:
         """Train on `device`; with `dev`, the epoch with the best strict F1 on it is kept, otherwise the last one."""
         place = choose_device(device)
         stanza = (name for name in STANZA_COLUMNS if name in train.table.names)
-        features = tuple(dict.fromkeys((*config.features, *stanza)))
+        known = (name for name in train.table.names if name.startswith(KNOWLEDGE_PREFIX))
+        features = tuple(dict.fromkeys((*config.features, *stanza, *known)))
         vocabularies = learn_vocabularies(train, features=features, min_word_count=config.min_word_count)
         starts = merge_lines(train.tokens, max_tokens=config.max_sequence)
         encoded = encode(train, vocabularies)
