@@ -39,6 +39,7 @@ def add_commands(commands: Any) -> None:
     )
     train.add_argument("--submodels", metavar="LIST", help=f"comma-separated: {','.join(NAMES)}")
     train.add_argument("--folds", type=int)
+    train.add_argument("--group-by", choices=("auto", "patient", "site"), help="what folds keep together")
     train.add_argument("--jobs", type=int)
     train.add_argument("--device", choices=("auto", "cpu", "cuda"))
     train.add_argument("--seed", type=int)
@@ -78,6 +79,7 @@ def run_train(options: argparse.Namespace) -> int:
         overrides=[*options.overrides, *_overrides(options)],
         submodels=None if options.submodels is None else [name.strip() for name in options.submodels.split(",")],
         folds=options.folds,
+        group_by=options.group_by,
         jobs=options.jobs,
         device=options.device,
         seed=options.seed,
