@@ -4,7 +4,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.sources import System, add_resampling, overlap_warning, read_gold, read_system, resampling
@@ -55,8 +55,13 @@ def add_commands(commands: Any) -> None:
     threshold.add_argument("model", metavar="MODEL", type=Path)
     threshold.add_argument("dev", metavar="DEV")
     wanted = threshold.add_mutually_exclusive_group(required=True)
-    wanted.add_argument("--sensitivity", type=float, metavar="S", help="share of PHI tokens to find, such as 0.997")
+    wanted.add_argument(
+        "--sensitivity", "--min-recall", type=float, metavar="S", help="share of PHI tokens to find, such as 0.997"
+    )
     wanted.add_argument("--precision", type=float, metavar="P", help="highest recall at this precision or more")
+    wanted.add_argument(
+        "--max-false-positives", type=float, metavar="N", help="highest recall at N wrong tokens in 1000 or fewer"
+    )
     threshold.add_argument("--allow-overlap", action="store_true", help="accept training notes or their patients")
     threshold.set_defaults(run=run_threshold)
 
@@ -206,18 +211,25 @@ def run_report(options: argparse.Namespace) -> int:
 
 def run_threshold(options: argparse.Namespace) -> int:
     """Freeze a threshold into a model."""
+    from ensemble_deid.evaluation.operating_points import ThresholdRule, check_target
     from ensemble_deid.experiments.thresholds import freeze_threshold
 
-    rule: Literal["sensitivity", "precision"] = "sensitivity" if options.sensitivity is not None else "precision"
-    wanted = options.sensitivity if options.sensitivity is not None else options.precision
-    if not 0 < wanted <= 1:
-        raise ConfigError(f"--{rule} must be above 0 and at most 1, not {wanted:g}")
+    targets: dict[ThresholdRule, float | None] = {
+        "sensitivity": options.sensitivity,
+        "precision": options.precision,
+        "false-positives": options.max_false_positives,
+    }
+    rule, wanted = next((rule, wanted) for rule, wanted in targets.items() if wanted is not None)
+    check_target(rule, wanted)
     chosen = freeze_threshold(
         options.model, read_gold(options.dev).documents, rule=rule, wanted=wanted, allow_overlap=options.allow_overlap
     )
     point = chosen.chosen_at
     say(f"threshold {chosen.threshold:.4f} is now in {options.model}")
     if point is not None:
-        counts = point.counts
-        say(f"on {options.dev}: token recall {percent(counts.recall)}, precision {percent(counts.precision)}")
+        counts, rate = point.counts, point.fp_per_1000
+        say(
+            f"on {options.dev}: token recall {percent(counts.recall)}, precision {percent(counts.precision)}, "
+            f"{'undefined' if rate is None else f'{rate:.2f}'} false positives in 1000 tokens"
+        )
     return 0

@@ -14,6 +14,7 @@ from ensemble_deid.submodels import NAMES
 
 if TYPE_CHECKING:
     from ensemble_deid.experiments.ablate import ThresholdTarget
+    from ensemble_deid.experiments.training_points import TrainingPoints
 
 _HELP_CORPUS = "a folder or file (i2b2 or MEDDOCAN XML, brat, JSONL), or demo, demo:train, demo:dev, demo:test"
 
@@ -36,6 +37,11 @@ def add_commands(commands: Any) -> None:
         "--map",
         metavar="MAP",
         help="the patterns' labels -> the corpus's: a .toml file as for `corpus convert`, category, binary or i2b2",
+    )
+    train.add_argument(
+        "--recall-first",
+        action="store_true",
+        help="freeze the threshold with the highest recall within stack.max_false_positives, not that of the best F1",
     )
     train.add_argument("--submodels", metavar="LIST", help=f"comma-separated: {','.join(NAMES)}")
     train.add_argument("--folds", type=int)
@@ -60,7 +66,8 @@ def add_commands(commands: Any) -> None:
     ablate.add_argument(
         "--threshold-rule",
         metavar="RULE",
-        help="choose every threshold on DEV: sensitivity=S or precision=P (default: by cross-validation in training)",
+        help="choose every threshold on DEV: sensitivity=S, precision=P or false-positives=N "
+        "(default: by cross-validation in training)",
     )
     ablate.add_argument("--out", metavar="REPORT", type=Path, required=True, help=".json or .md")
     ablate.add_argument("--jobs", type=int, default=2)
@@ -105,15 +112,40 @@ def run_train(options: argparse.Namespace) -> int:
         say("strict entity figures on dev   precision  recall      F1")
         for name, counts in trained.dev_counts.items():
             say(f"  {name:<28} {percent(counts.precision):>9} {percent(counts.recall):>7} {percent(counts.f1):>7}")
+    _say_points(trained.points)
     figures = trained.manifest.training
     say(f"tokenization: {TagLoss(figures['spans'], figures['spans_cut'], figures['spans_lost'])}")
     say(f"trained on {figures['notes']} notes; the model is in {options.out}")
     return 0
 
 
+def _say_points(points: "TrainingPoints") -> None:
+    """Print the operating points side by side, out of fold on the training notes and on dev."""
+    names = {
+        "f1": "best F1",
+        "recall": f"recall first (up to {points.max_false_positives:g} false positives in 1000 tokens)",
+        "given": "as configured",
+    }
+    say("operating points   threshold  strict F1  token recall  token precision  false positives in 1000 tokens")
+    for point in points.points:
+        say(f"  {names[point.name]}{', frozen into the model' if point.name == points.frozen else ''}")
+        rows = {"training, out of fold": (point.strict, point.tokens), "dev": point.dev}
+        for name, row in rows.items():
+            if row is None:
+                continue
+            strict, tokens = row
+            figures = f"{percent(strict.f1):>9}  {percent(tokens.counts.recall):>12}"
+            rate = "undefined" if tokens.fp_per_1000 is None else f"{tokens.fp_per_1000:.2f}"
+            say(f"    {name:<22} {point.threshold:.3f}  {figures}  {percent(tokens.counts.precision):>15}  {rate:>30}")
+
+
 def _overrides(options: argparse.Namespace) -> list[str]:
     """Return the options that stand for a key of a section, as overrides of the configuration."""
-    found = {"regex.language": options.language, "regex.map": options.map}
+    found = {
+        "regex.language": options.language,
+        "regex.map": options.map,
+        "stack.operating_point": "recall" if options.recall_first else None,
+    }
     # A JSON string is a TOML string, whatever a path holds.
     return [f"{key}={json.dumps(value)}" for key, value in found.items() if value is not None]
 
@@ -148,18 +180,19 @@ def run_ablate(options: argparse.Namespace) -> int:
 
 
 def _threshold_rule(text: str | None) -> "ThresholdTarget | None":
-    """Read `sensitivity=0.99` or `precision=0.9`. Raises ConfigError."""
-    from ensemble_deid.evaluation.operating_points import ThresholdRule
+    """Read `sensitivity=0.99`, `precision=0.9` or `false-positives=5`. Raises ConfigError or EvaluationError."""
+    from ensemble_deid.evaluation.operating_points import ThresholdRule, check_target
     from ensemble_deid.experiments.ablate import ThresholdTarget
 
     if text is None:
         return None
     name, _, value = text.partition("=")
-    try:
-        wanted = float(value)
-    except ValueError:
-        wanted = 0.0
     for rule in get_args(ThresholdRule):
-        if name == rule and 0 < wanted <= 1:
+        if name == rule:
+            try:
+                wanted = float(value)
+            except ValueError:
+                break
+            check_target(rule, wanted)
             return ThresholdTarget(rule, wanted)
-    raise ConfigError(f"--threshold-rule {text}: expected sensitivity=S or precision=P, above 0 and at most 1")
+    raise ConfigError(f"--threshold-rule {text}: expected sensitivity=S, precision=P or false-positives=N")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ensemble_deid.errors import ModelError
-from ensemble_deid.evaluation.operating_points import ChosenThreshold, ThresholdRule, choose_threshold
+from ensemble_deid.evaluation.operating_points import ChosenThreshold, ThresholdRule, choose_threshold, target_text
 from ensemble_deid.evaluation.threshold_record import threshold_to_record
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.directory import update_model
@@ -30,7 +30,9 @@ def freeze_threshold(
     chosen = choose_threshold(dev, system, rule=rule, wanted=wanted)
     threshold = chosen.threshold
     if threshold is None:
-        raise ModelError(f"{model}: no threshold reaches {rule} {wanted:g} on these notes; the model is as it was")
+        raise ModelError(
+            f"{model}: no threshold gives {target_text(rule, wanted)} on these notes; the model is as it was"
+        )
 
     def edit(directory: Path, manifest: Manifest) -> Manifest:
         replace(Stacker.load(directory), threshold=threshold).save(directory)

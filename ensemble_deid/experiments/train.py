@@ -1,7 +1,7 @@
 """Training the full stack: the submodels on each fold and on all notes, then the final estimator."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from ensemble_deid.errors import CorpusError
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rule_curve import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
+from ensemble_deid.experiments.training_points import Scored, TrainingPoints, training_points
 from ensemble_deid.features.batch import Batch, training_view, with_lexicon
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, fit_feature_extractor
@@ -33,12 +34,13 @@ _INNER_DEV_SHARE = 10
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A trained ensemble, the stacker's training set, the manifest, and the counts on dev (empty without dev notes)."""
+    """A trained ensemble and all that training measured; `dev_counts` is empty without dev notes."""
 
     ensemble: Ensemble
     stacking_dataset: StackingDataset = field(repr=False)
     manifest: Manifest
     dev_counts: dict[str, Counts]
+    points: TrainingPoints
 
 
 def _nothing(message: str) -> None:
@@ -72,34 +74,21 @@ def train(
     dev = extractor.extract(dev_documents) if dev_documents else None
 
     groups = [document.group for document in documents]
-    n_folds = min(config.folds, len(set(groups)))
-    folds = group_folds(groups, n_folds, generator(config.seed, "folds"))
-    names: tuple[str, ...] = config.submodels
-    inner_dev = [] if dev_documents else _inner_dev(groups, config.seed)
-    tasks = plan(names, folds.tolist(), n_folds, inner_dev=inner_dev)
-    total = sum(task.cost for task in tasks) * 1.2
-    done = 0.0
-    taggers: dict[str, TrainableTagger] = {}
-    by_fold: dict[tuple[str, int], Proposals] = {}
-    for finished in run_all(tasks, plain, dev, scheme=scheme, config=config):
-        task = finished.task
-        if finished.tagger is not None:
-            taggers[task.submodel] = finished.tagger
-        if finished.proposals is not None:
-            by_fold[(task.submodel, task.fold)] = finished.proposals
-        done += task.cost
-        part = "all notes" if task.fold == WHOLE else f"fold {task.fold + 1} of {n_folds}"
-        last = finished.messages[-1] if finished.messages else "done"
-        report(Step(done, total, f"{task.submodel}, {part}: {last}"))
-
-    proposals = {name: _merge_folds(by_fold, name, folds) for name in names}
+    taggers, proposals, progress = _train_submodels(plain, dev, groups, scheme=scheme, config=config, report=report)
     stacking_dataset = build_stacking_dataset(
         proposals, plain, labels=scheme.labels, min_confidence=config.stack.min_confidence
     )
-    stacker = Stacker.fit(stacking_dataset, config=config, progress=lambda message: report(Step(done, total, message)))
-    ordered = {name: taggers[name] for name in names}
-    ensemble = Ensemble(config, scheme, extractor, ordered, stacker)
-    counts = score(ensemble, dev, dev_documents) if dev is not None else {}
+    stacker, probability = Stacker.fit_and_score(stacking_dataset, config=config, progress=progress.say)
+    points = training_points(
+        documents, stacking_dataset, probability, cv_threshold=stacker.cv_threshold, config=config.stack
+    )
+    if points.unreached:
+        notify("no threshold keeps within stack.max_false_positives: the one with the best F1 is frozen instead")
+    ensemble = Ensemble(config, scheme, extractor, taggers, replace(stacker, threshold=points.threshold))
+    counts: dict[str, Counts] = {}
+    if dev is not None:
+        counts, scored = score(ensemble, dev, dev_documents)
+        points = points.with_dev(scored)
     loss = tag_loss(documents, plain.tokens)
     manifest = Manifest(
         labels=scheme.labels,
@@ -117,12 +106,57 @@ def train(
             "spans_lost": loss.lost,
         },
         seen_notes=seen.to_record(),
-        choices={"patterns": patterns.to_record(), **overlap_choice("dev", seen.overlap(dev_documents))},
-        figures={**_figures(counts, stacker), **_rule_curve(ordered, plain, extractor, dev)},
+        choices={
+            "patterns": patterns.to_record(),
+            "operating_point": points.to_record(),
+            **overlap_choice("dev", seen.overlap(dev_documents)),
+        },
+        figures={**_figures(counts, stacker), **_rule_curve(taggers, plain, extractor, dev)},
         packages=installed_packages(),
     )
-    report(Step(total, total, "trained"))
-    return Trained(ensemble, stacking_dataset, manifest, counts)
+    progress.finish()
+    return Trained(ensemble, stacking_dataset, manifest, counts, points)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a training run is, told to a reporter."""
+
+    report: Reporter
+    total: float
+    done: float = 0.0
+
+    def say(self, message: str) -> None:
+        self.report(Step(self.done, self.total, message))
+
+    def finish(self) -> None:
+        self.report(Step(self.total, self.total, "trained"))
+
+
+def _train_submodels(
+    plain: Batch, dev: Batch | None, groups: Sequence[str], *, scheme: TagScheme, config: Config, report: Reporter
+) -> tuple[dict[str, TrainableTagger], dict[str, Proposals], _Progress]:
+    """Train every submodel on all notes and on each fold's rest; return them, and their out-of-fold proposals."""
+    n_folds = min(config.folds, len(set(groups)))
+    folds = group_folds(groups, n_folds, generator(config.seed, "folds"))
+    names: tuple[str, ...] = config.submodels
+    inner_dev = [] if dev is not None else _inner_dev(groups, config.seed)
+    tasks = plan(names, folds.tolist(), n_folds, inner_dev=inner_dev)
+    progress = _Progress(report, sum(task.cost for task in tasks) * 1.2)
+    taggers: dict[str, TrainableTagger] = {}
+    by_fold: dict[tuple[str, int], Proposals] = {}
+    for finished in run_all(tasks, plain, dev, scheme=scheme, config=config):
+        task = finished.task
+        if finished.tagger is not None:
+            taggers[task.submodel] = finished.tagger
+        if finished.proposals is not None:
+            by_fold[(task.submodel, task.fold)] = finished.proposals
+        progress.done += task.cost
+        part = "all notes" if task.fold == WHOLE else f"fold {task.fold + 1} of {n_folds}"
+        last = finished.messages[-1] if finished.messages else "done"
+        progress.say(f"{task.submodel}, {part}: {last}")
+    proposals = {name: _merge_folds(by_fold, name, folds) for name in names}
+    return {name: taggers[name] for name in names}, proposals, progress
 
 
 def training_notes(documents: Sequence[Document]) -> list[Document]:
@@ -173,15 +207,14 @@ def _merge_folds(by_fold: dict[tuple[str, int], Proposals], name: str, folds: np
     return Proposals(tuple(best), tuple(candidates))
 
 
-def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> dict[str, Counts]:
-    """Return strict entity counts of every submodel and of the ensemble."""
+def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> tuple[dict[str, Counts], Scored]:
+    """Return strict entity counts of every submodel and of the ensemble, and all that the ensemble scores."""
     proposals = ensemble.propose(batch)
     answers = {name: [drop_overlaps(spans) for spans in p.best] for name, p in proposals.items()}
-    answers["ensemble"] = ensemble.stacker.predict(proposals, batch)
-    counts = {}
-    for name, spans in answers.items():
-        counts[name] = strict_counts((document.spans for document in documents), spans)
-    return counts
+    scored = Scored.of(documents, ensemble.stacker.predict_proba(proposals, batch))
+    counts = {name: strict_counts((document.spans for document in documents), spans) for name, spans in answers.items()}
+    counts["ensemble"] = scored.at(ensemble.stacker.threshold)[0]
+    return counts, scored
 
 
 def _figures(counts: dict[str, Counts], stacker: Stacker) -> dict[str, Any]:
