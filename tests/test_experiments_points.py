@@ -64,7 +64,7 @@ def test_no_other_threshold_finds_more_within_the_bound(found: list[tuple[int, f
 
 @pytest.mark.parametrize(("rule", "wanted"), [("false-positives", -1), ("false-positives", 1001), ("precision", 5)])
 def test_targets_out_of_bounds_are_refused(rule: str, wanted: float) -> None:
-    with pytest.raises(EvaluationError, match="lies"):
+    with pytest.raises(EvaluationError, match="must be"):
         choose_threshold(*scored([(0, 0.9), (1, 0.8)]), rule=rule, wanted=wanted)  # type: ignore[arg-type]
 
 
@@ -218,4 +218,4 @@ def test_a_model_is_given_such_a_threshold(
 
 def test_a_bound_below_zero_is_refused(tiny_model: Path, tiny_dev: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["threshold", str(tiny_model), str(tiny_dev), "--max-false-positives", "-1"]) == 2
-    assert "lies between 0 and 1000, not -1" in capsys.readouterr().err
+    assert "must be between 0 and 1000, not -1" in capsys.readouterr().err

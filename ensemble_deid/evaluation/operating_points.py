@@ -106,9 +106,9 @@ def check_target(rule: ThresholdRule, wanted: float) -> None:
     """Raise EvaluationError for a sensitivity or precision outside 0 to 1, or a number of false positives below 0."""
     if rule == "false-positives":
         if not 0 <= wanted <= 1000:
-            raise EvaluationError(f"a number of false positives in 1000 tokens lies between 0 and 1000, not {wanted:g}")
+            raise EvaluationError(f"false positives in 1000 tokens must be between 0 and 1000, not {wanted:g}")
     elif not 0 < wanted <= 1:
-        raise EvaluationError(f"a wanted {rule} lies above 0 and is at most 1, not {wanted:g}")
+        raise EvaluationError(f"a wanted {rule} must be above 0 and at most 1, not {wanted:g}")
 
 
 def target_text(rule: ThresholdRule, wanted: float) -> str:
