@@ -58,7 +58,12 @@ class Section(BaseModel):
 
 
 class TextConfig(Section):
-    """Tokenization."""
+    """Tokenization.
+
+    >>> from ensemble_deid import Config, TextConfig
+    >>> Config(text=TextConfig(bpe_vocabulary=500)).text.bpe_vocabulary
+    500
+    """
 
     prefix = "text."
 
@@ -78,7 +83,12 @@ class TextConfig(Section):
 
 
 class RegexConfig(Section):
-    """The patterns."""
+    """The patterns.
+
+    >>> from ensemble_deid import Config, RegexConfig
+    >>> Config(regex=RegexConfig(patterns="en-i2b2")).regex.patterns
+    'en-i2b2'
+    """
 
     prefix = "regex."
 
@@ -92,7 +102,12 @@ class RegexConfig(Section):
 
 
 class TbedConfig(Section):
-    """Transformation-based error-driven learning."""
+    """Transformation-based error-driven learning.
+
+    >>> from ensemble_deid import Config, TbedConfig
+    >>> Config(tbed=TbedConfig(max_rules=100)).tbed.max_rules
+    100
+    """
 
     prefix = "tbed."
 
@@ -107,7 +122,12 @@ class TbedConfig(Section):
 
 
 class CrfConfig(Section):
-    """The conditional random field (sklearn-crfsuite, L-BFGS)."""
+    """The conditional random field (sklearn-crfsuite, L-BFGS).
+
+    >>> from ensemble_deid import Config, CrfConfig
+    >>> Config(crf=CrfConfig(max_iterations=20)).crf.max_iterations
+    20
+    """
 
     prefix = "crf."
 
@@ -120,7 +140,12 @@ class CrfConfig(Section):
 
 
 class NeuralConfig(Section):
-    """The BiLSTM-CNN-CRF; sizes are those of Zhao et al. 2020, table 3, where it gives them."""
+    """The BiLSTM-CNN-CRF; sizes are those of Zhao et al. 2020, table 3, where it gives them.
+
+    >>> from ensemble_deid import Config, NeuralConfig
+    >>> Config(neural=NeuralConfig(epochs=8)).neural.epochs
+    8
+    """
 
     prefix = "neural."
 
@@ -159,7 +184,12 @@ class NeuralConfig(Section):
 
 
 class TransformerConfig(Section):
-    """A pretrained encoder, fine-tuned (BERT-deid, Johnson et al. 2020)."""
+    """A pretrained encoder, fine-tuned (BERT-deid, Johnson et al. 2020).
+
+    >>> from ensemble_deid import Config, TransformerConfig
+    >>> Config(transformer=TransformerConfig(epochs=3)).transformer.epochs
+    3
+    """
 
     prefix = "transformer."
 
@@ -182,11 +212,29 @@ class TransformerConfig(Section):
     max_sequence: int = Field(
         90, ge=1, description="tokens that are decoded together: whole lines, merged while they fit"
     )
+    features: tuple[str, ...] = Field(
+        (
+            "knowledge_given",
+            "knowledge_surname",
+            "knowledge_english",
+            "knowledge_medical",
+            "knowledge_hospital",
+            "knowledge_place",
+            "knowledge_occupation",
+            "knowledge_institution",
+        ),
+        description="columns embedded beside the pieces, those that are in the table",
+    )
     half_precision_weights: bool = Field(True, description="round and store the weights as 16-bit floats")
 
 
 class StackConfig(Section):
-    """The stacker: an RBF-kernel SVM over the candidates of all submodels."""
+    """The stacker: an RBF-kernel SVM over the candidates of all submodels.
+
+    >>> from ensemble_deid import Config, StackConfig
+    >>> Config(stack=StackConfig(threshold=0.4)).stack.threshold
+    0.4
+    """
 
     prefix = "stack."
 
@@ -213,7 +261,13 @@ class StackConfig(Section):
 
 
 class Config(Section):
-    """The whole configuration. `submodels` is kept in the order of the table of submodels, each name once."""
+    """The whole configuration. `submodels` is kept in the order of the table of submodels, each name once.
+
+    >>> from ensemble_deid import Config, CrfConfig
+    >>> config = Config(seed=7, submodels=["crf", "regex"], crf=CrfConfig(max_iterations=20))
+    >>> config.submodels, config.crf.max_iterations, config.crf.c1
+    (('regex', 'crf'), 20, 0.05)
+    """
 
     seed: int = Field(13, ge=0)
     folds: int = Field(5, ge=2)
@@ -248,12 +302,17 @@ class Config(Section):
         return section
 
 
-def load_config(path: Path | None = None, *, overrides: Sequence[str] = (), **options: Any) -> Config:
-    """Read a TOML file, then apply `section.key=value` overrides, then keyword options (None is ignored)."""
+def load_config(path: Path | str | None = None, *, overrides: Sequence[str] = (), **options: Any) -> Config:
+    """Read a TOML file, then apply `section.key=value` overrides, then keyword options (None is ignored).
+
+    >>> from ensemble_deid import load_config
+    >>> load_config(overrides=["crf.max_iterations=20"], seed=7).crf.max_iterations
+    20
+    """
     content: dict[str, Any] = {}
     if path is not None:
         try:
-            content = tomllib.loads(path.read_text(encoding="utf-8"))
+            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise ConfigError(f"{path}: no such configuration file") from None
         except OSError as error:

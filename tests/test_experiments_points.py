@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import load_config
-from ensemble_deid.errors import ConfigError
+from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.curve import trace_curve
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.operating_points import choose_threshold, find_point
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.evaluation.threshold_record import threshold_from_record, threshold_to_record
+from ensemble_deid.experiments.thresholds import OF_TRAINING, freeze_threshold
 from ensemble_deid.experiments.train import Trained, train
 from ensemble_deid.experiments.training_points import training_points
 from ensemble_deid.pipeline.directory import load_model, save_model
@@ -116,6 +117,14 @@ def test_recall_first_is_frozen_when_it_is_asked_for(tmp_path: Path) -> None:
     assert first.ensemble.stacker.threshold == first.points.threshold <= first.ensemble.stacker.cv_threshold
     save_model(first.ensemble, first.stacking_dataset, first.manifest, tmp_path / "model")
     assert load_model(tmp_path / "model")[0].stacker.threshold == first.points.threshold
+    # `threshold --reset` comes back to the one that was frozen.
+    assert first.manifest.figures[OF_TRAINING] == first.points.threshold
+
+
+def test_too_many_false_positives_everywhere_is_said(tiny_model: Path) -> None:
+    wrong = [note.with_spans([Span(0, 3, "DATE")]) for note in tiny_stack.notes(400, patients=2)]
+    with pytest.raises(ModelError, match=r"reaches 0 false positives in 1000 tokens .*: the fewest are \d+\.\d\d, at"):
+        freeze_threshold(tiny_model, wrong, rule="false-positives", wanted=0)
 
 
 def dataset_of(gold: Document, words: list[int]) -> StackingDataset:

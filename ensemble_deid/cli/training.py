@@ -78,7 +78,7 @@ def add_commands(commands: Any) -> None:
 def run_train(options: argparse.Namespace) -> int:
     """Train, save, and print the dev figures."""
     from ensemble_deid.experiments.train import train
-    from ensemble_deid.pipeline.directory import refuse_foreign_folder, save_model
+    from ensemble_deid.pipeline.directory import refuse_foreign_folder
     from ensemble_deid.text.tags import TagLoss
 
     config = load_config(
@@ -99,15 +99,8 @@ def run_train(options: argparse.Namespace) -> int:
         if unseen:
             warn(f"{options.dev}: labels that training never shows, and so cannot be found: {', '.join(unseen)}")
     with progress_bar(quiet=options.quiet) as show:
-        trained = train(
-            corpus.documents,
-            dev.documents if dev else (),
-            config=config,
-            report=show,
-            notify=warn,
-            allow_overlap=options.allow_overlap,
-        )
-        save_model(trained.ensemble, trained.stacking_dataset, trained.manifest, options.out)
+        trained = train(corpus, dev or (), config=config, report=show, notify=warn, allow_overlap=options.allow_overlap)
+        trained.save(options.out)
     if trained.dev_counts:
         say("strict entity figures on dev   precision  recall      F1")
         for name, counts in trained.dev_counts.items():

@@ -1,7 +1,9 @@
 """Training the full stack: the submodels on each fold and on all notes, then the final estimator."""
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,11 @@ from ensemble_deid.errors import CorpusError
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rule_curve import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
+from ensemble_deid.experiments.thresholds import OF_TRAINING
 from ensemble_deid.experiments.training_points import Scored, TrainingPoints, training_points
 from ensemble_deid.features.batch import Batch, training_view, with_lexicon
+from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.directory import save_model
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, fit_feature_extractor
 from ensemble_deid.pipeline.manifest import Manifest, fingerprint, installed_packages
@@ -30,11 +35,19 @@ from ensemble_deid.text.span import drop_overlaps
 from ensemble_deid.text.tags import TagScheme, tag_loss
 
 _INNER_DEV_SHARE = 10
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A trained ensemble and all that training measured; `dev_counts` is empty without dev notes."""
+    """A trained ensemble and all that training measured; `dev_counts` is empty without dev notes.
+
+    >>> from ensemble_deid import Config, Deidentifier, read_corpus, train
+    >>> trained = train(read_corpus("demo:dev").documents[:10], config=Config(submodels=["regex"], folds=2, jobs=1))
+    >>> trained.save("regex_model")
+    >>> Deidentifier.load("regex_model").deidentify("Seen on 4/2/2071.").text
+    'Seen on [DATE].'
+    """
 
     ensemble: Ensemble
     stacking_dataset: StackingDataset = field(repr=False)
@@ -42,26 +55,65 @@ class Trained:
     dev_counts: dict[str, Counts]
     points: TrainingPoints
 
+    @property
+    def deidentifier(self) -> Deidentifier:
+        """The model, ready to use without being saved (in one process: others load it from a directory)."""
+        return Deidentifier(self.ensemble)
 
-def _nothing(message: str) -> None:
-    """Say nothing."""
+    def save(self, directory: str | Path) -> None:
+        """Write the model directory, replacing an older model.
+
+        Raises ModelError where the directory exists and holds something other than a model.
+        """
+        save_model(self.ensemble, self.stacking_dataset, self.manifest, Path(directory))
 
 
 def train(
+    documents: Iterable[Document],
+    dev: Iterable[Document] = (),
+    *,
+    config: Config | None = None,
+    report: Reporter | None = None,
+    notify: Callable[[str], None] = _LOG.warning,
+    allow_overlap: bool = False,
+) -> Trained:
+    """Train the stack on annotated notes and score it on dev notes, which are used only to choose the network's epoch.
+
+    `documents` and `dev` are corpora or any other documents, of different patients. Without dev notes, a tenth of the
+    patients are held out of the network's training to choose its epoch. `report` is called with a `Step` (done,
+    total, message) after each step, `notify` with a sentence on what was chosen for these notes (which patterns, and
+    why); it is logged otherwise. Raises CorpusError when there is too little to learn from, and, unless
+    `allow_overlap`, when dev notes or their patients are among those trained on.
+
+    >>> from ensemble_deid import Config, read_corpus, train
+    >>> notes = read_corpus("demo:dev").documents
+    >>> config = Config(submodels=["regex", "tbed"], folds=2, jobs=1)
+    >>> trained = train(notes[:10], dev=notes[-4:], config=config)
+    >>> for name, counts in trained.dev_counts.items():
+    ...     print(name, counts.tp > 50)
+    regex True
+    tbed True
+    ensemble True
+    """
+    documents, dev = tuple(documents), tuple(dev)
+    return _train(
+        documents, dev, config=config or Config(), report=report or _ignore, notify=notify, allow_overlap=allow_overlap
+    )
+
+
+def _ignore(step: Step) -> None:
+    """Report nothing."""
+
+
+def _train(
     documents: Sequence[Document],
     dev_documents: Sequence[Document],
     *,
     config: Config,
     report: Reporter,
-    notify: Callable[[str], None] = _nothing,
-    allow_overlap: bool = False,
+    notify: Callable[[str], None],
+    allow_overlap: bool,
 ) -> Trained:
-    """Train the stack on annotated notes and score it on dev notes, which are used only to choose the network's epoch.
-
-    Without dev notes, a tenth of the patients are held out of the network's training to choose its epoch. Raises
-    CorpusError when there is too little to learn from, and, unless `allow_overlap`, when dev notes or their patients
-    are among those trained on. `notify` is told what was chosen for these notes.
-    """
     documents = in_fold_groups(training_notes(documents), config=config)
     labels = _check(documents)
     seen = SeenNotes.of(documents, seed=config.seed)
@@ -111,7 +163,7 @@ def train(
             "operating_point": points.to_record(),
             **overlap_choice("dev", seen.overlap(dev_documents)),
         },
-        figures={**_figures(counts, stacker), **_rule_curve(taggers, plain, extractor, dev)},
+        figures={**_figures(counts, ensemble.stacker), **_rule_curve(taggers, plain, extractor, dev)},
         packages=installed_packages(),
     )
     progress.finish()
@@ -218,7 +270,7 @@ def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> tu
 
 
 def _figures(counts: dict[str, Counts], stacker: Stacker) -> dict[str, Any]:
-    figures: dict[str, Any] = {"cross_validated_f1": stacker.cv_f1}
+    figures: dict[str, Any] = {"cross_validated_f1": stacker.cv_f1, OF_TRAINING: stacker.threshold}
     if counts:
         figures["dev_strict_f1"] = {name: count.f1 for name, count in counts.items()}
     return figures
