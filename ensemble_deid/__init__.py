@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         TbedConfig,
         TextConfig,
         TransformerConfig,
-        load_config,
     )
+    from ensemble_deid.config_files import load_config
     from ensemble_deid.corpora.corpus import Corpus
     from ensemble_deid.corpora.read import read_corpus
     from ensemble_deid.corpora.write import write_corpus
@@ -77,8 +77,8 @@ _MODULES = {
         "TbedConfig",
         "TextConfig",
         "TransformerConfig",
-        "load_config",
     ),
+    "ensemble_deid.config_files": ("load_config",),
     "ensemble_deid.corpora.corpus": ("Corpus",),
     "ensemble_deid.corpora.read": ("read_corpus",),
     "ensemble_deid.corpora.write": ("write_corpus",),

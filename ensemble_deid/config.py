@@ -1,13 +1,11 @@
-"""Every option of training, in one place: TOML text -> validated, frozen models.
+"""Every option of training, in one place, as validated, frozen models.
 
 An unknown key or a wrong value raises ConfigError, which names the key (and for an unknown one the nearest known key),
 whether a configuration is read from a file or constructed in Python.
 """
 
 import difflib
-import tomllib
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import (
@@ -118,6 +116,9 @@ class TbedConfig(Section):
     max_rules: int = Field(400, ge=0)
     min_score: int = Field(2, ge=1, description="least number of errors fixed minus correct tags broken")
     min_accuracy: float = Field(0.0, ge=0, le=1, description="least share of changed tags that fix an error")
+    cv_folds: int = Field(
+        3, ge=0, description="folds of the cross-validation that says how many rules are used; 0: all are"
+    )
     min_patients: int = Field(2, ge=1, description="least number of patients in whom a rule fixes an error")
 
 
@@ -196,11 +197,11 @@ class TransformerConfig(Section):
     encoder: str = Field(
         "all-MiniLM-L6-v2", min_length=1, description="a packaged encoder, a folder, or a name on the hub"
     )
-    window: int = Field(126, ge=16, description="word pieces that are read together")
-    overlap: int = Field(40, ge=0, description="pieces that consecutive windows share when predicting")
+    window: int = Field(254, ge=16, description="word pieces that are read together")
+    overlap: int = Field(32, ge=0, description="pieces that consecutive windows share when predicting")
     training_overlap: int = Field(0, ge=0, description="pieces that consecutive windows share in training")
     epochs: int = Field(6, ge=1)
-    learning_rate: float = Field(1e-4, gt=0)
+    learning_rate: float = Field(2e-4, gt=0)
     head_rate: float = Field(
         10.0, gt=0, description="learning rate of the new layers, in learning rates of the encoder"
     )
@@ -208,7 +209,7 @@ class TransformerConfig(Section):
     weight_decay: float = Field(0.01, ge=0)
     dropout: float = Field(0.1, ge=0, lt=1)
     gradient_clip: float = Field(1.0, gt=0)
-    batch_pieces: int = Field(2048, ge=16, description="pieces a batch")
+    batch_pieces: int = Field(1024, ge=16, description="pieces a batch")
     max_sequence: int = Field(
         90, ge=1, description="tokens that are decoded together: whole lines, merged while they fit"
     )
@@ -302,50 +303,9 @@ class Config(Section):
         return section
 
 
-def load_config(path: Path | str | None = None, *, overrides: Sequence[str] = (), **options: Any) -> Config:
-    """Read a TOML file, then apply `section.key=value` overrides, then keyword options (None is ignored).
-
-    >>> from ensemble_deid import load_config
-    >>> load_config(overrides=["crf.max_iterations=20"], seed=7).crf.max_iterations
-    20
-    """
-    content: dict[str, Any] = {}
-    if path is not None:
-        try:
-            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ConfigError(f"{path}: no such configuration file") from None
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot be read as a file ({error.strerror})") from None
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{path}: {error}") from None
-    for override in overrides:
-        _apply_override(content, override)
-    content.update({key: value for key, value in options.items() if value is not None})
-    return make_config(content, place=str(path) if path else "configuration")
-
-
 def make_config(content: Mapping[str, Any], *, place: str = "configuration") -> Config:
     """Validate a nested mapping. Raises ConfigError, whose message begins with `place`."""
     try:
         return Config(**content)
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from None
-
-
-def _apply_override(content: dict[str, Any], override: str) -> None:
-    key, sign, value = override.partition("=")
-    if not sign or not key:
-        raise ConfigError(f"--set {override}: expected section.key=value")
-    *sections, last = key.strip().split(".")
-    target = content
-    for section in sections:
-        target = target.setdefault(section, {})
-        if not isinstance(target, dict):
-            raise ConfigError(f"--set {override}: {section} is a value, not a section")
-    try:
-        target[last] = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        target[last] = value.strip()

@@ -11,7 +11,7 @@ import tiny_stack
 
 import ensemble_deid
 from ensemble_deid.cli.main import main
-from ensemble_deid.config import load_config
+from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.experiments import train as training
 

@@ -13,11 +13,12 @@ from tiny_notes import SCHEME, plain, tiny_notes
 
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.folds import group_folds
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.stacking.context import CandidateContext
 from ensemble_deid.stacking.dataset import ARRAYS, KEYS, StackingDataset, build_stacking_dataset
-from ensemble_deid.stacking.search import _best_threshold, group_folds, settings_grid, strict_f1
+from ensemble_deid.stacking.search import _best_threshold, settings_grid, strict_f1
 from ensemble_deid.stacking.stacker import SETTINGS, STATISTICS, SVM, Stacker
 from ensemble_deid.stacking.svm import ZHAO2020
 from ensemble_deid.taggers.base import Proposals

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.sources import overlap_warning, read_gold, training_overlap
 from ensemble_deid.cli.terminal import percent, progress_bar, say, warn
-from ensemble_deid.config import load_config
+from ensemble_deid.config_files import load_config
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.submodels import NAMES
 
@@ -28,7 +28,7 @@ def add_commands(commands: Any) -> None:
         "--allow-overlap", action="store_true", help="accept dev notes or patients of the training notes"
     )
     train.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the model to")
-    train.add_argument("--config", metavar="FILE.toml", type=Path)
+    train.add_argument("--config", metavar="NAME_OR_FILE", help="best, small, johnson2020, or a .toml file")
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
     train.add_argument(
         "--language", choices=("auto", "en", "es", "none"), help="whose patterns to use; auto: told from the notes"

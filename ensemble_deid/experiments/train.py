@@ -16,6 +16,7 @@ from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
 from ensemble_deid.experiments.thresholds import OF_TRAINING
 from ensemble_deid.experiments.training_points import Scored, TrainingPoints, training_points
 from ensemble_deid.features.batch import Batch, training_view, with_lexicon
+from ensemble_deid.folds import group_folds
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.directory import save_model
 from ensemble_deid.pipeline.ensemble import Ensemble
@@ -25,7 +26,6 @@ from ensemble_deid.pipeline.pattern_choice import choose_patterns
 from ensemble_deid.pipeline.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.dataset import StackingDataset, build_stacking_dataset
-from ensemble_deid.stacking.search import group_folds
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
