@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.config import load_config
+from ensemble_deid.config_files import load_config
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.curve import trace_curve
 from ensemble_deid.evaluation.evaluate import evaluate

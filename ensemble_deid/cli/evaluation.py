@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.sources import System, add_resampling, overlap_warning, read_gold, read_system, resampling
-from ensemble_deid.cli.terminal import percent, say
+from ensemble_deid.cli.terminal import percent, say, warn
 from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.errors import ConfigError
 
@@ -112,11 +112,11 @@ def _say_warnings(warnings: Sequence[str]) -> None:
 
 
 def _operating(options: argparse.Namespace, gold: Corpus, system: System) -> "OperatingPoints | None":
-    """Return operating points where the user gave dev notes or asked for an oracle.
+    """Return operating points where the user gave dev notes or asked for an oracle, over the labels of `--labels`.
 
     Raises ConfigError for dev notes that the model was trained on: thresholds chosen there hold nowhere else.
     """
-    from ensemble_deid.evaluation.operating_points import find_operating_points
+    from ensemble_deid.evaluation.operating_points import NoScoresError, find_operating_points
 
     if options.dev is None and not options.oracle:
         return None
@@ -129,9 +129,22 @@ def _operating(options: argparse.Namespace, gold: Corpus, system: System) -> "Op
                 f"--dev: {overlap_warning(dev_system.overlap, where='of the dev notes')}; use other notes"
             )
         dev = (dev_gold.documents, dev_system.scored)
-    return find_operating_points(
-        gold.documents, system.scored, dev=dev, oracle=options.oracle, threshold=system.threshold
-    )
+    labels = resampling(options)["labels"]
+    try:
+        return find_operating_points(
+            gold.documents,
+            system.scored,
+            dev=dev,
+            oracle=options.oracle,
+            threshold=system.threshold,
+            labels=labels,
+        )
+    except NoScoresError:
+        # The whole system may carry scores, and its few annotations with these labels none that differ.
+        if labels is None:
+            raise
+        warn(f"--labels {options.labels}: too few annotations to choose a threshold by: no operating points")
+        return None
 
 
 def run_evaluate(options: argparse.Namespace) -> int:

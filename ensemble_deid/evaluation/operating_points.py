@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, has_scores, trace_curve
-from ensemble_deid.evaluation.pairs import EvaluationError
+from ensemble_deid.evaluation.pairs import EvaluationError, select_labels
+from ensemble_deid.evaluation.subsets import resolve_labels
 from ensemble_deid.text.document import Document
 
 SENSITIVITIES: tuple[float, ...] = (0.990, 0.997, 0.999, 1.0)
@@ -22,6 +23,10 @@ ThresholdRule = Literal["sensitivity", "precision", "false-positives"]
 """`false-positives`: the highest recall at so many false positives in 1000 tokens of the notes, or fewer."""
 # Below this, a ratio of two counts is no longer told from the wanted one by rounding alone.
 _ROUNDING = 1e-12
+
+
+class NoScoresError(EvaluationError):
+    """A system whose annotations do not differ in score, so that no threshold can be chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +96,13 @@ def choose_threshold(
     the one with the highest recall among those that reach the precision, or that keep within the false positives.
 
     Johnson et al. speak of "the lowest threshold which has at least the specified sensitivity"; their figures are
-    those of the one that only just has it. Raises EvaluationError when nothing carries different scores.
+    those of the one that only just has it. Raises NoScoresError when nothing carries different scores.
     """
     if rule not in get_args(ThresholdRule):
         raise EvaluationError(f"there is no rule {rule!r}; there are: {', '.join(get_args(ThresholdRule))}")
     check_target(rule, wanted)
     if not has_scores(dev_system):
-        raise EvaluationError("a threshold needs a system that scores its annotations; all scores are the same")
+        raise NoScoresError("a threshold needs a system that scores its annotations; all scores are the same")
     point = find_point(trace_curve(dev_gold, dev_system, view=view), rule=rule, wanted=wanted)
     return ChosenThreshold(rule, wanted, view, None if point is None else point.threshold, point, digests(dev_gold))
 
@@ -153,11 +158,13 @@ def find_operating_points(
     sensitivities: Sequence[float] = SENSITIVITIES,
     precision: float = PRECISION,
     threshold: float = 0.0,
+    labels: Sequence[str] | None = None,
 ) -> OperatingPoints:
     """Choose thresholds on `dev` (its gold and system documents) and say what they give on `gold` and `system`.
 
     Without `dev` they are chosen on what is reported, which is refused unless `oracle`. `threshold` is the one that
-    the system works with as it is (0: it keeps all it gives). Raises EvaluationError.
+    the system works with as it is (0: it keeps all it gives). `labels` keeps only those labels, categories or groups,
+    on both sides and in the development notes too. Raises EvaluationError (NoScoresError where no scores differ).
     """
     if dev is None and not oracle:
         raise EvaluationError(
@@ -165,6 +172,10 @@ def find_operating_points(
             "give development notes, or ask for an oracle and have the output say so"
         )
     dev_gold, dev_system = (gold, system) if dev is None else dev
+    if labels is not None:
+        sides = (gold, system, dev_gold, dev_system)
+        chosen_labels = resolve_labels(labels, {span.label for side in sides for note in side for span in note.spans})
+        gold, system, dev_gold, dev_system = (select_labels(side, chosen_labels) for side in sides)
     reported = tuple(
         report_threshold(
             gold,
