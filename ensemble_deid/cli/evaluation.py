@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli import report_facts
 from ensemble_deid.cli.sources import System, add_resampling, overlap_warning, read_gold, read_system, resampling
 from ensemble_deid.cli.terminal import percent, say, warn
 from ensemble_deid.corpora.corpus import Corpus
@@ -49,6 +50,17 @@ def add_commands(commands: Any) -> None:
     _add_gold_and_system(report)
     report.add_argument("--out", metavar="FILE.html", type=Path, required=True)
     report.add_argument("--no-text", action="store_true", help="leave all note text out")
+    report.add_argument(
+        "--summary", action="store_true", help="a few printed pages; the errors go into FILE-errors.html beside it"
+    )
+    report.add_argument(
+        "--name-list",
+        metavar="ORIGIN=FILE",
+        action="append",
+        default=[],
+        help="names of one origin, one a line, to compare how well names are hidden; several times",
+    )
+    report_facts.add_options(report)
     report.set_defaults(run=run_report)
 
     threshold = commands.add_parser("threshold", help="choose a model's threshold on dev notes, or reset it")
@@ -214,26 +226,38 @@ def run_annotations(options: argparse.Namespace) -> int:
 
 
 def run_report(options: argparse.Namespace) -> int:
-    """Write the HTML page."""
-    from ensemble_deid.evaluation.render.html.page import render_report
+    """Write the HTML page, or with `--summary` two: the figures for print, and the errors."""
+    from ensemble_deid.evaluation.render.html.front import FrontPage
+    from ensemble_deid.evaluation.render.html.page import ReportPart, render_report
 
+    name_lists = report_facts.read_name_lists(options.name_list)
     gold = read_gold(options.gold)
+    front = FrontPage(report_facts.report_facts(options, gold))
     system = read_system(options.system, gold.documents, votes=True)
     operating = _operating(options, gold, system)
-    page = render_report(
-        gold.documents,
-        system.answer,
-        include_text=not options.no_text,
-        votes=system.votes or None,
-        scored=system.scored,
-        threshold=system.threshold,
-        operating=operating,
-        warnings=system.warnings,
-        **resampling(options),
-    )
-    write_text_atomically(options.out, page)
-    contains = "no note text" if options.no_text else "PHI: keep it where the notes are kept"
-    say(f"the report is {options.out}; it contains {contains}")
+    parts: dict[ReportPart, Path] = {"whole": options.out}
+    if options.summary:
+        parts = {"summary": options.out, "errors": options.out.with_name(f"{options.out.stem}-errors.html")}
+    for part, path in parts.items():
+        page = render_report(
+            gold.documents,
+            system.answer,
+            include_text=not options.no_text,
+            votes=system.votes or None,
+            scored=system.scored,
+            threshold=system.threshold,
+            operating=operating,
+            warnings=system.warnings,
+            front=front,
+            part=part,
+            seen=system.seen,
+            name_lists=name_lists,
+            **resampling(options),
+        )
+        write_text_atomically(path, page)
+        quotes = not options.no_text and part != "summary"
+        contains = "PHI: keep it where the notes are kept" if quotes else "no note text"
+        say(f"the {'list of errors' if part == 'errors' else 'report'} is {path}; it contains {contains}")
     return 0
 
 

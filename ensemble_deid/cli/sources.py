@@ -21,6 +21,7 @@ class System:
     """A system's answer; `scored` has what operating points need, `threshold` is where the answer was cut.
 
     `overlap` says which of the notes a model was trained on; None where none were, and for annotations from a folder.
+    `seen` has the strings annotated in a model's training notes, as `evaluation.subgroups.seen_key` gives them.
     """
 
     answer: Documents = field(repr=False)
@@ -28,6 +29,7 @@ class System:
     threshold: float = 0.0
     votes: dict[str, Documents] = field(default_factory=dict, repr=False)
     overlap: "Overlap | None" = None
+    seen: frozenset[str] | None = field(default=None, repr=False)
 
     @property
     def warnings(self) -> list[str]:
@@ -65,6 +67,7 @@ def read_system(name: str, gold: Documents, *, votes: bool = False) -> System:
         documents = read_gold(name).documents
         return System(documents, documents)
     from ensemble_deid.evaluation.curve import keep_above
+    from ensemble_deid.evaluation.subgroups import seen_key
     from ensemble_deid.pipeline.deidentifier import Deidentifier
 
     deidentifier = Deidentifier.load(name)
@@ -73,7 +76,9 @@ def read_system(name: str, gold: Documents, *, votes: bool = False) -> System:
     submodels = deidentifier.ensemble.taggers if votes else ()
     by_submodel = {submodel: tuple(deidentifier.predict(gold, submodel=submodel)) for submodel in submodels}
     overlap = training_overlap(Path(name), gold)
-    return System(keep_above(scored, threshold), scored, threshold, by_submodel, overlap)
+    phrases = deidentifier.ensemble.feature_extractor.lexicon.phrases
+    seen = frozenset(seen_key("".join(phrase)) for phrase in phrases)
+    return System(keep_above(scored, threshold), scored, threshold, by_submodel, overlap, seen)
 
 
 def add_resampling(parser: argparse.ArgumentParser) -> None:
