@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli import report_facts
 from ensemble_deid.cli.sources import System, add_resampling, overlap_warning, read_gold, read_system, resampling
 from ensemble_deid.cli.terminal import percent, say, warn
 from ensemble_deid.corpora.corpus import Corpus
@@ -60,7 +59,9 @@ def add_commands(commands: Any) -> None:
         default=[],
         help="names of one origin, one a line, to compare how well names are hidden; several times",
     )
-    report_facts.add_options(report)
+    report.add_argument("--annotators", metavar="TEXT", help="who annotated the notes, for the first page")
+    report.add_argument("--agreement", metavar="TEXT", help="how far the annotators agree, for the first page")
+    report.add_argument("--date", metavar="YYYY-MM-DD", help="the report's day (default: SOURCE_DATE_EPOCH, or today)")
     report.set_defaults(run=run_report)
 
     threshold = commands.add_parser("threshold", help="choose a model's threshold on dev notes, or reset it")
@@ -227,12 +228,13 @@ def run_annotations(options: argparse.Namespace) -> int:
 
 def run_report(options: argparse.Namespace) -> int:
     """Write the HTML page, or with `--summary` two: the figures for print, and the errors."""
+    from ensemble_deid.cli.report_facts import read_name_lists, report_facts
     from ensemble_deid.evaluation.render.html.front import FrontPage
     from ensemble_deid.evaluation.render.html.page import ReportPart, render_report
 
-    name_lists = report_facts.read_name_lists(options.name_list)
+    name_lists = read_name_lists(options.name_list)
     gold = read_gold(options.gold)
-    front = FrontPage(report_facts.report_facts(options, gold))
+    front = FrontPage(report_facts(options, gold))
     system = read_system(options.system, gold.documents, votes=True)
     operating = _operating(options, gold, system)
     parts: dict[ReportPart, Path] = {"whole": options.out}

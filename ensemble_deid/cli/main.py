@@ -29,6 +29,8 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status (`cli/status.py`, docs/cli.md)."""
     options = build_parser().parse_args(arguments)
+    # A command that starts itself again needs them.
+    options.arguments = sys.argv[1:] if arguments is None else list(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name or a rule that the terminal's encoding lacks must not end a command that has done its work.
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -23,13 +23,6 @@ from ensemble_deid.taggers.tbed.tagger import RULES
 _NOT_STATED = "not stated"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that only the first page needs."""
-    parser.add_argument("--annotators", metavar="TEXT", help="who annotated the notes, for the first page")
-    parser.add_argument("--agreement", metavar="TEXT", help="how far the annotators agree, for the first page")
-    parser.add_argument("--date", metavar="YYYY-MM-DD", help="the report's day (default: SOURCE_DATE_EPOCH, or today)")
-
-
 def report_facts(options: argparse.Namespace, gold: Corpus) -> tuple[tuple[str, str], ...]:
     """Return the rows of the first page. Raises ConfigError for a day that is none."""
     model = Path(options.system)

@@ -2,14 +2,20 @@
 
 import argparse
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.sources import overlap_warning, read_gold, training_overlap
 from ensemble_deid.cli.terminal import percent, progress_bar, say, warn
+from ensemble_deid.config import Config, make_config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.reproducible import is_pinned, pinned_environment
 from ensemble_deid.submodels import NAMES
 
 if TYPE_CHECKING:
@@ -49,6 +55,11 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--jobs", type=int)
     train.add_argument("--device", choices=("auto", "cpu", "cuda"))
     train.add_argument("--seed", type=int)
+    train.add_argument(
+        "--reproducible",
+        action="store_true",
+        help="tie libraries to one instruction set (AVX2) and torch to deterministic algorithms on the CPU; slower",
+    )
     train.add_argument("--quiet", action="store_true", help="no progress bar")
     train.set_defaults(run=run_train)
 
@@ -76,11 +87,13 @@ def add_commands(commands: Any) -> None:
 
 
 def run_train(options: argparse.Namespace) -> int:
-    """Train, save, and print the dev figures."""
+    """Train, save, and print the dev figures; with `--reproducible` in a process of its own with pinned libraries."""
     from ensemble_deid.experiments.train import train
     from ensemble_deid.pipeline.directory import refuse_foreign_folder
     from ensemble_deid.text.tags import TagLoss
 
+    if options.reproducible and not is_pinned():
+        return _start_pinned(options.arguments)
     config = load_config(
         options.config,
         overrides=[*options.overrides, *_overrides(options)],
@@ -91,6 +104,8 @@ def run_train(options: argparse.Namespace) -> int:
         device=options.device,
         seed=options.seed,
     )
+    if options.reproducible:
+        config = _on_cpu(config)
     refuse_foreign_folder(options.out)
     corpus = read_gold(options.train)
     dev = read_gold(options.dev) if options.dev else None
@@ -110,6 +125,22 @@ def run_train(options: argparse.Namespace) -> int:
     say(f"tokenization: {TagLoss(figures['spans'], figures['spans_cut'], figures['spans_lost'])}")
     say(f"trained on {figures['notes']} notes; the model is in {options.out}")
     return 0
+
+
+def _start_pinned(arguments: Sequence[str]) -> int:
+    """Run the command again in a process whose libraries are pinned before they are loaded; return its status."""
+    environment = {**os.environ, **pinned_environment()}
+    command = [sys.executable, "-m", "ensemble_deid", *arguments]
+    # The user's own arguments, to the same program, without a shell.
+    status = subprocess.run(command, env=environment, check=False).returncode  # noqa: S603
+    return status if status >= 0 else 128 - status
+
+
+def _on_cpu(config: Config) -> Config:
+    """Return the configuration for the CPU: what a GPU computes depends on its kind. Raises ConfigError for `cuda`."""
+    if config.device == "cuda":
+        raise ConfigError("--reproducible trains on the CPU; leave out the device cuda")
+    return make_config({**config.model_dump(mode="json"), "device": "cpu"})
 
 
 def _say_points(points: "TrainingPoints") -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ensemble_deid import reproducible
 from ensemble_deid.config import Config
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.experiments.progress import Reporter, Step
@@ -114,6 +115,8 @@ def _train(
     notify: Callable[[str], None],
     allow_overlap: bool,
 ) -> Trained:
+    if reproducible.is_pinned():
+        reproducible.check_pinned()
     documents = in_fold_groups(training_notes(documents), config=config)
     labels = _check(documents)
     seen = SeenNotes.of(documents, seed=config.seed)
@@ -162,6 +165,7 @@ def _train(
             "patterns": patterns.to_record(),
             "operating_point": points.to_record(),
             **overlap_choice("dev", seen.overlap(dev_documents)),
+            **({"reproducible": reproducible.record()} if reproducible.is_pinned() else {}),
         },
         figures={**_figures(counts, ensemble.stacker), **_rule_curve(taggers, plain, extractor, dev)},
         packages=installed_packages(),
