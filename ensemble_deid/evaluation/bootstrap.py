@@ -179,7 +179,7 @@ def _randomisation_p(
     for _, size in _pieces(resamples, len(a)):
         moved = rng.integers(2, size=(size, len(a))).astype(np.float64) @ swap
         values = difference(np.concatenate([total_a + moved, total_b - moved], axis=1))
-        # An exchange that leaves a figure undefined is no evidence against chance, so it counts as as large.
+        # An exchange that leaves a figure undefined is no evidence against chance: it counts as at least as large.
         as_large += int((np.isnan(values) | (np.abs(values) >= abs(observed) - 1e-12)).sum())
     return (1 + as_large) / (1 + resamples)
 
