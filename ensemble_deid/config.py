@@ -8,7 +8,16 @@ import difflib
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.submodels import DEFAULT, NAMES
@@ -82,6 +91,12 @@ class RegexConfig(Section):
     prefix = "regex."
 
     patterns: str = Field("auto", description="a set in rules/patterns, a .toml file, none, or auto: the best match")
+    language: Literal["auto", "en", "es", "none"] = Field(
+        "auto", description="the language that auto takes patterns for; auto: told from the notes; none: no patterns"
+    )
+    map: str = Field(
+        "", description="labels of patterns -> labels of the corpus: a .toml file or a built-in map; empty: the same"
+    )
 
 
 class TbedConfig(Section):
@@ -214,7 +229,7 @@ class StackConfig(Section):
 
     prefix = "stack."
 
-    n_best: int = Field(5, ge=1, description="most probable tag sequences that a sequence model draws its candidates from")
+    n_best: int = Field(5, ge=1, description="tag sequences that a sequence model draws its candidates from")
     min_confidence: float = Field(0.01, ge=0, lt=1, description="candidates below it for every submodel are dropped")
     preset: Literal["search", "zhao2020"] = Field("search", description="zhao2020: the paper's C+, C- and gamma")
     c_grid: tuple[PositiveFloat, ...] = Field((0.5, 1.0, 2.0, 5.0), min_length=1)
@@ -222,8 +237,18 @@ class StackConfig(Section):
     weight_grid: tuple[PositiveFloat, ...] = Field((0.417, 1.0), min_length=1)
     search_candidates: int = Field(8000, ge=100, description="size of the sample for the search, whole patients")
     threshold: float | None = Field(
-        None, ge=0, le=1, description="probability from which on a candidate is accepted; default: by CV"
+        None, ge=0, le=1, description="probability from which on a candidate is accepted; default: by operating_point"
     )
+    operating_point: Literal["f1", "recall"] = Field(
+        "f1", description="the threshold by CV: best strict F1, or highest recall within max_false_positives"
+    )
+    max_false_positives: float = Field(15.0, ge=0, description="wrongly tagged tokens in 1000 tokens, for recall")
+
+    @model_validator(mode="after")
+    def _one_threshold(self) -> "StackConfig":
+        if self.threshold is not None and self.operating_point != "f1":
+            raise ConfigError("stack.threshold and stack.operating_point: give one of the two")
+        return self
 
 
 class Config(Section):
