@@ -101,7 +101,7 @@ def find_leaks(gold: Sequence[Document], system: Sequence[Document], *, kind_key
 
 
 def leaks_of_pairs(pairs: Sequence[Pair], *, kind_key: str = KIND_KEY) -> LeakView:
-    """Measure as `find_leaks` does what is paired already."""
+    """Measure leaks of documents that are paired already (see `find_leaks`)."""
     notes = tuple(_note_leaks(pair, kind_key) for pair in pairs)
     phi = sum(note.phi_count for note in notes)
     leaking = [note for note in notes if note.missed_count]

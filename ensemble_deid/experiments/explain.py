@@ -1,4 +1,4 @@
-"""How a model comes to its answer on a note: who proposed what, how probable it was found to be, what beat it.
+"""How a model arrives at its spans for a note: the submodels' proposals, their probabilities, and what became of them.
 
 Every span that is found is explained, or any place that is named, whether something is found there or not.
 """

@@ -119,7 +119,7 @@ def with_lexicon(batch: Batch, lexicon: Lexicon, *, leave_own_patient_out: bool)
 
 
 def training_view(batch: Batch) -> Batch:
-    """Return a batch as learners see it while they train: a part of what public lists say is hidden from them."""
+    """Return the batch for training: part of what the public lists say about words is hidden from the submodels."""
     return Batch(batch.documents, batch.tokens, as_training_sees(batch.table), batch.initial)
 
 

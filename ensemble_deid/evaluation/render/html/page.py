@@ -1,4 +1,4 @@
-"""The whole report: one page that needs nothing else."""
+"""The report as one self-contained page."""
 
 import base64
 import hashlib
@@ -194,7 +194,7 @@ def _navigation(names: Sequence[str]) -> Html:
 
 
 def _held_notes(errors: ErrorList, pairs: Mapping[str, Pair]) -> dict[str, int]:
-    """Number the notes with errors that the page holds whole."""
+    """Number the notes with errors that the page contains in full."""
     held: dict[str, int] = {}
     room = MOST_NOTE_TEXT
     for error in errors.errors:

@@ -1,4 +1,4 @@
-"""An evaluation on one screen: what most readers look for, before every table there is."""
+"""An evaluation on one screen: the figures that most readers look for."""
 
 from ensemble_deid.evaluation.bounds import Share
 from ensemble_deid.evaluation.evaluate import Evaluation
