@@ -1,7 +1,7 @@
 """What a reader of the de-identified notes could still see: PHI that no system span covers, whatever its label.
 
 A letter or digit of a gold annotation leaks when no system span covers it; an annotation without letters and digits
-is judged by its characters other than white space. An annotation is missed when any of it leaks (Murugadoss et al.
+counts by its characters other than white space. An annotation is missed when any of it leaks (Murugadoss et al.
 2021, "failed to detect the PHI element completely"), and missed whole when nothing of it is covered.
 """
 
