@@ -81,7 +81,7 @@ def test_nothing_shows_text_or_words(tiny_model: Path, model: Deidentifier) -> N
     """Words of notes live in documents, the lexicon, vocabularies, rules and statistics: no repr shows them."""
     ensemble, manifest = load_model(tiny_model)
     result, (found,) = model.deidentify(NOTE.text), model.predict([NOTE])
-    trained = Trained(ensemble, StackingDataset.load(tiny_model), manifest, {})
+    trained = Trained(ensemble, StackingDataset.load(tiny_model / "private"), manifest, {})
     batch = ensemble.feature_extractor.extract([NOTE])
     shown = [
         model,

@@ -10,9 +10,10 @@ from typing import Any
 
 from ensemble_deid import __version__
 from ensemble_deid.errors import ModelError
+from ensemble_deid.pipeline.private import FOLDER as PRIVATE
 from ensemble_deid.text.document import Document
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 FILE = "manifest.json"
 _CHECKSUM = "checksum"
 _KINDS: Mapping[str, type] = {
@@ -103,6 +104,7 @@ def read_manifest(directory: Path) -> Manifest:
     if manifest.checksum != checksum:
         raise ModelError(f"{path}: edited since the model was saved")
     _check_files(directory, manifest.files)
+    _refuse_others(directory, manifest.files)
     return manifest
 
 
@@ -146,3 +148,14 @@ def _check_files(directory: Path, expected: Mapping[str, Any]) -> None:
         if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             hint = " (a reviewed rule list goes in with `rules replace`)" if path.suffix == ".rules" else ""
             raise ModelError(f"{path}: truncated or edited since the model was saved{hint}")
+
+
+def _refuse_others(directory: Path, expected: Mapping[str, Any]) -> None:
+    """Raise ModelError for a file that the manifest does not name: what is not checked is not to be read.
+
+    Hidden files, such as those of file managers, are ignored: no part of a model has such a name.
+    """
+    allowed = {FILE, PRIVATE, *expected}
+    for path in sorted(directory.iterdir()):
+        if path.name not in allowed and not path.name.startswith("."):
+            raise ModelError(f"{path}: is no part of the model (its manifest does not name it); move it away")

@@ -1,6 +1,7 @@
 """The stacker's training set (level-1 data; Wolpert 1992): out-of-fold candidates, their context and their targets.
 
-It is saved with the model, so that an ablation can refit the final estimator without the training notes.
+It is saved among the model's private files, so that an ablation can refit the final estimator without the training
+notes; nothing else reads it.
 """
 
 import json
@@ -19,7 +20,7 @@ from ensemble_deid.stacking.candidates import CandidateTable, collect
 from ensemble_deid.stacking.context import KINDS, CandidateContext, extract_context
 from ensemble_deid.taggers.base import Proposals
 
-ARRAYS, KEYS = "stacking_dataset.safetensors", "stacking_dataset.json"
+FILES = ARRAYS, KEYS = "stacking_dataset.safetensors", "stacking_dataset.json"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,24 @@
+"""`export`: a model without what only training and ablations need."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.cli.terminal import say
+
+
+def add_commands(commands: Any) -> None:
+    """Add this module's commands to the parser."""
+    export = commands.add_parser("export", help="copy a model without its private files (docs/models.md)")
+    export.add_argument("model", metavar="MODEL", type=Path)
+    export.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the copy to")
+    export.set_defaults(run=run_export)
+
+
+def run_export(options: argparse.Namespace) -> int:
+    """Write the copy."""
+    from ensemble_deid.pipeline.export import export_model
+
+    names = export_model(options.model, options.out)
+    say(f"{len(names)} files copied to {options.out}; its private files stay in {options.model}")
+    return 0
