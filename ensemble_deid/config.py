@@ -192,6 +192,10 @@ class Config(Section):
 
     seed: int = Field(13, ge=0)
     folds: int = Field(5, ge=2)
+    group_by: Literal["auto", "patient", "site"] = Field(
+        "auto",
+        description="what folds keep together; auto: sites if there are at least as many as folds, else patients",
+    )
     jobs: int = Field(2, ge=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     submodels: tuple[str, ...] = DEFAULT

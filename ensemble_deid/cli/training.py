@@ -27,6 +27,7 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
     train.add_argument("--submodels", metavar="LIST", help=f"comma-separated: {','.join(NAMES)}")
     train.add_argument("--folds", type=int)
+    train.add_argument("--group-by", choices=("auto", "patient", "site"), help="what folds keep together")
     train.add_argument("--jobs", type=int)
     train.add_argument("--device", choices=("auto", "cpu", "cuda"))
     train.add_argument("--seed", type=int)
@@ -66,6 +67,7 @@ def run_train(options: argparse.Namespace) -> int:
         overrides=options.overrides,
         submodels=None if options.submodels is None else [name.strip() for name in options.submodels.split(",")],
         folds=options.folds,
+        group_by=options.group_by,
         jobs=options.jobs,
         device=options.device,
         seed=options.seed,

@@ -22,7 +22,7 @@ from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.text.counts import Counts, strict_counts
-from ensemble_deid.text.document import Document
+from ensemble_deid.text.document import Document, grouped_by_site
 from ensemble_deid.text.span import drop_overlaps
 from ensemble_deid.text.tags import TagScheme, tag_loss
 
@@ -47,7 +47,7 @@ def train(
     Without dev notes, a tenth of the patients are held out of the network's training to choose its epoch. Raises
     CorpusError when there is too little to learn from.
     """
-    documents = training_notes(documents)
+    documents = in_fold_groups(training_notes(documents), config=config)
     labels = _check(documents)
     scheme = TagScheme.from_labels(labels)
     plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config)
@@ -91,7 +91,9 @@ def train(
         dev_fingerprint=fingerprint(dev_documents) if dev_documents else "",
         training={
             "notes": len(documents),
-            "patients": len(set(groups)),
+            "patients": len({d.patient_id or d.id for d in documents}),
+            "sites": len({d.site for d in documents} - {None}),
+            "groups": len(set(groups)),
             "spans": loss.spans,
             "spans_cut": loss.cut,
             "spans_lost": loss.lost,
@@ -108,13 +110,26 @@ def training_notes(documents: Sequence[Document]) -> list[Document]:
     return [document for document in documents if document.text.strip()]
 
 
+def in_fold_groups(documents: Sequence[Document], *, config: Config) -> list[Document]:
+    """Return the notes with the groups that folds keep together, as `group_by` says.
+
+    What is learned from such folds (the final estimator, how far the lexicon can be trusted) holds for new groups: with
+    sites, for sites that training has not seen. `auto` takes sites where there are at least as many as folds.
+    """
+    sites = {document.site for document in documents} - {None}
+    by_site = config.group_by == "site" or (config.group_by == "auto" and len(sites) >= config.folds)
+    return grouped_by_site(documents) if by_site else list(documents)
+
+
 def _check(documents: Sequence[Document]) -> set[str]:
     """Return the labels. Raises CorpusError when stacking is impossible."""
     labels = {span.label for document in documents for span in document.spans}
     if not labels:
         raise CorpusError(f"the training corpus ({len(documents)} notes) has no annotated PHI to learn from")
     if len({document.group for document in documents}) < 2:
-        raise CorpusError("training needs notes of at least two patients: folds are split by patient")
+        raise CorpusError(
+            "training needs notes of at least two patients (or sites): folds keep the notes of each together"
+        )
     return labels
 
 
