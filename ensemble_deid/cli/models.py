@@ -12,6 +12,7 @@ def add_commands(commands: Any) -> None:
     export = commands.add_parser("export", help="copy a model without its private files (docs/models.md)")
     export.add_argument("model", metavar="MODEL", type=Path)
     export.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the copy to")
+    export.add_argument("--shareable", action="store_true", help="refuse a model that was not trained with --shareable")
     export.set_defaults(run=run_export)
 
 
@@ -19,6 +20,6 @@ def run_export(options: argparse.Namespace) -> int:
     """Write the copy."""
     from ensemble_deid.pipeline.export import export_model
 
-    names = export_model(options.model, options.out)
+    names = export_model(options.model, options.out, shareable=options.shareable)
     say(f"{len(names)} files copied to {options.out}; its private files stay in {options.model}")
     return 0

@@ -26,6 +26,9 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--config", metavar="FILE.toml", type=Path)
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
     train.add_argument("--submodels", metavar="LIST", help=f"comma-separated: {','.join(NAMES)}")
+    train.add_argument(
+        "--shareable", action="store_true", default=None, help="close the vocabulary: no word that few patients have"
+    )
     train.add_argument("--folds", type=int)
     train.add_argument("--group-by", choices=("auto", "patient", "site"), help="what folds keep together")
     train.add_argument("--jobs", type=int)
@@ -71,6 +74,7 @@ def run_train(options: argparse.Namespace) -> int:
         jobs=options.jobs,
         device=options.device,
         seed=options.seed,
+        shareable=options.shareable,
     )
     refuse_foreign_folder(options.out)
     corpus = read_gold(options.train)

@@ -11,7 +11,7 @@ from ensemble_deid.errors import CorpusError
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rule_curve import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
-from ensemble_deid.features.batch import Batch, training_view, with_lexicon
+from ensemble_deid.features.batch import Batch, training_view, with_lexicon, with_vocabulary
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, fit_feature_extractor
 from ensemble_deid.pipeline.manifest import Manifest, fingerprint, installed_packages
@@ -49,6 +49,7 @@ def train(
     """
     documents = in_fold_groups(training_notes(documents), config=config)
     labels = _check(documents)
+    _check_shareable(documents, config)
     scheme = TagScheme.from_labels(labels)
     plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config)
     dev = extractor.extract(dev_documents) if dev_documents else None
@@ -76,7 +77,10 @@ def train(
 
     proposals = {name: _merge_folds(by_fold, name, folds) for name in names}
     stacking_dataset = build_stacking_dataset(
-        proposals, plain, labels=scheme.labels, min_confidence=config.stack.min_confidence
+        proposals,
+        with_vocabulary(plain, extractor.lexicon),
+        labels=scheme.labels,
+        min_confidence=config.stack.min_confidence,
     )
     stacker = Stacker.fit(stacking_dataset, config=config, progress=lambda message: report(Step(done, total, message)))
     ordered = {name: taggers[name] for name in names}
@@ -131,6 +135,16 @@ def _check(documents: Sequence[Document]) -> set[str]:
             "training needs notes of at least two patients (or sites): folds keep the notes of each together"
         )
     return labels
+
+
+def _check_shareable(documents: Sequence[Document], config: Config) -> None:
+    """Raise CorpusError where there are fewer patients than every word of a shareable model must have."""
+    patients = len({document.patient for document in documents})
+    if config.shareable and patients < config.min_patients_outside:
+        raise CorpusError(
+            f"a shareable model needs notes of at least {config.min_patients_outside} patients "
+            f"(min_patients_outside); these are of {patients}"
+        )
 
 
 def _inner_dev(groups: Sequence[str], seed: int) -> list[int]:

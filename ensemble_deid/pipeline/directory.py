@@ -11,7 +11,7 @@
     private/                 what only training and ablations need (`private.py`); an exported model lacks it
         manifest.json stacking_dataset.safetensors stacking_dataset.json tbed.1.rules tbed.1.json ...
 
-The lexicon, the vocabularies and the rules contain words of the training notes: docs/models.md says what a model gives away.
+The lexicon, the vocabularies and the rules contain words of the training notes: see docs/models.md.
 """
 
 import json
@@ -62,8 +62,9 @@ def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: 
         for tagger in ensemble.taggers.values():
             tagger.save(scratch)
         ensemble.stacker.save(scratch)
-        (scratch / PRIVATE).mkdir()
-        stacking_dataset.save(scratch / PRIVATE)
+        if not ensemble.config.shareable:
+            (scratch / PRIVATE).mkdir()
+            stacking_dataset.save(scratch / PRIVATE)
         write_manifest(scratch, manifest)
 
 

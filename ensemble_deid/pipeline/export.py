@@ -1,20 +1,26 @@
 """Exporting a model: everything that processing notes needs, and nothing else."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from ensemble_deid.errors import ModelError
-from ensemble_deid.pipeline.directory import beside, refuse_foreign_folder
-from ensemble_deid.pipeline.manifest import FILE, read_manifest
+from ensemble_deid.features.vocabulary import Vocabulary
+from ensemble_deid.pipeline.directory import beside, load_model, refuse_foreign_folder, write_manifest
+from ensemble_deid.pipeline.manifest import FILE, Manifest, read_manifest
+from ensemble_deid.taggers.tbed.rulelist import REQUIRED_KEYS, RuleList
+from ensemble_deid.taggers.tbed.tagger import RULES, TbedTagger
 
 
-def export_model(model: Path, out: Path) -> tuple[str, ...]:
+def export_model(model: Path, out: Path, *, shareable: bool = False) -> tuple[str, ...]:
     """Copy a model without its private files, and return the names of the files that were copied.
 
-    The manifest is the same byte for byte, so that the copy is known as the same model. Raises ModelError for a damaged
-    model, and where `out` is a folder that holds anything but a model.
+    The manifest is the same byte for byte, so that the copy is known as the same model. With `shareable` the model must
+    have been trained shareable, and its rules must be within its vocabulary; what reviewers remarked on changes of the
+    rules is then deleted from the manifest. Raises ModelError for a model that is damaged or not shareable, and where
+    `out` is a folder that holds anything but a model.
     """
-    manifest = read_manifest(model)
+    manifest = _without_remarks(model) if shareable else read_manifest(model)
     if model.resolve() in (out.resolve(), *out.resolve().parents):
         raise ModelError(f"{out}: is the model itself or lies in its folder")
     refuse_foreign_folder(out)
@@ -22,4 +28,33 @@ def export_model(model: Path, out: Path) -> tuple[str, ...]:
     with beside(out) as scratch:
         for name in names:
             shutil.copyfile(model / name, scratch / name)
+        if shareable:
+            write_manifest(scratch, manifest)
     return names
+
+
+def _without_remarks(model: Path) -> Manifest:
+    """Return the manifest of a shareable model without remarks. Raises ModelError where the model is not shareable."""
+    ensemble, manifest = load_model(model)
+    vocabulary = ensemble.feature_extractor.lexicon.vocabulary
+    if vocabulary is None or not ensemble.config.shareable:
+        raise ModelError(
+            f"{model}: was trained on all words, and its weights cannot be made to forget them: "
+            "train it again with --shareable"
+        )
+    for tagger in ensemble.taggers.values():
+        if isinstance(tagger, TbedTagger):
+            _check_rules(tagger.rules, vocabulary, model / RULES)
+    records = tuple({**record, "remark": ""} for record in manifest.rules_replaced)
+    return replace(manifest, rules_replaced=records)
+
+
+def _check_rules(rules: RuleList, vocabulary: Vocabulary, path: Path) -> None:
+    """Raise ModelError where reviewers put something into a rule list that training could not have put there."""
+    for number, rule in enumerate(rules, 1):
+        if not all(vocabulary.allows(part.window.column, part.value) for part in rule.conditions):
+            raise ModelError(f"{path}: rule {number} has a value outside the model's vocabulary: not shareable")
+    if any(line.strip() for lines in rules.remarks.values() for line in lines) or set(rules.header) - {*REQUIRED_KEYS}:
+        raise ModelError(
+            f"{path}: has remarks, which may quote notes: delete them from the list, and `rules replace` it"
+        )

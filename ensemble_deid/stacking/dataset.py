@@ -63,6 +63,7 @@ class StackingDataset:
             "confidence": table.confidence,
             "chosen": table.chosen,
             "form": self.context.form,
+            "string": self.context.string,
             "elsewhere": self.context.elsewhere,
             "correct": self.correct,
         }
@@ -72,6 +73,7 @@ class StackingDataset:
             "submodels": table.submodels,
             "n_gold": self.n_gold,
             "groups": self.context.groups,
+            "patients": self.context.patients,
             "keys": self.context.keys,
         }
         (directory / KEYS).write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
@@ -93,7 +95,14 @@ class StackingDataset:
                 arrays["chosen"],
             )
             keys = {kind: list(content["keys"][kind]) for kind in KINDS}
-            context = CandidateContext(arrays["form"], keys, arrays["elsewhere"], list(content["groups"]))
+            context = CandidateContext(
+                arrays["form"],
+                keys,
+                arrays["string"],
+                arrays["elsewhere"],
+                list(content["groups"]),
+                list(content["patients"]),
+            )
             return cls(table, context, arrays["correct"], int(content["n_gold"]))
         except (SafetensorError, KeyError, ValueError, TypeError, OverflowError) as error:
             raise ModelError(f"{directory / ARRAYS}: damaged ({type(error).__name__})") from None

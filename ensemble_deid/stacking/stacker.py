@@ -46,7 +46,8 @@ class Stacker:
     def fit(cls, dataset: StackingDataset, *, config: Config, progress: Callable[[str], None]) -> "Stacker":
         """Fit to out-of-fold candidates, with settings chosen by cross-validation grouped by patient."""
         table, correct = dataset.table, dataset.correct
-        statistics = measure_statistics(table, dataset.context, correct)
+        least = config.min_patients_outside if config.shareable else 1
+        statistics = measure_statistics(table, dataset.context, correct, min_patients=least)
         features = candidate_features(table, dataset.context, statistics, counted=correct)
         progress(
             f"stacker: {len(table)} candidates, {int(correct.sum())} of them correct, {features.shape[1]} features"

@@ -51,9 +51,13 @@ class TbedTagger:
     ) -> Self:
         """Learn rules from the errors of the initial tags. `dev` is not used: the limits are settings."""
         templates = find_templates(config.templates)
-        groups = sorted({document.group for document in train.documents})
+        owners = [document.group for document in train.documents]
+        if len(set(owners)) < config.min_patients:
+            # Groups of several patients: too few to ask for so many.
+            owners = [document.patient for document in train.documents]
+        groups = sorted(set(owners))
         number = {group: k for k, group in enumerate(groups)}
-        patient_of_document = np.array([number[document.group] for document in train.documents])
+        patient_of_document = np.array([number[owner] for owner in owners])
         initial, start = fit_initial(config.initial, train, scheme)
         rules = learn_rules(
             train.table.columns,
