@@ -1,9 +1,12 @@
-"""`export`: a model without what only training and ablations need."""
+"""`export` and `scan`: what a model gives away, and a copy of it that gives away less."""
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import say
 
 
@@ -15,6 +18,13 @@ def add_commands(commands: Any) -> None:
     export.add_argument("--shareable", action="store_true", help="refuse a model that was not trained with --shareable")
     export.set_defaults(run=run_export)
 
+    scan = commands.add_parser("scan", help="search a model's files for the PHI of a corpus; prints counts only")
+    scan.add_argument("model", metavar="MODEL", type=Path)
+    scan.add_argument("corpus", metavar="CORPUS", help="annotated notes, such as those that the model was trained on")
+    scan.add_argument("--control", metavar="CORPUS", help="other notes, for chance; default: surrogates of CORPUS")
+    scan.add_argument("--json", metavar="FILE", type=Path, help="all counts, by file and label")
+    scan.set_defaults(run=run_scan)
+
 
 def run_export(options: argparse.Namespace) -> int:
     """Write the copy."""
@@ -22,4 +32,24 @@ def run_export(options: argparse.Namespace) -> int:
 
     names = export_model(options.model, options.out, shareable=options.shareable)
     say(f"{len(names)} files copied to {options.out}; its private files stay in {options.model}")
+    return 0
+
+
+def run_scan(options: argparse.Namespace) -> int:
+    """Search, and print the sums by file and by label."""
+    from ensemble_deid.experiments.scan import ALL_FILES, ALL_LABELS, ScanRow, scan_model
+
+    control = None if options.control is None else read_gold(options.control).documents
+    rows = scan_model(options.model, read_gold(options.corpus).documents, control)
+    if options.json is not None:
+        content = {"rows": [row.to_json() for row in rows]}
+        write_text_atomically(options.json, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+    def line(name: str, row: ScanRow) -> str:
+        own, chance = f"{row.found} of {row.strings}", f"{row.control_found} of {row.control_strings}"
+        return f"{name:<34} {row.unit:<6} {own:>16} {chance:>16} {row.p:>9.2g}"
+
+    head = f"{'':<34} {'':<6} {'found':>16} {'by chance':>16} {'p':>9}"
+    say("\n".join([f"{head}\nby file", *(line(row.file, row) for row in rows if row.label == ALL_LABELS)]))
+    say("\n".join(["by label, in any file", *(line(row.label, row) for row in rows if row.file == ALL_FILES)]))
     return 0
