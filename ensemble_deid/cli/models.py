@@ -1,4 +1,4 @@
-"""`export` and `scan`: what a model gives away, and a copy of it that gives away less."""
+"""`export`, `scan`, `sign` and `verify`: what a model gives away, a copy that gives away less, and whose model it is."""
 
 import argparse
 import json
@@ -24,6 +24,17 @@ def add_commands(commands: Any) -> None:
     scan.add_argument("--control", metavar="CORPUS", help="other notes, for chance; default: surrogates of CORPUS")
     scan.add_argument("--json", metavar="FILE", type=Path, help="all counts, by file and label")
     scan.set_defaults(run=run_scan)
+
+    for name, help, run in (
+        ("sign", "sign a model with a key, so that no other model passes for it", run_sign),
+        ("verify", "check a model and its signature", run_verify),
+    ):
+        command = commands.add_parser(name, help=help)
+        command.add_argument("model", metavar="MODEL", type=Path)
+        command.add_argument(
+            "--key-file", metavar="FILE", type=Path, required=True, help="a secret of 16 bytes or more"
+        )
+        command.set_defaults(run=run)
 
 
 def run_export(options: argparse.Namespace) -> int:
@@ -52,4 +63,22 @@ def run_scan(options: argparse.Namespace) -> int:
     head = f"{'':<34} {'':<6} {'found':>16} {'by chance':>16} {'p':>9}"
     say("\n".join([f"{head}\nby file", *(line(row.file, row) for row in rows if row.label == ALL_LABELS)]))
     say("\n".join(["by label, in any file", *(line(row.label, row) for row in rows if row.file == ALL_FILES)]))
+    return 0
+
+
+def run_sign(options: argparse.Namespace) -> int:
+    """Write the signature."""
+    from ensemble_deid.pipeline.manifest import sign_model
+
+    sign_model(options.model, options.key_file)
+    say(f"{options.model} is signed; any change to it ends that")
+    return 0
+
+
+def run_verify(options: argparse.Namespace) -> int:
+    """Check; a ModelError says what is wrong."""
+    from ensemble_deid.pipeline.manifest import read_manifest
+
+    manifest = read_manifest(options.model, key=options.key_file)
+    say(f"{options.model} is whole and signed with this key; checksum {manifest.checksum}")
     return 0

@@ -27,9 +27,13 @@ class Deidentifier:
     ensemble: Ensemble
 
     @classmethod
-    def load(cls, directory: str | Path, *, device: str | None = None) -> "Deidentifier":
-        """Read a model directory; `device` is `auto`, `cpu` or `cuda`. Raises ModelError."""
-        return cls(load_model(Path(directory), device=device)[0])
+    def load(cls, directory: str | Path, *, device: str | None = None, key: str | Path | None = None) -> "Deidentifier":
+        """Read a model directory; `device` is `auto`, `cpu` or `cuda`. Raises ModelError.
+
+        `key` is the file of the key that the model must be signed with; without it, the environment variable
+        ENSEMBLE_DEID_MODEL_KEY_FILE may name one.
+        """
+        return cls(load_model(Path(directory), device=device, key=key)[0])
 
     def predict(
         self, documents: Sequence[Document], *, submodel: str | None = None, threshold: float | None = None

@@ -1,5 +1,6 @@
 """A trained ensemble on disk: readable, safe files that run no code when they are loaded.
 
+    manifest.hmac            the signature, if the model was signed (`signature.py`)
     manifest.json            format, labels, configuration, fingerprint, versions, dev figures, file hashes
     patterns.toml            the regex patterns
     lexicon.json             annotated phrases and words of the training notes, with counts
@@ -119,9 +120,14 @@ def _swap(scratch: Path, directory: Path) -> None:
     shutil.rmtree(old)
 
 
-def load_model(directory: Path, *, device: str | None = None) -> tuple[Ensemble, Manifest]:
-    """Read a model directory. Raises ModelError with one clear line when anything about it is wrong."""
-    manifest = read_manifest(directory)
+def load_model(
+    directory: Path, *, device: str | None = None, key: str | Path | None = None
+) -> tuple[Ensemble, Manifest]:
+    """Read a model directory, which must be signed where there is a key file (see `read_manifest`).
+
+    Raises ModelError with one clear line when anything about it is wrong.
+    """
+    manifest = read_manifest(directory, key=key)
     try:
         config = make_config(manifest.config, place=str(directory / FILE))
     except ConfigError as error:

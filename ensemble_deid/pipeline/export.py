@@ -8,6 +8,7 @@ from ensemble_deid.errors import ModelError
 from ensemble_deid.features.vocabulary import Vocabulary
 from ensemble_deid.pipeline.directory import beside, load_model, refuse_foreign_folder, write_manifest
 from ensemble_deid.pipeline.manifest import FILE, Manifest, read_manifest
+from ensemble_deid.pipeline.signature import FILE as SIGNATURE
 from ensemble_deid.taggers.tbed.rulelist import REQUIRED_KEYS, RuleList
 from ensemble_deid.taggers.tbed.tagger import RULES, TbedTagger
 
@@ -15,12 +16,13 @@ from ensemble_deid.taggers.tbed.tagger import RULES, TbedTagger
 def export_model(model: Path, out: Path, *, shareable: bool = False) -> tuple[str, ...]:
     """Copy a model without its private files, and return the names of the files that were copied.
 
-    The manifest is the same byte for byte, so that the copy is known as the same model. With `shareable` the model must
-    have been trained shareable, and its rules must be within its vocabulary; what reviewers remarked on changes of the
-    rules is then deleted from the manifest. Raises ModelError for a model that is damaged or not shareable, and where
+    The manifest is the same byte for byte, so that the copy is known as the same model and its signature holds. With
+    `shareable` the model must have been trained shareable, and its rules must be within its vocabulary; what reviewers
+    remarked on changes of the rules is then deleted from the manifest, which ends a signature. Raises ModelError for a model that is damaged or not shareable, and where
     `out` is a folder that holds anything but a model.
     """
-    manifest = _without_remarks(model) if shareable else read_manifest(model)
+    manifest = read_manifest(model)
+    exported = _without_remarks(model, manifest) if shareable else manifest
     if model.resolve() in (out.resolve(), *out.resolve().parents):
         raise ModelError(f"{out}: is the model itself or lies in its folder")
     refuse_foreign_folder(out)
@@ -28,14 +30,16 @@ def export_model(model: Path, out: Path, *, shareable: bool = False) -> tuple[st
     with beside(out) as scratch:
         for name in names:
             shutil.copyfile(model / name, scratch / name)
-        if shareable:
-            write_manifest(scratch, manifest)
+        if exported != manifest:
+            write_manifest(scratch, exported)
+        elif (model / SIGNATURE).is_file():
+            shutil.copyfile(model / SIGNATURE, scratch / SIGNATURE)
     return names
 
 
-def _without_remarks(model: Path) -> Manifest:
+def _without_remarks(model: Path, manifest: Manifest) -> Manifest:
     """Return the manifest of a shareable model without remarks. Raises ModelError where the model is not shareable."""
-    ensemble, manifest = load_model(model)
+    ensemble, _ = load_model(model)
     vocabulary = ensemble.feature_extractor.lexicon.vocabulary
     if vocabulary is None or not ensemble.config.shareable:
         raise ModelError(
