@@ -1,4 +1,4 @@
-"""`export`, `scan`, `sign` and `verify`: what a model gives away, a copy that gives away less, and whose model it is."""
+"""`export`, `scan`, `sign` and `verify`: what a model gives away, and whose model it is."""
 
 import argparse
 import json

@@ -18,8 +18,8 @@ def export_model(model: Path, out: Path, *, shareable: bool = False) -> tuple[st
 
     The manifest is the same byte for byte, so that the copy is known as the same model and its signature holds. With
     `shareable` the model must have been trained shareable, and its rules must be within its vocabulary; what reviewers
-    remarked on changes of the rules is then deleted from the manifest, which ends a signature. Raises ModelError for a model that is damaged or not shareable, and where
-    `out` is a folder that holds anything but a model.
+    remarked on changes of the rules is then deleted from the manifest, which ends a signature. Raises ModelError for a
+    model that is damaged or not shareable, and where `out` is a folder that holds anything but a model.
     """
     manifest = read_manifest(model)
     exported = _without_remarks(model, manifest) if shareable else manifest

@@ -90,9 +90,9 @@ def file_hashes(directory: Path) -> dict[str, str]:
 def read_manifest(directory: Path, *, key: str | Path | None = None) -> Manifest:
     """Read and check a model directory's manifest and the hashes of its files.
 
-    With a key file, in `key` or in the environment (`signature.py`), the model must be signed with it. Raises ModelError
-    when the directory is no model, has another format, is incomplete, was edited, or has a file that the manifest does
-    not name, and for a missing or wrong signature.
+    With a key file, in `key` or in the environment (`signature.py`), the model must be signed with it. Raises
+    ModelError when the directory is no model, has another format, is incomplete, was edited, or has a file that the
+    manifest does not name, and for a missing or wrong signature.
     """
     secret = key_of(key) if key is not None else configured_key()
     manifest = _checked(directory)

@@ -1,8 +1,8 @@
 """Signing a model with a key of the site: who can load it then knows who made it, and that nobody changed it.
 
-The signature is HMAC-SHA256 over the manifest's checksum, which covers the whole manifest, and with it the hash of every
-file. It stands in `manifest.hmac` beside the manifest. HMAC has one key for both sides: whoever can verify can also
-sign, so the key is for machines of one site, not for the public.
+The signature is HMAC-SHA256 over the manifest's checksum, which covers the whole manifest, and with it the hash of
+every file but the private ones. It stands in `manifest.hmac` beside the manifest. HMAC has one key for both sides:
+whoever can verify can also sign, so the key is for machines of one site, not for the public.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ def key_of(path: str | Path) -> bytes:
 
 
 def configured_key() -> bytes | None:
-    """Return the key of the file that the environment names, None where it names none. Raises ModelError as `key_of`."""
+    """Return the key of the file that the environment names, None where it names none. Raises as `key_of`."""
     path = os.environ.get(VARIABLE)
     # An empty name is a mistake, not a choice: no file has it, so that no model is loaded.
     return None if path is None else key_of(path)
