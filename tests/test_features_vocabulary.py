@@ -28,12 +28,13 @@ from ensemble_deid.features.vocabulary import (
 from ensemble_deid.text.document import Document
 
 LEAST = 3
+ENGLISH = "fever\t7\ngrace\t5\nhope\t6\nhospital\t7\n"
 
 
 @pytest.fixture(scope="module")
 def lists(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lists")
-    for name, text in (("english", "grace\t5\nhospital\t7\nfever\t7\n"), ("given", "grace\t8\nanna\t9\n")):
+    for name, text in (("english", ENGLISH), ("given", "grace\t4\nhope\t6\nanna\t9\n")):
         (folder / f"{name}.words.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     return folder
 
@@ -61,6 +62,9 @@ def everybody(*parts: str | tuple[str, str], patients: int = LEAST) -> list[Docu
         ([("Hospital", "PLACE"), " said"], "hospital", 2, False),
         ([("Grace", "NAME"), " said"], "grace", 3, True),
         ([("Anna", "NAME"), " said"], "anna", 3, False),
+        # More often a name than a word.
+        ([("Hope", "NAME"), " said"], "hope", 3, False),
+        (["in hope, he said"], "hope", 3, True),
         (["fever, he said"], "fever", 2, False),
         (["on ", ("3 March 2019", "DATE")], "march", 3, True),
         (["on ", ("3 March 2019", "DATE")], "2019", 3, True),

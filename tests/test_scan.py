@@ -147,8 +147,9 @@ def test_a_plain_model_is_an_index_of_its_patients(both: dict[bool, Path]) -> No
     rows = scan_model(both[False], tiny_shareable.notes(), other_people())
     for file in ("lexicon.json", "crf.crfsuite", "network.json", "stacker_statistics.json", ALL_FILES):
         found, strings, by_chance, _ = counts(rows, file, WORD, "PATIENT")
-        # CRFsuite leaves out attributes without weight; a tenth of the patients are held out of the network.
-        assert found == strings or (file in ("crf.crfsuite", "network.json") and found > strings / 2)
+        # CRFsuite leaves out attributes without weight, a tenth of the patients are held out of the network, and the
+        # statistics have only what some learner proposed.
+        assert found == strings or (file not in ("lexicon.json", ALL_FILES) and found > strings / 2)
         assert by_chance == 0
 
 

@@ -5,10 +5,10 @@ that is not in the vocabulary becomes its class, such as `<rare:Xx>` for a capit
 store, anything about a value outside the vocabulary but its class, its shape and what public lists say of it.
 
 A value is in the vocabulary when at least k patients have it, counted over tokens outside PHI and tokens of public
-words; a heading, when at least k patients have it and all of its words are in the vocabulary. Public are English and
-medical words, the names of months and weekdays, numbers of at most two digits, years, and punctuation. Lists of names
-and of places do not count: a name on such a list is public, but not that it is the name of patients whose notes
-the model was trained on.
+words; a heading, when at least k patients have it and all of its words are in the vocabulary. Public are words that are
+more frequent in English or medicine than as names, months and weekdays, numbers of at most two digits, years, and
+punctuation. Lists of names and of places do not count: a name on such a list is public, but not that it is the name of
+patients whose notes the model was trained on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,6 +31,7 @@ HEADINGS = ("line_prefix", "field", "section")
 NO_HEADING = "-"
 RARE = "<rare>"
 _PUBLIC_LISTS = ("knowledge_english", "knowledge_medical")
+_NAME_LISTS = ("knowledge_given", "knowledge_surname")
 _CALENDAR = frozenset(
     "january february march april may june july august september october november december "
     "jan feb mar apr jun jul aug sep sept oct nov dec "
@@ -127,14 +128,21 @@ def _frequent(column: Column, eligible: NDArray[np.bool_], patient: NDArray[np.i
 def _listed_words(table: FeatureTable) -> NDArray[np.bool_]:
     """Return which distinct values of the column `word` are public, bool (distinct words,)."""
     word = table["word"]
-    listed = np.array([_is_public(value) for value in word.values], dtype=bool)
-    for name in _PUBLIC_LISTS:
+    always = np.array([_is_public(value) for value in word.values], dtype=bool)
+    return always | (_level(table, _PUBLIC_LISTS) > _level(table, _NAME_LISTS))
+
+
+def _level(table: FeatureTable, lists: Sequence[str]) -> NDArray[np.int64]:
+    """Return the highest frequency bin (0 for none) that any of the lists has for each distinct word."""
+    word = table["word"]
+    levels = np.zeros(len(word.values), dtype=np.int64)
+    for name in lists:
         if name in table.names:
             column = table[name]
-            on_list = np.array([value != "-" for value in column.values] or [False])
+            bins = np.array([0 if value == "-" else int(value) for value in column.values] or [0])
             # The lists' columns depend on the word alone, so that any of its tokens tells.
-            listed[word.codes] |= on_list[column.codes]
-    return listed
+            levels[word.codes] = np.maximum(levels[word.codes], bins[column.codes])
+    return levels
 
 
 def _is_public(word: str) -> bool:
