@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_notes import tiny_notes
 
-from ensemble_deid.config import Config, load_config
+from ensemble_deid.config import Config
+from ensemble_deid.config_files import load_config
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.experiments.ablate import ablate
 from ensemble_deid.experiments.progress import Step

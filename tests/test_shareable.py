@@ -126,6 +126,8 @@ def test_a_plain_model_cannot(tiny_model: Path, tmp_path: Path, capsys: pytest.C
     [
         ('change O to B-PATIENT if the lower is "qorvax" (fixed 1, broken 0)', "rule 1 has a value outside"),
         ("# Qorvax is a patient", "has remarks"),
+        ('# change O to B-PATIENT if the lower is "qorvax" (fixed 1, broken 0)', "rule 1 has a value outside"),
+        ('# change O to B-PATIENT if the lower is "fever" (fixed 1, broken 0)', ""),
         ('change O to B-PATIENT if the lower is "fever" (fixed 1, broken 0)', ""),
     ],
 )

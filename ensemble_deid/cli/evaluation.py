@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -50,13 +51,28 @@ def add_commands(commands: Any) -> None:
     report.add_argument("--no-text", action="store_true", help="leave all note text out")
     report.set_defaults(run=run_report)
 
-    threshold = commands.add_parser("threshold", help="choose a model's threshold on dev notes and freeze it into it")
+    threshold = commands.add_parser("threshold", help="choose a model's threshold on dev notes, or reset it")
     threshold.add_argument("model", metavar="MODEL", type=Path)
-    threshold.add_argument("dev", metavar="DEV")
+    dev = threshold.add_argument("dev", metavar="DEV", help="annotated notes to choose it on (not with --reset)")
     wanted = threshold.add_mutually_exclusive_group(required=True)
     wanted.add_argument("--sensitivity", type=float, metavar="S", help="share of PHI tokens to find, such as 0.997")
     wanted.add_argument("--precision", type=float, metavar="P", help="highest recall at this precision or more")
+    wanted.add_argument("--reset", action=_without(dev), help="restore the threshold that training chose")
     threshold.set_defaults(run=run_threshold)
+
+
+def _without(argument: argparse.Action) -> type[argparse.Action]:
+    """Return an option that makes an argument unnecessary (nargs="?" would not let options stand before it)."""
+
+    class Without(argparse.Action):
+        def __init__(self, option_strings: Sequence[str], dest: str, **settings: Any) -> None:
+            super().__init__(option_strings, dest, nargs=0, default=False, **settings)
+
+        def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
+            setattr(namespace, self.dest, True)
+            argument.required = False
+
+    return Without
 
 
 def _add_gold_and_system(parser: argparse.ArgumentParser) -> None:
@@ -185,9 +201,14 @@ def run_report(options: argparse.Namespace) -> int:
 
 
 def run_threshold(options: argparse.Namespace) -> int:
-    """Freeze a threshold into a model."""
-    from ensemble_deid.experiments.thresholds import freeze_threshold
+    """Freeze a threshold into a model, or restore the one that training chose."""
+    from ensemble_deid.experiments.thresholds import freeze_threshold, reset_threshold
 
+    if options.reset:
+        if options.dev is not None:
+            raise ConfigError("--reset takes no DEV: the threshold of training is recorded in the model")
+        say(f"threshold {reset_threshold(options.model):.4f}, which training chose, is now in {options.model}")
+        return 0
     rule: Literal["sensitivity", "precision"] = "sensitivity" if options.sensitivity is not None else "precision"
     wanted = options.sensitivity if options.sensitivity is not None else options.precision
     if not 0 < wanted <= 1:

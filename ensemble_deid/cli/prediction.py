@@ -12,7 +12,7 @@ from ensemble_deid.cli.terminal import progress_bar, say, warn
 from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.corpora.note_writer import note_writer
 from ensemble_deid.corpora.read import iterate_notes
-from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.experiments.progress import Step
 from ensemble_deid.text.document import Document
 
@@ -37,6 +37,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path)
     parser.add_argument("input", metavar="INPUT", help="a folder or file of notes, or demo:test")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True)
+    parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
     parser.add_argument("--jobs", metavar="N", type=int, default=1)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"))
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -61,7 +62,7 @@ def run_deidentify(options: argparse.Namespace) -> int:
     def redacted(document: Document) -> Document:
         return Document(document.id, redact(document.text, document.spans, style=options.style))
 
-    return _run(options, locate_corpus(options.input), redacted, format="plain", submodel=None)
+    return _run(options, locate_corpus(options.input), redacted, format="plain")
 
 
 def _run(
@@ -70,12 +71,10 @@ def _run(
     finish: Callable[[Document], Document],
     *,
     format: str,
-    submodel: str | None,
+    submodel: str | None = None,
 ) -> int:
-    from ensemble_deid.pipeline.notes import predict_notes
+    from ensemble_deid.pipeline.deidentifier import Deidentifier
 
-    if options.jobs < 1:
-        raise ConfigError(f"--jobs must be at least 1, not {options.jobs}")
     refuse_output(options.out, location)
     if options.out.resolve() == options.model.resolve():
         raise CorpusError(f"{options.out}: the output folder is the model")
@@ -83,16 +82,16 @@ def _run(
         warn(remark)
     # A line-based file does not say how many notes it holds before it is read.
     total = None if location.format.name == "jsonl" else len(location.files)
-    notes = iterate_notes(options.input)
-    outcomes = predict_notes(options.model, notes, submodel=submodel, jobs=options.jobs, device=options.device)
+    model = Deidentifier.load(options.model, device=options.device)
+    notes = model.predict_each(
+        iterate_notes(location), submodel=submodel, threshold=options.threshold, jobs=options.jobs
+    )
     problems: list[str] = []
     count = 0
     options.out.mkdir(parents=True, exist_ok=True)
     with progress_bar(quiet=options.quiet) as show, note_writer(options.out, format) as write:
-        for outcome in outcomes:
-            problem = outcome.problem
-            if outcome.document is not None:
-                problem = _finish_and_write(outcome.document, finish, write)
+        for note in notes:
+            problem = str(note) if isinstance(note, DeidError) else _finish_and_write(note, finish, write)
             if problem is None:
                 count += 1
             else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import percent, progress_bar, say, warn
-from ensemble_deid.config import load_config
+from ensemble_deid.config_files import load_config
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.submodels import NAMES
 
@@ -23,7 +23,7 @@ def add_commands(commands: Any) -> None:
     train.add_argument("train", metavar="TRAIN", help=_HELP_CORPUS)
     train.add_argument("--dev", metavar="DEV", help="notes to choose the network's epoch by, and to score")
     train.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the model to")
-    train.add_argument("--config", metavar="FILE.toml", type=Path)
+    train.add_argument("--config", metavar="NAME_OR_FILE", help="best, small, johnson2020, or a .toml file")
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
     train.add_argument("--submodels", metavar="LIST", help=f"comma-separated: {','.join(NAMES)}")
     train.add_argument(
@@ -62,7 +62,7 @@ def add_commands(commands: Any) -> None:
 def run_train(options: argparse.Namespace) -> int:
     """Train, save, and print the dev figures."""
     from ensemble_deid.experiments.train import train
-    from ensemble_deid.pipeline.directory import refuse_foreign_folder, save_model
+    from ensemble_deid.pipeline.directory import refuse_foreign_folder
     from ensemble_deid.text.tags import TagLoss
 
     config = load_config(
@@ -84,8 +84,8 @@ def run_train(options: argparse.Namespace) -> int:
         if unseen:
             warn(f"{options.dev}: labels that training never shows, and so cannot be found: {', '.join(unseen)}")
     with progress_bar(quiet=options.quiet) as show:
-        trained = train(corpus.documents, dev.documents if dev else (), config=config, report=show)
-        save_model(trained.ensemble, trained.stacking_dataset, trained.manifest, options.out)
+        trained = train(corpus, dev=dev or (), config=config, report=show)
+        trained.save(options.out)
     if trained.dev_counts:
         say("strict entity figures on dev   precision  recall      F1")
         for name, counts in trained.dev_counts.items():

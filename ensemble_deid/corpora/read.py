@@ -8,7 +8,7 @@ from pathlib import Path
 from ensemble_deid.corpora.checks import Notice, ReadNote, patient_of_name
 from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.corpora.locate import Location, locate_corpus
-from ensemble_deid.errors import CorpusError, DeidError
+from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
 
 _NAMELESS_PATIENTS = ("brat", "plain")
@@ -20,6 +20,12 @@ def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = Tru
     `path` is a folder, a file, or the word `demo` (`demo:train`, `demo:dev`, `demo:test`; alone it means train).
     `gold=False` reads only the text and ignores annotations, even broken ones. Raises CorpusError with the file and the
     place of the first problem; ids must be unique in the corpus.
+
+    >>> from ensemble_deid import read_corpus
+    >>> for note in read_corpus("demo:dev").documents[:2]:
+    ...     print(note.id, note.patient_id, len(note.spans) > 0)
+    102-01 102 True
+    102-02 102 True
     """
     location = locate_corpus(path, format=format)
     documents: list[Document] = []
@@ -37,19 +43,10 @@ def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = Tru
     return Corpus(tuple(documents), location.format.name, location.source, (*location.remarks, *warnings))
 
 
-def iterate_notes(
-    path: Path | str, *, format: str | None = None, gold: bool = False
-) -> Iterator[tuple[str, Document | DeidError]]:
-    """Yield (name, note) or (name, error) for every note of `path`, one at a time, continuing after a bad one.
-
-    The name is the note's id if it could be read, else the file (JSONL: file:line). A missing or empty corpus raises
-    CorpusError at the call, before the first note.
-    """
-    location = locate_corpus(path, format=format)
-    return (
-        (name, outcome.document if isinstance(outcome, ReadNote) else outcome)
-        for name, outcome in _outcomes(location, gold)
-    )
+def iterate_notes(location: Location, *, gold: bool = False) -> Iterator[Document | CorpusError]:
+    """Yield every note of a located corpus, or the error that names it, one at a time, going on after a bad one."""
+    for _, outcome in _outcomes(location, gold):
+        yield outcome.document if isinstance(outcome, ReadNote) else outcome
 
 
 def _outcomes(location: Location, gold: bool) -> Iterator[tuple[str, ReadNote | CorpusError]]:

@@ -1,7 +1,8 @@
 """Training the full stack: the submodels on each fold and on all notes, then the final estimator."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,16 @@ from ensemble_deid.errors import CorpusError
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rule_curve import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
+from ensemble_deid.experiments.thresholds import OF_TRAINING
 from ensemble_deid.features.batch import Batch, training_view, with_lexicon, with_vocabulary
+from ensemble_deid.folds import group_folds
+from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.directory import save_model
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, fit_feature_extractor
 from ensemble_deid.pipeline.manifest import Manifest, fingerprint, installed_packages
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.dataset import StackingDataset, build_stacking_dataset
-from ensemble_deid.stacking.search import group_folds
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
@@ -31,22 +35,66 @@ _INNER_DEV_SHARE = 10
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A trained ensemble, the stacker's training set, the manifest, and the counts on dev (empty without dev notes)."""
+    """A trained ensemble, the stacker's training set, the manifest, and the counts on dev (empty without dev notes).
+
+    >>> from ensemble_deid import Config, Deidentifier, read_corpus, train
+    >>> trained = train(read_corpus("demo:dev").documents[:10], config=Config(submodels=["regex"], folds=2, jobs=1))
+    >>> trained.save("regex_model")
+    >>> Deidentifier.load("regex_model").deidentify("Seen on 4/2/2071.").text
+    'Seen on [DATE].'
+    """
 
     ensemble: Ensemble
     stacking_dataset: StackingDataset = field(repr=False)
     manifest: Manifest
     dev_counts: dict[str, Counts]
 
+    @property
+    def deidentifier(self) -> Deidentifier:
+        """The model, ready to use without being saved (in one process: others load it from a directory)."""
+        return Deidentifier(self.ensemble)
+
+    def save(self, directory: str | Path) -> None:
+        """Write the model directory, replacing an older model.
+
+        Raises ModelError where the directory exists and holds something other than a model.
+        """
+        save_model(self.ensemble, self.stacking_dataset, self.manifest, Path(directory))
+
 
 def train(
-    documents: Sequence[Document], dev_documents: Sequence[Document], *, config: Config, report: Reporter
+    documents: Iterable[Document],
+    dev: Iterable[Document] = (),
+    *,
+    config: Config | None = None,
+    report: Reporter | None = None,
 ) -> Trained:
     """Train the stack on annotated notes and score it on dev notes, which are used only to choose the network's epoch.
 
-    Without dev notes, a tenth of the patients are held out of the network's training to choose its epoch. Raises
-    CorpusError when there is too little to learn from.
+    `documents` and `dev` are corpora or any other documents, of different patients. Without dev notes, a tenth of the
+    patients are held out of the network's training to choose its epoch. `report` is called with a `Step` (done,
+    total, message) after each step. Raises CorpusError when there is too little to learn from.
+
+    >>> from ensemble_deid import Config, read_corpus, train
+    >>> notes = read_corpus("demo:dev").documents
+    >>> config = Config(submodels=["regex", "tbed"], folds=2, jobs=1)
+    >>> trained = train(notes[:10], dev=notes[10:14], config=config)
+    >>> for name, counts in trained.dev_counts.items():
+    ...     print(name, counts.tp > 50)
+    regex True
+    tbed True
+    ensemble True
     """
+    return _train(tuple(documents), tuple(dev), config=config or Config(), report=report or _ignore)
+
+
+def _ignore(step: Step) -> None:
+    """Report nothing."""
+
+
+def _train(
+    documents: Sequence[Document], dev_documents: Sequence[Document], *, config: Config, report: Reporter
+) -> Trained:
     documents = in_fold_groups(training_notes(documents), config=config)
     labels = _check(documents)
     _check_shareable(documents, config)
@@ -179,7 +227,7 @@ def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> di
 
 
 def _figures(counts: dict[str, Counts], stacker: Stacker) -> dict[str, Any]:
-    figures: dict[str, Any] = {"cross_validated_f1": stacker.cv_f1}
+    figures: dict[str, Any] = {"cross_validated_f1": stacker.cv_f1, OF_TRAINING: stacker.threshold}
     if counts:
         figures["dev_strict_f1"] = {name: count.f1 for name, count in counts.items()}
     return figures

@@ -4,13 +4,14 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from ensemble_deid.errors import ModelError
+from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.features.vocabulary import Vocabulary
 from ensemble_deid.pipeline.directory import beside, load_model, refuse_foreign_folder, write_manifest
 from ensemble_deid.pipeline.manifest import FILE, Manifest, read_manifest
 from ensemble_deid.pipeline.signature import FILE as SIGNATURE
+from ensemble_deid.taggers.tbed.rule_text import parse_rule
 from ensemble_deid.taggers.tbed.rulelist import REQUIRED_KEYS, RuleList
-from ensemble_deid.taggers.tbed.tagger import RULES, TbedTagger
+from ensemble_deid.taggers.tbed.tagger import RULES, TbedTagger, is_unused_head
 
 
 def export_model(model: Path, out: Path, *, shareable: bool = False) -> tuple[str, ...]:
@@ -55,10 +56,16 @@ def _without_remarks(model: Path, manifest: Manifest) -> Manifest:
 
 def _check_rules(rules: RuleList, vocabulary: Vocabulary, path: Path) -> None:
     """Raise ModelError where reviewers put something into a rule list that training could not have put there."""
-    for number, rule in enumerate(rules, 1):
-        if not all(vocabulary.allows(part.window.column, part.value) for part in rule.conditions):
-            raise ModelError(f"{path}: rule {number} has a value outside the model's vocabulary: not shareable")
-    if any(line.strip() for lines in rules.remarks.values() for line in lines) or set(rules.header) - {*REQUIRED_KEYS}:
+    # Training leaves rules that it does not use in the list as remarks.
+    remarks = [line for lines in rules.remarks.values() for line in lines if line.strip() and not is_unused_head(line)]
+    try:
+        unused = [parse_rule(line.lstrip("# "), place="remark") for line in remarks]
+    except RuleError:
+        unused = None
+    if unused is None or set(rules.header) - {*REQUIRED_KEYS}:
         raise ModelError(
             f"{path}: has remarks, which may quote notes: delete them from the list, and `rules replace` it"
         )
+    for number, rule in enumerate((*rules, *unused), 1):
+        if not all(vocabulary.allows(part.window.column, part.value) for part in rule.conditions):
+            raise ModelError(f"{path}: rule {number} has a value outside the model's vocabulary: not shareable")

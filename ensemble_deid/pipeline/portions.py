@@ -38,7 +38,7 @@ def portions(documents: Sequence[Document], *, size: int = PORTION) -> Iterator[
     for index, document in enumerate(documents):
         for start, end in stretches(document.text, longest=size):
             whole = end - start == len(document.text)
-            piece = document if whole else Document(document.id, document.text[start:end], (), document.patient_id)
+            piece = document if whole else replace(document, text=document.text[start:end], spans=())
             if portion and end - start > room:
                 yield portion
                 portion, room = [], size

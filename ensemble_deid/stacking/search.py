@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ensemble_deid.config import Config, StackConfig
+from ensemble_deid.folds import group_folds
 from ensemble_deid.parallel import in_processes
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.candidates import CandidateTable
@@ -34,24 +35,6 @@ class Chosen:
     sigmoid: Sigmoid
     cv_threshold: float
     cv_f1: float | None
-
-
-def group_folds(groups: Sequence[str], n_folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return a fold for each row, (n,): groups stay together, and folds are about equal in size.
-
-    Groups are shuffled, then assigned, largest first, to the smallest fold so far. Notes and candidates are both split
-    by patient in this way.
-    """
-    names, index, sizes = np.unique(np.asarray(groups, dtype=object), return_inverse=True, return_counts=True)
-    order = rng.permutation(len(names))
-    order = order[np.argsort(-sizes[order], kind="stable")]
-    load = [0] * n_folds
-    fold_of_group = np.zeros(len(names), dtype=np.int64)
-    for group in order.tolist():
-        fold = min(range(n_folds), key=lambda k: (load[k], k))
-        fold_of_group[group] = fold
-        load[fold] += int(sizes[group])
-    return fold_of_group[index]
 
 
 def strict_f1(

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ensemble_deid.config import Config
-from ensemble_deid.errors import ModelError
+from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.stacking.context import extract_context
@@ -22,6 +23,13 @@ from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.text.span import Span, drop_overlaps
 
 SVM, STATISTICS, SETTINGS = "stacker.safetensors", "stacker_statistics.json", "stacker.json"
+
+
+def check_threshold(threshold: float | None) -> None:
+    """Raise ConfigError unless a threshold is a number from 0 to 1, or None for the model's own."""
+    # What is not a number at all (NaN) lies on neither side of a bound.
+    if threshold is not None and not (isinstance(threshold, Real) and 0 <= threshold <= 1):
+        raise ConfigError(f"a threshold must be a number from 0 to 1, not {threshold!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,7 @@ class Stacker:
         self, proposals: Mapping[str, Proposals], batch: Batch, *, threshold: float | None = None
     ) -> list[tuple[Span, ...]]:
         """Return the predicted spans of each document: probability at least the threshold, overlaps resolved."""
+        check_threshold(threshold)
         limit = self.threshold if threshold is None else threshold
         return [drop_overlaps(s for s in spans if s.score >= limit) for spans in self.predict_proba(proposals, batch)]
 
@@ -107,16 +116,21 @@ class Stacker:
         try:
             content = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
             sigmoid = Sigmoid(float(content["sigmoid"][0]), float(content["sigmoid"][1]))
+            threshold, cv_threshold = float(content["threshold"]), float(content["cv_threshold"])
+            check_threshold(threshold)
+            check_threshold(cv_threshold)
             return cls(
                 tuple(content["submodels"]),
                 tuple(content["labels"]),
                 svm,
                 statistics,
                 sigmoid,
-                float(content["threshold"]),
-                float(content["cv_threshold"]),
+                threshold,
+                cv_threshold,
                 float(content["min_confidence"]),
                 content["cv_f1"],
             )
+        except ConfigError as error:
+            raise ModelError(f"{directory / SETTINGS}: damaged: {error}") from None
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise ModelError(f"{directory / SETTINGS}: damaged ({type(error).__name__})") from None
