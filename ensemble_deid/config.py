@@ -91,6 +91,12 @@ class RegexConfig(Section):
     prefix = "regex."
 
     patterns: str = Field("auto", description="a set in rules/patterns, a .toml file, none, or auto: the best match")
+    language: Literal["auto", "en", "es", "none"] = Field(
+        "auto", description="the language that auto takes patterns for; auto: told from the notes; none: no patterns"
+    )
+    map: str = Field(
+        "", description="labels of patterns -> labels of the corpus: a .toml file or a built-in map; empty: the same"
+    )
 
 
 class TbedConfig(Section):
@@ -192,8 +198,8 @@ class TransformerConfig(Section):
     encoder: str = Field(
         "all-MiniLM-L6-v2", min_length=1, description="a packaged encoder, a folder, or a name on the hub"
     )
-    window: int = Field(254, ge=16, description="word pieces that are read together")
-    overlap: int = Field(32, ge=0, description="pieces that consecutive windows share when predicting")
+    window: int = Field(126, ge=16, description="word pieces that are read together")
+    overlap: int = Field(20, ge=0, description="pieces that consecutive windows share when predicting")
     training_overlap: int = Field(0, ge=0, description="pieces that consecutive windows share in training")
     epochs: int = Field(6, ge=1)
     learning_rate: float = Field(2e-4, gt=0)
@@ -209,17 +215,7 @@ class TransformerConfig(Section):
         90, ge=1, description="tokens that are decoded together: whole lines, merged while they fit"
     )
     features: tuple[str, ...] = Field(
-        (
-            "knowledge_given",
-            "knowledge_surname",
-            "knowledge_english",
-            "knowledge_medical",
-            "knowledge_hospital",
-            "knowledge_place",
-            "knowledge_occupation",
-            "knowledge_institution",
-        ),
-        description="columns embedded beside the pieces, those that are in the table",
+        (), description="columns embedded beside the pieces, those that are in the table (knowledge_given, ...)"
     )
     half_precision_weights: bool = Field(True, description="round and store the weights as 16-bit floats")
 
@@ -242,8 +238,18 @@ class StackConfig(Section):
     weight_grid: tuple[PositiveFloat, ...] = Field((0.417, 1.0), min_length=1)
     search_candidates: int = Field(8000, ge=100, description="size of the sample for the search, whole patients")
     threshold: float | None = Field(
-        None, ge=0, le=1, description="probability from which on a candidate is accepted; default: by CV"
+        None, ge=0, le=1, description="probability from which on a candidate is accepted; default: by operating_point"
     )
+    operating_point: Literal["f1", "recall"] = Field(
+        "f1", description="the threshold by CV: best strict F1, or highest recall within max_false_positives"
+    )
+    max_false_positives: float = Field(15.0, ge=0, description="wrongly tagged tokens in 1000 tokens, for recall")
+
+    @model_validator(mode="after")
+    def _one_threshold(self) -> "StackConfig":
+        if self.threshold is not None and self.operating_point != "f1":
+            raise ConfigError("stack.threshold and stack.operating_point: give one of the two")
+        return self
 
 
 class Config(Section):

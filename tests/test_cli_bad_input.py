@@ -155,7 +155,7 @@ def test_spaces_between_submodels_are_meant_well(
     manifest = json.loads((tmp_path / "model" / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["config"]["submodels"] == ["regex", "tbed"]
     out = capsys.readouterr().out.splitlines()
-    assert out == [
+    assert out[-2:] == [
         "tokenization: 0 of 40 spans begin or end inside a token, 0 cannot be tagged",
         f"trained on 8 notes; the model is in {tmp_path / 'model'}",
     ]

@@ -91,7 +91,8 @@ def test_a_threshold_is_frozen_and_reset(
     counts = tokens_found(model, tiny_dev, threshold)
     assert said == (
         f"threshold {threshold:.4f} is now in {model}\n"
-        f"on {tiny_dev}: token recall {100 * (counts.recall or 0):.2f}, precision {100 * (counts.precision or 0):.2f}\n"
+        f"on {tiny_dev}: token recall {100 * (counts.recall or 0):.2f}, precision {100 * (counts.precision or 0):.2f}, "
+        "0.00 false positives in 1000 tokens\n"
     )
     assert (counts.recall if option == "--sensitivity" else counts.precision) == pytest.approx(1.0)
     trained = figures["training_threshold"]
@@ -137,7 +138,7 @@ def test_a_threshold_needs_notes_or_none(model: Path, tiny_dev: Path, capsys: Sa
     assert "not allowed with argument" in capsys.readouterr().err
     for value in ("0", "1.5", "nan"):
         assert main(["threshold", str(model), str(tiny_dev), "--sensitivity", value]) == 2
-        assert "--sensitivity must be above 0 and at most 1" in capsys.readouterr().err
+        assert "a wanted sensitivity must be above 0 and at most 1" in capsys.readouterr().err
 
 
 def test_a_model_without_a_record_is_left_as_it_is(model: Path, capsys: Said) -> None:

@@ -9,6 +9,7 @@ import tiny_stack
 from ensemble_deid import DeidentificationResult, Deidentifier, Document, Span
 from ensemble_deid.errors import ConfigError, CorpusError, ModelError
 from ensemble_deid.experiments.train import Trained
+from ensemble_deid.experiments.training_points import TrainingPoints
 from ensemble_deid.pipeline import deidentifier
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.stacking.dataset import StackingDataset
@@ -161,7 +162,8 @@ def test_nothing_shows_text_or_words(tiny_model: Path, model: Deidentifier) -> N
     """Words of notes live in documents, the lexicon, vocabularies, rules and statistics: no repr shows them."""
     ensemble, manifest = load_model(tiny_model)
     result, (found,) = model.deidentify(NOTE.text), model.predict([NOTE])
-    trained = Trained(ensemble, StackingDataset.load(tiny_model / "private"), manifest, {})
+    dataset = StackingDataset.load(tiny_model / "private")
+    trained = Trained(ensemble, dataset, manifest, {}, TrainingPoints((), "f1", 15, False))
     batch = ensemble.feature_extractor.extract([NOTE])
     shown = [
         model,

@@ -1,12 +1,14 @@
 """An exported model predicts the same and lacks what only training and ablations need."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.pipeline.directory import load_model, update_model
+from ensemble_deid.pipeline.manifest import read_manifest
 
 
 @pytest.fixture
@@ -27,8 +29,16 @@ def export(model: Path, *more: str) -> Path:
 
 def test_an_exported_model_is_the_model_without_its_private_files(tiny_model: Path, model: Path) -> None:
     before = contents(model)
-    exported = contents(export(model))
-    assert exported == {name: data for name, data in before.items() if not name.startswith("private/")}
+    out = export(model)
+    exported = contents(out)
+    expected = {name: data for name, data in before.items() if not name.startswith("private/")}
+    assert set(exported) == set(expected)
+    assert {name for name in expected if exported[name] != expected[name]} == {"manifest.json"}
+    assert read_manifest(out) == replace(read_manifest(model), seen_notes={})
+    assert read_manifest(model).seen_notes["patients"]
+    # The export of an export is the same once more.
+    assert main(["export", str(out), "--out", str(model.parent / "again")]) == 0
+    assert contents(model.parent / "again") == exported
     assert any(name.startswith("private/stacking_dataset") for name in before)
     assert contents(model) == before
 

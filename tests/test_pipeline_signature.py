@@ -143,6 +143,10 @@ def test_a_change_ends_the_signature(signed: Path, key: Path, monkeypatch: pytes
     read_manifest(signed)
 
 
-def test_the_signature_goes_with_an_export(signed: Path, key: Path, tmp_path: Path) -> None:
-    assert main(["export", str(signed), "--out", str(tmp_path / "out")]) == 0
-    assert main(["verify", str(tmp_path / "out"), "--key-file", str(key)]) == 0
+def test_a_signature_goes_with_an_export_only_where_the_manifest_stays(signed: Path, key: Path, tmp_path: Path) -> None:
+    out, again = tmp_path / "out", tmp_path / "again"
+    assert main(["export", str(signed), "--out", str(out)]) == 0
+    assert not (out / FILE).exists()
+    sign_model(out, key)
+    assert main(["export", str(out), "--out", str(again)]) == 0
+    assert main(["verify", str(again), "--key-file", str(key)]) == 0

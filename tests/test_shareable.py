@@ -12,6 +12,7 @@ from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.experiments.train import Trained
 from ensemble_deid.pipeline.directory import load_model, save_model
+from ensemble_deid.pipeline.manifest import read_manifest
 
 SECRETS = tuple(word for name in tiny_shareable.NAMES for word in name.split())
 
@@ -69,6 +70,10 @@ def test_it_predicts_the_same_after_the_disk(result: Trained, model: Path) -> No
     found = load_model(model)[0].predict(notes)
     assert found == result.ensemble.predict(notes)
     assert any(found)
+
+
+def test_no_digest_tells_a_patients_number(model: Path) -> None:
+    assert read_manifest(model).seen_notes == {}
 
 
 def test_the_same_training_gives_the_same_bytes(model: Path, tmp_path: Path) -> None:

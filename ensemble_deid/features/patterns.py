@@ -18,8 +18,8 @@ Whether a piece is verbose is its own affair: it means the same in every regex t
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,11 @@ class PatternSet:
     def labels(self) -> frozenset[str]:
         """Labels that the set can propose."""
         return frozenset(pattern.label for pattern in self.patterns)
+
+    def relabelled(self, new_label: Callable[[str], str | None]) -> "PatternSet":
+        """Return the set with other labels, without the patterns whose label has none (None)."""
+        named = ((pattern, new_label(pattern.label)) for pattern in self.patterns)
+        return PatternSet(self.name, tuple(replace(p, label=label) for p, label in named if label), self.source)
 
     def restricted_to(self, labels: Sequence[str]) -> "PatternSet":
         """Return the set without the patterns whose label is not among `labels`."""

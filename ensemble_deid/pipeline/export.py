@@ -17,13 +17,14 @@ from ensemble_deid.taggers.tbed.tagger import RULES, TbedTagger, is_unused_head
 def export_model(model: Path, out: Path, *, shareable: bool = False) -> tuple[str, ...]:
     """Copy a model without its private files, and return the names of the files that were copied.
 
-    The manifest is the same byte for byte, so that the copy is known as the same model and its signature holds. With
-    `shareable` the model must have been trained shareable, and its rules must be within its vocabulary; what reviewers
-    remarked on changes of the rules is then deleted from the manifest, which ends a signature. Raises ModelError for a
-    model that is damaged or not shareable, and where `out` is a folder that holds anything but a model.
+    The digests of the training notes leave the manifest, too: by trying all numbers, somebody could read the patients'
+    numbers out of them. With `shareable` the model must have been trained shareable, and its rules must be within its
+    vocabulary; what reviewers remarked on changes of the rules is then deleted from the manifest. A signature is copied
+    if the manifest is the same as before. Raises ModelError for a model that is damaged or not shareable, and where
+    `out` is a folder that holds anything but a model.
     """
     manifest = read_manifest(model)
-    exported = _without_remarks(model, manifest) if shareable else manifest
+    exported = replace(_without_remarks(model, manifest) if shareable else manifest, seen_notes={})
     if model.resolve() in (out.resolve(), *out.resolve().parents):
         raise ModelError(f"{out}: is the model itself or lies in its folder")
     refuse_foreign_folder(out)

@@ -28,13 +28,15 @@ class Chosen:
     """The result of the search: SVM settings, sigmoid, and by cross-validation the best threshold and its F1.
 
     That F1 is slightly optimistic (by about 0.1 points where it was measured): settings and threshold were chosen on
-    it, and the statistics behind the features are counted once, over the patients of all folds.
+    it, and the statistics behind the features are counted once, over the patients of all folds. `probability` (n,) is
+    each candidate's, by an SVM that did not see its group.
     """
 
     settings: SvmSettings
     sigmoid: Sigmoid
     cv_threshold: float
     cv_f1: float | None
+    probability: Floats
 
 
 def strict_f1(
@@ -93,7 +95,7 @@ def choose(dataset: StackingDataset, features: Floats, *, config: Config, progre
     sigmoid, threshold, f1 = _best_threshold(dataset.table, decisions, dataset.correct, dataset.n_gold)
     shown = "undefined" if f1 is None else f"{100 * f1:.2f}"
     progress(f"stacker: C+ {best.c_positive:g}, C- {best.c_negative:g}, gamma {best.gamma:g}, CV F1 {shown}")
-    return Chosen(best, sigmoid, threshold, f1)
+    return Chosen(best, sigmoid, threshold, f1, sigmoid.probability(decisions))
 
 
 def _search(

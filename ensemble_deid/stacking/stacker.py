@@ -18,7 +18,7 @@ from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
 from ensemble_deid.stacking.search import choose
 from ensemble_deid.stacking.statistics import KeyStatistics
-from ensemble_deid.stacking.svm import Sigmoid, Svm
+from ensemble_deid.stacking.svm import Floats, Sigmoid, Svm
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.text.span import Span, drop_overlaps
 
@@ -53,6 +53,13 @@ class Stacker:
     @classmethod
     def fit(cls, dataset: StackingDataset, *, config: Config, progress: Callable[[str], None]) -> "Stacker":
         """Fit to out-of-fold candidates, with settings chosen by cross-validation grouped by patient."""
+        return cls.fit_and_score(dataset, config=config, progress=progress)[0]
+
+    @classmethod
+    def fit_and_score(
+        cls, dataset: StackingDataset, *, config: Config, progress: Callable[[str], None]
+    ) -> tuple["Stacker", Floats]:
+        """Fit as `fit` does; return with it each candidate's probability by cross-validation, (n,)."""
         table, correct = dataset.table, dataset.correct
         least = config.min_patients_outside if config.shareable else 1
         statistics = measure_statistics(table, dataset.context, correct, min_patients=least)
@@ -63,7 +70,7 @@ class Stacker:
         chosen = choose(dataset, features, config=config, progress=progress)
         with threadpool_limits(1):
             svm = Svm.fit(features, correct, chosen.settings)
-        return cls(
+        stacker = cls(
             table.submodels,
             table.labels,
             svm,
@@ -74,6 +81,7 @@ class Stacker:
             config.stack.min_confidence,
             chosen.cv_f1,
         )
+        return stacker, chosen.probability
 
     def predict_proba(self, proposals: Mapping[str, Proposals], batch: Batch) -> list[list[Span]]:
         """Return every candidate of each document, scored with its probability of being a PHI span."""
