@@ -105,7 +105,7 @@ def test_a_submodel_of_which_the_table_does_not_say_that_it_is_covered_is_refuse
 ) -> None:
     make_config({"shareable": True, "submodels": ["regex", "crf"]})
     monkeypatch.setitem(BY_NAME, "crf", replace(BY_NAME["crf"], reads_only_table=False))
-    with pytest.raises(ConfigError, match="shareable.*the submodel crf reads the words"):
+    with pytest.raises(ConfigError, match=r"shareable.*the submodel crf reads the words"):
         make_config({"shareable": True, "submodels": ["regex", "crf"]})
 
 
