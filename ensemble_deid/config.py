@@ -230,7 +230,7 @@ class StackConfig(Section):
 
     prefix = "stack."
 
-    n_best: int = Field(5, ge=1, description="sequences from which CRF and network draw candidates")
+    n_best: int = Field(5, ge=1, description="tag sequences that a sequence model draws its candidates from")
     min_confidence: float = Field(0.01, ge=0, lt=1, description="candidates below it for every submodel are dropped")
     preset: Literal["search", "zhao2020"] = Field("search", description="zhao2020: the paper's C+, C- and gamma")
     c_grid: tuple[PositiveFloat, ...] = Field((0.5, 1.0, 2.0, 5.0), min_length=1)

@@ -133,7 +133,7 @@ def with_vocabulary(batch: Batch, lexicon: Lexicon) -> Batch:
 
 
 def training_view(batch: Batch) -> Batch:
-    """Return a batch as learners see it while they train: a part of what public lists say is hidden from them."""
+    """Return the batch for training: part of what the public lists say about words is hidden from the submodels."""
     return replace(batch, table=as_training_sees(batch.table))
 
 

@@ -59,7 +59,7 @@ class SeenNotes:
         return Overlap(seen, len(notes), len(patients & self.patients), len(patients))
 
     def refuse(self, documents: Sequence[Document], *, used_for: str) -> None:
-        """Raise CorpusError where any of the notes or patients were seen; `used_for` names what they were to serve."""
+        """Raise CorpusError where any of the notes or patients were seen; `used_for` says what they were meant for."""
         overlap = self.overlap(documents)
         if overlap:
             raise CorpusError(
