@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.submodels import DEFAULT, NAMES
+from ensemble_deid.submodels import BY_NAME, DEFAULT, NAMES
 
 
 def _nearest(word: str, known: Any) -> str:
@@ -305,8 +305,9 @@ class Config(Section):
         """Raise ConfigError where a shareable model is asked for with what no closed vocabulary covers."""
         if not self.shareable:
             return self
+        open_ones = [name for name in self.submodels if not BY_NAME[name].reads_only_table]
         reasons = {
-            "the transformer reads the words themselves": "transformer" in self.submodels,
+            f"the submodel {', '.join(open_ones)} reads the words themselves": bool(open_ones),
             "text.bpe_vocabulary learns pieces of all words": self.text.bpe_vocabulary > 0,
             "text.word_lists are stored in the model": bool(self.text.word_lists),
             "tbed.initial = frequent stores words with their tags": self.tbed.initial == "frequent",

@@ -1,5 +1,6 @@
 """A shareable model: no file of it has a rare name, and it predicts the same after the disk and after an export."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.experiments.train import Trained
 from ensemble_deid.pipeline.directory import load_model, save_model
 from ensemble_deid.pipeline.manifest import read_manifest
+from ensemble_deid.submodels import BY_NAME
 
 SECRETS = tuple(word for name in tiny_shareable.NAMES for word in name.split())
 
@@ -86,7 +88,7 @@ def test_the_same_training_gives_the_same_bytes(model: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"submodels": ["crf", "transformer"]}, "the transformer reads the words"),
+        ({"submodels": ["crf", "transformer"]}, "the submodel transformer reads the words"),
         ({"text": {"bpe_vocabulary": 300}}, "text.bpe_vocabulary"),
         ({"text": {"word_lists": ["staff=staff.txt"]}}, "text.word_lists"),
         ({"tbed": {"initial": "frequent"}}, "tbed.initial"),
@@ -96,6 +98,15 @@ def test_what_no_closed_vocabulary_covers_is_refused(settings: dict[str, object]
     with pytest.raises(ConfigError, match=f"shareable.*{reason}"):
         make_config({"shareable": True, **settings})
     make_config(settings)
+
+
+def test_a_submodel_of_which_the_table_does_not_say_that_it_is_covered_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_config({"shareable": True, "submodels": ["regex", "crf"]})
+    monkeypatch.setitem(BY_NAME, "crf", replace(BY_NAME["crf"], reads_only_table=False))
+    with pytest.raises(ConfigError, match=r"shareable.*the submodel crf reads the words"):
+        make_config({"shareable": True, "submodels": ["regex", "crf"]})
 
 
 def test_learners_ask_for_enough_patients() -> None:
