@@ -17,7 +17,7 @@ import numpy as np
 
 from ensemble_deid.evaluation.compare import compare
 from ensemble_deid.evaluation.evaluate import evaluate
-from ensemble_deid.evaluation.report.page import render_report
+from ensemble_deid.evaluation.render.html.page import render_report
 from ensemble_deid.phi.taxonomy import MEDDOCAN_TYPES
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span

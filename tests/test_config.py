@@ -1,14 +1,16 @@
 """Configuration: what is unknown or bad is refused with its key, and the nearest known one."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from ensemble_deid.config import SUBMODELS, Config, load_config, make_config
+from ensemble_deid.config import Config, CrfConfig, NeuralConfig, load_config, make_config
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.seeding import derive_seed, generator
+from ensemble_deid.submodels import DEFAULT, NAMES
 
 
 def refusal(content: dict[str, Any]) -> str:
@@ -68,9 +70,41 @@ def test_bad_values_are_refused_with_their_key(section: str | None, key: str, va
     assert f"configuration: {key if section is None else f'{section}.{key}'}" in refusal(content)
 
 
-def test_submodels_come_in_one_order_and_once() -> None:
+def test_submodels_come_in_the_order_of_the_table_and_once_however_a_configuration_is_made() -> None:
+    assert Config(submodels=("crf", "regex")).submodels == ("regex", "crf")
+    assert Config.model_validate({"submodels": ["crf", "regex"]}).submodels == ("regex", "crf")
+    assert Config(submodels=("crf", "regex")) == make_config({"submodels": ["regex", "crf"]})
     assert make_config({"submodels": ["neural", "regex", "neural"]}).submodels == ("regex", "neural")
-    assert make_config({}).submodels == SUBMODELS
+    assert make_config({}).submodels == DEFAULT
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: CrfConfig(max_iterations=-1), r"^crf\.max_iterations: .* greater than or equal to 1, not -1$"),
+        (lambda: Config(crf={"max_iterations": -1}), r"^crf\.max_iterations: "),
+        (lambda: Config.model_validate({"crf": {"c1": -1}}), r"^crf\.c1: "),
+        (lambda: NeuralConfig(kernel_sizes=[0]), r"^neural\.kernel_sizes\.0: "),
+        (lambda: CrfConfig(max_iteration=1), r"^unknown key crf\.max_iteration; did you mean max_iterations\?$"),
+        (lambda: Config(sede=1), r"^unknown key sede; did you mean seed\?$"),
+        (lambda: Config(submodels=["crf", "newral"]), r"^unknown submodel 'newral'; did you mean neural\?$"),
+        (lambda: Config(neural=CrfConfig()), r"^neural is a section, not a value$"),
+    ],
+)
+def test_a_wrong_value_is_a_configuration_error_in_python_too(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make()
+
+
+def test_every_submodel_has_a_section() -> None:
+    for name in NAMES:
+        assert Config().of_submodel(name).prefix == f"{name}."
+
+
+def test_a_configuration_can_be_hashed_and_serialised() -> None:
+    config = Config(submodels=("crf", "regex"), crf=CrfConfig(c1=2))
+    assert hash(config) == hash(make_config({"submodels": ["crf", "regex"], "crf": {"c1": 2}}))
+    assert Config.model_validate_json(config.model_dump_json()) == config
 
 
 def test_a_configuration_is_frozen() -> None:

@@ -1,4 +1,4 @@
-"""Marked notes, the build of the demo corpus, and the figures of a corpus."""
+"""Marked notes, and the build of the demo corpus."""
 
 import re
 from pathlib import Path
@@ -6,14 +6,10 @@ from pathlib import Path
 import pytest
 
 from ensemble_deid.corpora.build import BuiltSplit, build_corpus, read_splits
-from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.corpora.markup import read_marked_note
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.corpora.statistics import corpus_statistics, render_statistics
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.resources import data_directory
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 
 def note(folder: Path, body: str, *, name: str = "101-01", head: str = "kind: letter\nsite: S01") -> Path:
@@ -40,11 +36,11 @@ def test_marks_become_spans(tmp_path: Path) -> None:
         ("ab ]] c", ":4:4: ]] without [["),
         ("[[PATIENT:]]", ":4:1: an empty mark"),
         ("[[PATIENT:Quill ]]", ":4:1: white space at an edge of the mark"),
-        ("[[PATEINT:Quill]]", ":4:1: 'PATEINT' is no type of i2b2; the nearest known is 'PATIENT'"),
+        ("[[PATEINT:Quill]]", ":4:1: 'PATEINT' is not a type of i2b2; the nearest known is 'PATIENT'"),
         ("[[Quill]]", ":4:1: expected [[TYPE:text]]"),
         ("[[DATE:May\n3]]", ":4:1: a line break inside a mark of type DATE"),
-        ("x\n[[CITY:Quill]] and\n  Quill", ":6:3: 5 characters that are marked CITY at {}:5:8 stand here unmarked"),
-        ("[[DOCTOR:Ada Quill]]. Quill's", ":4:23: 5 characters that are marked DOCTOR at {}:4:10 stand here unmarked"),
+        ("x\n[[CITY:Quill]] and\n  Quill", ":6:3: 5 characters that are marked CITY at {}:5:8 are unmarked here"),
+        ("[[DOCTOR:Ada Quill]]. Quill's", ":4:23: 5 characters that are marked DOCTOR at {}:4:10 are unmarked here"),
     ],
 )
 def test_what_the_build_refuses(tmp_path: Path, body: str, message: str) -> None:
@@ -153,37 +149,6 @@ def test_a_patient_has_one_site(tmp_path: Path) -> None:
 def test_no_sources(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"there are no \.note files"):
         build_corpus(tmp_path, tmp_path / "out", splits=tmp_path / "splits.toml")
-
-
-def test_statistics_count_by_hand(tmp_path: Path) -> None:
-    notes = (
-        Document(
-            "1-01", "Ada saw Ada Lee", (Span(0, 3, "PATIENT"), Span(8, 11, "PATIENT"), Span(12, 15, "X")), "1", site="S"
-        ),
-        Document("1-02", "May\n3", (Span(0, 5, "DATE"),), "1"),
-        Document("free", ""),
-    )
-    found = corpus_statistics(Corpus(notes, "jsonl", tmp_path))
-    assert (found.notes, found.patients, found.sites) == (3, 2, 1)
-    assert (found.words, found.characters, found.spans) == (6, 20, 4)
-    assert found.words_of_note == (0, 2, 4)
-    assert found.phi_per_100_words == pytest.approx(100 * 4 / 6)
-    assert [(name, label.spans, label.distinct) for name, label in found.labels.items()] == [
-        ("PATIENT", 2, 1),
-        ("DATE", 1, 1),
-        ("X", 1, 1),
-    ]
-    assert found.labels["PATIENT"].distinct_share == 0.5
-    assert found.as_dict()["spans"] == 4
-    table = render_statistics(found)
-    assert "PATIENT        2         1   50.0%" in table
-    assert "66.7 per 100 words" in table
-
-
-def test_statistics_of_nothing(tmp_path: Path) -> None:
-    found = corpus_statistics(Corpus((), "jsonl", tmp_path))
-    assert found.phi_per_100_words is None
-    assert render_statistics(found).count("\n") == 4
 
 
 def test_the_demo_corpus_is_what_its_sources_build(tmp_path: Path) -> None:

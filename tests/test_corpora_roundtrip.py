@@ -137,7 +137,7 @@ def test_an_id_cannot_lead_out_of_the_folder(tmp_path: Path, identity: str, form
 
 
 def test_ids_that_are_there_twice_are_not_written(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="'n' is there twice"):
+    with pytest.raises(CorpusError, match="'n' occurs twice"):
         write_corpus([Document("n", "x"), Document("n", "y")], tmp_path, "jsonl")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ensemble_deid.evaluation.report.page import render_report
+from ensemble_deid.evaluation.render.html.page import render_report
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 

@@ -5,9 +5,9 @@ import pytest
 from ensemble_deid.evaluation.agreement import measure_agreement
 from ensemble_deid.evaluation.bounds import Share
 from ensemble_deid.evaluation.compare import COMPARED_VIEWS, FoundBy, compare, holm
-from ensemble_deid.evaluation.counts import Counts
 from ensemble_deid.evaluation.error_list import list_errors
 from ensemble_deid.evaluation.pairs import EvaluationError
+from ensemble_deid.text.counts import Counts
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, SpanKey
 

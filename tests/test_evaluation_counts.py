@@ -1,4 +1,4 @@
-"""Counts and the entity-level matchings, held against slow and obvious references."""
+"""The entity-level matchings, held against slow and obvious references."""
 
 from itertools import permutations
 from pathlib import Path
@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.evaluation.counts import Counts
-from ensemble_deid.evaluation.entity import strict_counts
-from ensemble_deid.evaluation.official_i2b2 import score_i2b2
+from ensemble_deid.evaluation.official.i2b2 import score_i2b2
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.evaluation.views import VIEWS, count_view
+from ensemble_deid.text.counts import Counts
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, SpanKey
 
@@ -23,30 +22,12 @@ def note(*keys: SpanKey, id: str = "a", text: str = TEXT) -> Document:
     return Document(id, text, tuple(Span(start, end, label) for start, end, label in keys))
 
 
-def test_counts_add_and_give_the_three_figures() -> None:
-    counts = Counts(1, 2, 0) + Counts(2, 1, 3)
-    assert counts == Counts(3, 3, 3)
-    assert (counts.precision, counts.recall, counts.f1) == (0.5, 0.5, 0.5)
-    assert (counts.gold, counts.system) == (6, 6)
-
-
-def test_what_is_undefined_is_none() -> None:
-    assert (Counts().precision, Counts().recall, Counts().f1) == (None, None, None)
-    assert (Counts(fn=2).precision, Counts(fn=2).recall, Counts(fn=2).f1) == (None, 0.0, 0.0)
-    assert (Counts(fp=2).precision, Counts(fp=2).recall, Counts(fp=2).f1) == (0.0, None, 0.0)
-
-
-def test_negative_counts_are_refused() -> None:
-    with pytest.raises(ValueError, match="never negative"):
-        Counts(tp=-1)
-
-
 def test_strict_needs_start_end_and_label_and_counts_duplicates_once() -> None:
     gold = [note((0, 4, "DATE"), (5, 9, "NAME"), (10, 12, "AGE"))]
     system = [Document("a", TEXT, (Span(0, 4, "DATE", 0.5), Span(0, 4, "DATE", 0.9), Span(5, 9, "AGE")))]
-    counts = strict_counts(gold, system)
-    assert counts.total == Counts(1, 1, 2)
-    assert counts.by_label == {"AGE": Counts(0, 1, 1), "DATE": Counts(1, 0, 0), "NAME": Counts(0, 0, 1)}
+    table = count_view(gold, system, "strict")
+    assert table.total == Counts(1, 1, 2)
+    assert table.by_label == {"AGE": Counts(0, 1, 1), "DATE": Counts(1, 0, 0), "NAME": Counts(0, 0, 1)}
 
 
 def test_the_views_differ_as_defined() -> None:
@@ -87,7 +68,7 @@ def test_totals_are_the_sums_of_labels_and_parts_can_be_taken() -> None:
 )
 def test_documents_that_do_not_match_are_refused(gold: list[Document], system: list[Document], message: str) -> None:
     with pytest.raises(EvaluationError, match=message) as caught:
-        strict_counts(gold, system)
+        count_view(gold, system)
     assert "ecret" not in str(caught.value)
 
 

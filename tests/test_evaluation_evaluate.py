@@ -12,22 +12,22 @@ import numpy as np
 import pytest
 
 from ensemble_deid.evaluation.agreement import measure_agreement
+from ensemble_deid.evaluation.annotation_stats import AnnotationStats
 from ensemble_deid.evaluation.bootstrap import bootstrap_interval
 from ensemble_deid.evaluation.bounds import Share
 from ensemble_deid.evaluation.compare import compare
-from ensemble_deid.evaluation.comparison_to_text import render_agreement, render_comparison
-from ensemble_deid.evaluation.counts import Counts
 from ensemble_deid.evaluation.curve import spread
 from ensemble_deid.evaluation.evaluate import evaluate
-from ensemble_deid.evaluation.oddities import SideFacts
+from ensemble_deid.evaluation.official.schemes import score_official
 from ensemble_deid.evaluation.operating_points import choose_threshold, find_operating_points
 from ensemble_deid.evaluation.pairs import EvaluationError
-from ensemble_deid.evaluation.schemes import score_official
+from ensemble_deid.evaluation.render.csv import COLUMNS, agreement_to_csv, comparison_to_csv, evaluation_to_csv
+from ensemble_deid.evaluation.render.json import agreement_to_json, comparison_to_json, evaluation_to_json
+from ensemble_deid.evaluation.render.text.comparison import render_agreement, render_comparison
+from ensemble_deid.evaluation.render.text.full import render_full
 from ensemble_deid.evaluation.threshold_record import threshold_from_record, threshold_to_record
-from ensemble_deid.evaluation.to_csv import COLUMNS, agreement_to_csv, comparison_to_csv, evaluation_to_csv
-from ensemble_deid.evaluation.to_json import agreement_to_json, comparison_to_json, evaluation_to_json
-from ensemble_deid.evaluation.to_text import render_evaluation
 from ensemble_deid.evaluation.views import count_view
+from ensemble_deid.text.counts import Counts
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, SpanKey
 
@@ -55,8 +55,8 @@ SYSTEM = [
 def test_every_part_is_scored_in_every_view() -> None:
     result = evaluate(GOLD, SYSTEM, resamples=200)
     assert (result.documents, result.patients, result.tokens) == (3, 2, 36)
-    assert result.gold == SideFacts(7, 0, 0)
-    assert result.system == SideFacts(9, 1, 1)
+    assert result.gold == AnnotationStats(7, 0, 0)
+    assert result.system == AnnotationStats(9, 1, 1)
     assert result.score().counts == Counts(4, 4, 3)
     assert result.score("strict", "label", "PATIENT").counts == Counts(2, 1, 1)
     assert result.score("strict", "category", "NAME").counts == Counts(2, 3, 2)
@@ -115,7 +115,7 @@ def test_notes_without_any_annotation_leave_all_undefined() -> None:
     result = evaluate([note("a")], [note("a")], resamples=50)
     assert result.score().f1.value is None
     assert result.leaks.total.phi.share is None
-    text = render_evaluation(result)
+    text = render_full(result)
     assert "undefined" in text
     assert json.loads(json.dumps(evaluation_to_json(result)))["scores"][0]["f1"] is None
 
@@ -123,14 +123,14 @@ def test_notes_without_any_annotation_leave_all_undefined() -> None:
 def test_notes_that_name_no_patient_are_said() -> None:
     result = evaluate([note("a", NAME), note("b", patient="p")], [note("a"), note("b")], resamples=0)
     assert (result.patients, result.without_patient) == (2, 1)
-    assert "2 notes of 2 patients (1 notes name no patient and count as one each)" in render_evaluation(result)
+    assert "2 notes of 2 patients (1 notes name no patient and count as one each)" in render_full(result)
 
 
 def test_an_evaluation_in_its_three_forms() -> None:
     result = evaluate(GOLD, SYSTEM, resamples=100)
     operating = find_operating_points(GOLD, SYSTEM, oracle=True)
     official = score_official(GOLD, SYSTEM, scheme="i2b2")
-    text = render_evaluation(result, operating=operating)
+    text = render_full(result, operating=operating)
     assert "system: 9 annotations; 1 repeat another (counted once); 1 overlap the one before (each counted)" in text
     assert "ORACLE" in text
     assert "not reached" in text

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.evaluation.counts import Counts
-from ensemble_deid.evaluation.official import OfficialScores, to_official_json
-from ensemble_deid.evaluation.official_i2b2 import score_i2b2
-from ensemble_deid.evaluation.official_meddocan import score_meddocan
-from ensemble_deid.evaluation.official_table import render_official
+from ensemble_deid.evaluation.official.i2b2 import score_i2b2
+from ensemble_deid.evaluation.official.meddocan import score_meddocan
+from ensemble_deid.evaluation.official.rows import OfficialScores, to_official_json
+from ensemble_deid.evaluation.official.table import render_official
+from ensemble_deid.text.counts import Counts
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, SpanKey
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ensemble_deid.evaluation.counts import Counts
 from ensemble_deid.evaluation.curve import CURVE_VIEWS, has_scores, keep_above, trace_curve
 from ensemble_deid.evaluation.operating_points import (
     choose_threshold,
@@ -15,6 +14,7 @@ from ensemble_deid.evaluation.operating_points import (
 )
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.evaluation.views import count_view
+from ensemble_deid.text.counts import Counts
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, drop_overlaps
 

@@ -9,11 +9,11 @@ import pytest
 
 from ensemble_deid.evaluation.operating_points import find_operating_points
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair
-from ensemble_deid.evaluation.report import errors as errors_module
-from ensemble_deid.evaluation.report import page as page_module
-from ensemble_deid.evaluation.report.context import marked, snippet
-from ensemble_deid.evaluation.report.markup import Html, element, join
-from ensemble_deid.evaluation.report.page import render_report
+from ensemble_deid.evaluation.render.html import errors as errors_module
+from ensemble_deid.evaluation.render.html import page as page_module
+from ensemble_deid.evaluation.render.html.context import marked, snippet
+from ensemble_deid.evaluation.render.html.markup import Html, element, join
+from ensemble_deid.evaluation.render.html.page import render_report
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, SpanKey
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tiny_notes import PATTERNS, SCHEME, no_progress, tiny_notes, write_patterns
 
-from ensemble_deid.config import make_config
+from ensemble_deid.config import CrfConfig, NeuralConfig, make_config
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
 from ensemble_deid.features.lexicon import Lexicon
@@ -82,15 +82,16 @@ def batch_of(documents: list[Document], *, annotate: Any) -> Batch:
 
 def test_the_learners_read_them_where_they_are() -> None:
     small = {"epochs": 1, "hidden": 8, "word_dimension": 4, "channels": 2}
-    config = make_config({"crf": {"max_iterations": 5}, "neural": small, "device": "cpu"})
+    crf_config, neural_config = CrfConfig(max_iterations=5), NeuralConfig(**small)
+    common: dict[str, Any] = {"scheme": SCHEME, "seed": 13, "device": "cpu", "progress": no_progress}
     notes = tiny_notes(6)
     tagged = batch_of(notes, annotate=by_spaces)
-    crf = CrfTagger.fit(tagged, None, scheme=SCHEME, config=config, progress=no_progress)
+    crf = CrfTagger.fit(tagged, None, config=crf_config, **common)
     assert {"pos[0]=PROPN", "ner[0]=S-PER"} <= set(crf.row_of)
-    network = NeuralTagger.fit(tagged, None, scheme=SCHEME, config=config, progress=no_progress)
+    network = NeuralTagger.fit(tagged, None, config=neural_config, **common)
     assert list(network.vocabularies.features)[-2:] == ["pos", "ner"]
     network.propose(tagged, n_best=2)
-    without = CrfTagger.fit(batch_of(notes, annotate=None), None, scheme=SCHEME, config=config, progress=no_progress)
+    without = CrfTagger.fit(batch_of(notes, annotate=None), None, config=crf_config, **common)
     assert not any(name.startswith(("pos[", "ner[")) for name in without.row_of)
 
 

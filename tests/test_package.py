@@ -90,11 +90,23 @@ def test_the_wheel_has_the_command(installed: Path, tmp_path: Path) -> None:
         assert "PATIENT" in out
 
 
+def test_the_wheel_writes_the_report(installed: Path, tmp_path: Path) -> None:
+    """The page's style and script are files of the package, not modules."""
+    arguments = ("report", "demo:dev", "demo:dev", "--out", "report.html", "--resamples", "0")
+    run(sys.executable, "-m", "ensemble_deid", *arguments, where=tmp_path, PYTHONPATH=str(installed))
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for name in ("report.css", "report.js"):
+        source = ROOT / "ensemble_deid" / "evaluation" / "render" / "html" / name
+        assert source.read_text(encoding="utf-8") in page
+
+
 def test_what_the_wheel_holds(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "ensemble_deid").rglob("*.py")}
     assert modules <= names
     assert "ensemble_deid/py.typed" in names
+    report = "ensemble_deid/evaluation/render/html/report"
+    assert {f"{report}.css", f"{report}.js"} <= names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
     assert "ensemble_deid/_data/LICENSE" in names, "the notes have a licence of their own"
     strangers = {name.split("/")[0] for name in names} - {"ensemble_deid"}

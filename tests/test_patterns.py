@@ -111,6 +111,25 @@ def test_words_stand_for_pieces() -> None:
     assert patterns.patterns[0].matches("on monday am, on mon.") == [(3, 12), (17, 20)]
 
 
+def test_a_verbose_piece_means_the_same_in_every_regex() -> None:
+    words = """
+day = ['ash wednesday', 'mon # 2']
+late = 'late (?&day)'
+when = { verbose = '''
+    on [ ] (?: (?&day)   # a comment may contain ) or ( or [ or a call: (?&nothing)
+             | (?&late) )
+    (?: [ ] [ #]\\# )?   # neither a class nor an escaped character is a comment
+''' }
+"""
+    plain = "name='a'\nlabel='DATE'\nregex='so ((?&when)) (?&day)'\ngroup=1"
+    verbose = "name='b'\nlabel='DATE'\nflags=['VERBOSE']\nregex='''so[ ] ((?&when)) [ ] # (\n(?&day)'''\ngroup=1"
+    for pattern in _file(plain, verbose, words=words).patterns:
+        assert pattern.matches("so on late mon # 2 ash wednesday") == [(3, 18)]
+        assert pattern.matches("so on mon # 2 ## ash wednesday") == [(3, 16)]
+        assert pattern.matches("so onmon # 2 ash wednesday") == []
+        assert pattern.matches("so on latemon # 2 ash wednesday") == []
+
+
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.text("ab.|", min_size=1, max_size=4), min_size=1, max_size=6), st.text("ab.|", max_size=12))
 def test_a_list_of_words_matches_the_longest(words: list[str], text: str) -> None:
@@ -131,6 +150,8 @@ def test_a_list_of_words_matches_the_longest(words: list[str], text: str) -> Non
         ("[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'\nflags=['X']", "unknown flag 'X'"),
         ("[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'\ngroup=1", "the regex has no group 1"),
         ("[[pattern]]\nname='a'\nlabel='AGE'\nregex='(?&w)'", "x.toml: pattern 1 (a): no piece 'w'"),
+        ("[words]\nw={}\n[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'", "x.toml: [words] w: expected"),
+        ("[words]\nw={verbose='(?&v)'}\n[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'", "[words] w: no piece 'v'"),
         ("[words]\nw=1\n[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'", "x.toml: [words] w: expected"),
         ("[words]\nv='(?&w)'\nw='b'\n[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'", "[words] v: no piece 'w'"),
         (2 * "[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'\n", "x.toml: pattern 2 (a): the name is used twice"),

@@ -15,6 +15,7 @@ from ensemble_deid.stacking.features import candidate_features, feature_names, m
 from ensemble_deid.stacking.overlaps import RELATIONS, maxima, overlapping_pairs, relation
 from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.stacking.voting import METHODS, combine
+from ensemble_deid.submodels import BY_NAME, NAMES
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -44,7 +45,7 @@ def span_sets(draw: st.DrawFn, text: str) -> list[Span]:
 
 @st.composite
 def proposed(draw: st.DrawFn) -> dict[str, Proposals]:
-    names = draw(st.lists(st.sampled_from(["regex", "tbed", "crf", "neural"]), min_size=1, max_size=4, unique=True))
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
     return {name: proposals_of(*[(draw(span_sets(text)), draw(span_sets(text))) for text in NOTES]) for name in names}
 
 
@@ -163,7 +164,7 @@ def slow_elsewhere(table: CandidateTable, context: CandidateContext, strength: n
 
 
 def learners(proposals: dict[str, Proposals]) -> list[int]:
-    return [k for k, name in enumerate(proposals) if name in ("crf", "neural")] or list(range(len(proposals)))
+    return [k for k, name in enumerate(proposals) if BY_NAME[name].has_marginals] or list(range(len(proposals)))
 
 
 @settings(deadline=None, max_examples=25)
@@ -231,7 +232,7 @@ def test_statistics_leave_the_own_patient_out(proposals: dict[str, Proposals], d
 @settings(deadline=None, max_examples=25)
 @given(proposed())
 def test_votes(proposals: dict[str, Proposals]) -> None:
-    used = [name for name in proposals if name in ("crf", "neural")] or list(proposals)
+    used = [name for name in proposals if BY_NAME[name].has_marginals] or list(proposals)
     for method in METHODS:
         for d, spans in enumerate(combine(proposals, labels=LABELS, method=method)):
             assert all(not a.overlaps(b) for a, b in itertools.combinations(spans, 2))

@@ -16,7 +16,7 @@ from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.stacking.context import CandidateContext
 from ensemble_deid.stacking.dataset import ARRAYS, KEYS, StackingDataset, build_stacking_dataset
-from ensemble_deid.stacking.search import group_folds, settings_grid, strict_f1
+from ensemble_deid.stacking.search import _best_threshold, group_folds, settings_grid, strict_f1
 from ensemble_deid.stacking.stacker import SETTINGS, STATISTICS, SVM, Stacker
 from ensemble_deid.stacking.svm import ZHAO2020
 from ensemble_deid.taggers.base import Proposals
@@ -97,6 +97,17 @@ def test_f1_is_that_of_the_predicted_spans(dataset: StackingDataset, threshold: 
         right += len({span.key for span in standing} & {span.key for span in document.spans})
     expected = 2 * right / (found + sum(len(document.spans) for document in NOTES))
     assert strict_f1(dataset.table, scores, threshold, dataset.correct, dataset.n_gold) == pytest.approx(expected)
+
+
+def test_where_f1_is_undefined_the_threshold_is_one_half_and_f1_stays_undefined(dataset: StackingDataset) -> None:
+    nothing = dataset.table.select(np.zeros(len(dataset), bool))
+    assert strict_f1(nothing, np.zeros(0), 0.5, np.zeros(0, bool), 0) is None
+    # All candidates are wrong and none is believed: F1 is 0 where some stand, undefined where none does.
+    wrong = np.zeros(len(dataset), bool)
+    assert strict_f1(dataset.table, np.full(len(dataset), 0.4), 0.3, wrong, 0) == 0.0
+    assert strict_f1(dataset.table, np.full(len(dataset), 0.4), 0.5, wrong, 0) is None
+    _, threshold, f1 = _best_threshold(dataset.table, np.full(len(dataset), -9.0), wrong, 0)
+    assert (threshold, f1) == (0.5, None)
 
 
 @settings(deadline=None, max_examples=20)

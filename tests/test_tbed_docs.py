@@ -4,10 +4,14 @@ import re
 import tomllib
 from pathlib import Path
 
+from ensemble_deid.features.patterns import failed_examples, parse_patterns
+from ensemble_deid.features.word_lists import inline_word_lists
 from ensemble_deid.taggers.tbed import RuleList, parse_templates
 from ensemble_deid.taggers.tbed.rule_text import parse_rule, write_rule
 
-PAGE = (Path(__file__).parents[1] / "docs" / "rules.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+RULES = ROOT / "rules"
+PAGE = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
@@ -30,5 +34,11 @@ def test_the_rule_read_aloud_is_one():
 
 
 def test_the_templates_are_read():
-    (text,) = blocks("toml")
+    text, _ = blocks("toml")
     assert len(parse_templates(tomllib.loads(text)["templates"])) == 4
+
+
+def test_the_pattern_file_is_read_and_keeps_its_examples():
+    _, text = blocks("toml")
+    patterns = parse_patterns(inline_word_lists(text, RULES / "patterns" / "shown.toml"))
+    assert [failed_examples(pattern) for pattern in patterns.patterns] == [[]]

@@ -1,6 +1,8 @@
 """The rule list in `rules/learned` is what training on the demo corpus learns, byte for byte."""
 
-from ensemble_deid.config import Config
+from tiny_notes import no_progress
+
+from ensemble_deid.config import Config, TbedConfig
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.features.batch import with_lexicon
 from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
@@ -15,7 +17,9 @@ def test_training_on_the_demo_corpus_learns_the_committed_rules() -> None:
     scheme = TagScheme.from_labels(corpus.labels)
     plain, extractor = fit_feature_extractor(corpus.documents, scheme.labels, config=Config())
     batch = with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True)
-    learned = TbedTagger.fit(batch, None, scheme=scheme, config=Config(), progress=lambda _: None)
+    learned = TbedTagger.fit(
+        batch, None, scheme=scheme, config=TbedConfig(), seed=13, device="cpu", progress=no_progress
+    )
     path = rules_directory() / "learned" / "demo.rules"
     # After a change of notes, patterns, templates or limits: ensemble-deid train demo --submodels regex,tbed
     # --out M, then ensemble-deid rules show M > rules/learned/demo.rules.

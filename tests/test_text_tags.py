@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, drop_overlaps
-from ensemble_deid.text.tags import TagScheme, entity_rows, spans_to_tags, tags_to_spans
+from ensemble_deid.text.tags import TagLoss, TagScheme, entity_rows, spans_to_tags, tag_loss, tags_to_spans
 from ensemble_deid.text.tokens import tokenize
 
 SCHEME = TagScheme.from_labels(["NAME", "DATE", "NAME"])
@@ -18,6 +18,16 @@ SCHEME = TagScheme.from_labels(["NAME", "DATE", "NAME"])
 def test_codes_are_the_places_of_the_tags() -> None:
     assert SCHEME.labels == ("DATE", "NAME")
     assert SCHEME.tags == ("O", "B-DATE", "I-DATE", "B-NAME", "I-NAME")
+    for k, label in enumerate(SCHEME.labels):
+        assert SCHEME.tags[SCHEME.begin(k)] == f"B-{label}"
+        assert SCHEME.tags[SCHEME.inside(k)] == f"I-{label}"
+        assert SCHEME.label_of(SCHEME.begin(k)) == SCHEME.label_of(SCHEME.inside(k)) == k
+    labels = np.array([[0, 1], [1, 0]], dtype=np.int32)
+    assert SCHEME.begin(labels).tolist() == [[1, 3], [3, 1]]
+    assert SCHEME.inside(labels).tolist() == [[2, 4], [4, 2]]
+    codes = np.arange(5, dtype=np.int32)
+    assert SCHEME.label_of(codes).tolist() == [-1, 0, 0, 1, 1]
+    assert SCHEME.begin(labels).dtype == SCHEME.label_of(codes).dtype == np.int32
 
 
 @st.composite
@@ -82,8 +92,8 @@ def test_what_cannot_be_carried_is_counted() -> None:
     assert (second.codes.tolist(), second.cut, second.lost) == ([3, 0], 1, 1)
     space = spans_to_tags([[Span(3, 4, "NAME")]], tokens, SCHEME)
     assert (space.codes.tolist(), space.lost) == ([0, 0], 1)
-    surer = spans_to_tags([[Span(0, 7, "NAME", 0.5), Span(4, 7, "DATE", 0.9)]], tokens, SCHEME)
-    assert (surer.codes.tolist(), surer.lost) == ([0, 1], 1)
+    higher = spans_to_tags([[Span(0, 7, "NAME", 0.5), Span(4, 7, "DATE", 0.9)]], tokens, SCHEME)
+    assert (higher.codes.tolist(), higher.lost) == ([0, 1], 1)
 
 
 def test_a_label_outside_the_scheme_is_refused() -> None:
@@ -113,3 +123,19 @@ def test_dropping_overlaps_is_greedy_by_score_then_length(spans: list[Span]) -> 
 def test_dropping_overlaps_from_many_spans_is_quick() -> None:
     spans = [Span(3 * i, 3 * i + 2, "A") for i in range(60_000)]
     assert drop_overlaps(spans) == tuple(spans)
+
+
+def test_what_tags_cannot_express_is_counted() -> None:
+    text = "Ada Lee 1/2 abcdef"
+    spans = (
+        Span(0, 3, "NAME"),
+        Span(0, 7, "NAME"),  # longer than the first, which is lost
+        Span(8, 11, "DATE"),
+        Span(12, 14, "NAME"),  # cut: "ab" of "abcdef"
+        Span(15, 18, "NAME"),  # lost: the token is taken
+    )
+    documents = [Document("a", text, spans), Document("b", "")]
+    loss = tag_loss(documents, tokenize(documents))
+    assert loss == TagLoss(spans=5, cut=1, lost=2)
+    assert str(loss) == "1 of 5 spans begin or end inside a token, 2 cannot be tagged"
+    assert tag_loss([], tokenize([])) == TagLoss(0, 0, 0)

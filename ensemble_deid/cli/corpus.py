@@ -8,8 +8,10 @@ from typing import Any
 from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.status import PROBLEMS
 from ensemble_deid.cli.terminal import say, warn
+from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.errors import CorpusError
 
 _FORMATS = ("i2b2", "meddocan", "brat", "jsonl", "plain")
 
@@ -18,14 +20,15 @@ def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
     corpus = commands.add_parser("corpus", help="look at corpora, convert, check, build and enlarge them")
     actions = corpus.add_subparsers(dest="action", required=True, metavar="ACTION")
-    stats = actions.add_parser("stats", help="notes, patients, words and PHI by label")
-    stats.add_argument("corpus", metavar="CORPUS")
+    stats = actions.add_parser("stats", help="size and PHI by category and type, of one corpus or of several splits")
+    stats.add_argument("corpora", metavar="CORPUS", nargs="+", help="the others are compared with the first")
     stats.add_argument("--json", action="store_true", help="print JSON")
     stats.set_defaults(run=run_stats)
-    convert = actions.add_parser("convert", help="write a corpus in another format")
+    convert = actions.add_parser("convert", help="write a corpus in another format, or with other labels")
     convert.add_argument("corpus", metavar="CORPUS")
     convert.add_argument("--out", metavar="DIR", type=Path, required=True)
     convert.add_argument("--format", choices=_FORMATS, required=True)
+    convert.add_argument("--map", metavar="MAP", help="new labels: a .toml file, category, binary or hipaa")
     convert.set_defaults(run=run_convert)
     check = actions.add_parser("check", help="list everything that is wrong with marked-up notes (.note files)")
     check.add_argument("paths", metavar="FILE_OR_FOLDER", type=Path, nargs="+")
@@ -43,26 +46,42 @@ def add_commands(commands: Any) -> None:
 
 
 def run_stats(options: argparse.Namespace) -> int:
-    """Print a corpus's figures."""
-    from ensemble_deid.corpora.statistics import corpus_statistics, render_statistics
+    """Print the figures of one corpus, or of several splits beside each other."""
+    from ensemble_deid.corpora.statistics import corpus_statistics
+    from ensemble_deid.corpora.statistics_tables import render_statistics
 
-    corpus = read_corpus(options.corpus)
-    for warning in corpus.warnings:
-        warn(warning)
-    statistics = corpus_statistics(corpus)
-    say(json.dumps(statistics.as_dict(), indent=1) if options.json else render_statistics(statistics))
+    splits: dict[str, Corpus] = {}
+    for name in options.corpora:
+        if name in splits:
+            raise CorpusError(f"{name}: is named twice")
+        splits[name] = read_corpus(name)
+        for warning in splits[name].warnings:
+            warn(warning)
+    found = {name: corpus_statistics(corpus) for name, corpus in splits.items()}
+    first = next(iter(found.values()))
+    if options.json:
+        entries = {name: split.as_dict(known=None if split is first else first) for name, split in found.items()}
+        say(json.dumps(entries, indent=1))
+        return 0
+    say(render_statistics(found))
     return 0
 
 
 def run_convert(options: argparse.Namespace) -> int:
-    """Write a corpus in another format."""
+    """Write a corpus in another format, or with other labels."""
     from ensemble_deid.corpora.write import write_corpus
+    from ensemble_deid.phi.label_map import load_label_map
 
+    label_map = load_label_map(options.map) if options.map else None
     refuse_output(options.out, locate_corpus(options.corpus))
     corpus = read_corpus(options.corpus)
     for warning in corpus.warnings:
         warn(warning)
-    paths = write_corpus(corpus.documents, options.out, options.format)
+    documents = label_map.apply_all(corpus.documents) if label_map else corpus.documents
+    paths = write_corpus(documents, options.out, options.format)
+    if label_map:
+        before, after = (sum(len(note.spans) for note in notes) for notes in (corpus.documents, documents))
+        say(f"{before} spans, {after} after the map {label_map.name}")
     say(f"{len(corpus)} notes written to {options.out} in {len(paths)} files")
     return 0
 

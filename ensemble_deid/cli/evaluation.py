@@ -24,6 +24,7 @@ def add_commands(commands: Any) -> None:
     _add_gold_and_system(evaluate)
     evaluate.add_argument("--scheme", choices=("i2b2", "meddocan"), help="count as that task's own script does")
     evaluate.add_argument("--official", action="store_true", help="print a table laid out as the i2b2 script's")
+    evaluate.add_argument("--full", action="store_true", help="print every table, not the summary alone")
     _add_files(evaluate)
     evaluate.set_defaults(run=run_evaluate)
 
@@ -99,21 +100,33 @@ def _operating(options: argparse.Namespace, gold: Corpus, system: System) -> "Op
 
 
 def run_evaluate(options: argparse.Namespace) -> int:
-    """Print all figures; with a scheme, or `--official`, those of the task's own script."""
-    from ensemble_deid.evaluation.evaluate import evaluate
-    from ensemble_deid.evaluation.official_table import render_official
-    from ensemble_deid.evaluation.schemes import score_official
-    from ensemble_deid.evaluation.to_csv import evaluation_to_csv
-    from ensemble_deid.evaluation.to_json import evaluation_to_json
-    from ensemble_deid.evaluation.to_text import render_evaluation
+    """Print a summary, or with `--full` every table; with a scheme, or `--official`, those of the task's own script.
 
+    The files of `--json` and `--csv` always hold all figures. Raises ConfigError where `--full` comes with a scheme.
+    """
+    from ensemble_deid.evaluation.evaluate import evaluate
+    from ensemble_deid.evaluation.official.schemes import score_official
+    from ensemble_deid.evaluation.official.table import render_official
+    from ensemble_deid.evaluation.render.csv import evaluation_to_csv
+    from ensemble_deid.evaluation.render.json import evaluation_to_json
+    from ensemble_deid.evaluation.render.text.full import render_full
+    from ensemble_deid.evaluation.render.text.summary import render_summary
+
+    scheme = options.scheme or ("i2b2" if options.official else None)
+    if scheme and options.full:
+        raise ConfigError("--full prints the project's own tables and --scheme (or --official) the task's: give one")
     gold = read_gold(options.gold)
     system = read_system(options.system, gold.documents)
-    scheme = options.scheme or ("i2b2" if options.official else None)
     official = score_official(gold.documents, system.answer, scheme=scheme) if scheme else None
     operating = _operating(options, gold, system)
     evaluation = evaluate(gold.documents, system.answer, **resampling(options))
-    say(render_official(official) if official else render_evaluation(evaluation, operating=operating))
+    if official:
+        say(render_official(official))
+    elif options.full:
+        say(render_full(evaluation, operating=operating))
+    else:
+        say(render_summary(evaluation, operating=operating))
+        say("\nEvery table: --full. All figures as data: --json FILE, --csv FILE.")
     as_json = evaluation_to_json(evaluation, official=official, operating=operating)
     _write_files(options, as_json, evaluation_to_csv(evaluation, official=official, operating=operating))
     return 0
@@ -122,9 +135,9 @@ def run_evaluate(options: argparse.Namespace) -> int:
 def run_compare(options: argparse.Namespace) -> int:
     """Print the differences between two systems."""
     from ensemble_deid.evaluation.compare import compare
-    from ensemble_deid.evaluation.comparison_to_text import render_comparison
-    from ensemble_deid.evaluation.to_csv import comparison_to_csv
-    from ensemble_deid.evaluation.to_json import comparison_to_json
+    from ensemble_deid.evaluation.render.csv import comparison_to_csv
+    from ensemble_deid.evaluation.render.json import comparison_to_json
+    from ensemble_deid.evaluation.render.text.comparison import render_comparison
 
     gold = read_gold(options.gold)
     a, b = (read_system(name, gold.documents).answer for name in (options.a, options.b))
@@ -137,9 +150,9 @@ def run_compare(options: argparse.Namespace) -> int:
 def run_annotations(options: argparse.Namespace) -> int:
     """Print how far two annotators agree."""
     from ensemble_deid.evaluation.agreement import measure_agreement
-    from ensemble_deid.evaluation.comparison_to_text import render_agreement
-    from ensemble_deid.evaluation.to_csv import agreement_to_csv
-    from ensemble_deid.evaluation.to_json import agreement_to_json
+    from ensemble_deid.evaluation.render.csv import agreement_to_csv
+    from ensemble_deid.evaluation.render.json import agreement_to_json
+    from ensemble_deid.evaluation.render.text.comparison import render_agreement
 
     a, b = read_gold(options.a), read_gold(options.b)
     agreement = measure_agreement(a.documents, b.documents, resamples=options.resamples, seed=options.seed)
@@ -150,7 +163,7 @@ def run_annotations(options: argparse.Namespace) -> int:
 
 def run_report(options: argparse.Namespace) -> int:
     """Write the HTML page."""
-    from ensemble_deid.evaluation.report.page import render_report
+    from ensemble_deid.evaluation.render.html.page import render_report
 
     gold = read_gold(options.gold)
     system = read_system(options.system, gold.documents, votes=True)

@@ -10,6 +10,7 @@ from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import percent, progress_bar, say, warn
 from ensemble_deid.config import load_config
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.submodels import NAMES
 
 if TYPE_CHECKING:
     from ensemble_deid.experiments.ablate import AblationRow
@@ -25,7 +26,7 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the model to")
     train.add_argument("--config", metavar="FILE.toml", type=Path)
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
-    train.add_argument("--submodels", metavar="LIST", help="comma-separated: regex,tbed,crf,neural")
+    train.add_argument("--submodels", metavar="LIST", help=f"comma-separated: {','.join(NAMES)}")
     train.add_argument("--folds", type=int)
     train.add_argument("--jobs", type=int)
     train.add_argument("--device", choices=("auto", "cpu", "cuda"))
@@ -46,6 +47,7 @@ def run_train(options: argparse.Namespace) -> int:
     """Train, save, and print the dev figures."""
     from ensemble_deid.experiments.train import train
     from ensemble_deid.pipeline.directory import refuse_foreign_folder, save_model
+    from ensemble_deid.text.tags import TagLoss
 
     config = load_config(
         options.config,
@@ -70,7 +72,9 @@ def run_train(options: argparse.Namespace) -> int:
         say("strict entity figures on dev   precision  recall      F1")
         for name, counts in trained.dev_counts.items():
             say(f"  {name:<28} {percent(counts.precision):>9} {percent(counts.recall):>7} {percent(counts.f1):>7}")
-    say(f"trained on {trained.manifest.training['notes']} notes; the model is in {options.out}")
+    figures = trained.manifest.training
+    say(f"tokenization: {TagLoss(figures['spans'], figures['spans_cut'], figures['spans_lost'])}")
+    say(f"trained on {figures['notes']} notes; the model is in {options.out}")
     return 0
 
 

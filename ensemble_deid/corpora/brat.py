@@ -1,7 +1,7 @@
 """brat stand-off: `name.txt` with the text, `name.ann` with lines `T1<tab>LABEL start end<tab>text`.
 
-Offsets count characters of the .txt file as decoded, CR and a byte order mark included. Relations, attributes, events
-and notes of the .ann file are not read. A discontinuous span (`0 5;8 12`) becomes one span for each fragment.
+Offsets count characters of the decoded .txt file, including CRs and a byte order mark. Relations, attributes, events
+and notes in the .ann file are ignored. A discontinuous span (`0 5;8 12`) becomes one span per fragment.
 """
 
 import re
@@ -21,7 +21,8 @@ _BLANKS = str.maketrans("\t\n\r", "   ")
 def read_brat_note(path: Path, *, gold: bool = True) -> ReadNote:
     """Read the .txt file `path` and the .ann file beside it (`gold=False`: the text alone).
 
-    Raises CorpusError with file and line; a missing .ann is an error too, since an empty one says "no PHI".
+    Raises CorpusError with file and line; a missing .ann file is an error, since "no PHI" is
+    expressed by an empty one.
     """
     document = Document(path.name[: -len(path.suffix)], read_utf8(path))
     if not gold:

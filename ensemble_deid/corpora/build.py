@@ -28,7 +28,7 @@ class BuiltSplit:
 def build_corpus(src: Path, out: Path, *, splits: Path) -> tuple[BuiltSplit, ...]:
     """Build `src/XXX-YY.note` into `out/{train,dev,test}/XXX-YY.xml` by the patients named in the TOML file `splits`.
 
-    Notes that are gone from `src` go from `out` too. Raises CorpusError, with all problems of all notes, before
+    Notes that were removed from `src` are removed from `out`. Raises CorpusError with all problems of all notes before
     anything is written; the checks are those of `read_note_sources`, and every patient must be in exactly one split.
     """
     notes = read_marked_notes(src)
@@ -47,7 +47,7 @@ def build_corpus(src: Path, out: Path, *, splits: Path) -> tuple[BuiltSplit, ...
 
 
 def read_marked_notes(src: Path) -> list[Document]:
-    """Read every `.note` file of the folder in the order of names; CorpusError with all problems found."""
+    """Read every `.note` file of the folder, sorted by name; CorpusError with all problems found."""
     sources = read_note_sources(note_files([src]))
     _refuse(sources.problems)
     return list(sources.notes)
@@ -83,6 +83,6 @@ def _refuse(problems: Iterable[str]) -> None:
 def _remove_stale(folder: Path, notes: Sequence[Document]) -> None:
     kept = {f"{note.id}.xml" for note in notes}
     for path in sorted(folder.glob("*.xml")):
-        # Only what a build may have written: never a file that a person put there under another name.
+        # Only files that a build may have written, never other files that a person put there.
         if path.name not in kept and patient_of_name(path.stem):
             path.unlink()

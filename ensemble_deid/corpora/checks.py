@@ -1,4 +1,4 @@
-"""What every reader checks, whatever the format: bytes, characters, spans. No message quotes the note."""
+"""Checks that every reader makes: bytes, characters, spans. No message quotes the note."""
 
 import difflib
 import re
@@ -18,24 +18,24 @@ _SHOWN = 60
 
 
 class Notice(Enum):
-    """Something a reader met that is not an error, and what it did."""
+    """Something unusual but acceptable that a reader found, and how it was handled."""
 
     OVERLAP = "overlapping pairs of gold spans were kept as they are"
     REPEATED = "repeated gold spans (same place, same label) were dropped"
     FRAGMENTS = "discontinuous spans were read as one span for each fragment"
-    CATEGORY = "tags stand in an element of another category than their TYPE; the TYPE was taken"
+    CATEGORY = "tags are in an element of another category than their TYPE; the TYPE was taken"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadNote:
-    """One note as a reader gives it, with what it has to say about it."""
+    """One note as it was read, with how often each notice applies to it."""
 
     document: Document
     notices: Mapping[Notice, int]
 
 
 def read_utf8(path: Path) -> str:
-    """Return the file's text, every newline as it stands; CorpusError on unreadable, non-UTF-8 or NUL bytes."""
+    """Return the file's text with its newlines unchanged; CorpusError on unreadable, non-UTF-8 or NUL bytes."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -50,7 +50,7 @@ def read_utf8(path: Path) -> str:
 
 
 def check_text(text: str, place: str) -> None:
-    """Raise CorpusError on characters that cannot be kept: NUL and lone surrogates (JSON can bring both)."""
+    """Raise CorpusError on characters that cannot be kept: NUL and lone surrogates (JSON can contain both)."""
     nul = text.find("\0")
     if nul >= 0:
         raise CorpusError(f"{place}: character {nul} of the text is NUL, which no note may hold")
@@ -63,9 +63,9 @@ def check_text(text: str, place: str) -> None:
 def check_span(
     start: int, end: int, text: str, place: str, *, surface: str | None = None, tag: str = "the span"
 ) -> None:
-    """Raise CorpusError unless `[start, end)` lies in `text` and, where `surface` is given, spells it.
+    """Raise CorpusError unless `[start, end)` lies within `text` and, if `surface` is given, covers that string.
 
-    Tabs and newlines count as blanks in that comparison, since XML attributes and brat columns cannot hold them.
+    Tabs and newlines are compared as blanks, since XML attributes and brat columns cannot contain them.
     """
     if not 0 <= start < end <= len(text):
         raise CorpusError(
@@ -87,7 +87,7 @@ def check_span(
 def note_with_spans(
     document: Document, spans: Iterable[Span], *, notices: Mapping[Notice, int] | None = None
 ) -> ReadNote:
-    """Give the note its spans in text order: repeated ones dropped, overlapping ones kept, both counted."""
+    """Return the note with its spans in text order; repeated spans are dropped, overlapping ones kept, both counted."""
     unique: dict[tuple[int, int, str], Span] = {}
     counts: Counter[Notice] = Counter(notices or {})
     for span in spans:
@@ -100,12 +100,12 @@ def note_with_spans(
 
 
 def unknown_label(label: str, known: Collection[str], scheme: str) -> str:
-    """Say that a fixed scheme does not have a label, and which is the nearest one it has."""
+    """Return the message for a label that a fixed scheme does not have, with the most similar one that it has."""
     nearest = difflib.get_close_matches(label.upper(), sorted(known), n=1, cutoff=0.0)
-    return f"'{label[:_SHOWN]}' is no type of {scheme}; the nearest known is '{nearest[0]}'"
+    return f"'{label[:_SHOWN]}' is not a type of {scheme}; the nearest known is '{nearest[0]}'"
 
 
 def patient_of_name(name: str) -> str | None:
-    """Return XXX for a note named XXX-YY (i2b2 2014: patient, then note in time order), else None."""
+    """Return XXX for a note named XXX-YY (i2b2 2014: patient, then note in chronological order), else None."""
     match = _PATIENT_AND_NOTE.fullmatch(name)
     return match.group(1) if match else None

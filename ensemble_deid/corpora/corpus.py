@@ -1,4 +1,4 @@
-"""A corpus as it was read: the notes, and what the reader has to say about them."""
+"""A corpus as it was read: the notes, and the warnings of the reader."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from ensemble_deid.text.document import Document
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Notes in the order of their file names (JSONL: of their lines), with unique ids.
+    """Notes sorted by file name (JSONL: in the order of the lines), with unique ids.
 
-    `format` is the name of the format they were read from, `source` the file or folder. `warnings` says in one line
-    each what a person should know and what was done about it: overlapping gold spans (kept), repeated ones
-    (dropped), files of other kinds (not read).
+    `format` is the name of the format they were read from, `source` the file or folder. `warnings` has one line for
+    each thing that a person should know, and how it was handled: overlapping gold spans (kept), repeated ones
+    (dropped), files of other types (not read).
     """
 
     documents: tuple[Document, ...]
@@ -29,5 +29,5 @@ class Corpus:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels that occur, sorted."""
+        """The labels that occur in the notes, sorted."""
         return tuple(sorted({span.label for document in self.documents for span in document.spans}))

@@ -1,4 +1,4 @@
-"""Write the data card of the demo corpus from the corpus itself, so that its figures cannot go stale unseen."""
+"""Write the data card of the demo corpus; its figures are computed from the corpus, so that they cannot go stale."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def write_data_card(demo: Path) -> Path:
 
 
 def render_data_card(demo: Path) -> str:
-    """Return the card: the introduction that a person wrote, then the figures. CorpusError where a part is missing."""
+    """Return the card: the handwritten introduction, then the figures. CorpusError if a part is missing."""
     corpora = {split: read_corpus(demo / split) for split in SPLITS}
     statistics = {split: corpus_statistics(corpus) for split, corpus in corpora.items()}
     try:
@@ -51,7 +51,7 @@ def render_data_card(demo: Path) -> str:
 
 
 def read_kinds(path: Path) -> Mapping[str, str]:
-    """Read `"family" = ["kind", ...]`; return kind -> family. CorpusError where a kind is in two families."""
+    """Read `"family" = ["kind", ...]`; return kind -> family. CorpusError if a kind is in two families."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""The formats in one plain table: which files they read, how, and what they write for one note."""
+"""All formats in one table: the files they read, how they read them, and what they write for one note."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ ReadOutcome = tuple[str, ReadNote | CorpusError]
 class Format:
     """`read_file(path, gold)` yields (name, note or error) and never raises for one bad note.
 
-    `render_note(document)` gives the contents of the note's files by their suffix.
+    `render_note(document)` returns the contents of the note's files by suffix.
     """
 
     name: str
@@ -78,7 +78,7 @@ FORMATS: Mapping[str, Format] = {
 
 
 def format_named(name: str) -> Format:
-    """Return the format; CorpusError names the known ones."""
+    """Return the format with that name; CorpusError if there is none."""
     if name not in FORMATS:
-        raise CorpusError(f"'{name[:60]}' is no corpus format; known are {', '.join(FORMATS)}")
+        raise CorpusError(f"'{name[:60]}' is not a corpus format; the formats are {', '.join(FORMATS)}")
     return FORMATS[name]

@@ -13,7 +13,7 @@ from ensemble_deid.text.document import Document
 
 
 def _label_of_tag(element: str, kind: str) -> str:
-    # The guidelines write the remaining places as LOCATION with TYPE OTHER, the corpus as LOCATION-OTHER.
+    # The guidelines write other locations as LOCATION with TYPE OTHER, the corpus as LOCATION-OTHER.
     return "LOCATION-OTHER" if (element, kind) == ("LOCATION", "OTHER") else kind
 
 
@@ -34,5 +34,5 @@ def read_i2b2_note(path: Path, *, gold: bool = True) -> ReadNote:
 
 
 def render_i2b2_note(document: Document) -> str:
-    """Return the note as XML, labels of other schemes said in i2b2 types; CorpusError where there is none."""
+    """Return the note as XML, MEDDOCAN labels as i2b2 types; CorpusError on a label without an i2b2 type."""
     return render_xml_note(document, _SCHEME)

@@ -1,8 +1,8 @@
-"""JSON Lines: one object a line,
+"""JSON Lines: one object per line,
 `{"id", "patient_id", "site", "text", "spans": [{"start", "end", "label"}], "metadata"}`.
 
-`id` and `text` are needed. A span may carry `text` (checked), `score` and `source` (kept). Offsets count characters
-(code points) of the decoded text.
+`id` and `text` are required. A span may have a `text` (checked), a `score` and a `source` (kept). Offsets count
+characters (code points) of the decoded text.
 """
 
 import json
@@ -17,7 +17,7 @@ from ensemble_deid.text.span import Span
 
 
 def read_jsonl_notes(path: Path, *, gold: bool = True) -> Iterator[tuple[str, ReadNote | CorpusError]]:
-    """Yield (id or file:line, note or what is wrong with it) for each line that is not blank."""
+    """Yield (id or file:line, note or error) for each line that is not blank."""
     for number, line in enumerate(read_utf8(path).removeprefix("\ufeff").split("\n"), start=1):
         if not line.strip(" \t\r"):
             continue
@@ -89,7 +89,7 @@ def _kind(value: object) -> str:
 
 
 def render_jsonl_note(document: Document) -> str:
-    """Return the note as one line with its newline; scores and sources are written where they say something."""
+    """Return the note as one line including its newline; default scores and empty sources are left out."""
     check_text(document.text, f"note {document.id}")
     entry: dict[str, Any] = {"id": document.id, "patient_id": document.patient_id, "text": document.text}
     entry["spans"] = [_render_span(span) for span in sorted(document.spans)]

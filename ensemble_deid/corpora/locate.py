@@ -1,4 +1,4 @@
-"""Which files a corpus argument means, and in which format they are."""
+"""Find the files that a corpus argument refers to, and their format."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The note files of a corpus in the order of their names, their format, and remarks on what was left aside."""
+    """The note files of a corpus sorted by name, their format, and remarks on files that were ignored."""
 
     source: Path
     files: tuple[Path, ...]
@@ -29,8 +29,8 @@ class Location:
 def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
     """Find the note files of `path`: a folder, one file, or the word `demo` (`demo:train`, `demo:dev`, `demo:test`).
 
-    Only files directly in a folder count; hidden ones do not. Raises CorpusError when there is nothing to read, when
-    a folder holds notes of several kinds and no format is given, or when the word names no split.
+    Only files directly in a folder count, hidden files do not. Raises CorpusError if there is nothing to read, if a
+    folder has notes in several formats and none is named, or if there is no such split.
     """
     wanted = None if format is None else format_named(format)
     source = _demo_folder(path) or Path(path)
@@ -51,7 +51,7 @@ def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
 
 def _demo_folder(path: Path | str) -> Path | None:
     word, _, split = str(path).partition(":")
-    # The word wins over a folder named demo; a Path object may still mean such a folder.
+    # The word takes precedence over a folder named demo; a Path object can still refer to such a folder.
     if word != "demo" or (isinstance(path, Path) and path.exists()):
         return None
     if (split or "train") not in DEMO_SPLITS:
@@ -62,7 +62,7 @@ def _demo_folder(path: Path | str) -> Path | None:
 def _locate_file(path: Path, wanted: Format | None) -> Location:
     suffix = path.suffix.lower()
     if wanted is None and suffix not in _SUFFIXES:
-        raise CorpusError(f"{path}: the format is not told by the name (known are {', '.join(_SUFFIXES)}); name it")
+        raise CorpusError(f"{path}: no format has this suffix (known are {', '.join(_SUFFIXES)}); name the format")
     return Location(path, (path,), wanted or _recognise(path, [path, path.with_suffix(".ann")]))
 
 
@@ -107,7 +107,7 @@ def _has_notes(folder: Path) -> bool:
     try:
         return any(entry.suffix.lower() in _SUFFIXES for entry in folder.iterdir())
     except OSError:
-        # Only a hint hangs on it, so a folder that may not be looked into counts as one without notes.
+        # This is only for a hint in a message, so an unreadable folder counts as one without notes.
         return False
 
 

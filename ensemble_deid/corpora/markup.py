@@ -1,7 +1,7 @@
-"""Notes as a person writes them: a head, a line `---`, and text with PHI as `[[TYPE:surface text]]`.
+"""Notes with inline marks: a head, a line `---`, and text with PHI as `[[TYPE:surface text]]`.
 
-The format and the annotation guide are in `data/README.md`. Every problem is named as file:line:column and does not
-quote the note.
+The format and the annotation guide are in `data/README.md`. Problems are reported as `file:line:column: message`, and
+no message quotes the note.
 """
 
 import re
@@ -30,10 +30,10 @@ _HEAD_END = "\n---\n"
 def read_marked_note(path: Path) -> Document:
     """Read one `XXX-YY.note` file as a document with gold spans and site, and its kind as metadata.
 
-    Raises CorpusError, one line for each problem, in the order of their places: a broken head; marks that are nested,
-    unclosed, empty, of unknown type, with white space at an edge, or broken over lines outside names and addresses;
-    numbers and addresses that could belong to somebody; characters that XML cannot hold; and, unless excused, a marked
-    string (for people: each word of three letters or more) that also stands unmarked in the note, and unmarked
+    Raises CorpusError with one line per problem, in text order: a broken head; marks that are nested,
+    unclosed, empty, of unknown type, with white space at an edge, or with a line break outside names and addresses;
+    numbers and addresses that could belong to somebody; characters that XML cannot represent; and, unless excused,
+    marked strings (for people: each word of three letters or more) that also occur unmarked in the note, and unmarked
     telephone numbers, social security numbers, URLs and full dates.
     """
     source = _Source(path, read_utf8(path))
@@ -54,7 +54,7 @@ def read_marked_note(path: Path) -> Document:
 
 @dataclass(slots=True)
 class _Source:
-    """One file's content, and what is wrong with it."""
+    """The content of one file, and the problems found in it."""
 
     path: Path
     text: str = field(repr=False)
@@ -68,7 +68,7 @@ class _Source:
         return f"{self.path}:{line}:{offset - self.text.rfind(chr(10), 0, offset)}"
 
     def refuse(self) -> None:
-        """Raise CorpusError where there is a problem."""
+        """Raise CorpusError if there are problems."""
         if self.problems:
             ordered = sorted(self.problems, key=lambda problem: problem[0])
             raise CorpusError("\n".join(f"{self.place(offset)}: {message}" for offset, message in ordered))
@@ -76,7 +76,7 @@ class _Source:
 
 @dataclass(slots=True)
 class _Body:
-    """The note's text in pieces as it is read, its spans, and where each piece stands in the source."""
+    """The note's text in pieces as it is read, its spans, and the position of each piece in the source."""
 
     source_starts: list[int] = field(default_factory=list)
     text_starts: list[int] = field(default_factory=list)
@@ -100,7 +100,7 @@ class _Body:
 
 
 def _read_head(source: _Source) -> tuple[dict[str, str], int]:
-    """Return the head's values and where the body begins."""
+    """Return the values in the head, and the offset of the body."""
     carriage = source.text.find("\r")
     if carriage >= 0:
         source.complain(carriage, "a CR; notes are written with LF newlines")
@@ -126,7 +126,7 @@ def _read_head(source: _Source) -> tuple[dict[str, str], int]:
 
 
 def _read_body(source: _Source, begin: int) -> _Body:
-    """Return the text without its marks, and the marks as spans; what is wrong is left with the source."""
+    """Return the text without its marks, and the marks as spans; problems are added to the source."""
     body = _Body()
     cursor = begin
     for opening, closing in _bracket_pairs(source, begin):
@@ -171,12 +171,12 @@ def _complain_of_unmarked(source: _Source, body: _Body, excused: frozenset[str])
     for offset, length, span in unmarked_repeats(body.text, body.spans, excused=excused):
         repeated.add(offset)
         marked = source.place(body.source_offset(span.start))
-        told = f"{length} characters that are marked {span.label} at {marked} stand here unmarked ({advice})"
+        told = f"{length} characters that are marked {span.label} at {marked} are unmarked here ({advice})"
         source.complain(body.source_offset(offset), told)
     for offset, length, label in unmarked_forms(body.text, body.spans, excused=excused):
         if offset in repeated:
             continue
-        told = f"{length} characters that have the form of a {label} stand here unmarked ({advice})"
+        told = f"{length} characters that have the form of a {label} are unmarked here ({advice})"
         source.complain(body.source_offset(offset), told)
 
 

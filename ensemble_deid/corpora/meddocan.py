@@ -1,7 +1,7 @@
 """The XML of MEDDOCAN (Marimon et al. 2019, IberLEF): Spanish clinical cases.
 
-Several notes made from one article are named alike but for the last number (`S0004-06142005000500011-1`, `-2`): they
-tell of the same people, so the id up to its last hyphen is taken as the patient, and folds keep them together.
+Notes made from the same article differ in the last number of their names (`S0004-06142005000500011-1`, `-2`). They may
+describe the same people, so the id up to the last hyphen serves as the patient, and folds keep them together.
 """
 
 import re
@@ -37,5 +37,5 @@ def read_meddocan_note(path: Path, *, gold: bool = True) -> ReadNote:
 
 
 def render_meddocan_note(document: Document) -> str:
-    """Return the note as XML; CorpusError on a label that is not MEDDOCAN's (no map leads there)."""
+    """Return the note as XML; CorpusError on a label that is not in MEDDOCAN (there is no map to it)."""
     return render_xml_note(document, _SCHEME)

@@ -1,4 +1,4 @@
-"""Marked notes of many files, with everything that is wrong with any of them."""
+"""Read many files of marked notes, and collect the problems of all of them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,16 +13,16 @@ _SUFFIX = ".note"
 
 @dataclass(frozen=True, slots=True)
 class NoteSources:
-    """The notes that could be read, and the problems of all files, one `file:line:column: what is wrong` each."""
+    """The notes that could be read, and the problems of all files as `file:line:column: message`."""
 
     notes: Sequence[Document] = field(repr=False)
     problems: Sequence[str]
 
 
 def note_files(places: Iterable[Path]) -> list[Path]:
-    """Return the `.note` files that the files and folders name, folders in the order of names.
+    """Return the given `.note` files and those of the given folders, the latter sorted by name.
 
-    Raises CorpusError where a place does not exist, holds no notes directly, or is a file of another kind.
+    Raises CorpusError if a path does not exist, is a folder without `.note` files, or a file of another type.
     """
     found: list[Path] = []
     for place in places:
@@ -41,7 +41,7 @@ def note_files(places: Iterable[Path]) -> list[Path]:
 
 
 def read_note_sources(paths: Iterable[Path]) -> NoteSources:
-    """Read the files, going on after a bad one; a patient whose notes name several sites is a problem, too."""
+    """Read all files, also after one with problems. A patient with notes of several sites is a problem, too."""
     notes: list[Document] = []
     problems: list[str] = []
     first_of_patient: dict[str, tuple[Path, str | None]] = {}

@@ -1,4 +1,4 @@
-"""Write notes one at a time, without holding them all, and go on after one that cannot be written."""
+"""Write notes one at a time, without keeping them in memory; one that cannot be written does not end the run."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,11 +13,11 @@ from ensemble_deid.text.document import Document
 
 @contextmanager
 def note_writer(directory: Path, format: str) -> Iterator[Callable[[Document], None]]:
-    """Give a function that writes one note into `directory`; ids must be distinct.
+    """Provide a function that writes one note into `directory`; ids must be distinct.
 
-    As a rule that is `write_document`: a note's files are there when it returns. With jsonl each note becomes a line
-    of one `corpus.jsonl`, which appears, or takes the place of an older one, when the block ends without an error.
-    After a CorpusError, which says why a note cannot be written, the next note may follow.
+    For most formats this is `write_document`: the note's files exist when it returns. For jsonl each note becomes a
+    line of one `corpus.jsonl`, which is created or replaced when the block ends without an error. The function raises
+    CorpusError if a note cannot be written, and can then be called with the next note.
     """
     if format != "jsonl":
         yield lambda document: _write_one(document, directory, format)

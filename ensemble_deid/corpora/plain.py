@@ -1,4 +1,4 @@
-"""A folder of .txt files: text alone. The text is exactly the decoded bytes, so offsets count every CR."""
+"""A folder of .txt files without annotations. The text is the decoded bytes unchanged, so offsets count every CR."""
 
 from pathlib import Path
 
@@ -12,5 +12,5 @@ def read_plain_note(path: Path) -> ReadNote:
 
 
 def render_plain_note(document: Document) -> str:
-    """Return the note's text; its spans have no place there and are left out."""
+    """Return the note's text; spans are not written."""
     return document.text

@@ -1,4 +1,4 @@
-"""Read a corpus whole, or note by note going on after a bad one."""
+"""Read a whole corpus, or note by note, continuing after a bad one."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ _NAMELESS_PATIENTS = ("brat", "plain")
 
 
 def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = True) -> Corpus:
-    """Read every note of `path`, whose format is recognised unless named.
+    """Read all notes of `path`; the format is detected unless it is named.
 
     `path` is a folder, a file, or the word `demo` (`demo:train`, `demo:dev`, `demo:test`; alone it means train).
-    `gold=False` reads the text and leaves annotations alone, also broken ones. Raises CorpusError, with file and
-    place, at the first thing that is wrong; ids must be unique in the corpus.
+    `gold=False` reads only the text and ignores annotations, even broken ones. Raises CorpusError with the file and the
+    place of the first problem; ids must be unique in the corpus.
     """
     location = locate_corpus(path, format=format)
     documents: list[Document] = []
@@ -40,10 +40,10 @@ def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = Tru
 def iterate_notes(
     path: Path | str, *, format: str | None = None, gold: bool = False
 ) -> Iterator[tuple[str, Document | DeidError]]:
-    """Yield (name, note) or (name, error) for every note of `path`, one at a time, going on after a bad one.
+    """Yield (name, note) or (name, error) for every note of `path`, one at a time, continuing after a bad one.
 
-    The name is the note's id where it could be read, else the file (JSONL: file:line). A missing or empty corpus is
-    raised at the call, before the first note.
+    The name is the note's id if it could be read, else the file (JSONL: file:line). A missing or empty corpus raises
+    CorpusError at the call, before the first note.
     """
     location = locate_corpus(path, format=format)
     return (
@@ -54,7 +54,7 @@ def iterate_notes(
 
 def _outcomes(location: Location, gold: bool) -> Iterator[tuple[str, ReadNote | CorpusError]]:
     names = [path.name[: -len(path.suffix)] for path in location.files]
-    # A folder of free names tells no patients; one in which every name is XXX-YY does.
+    # File names identify patients only if all of them have the form XXX-YY.
     by_name = location.format.name in _NAMELESS_PATIENTS and all(patient_of_name(name) for name in names)
     first_seen: dict[str, Path] = {}
     for path in location.files:
@@ -66,7 +66,7 @@ def _outcomes(location: Location, gold: bool) -> Iterator[tuple[str, ReadNote | 
             if identity in first_seen:
                 yield (
                     name,
-                    CorpusError(f"{path}: the id '{identity}' is there twice (first in {first_seen[identity]})"),
+                    CorpusError(f"{path}: the id '{identity}' occurs twice (first in {first_seen[identity]})"),
                 )
                 continue
             first_seen[identity] = path

@@ -1,41 +1,57 @@
-"""What a corpus holds, in figures."""
+"""Figures that describe a corpus."""
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from statistics import median
 
 from ensemble_deid.corpora.corpus import Corpus
+from ensemble_deid.phi.groups import category_of
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.tags import TagLoss, tag_loss
+from ensemble_deid.text.tokens import tokenize
+
+NO_CATEGORY = "(none)"
 
 
 @dataclass(frozen=True, slots=True)
 class LabelStatistics:
-    """One label: how many spans, and how many different strings they cover."""
+    """One label or category: the number of spans, and the distinct strings that they cover.
+
+    Strings are compared with white space normalised, so that a name broken over two lines is the same name.
+    """
 
     spans: int
-    distinct: int
+    strings: frozenset[str] = field(repr=False)
 
     @property
-    def distinct_share(self) -> float:
-        """Different strings for each span, in (0, 1]."""
-        return self.distinct / self.spans
+    def distinct(self) -> int:
+        """Number of distinct strings."""
+        return len(self.strings)
+
+    def unseen_share(self, known: "LabelStatistics | None") -> float | None:
+        """Return the share of the distinct strings that `known` does not have; None if there are no strings."""
+        new = self.strings - known.strings if known else self.strings
+        return len(new) / len(self.strings) if self.strings else None
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusStatistics:
-    """Counts of a corpus; a word is a run without white space.
+    """Counts of a corpus. Words are separated by white space, tokens are those of `text.tokens`.
 
-    `patients` counts a note of no known patient as one; `sites` counts the sites that are known.
+    `patients` counts each note of an unknown patient as a patient; `sites` counts the known sites.
     """
 
     notes: int
     patients: int
     sites: int
     words: int
+    tokens: int
     characters: int
     words_of_note: tuple[int, float, int]
     """Fewest, median and most words of a note."""
     labels: Mapping[str, LabelStatistics]
+    tokenization: TagLoss
 
     @property
     def spans(self) -> int:
@@ -44,66 +60,69 @@ class CorpusStatistics:
 
     @property
     def phi_per_100_words(self) -> float | None:
-        """Spans for each 100 words; None where there are no words."""
+        """Spans per 100 words; None if there are no words."""
         return 100 * self.spans / self.words if self.words else None
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the figures as plain values, ready for JSON."""
+    @property
+    def categories(self) -> dict[str, LabelStatistics]:
+        """Totals by category (NAME, DATE, ...), most frequent first."""
+        members: dict[str, list[LabelStatistics]] = defaultdict(list)
+        for name, label in self.labels.items():
+            members[category_of(name) or NO_CATEGORY].append(label)
+        summed = {category: sum_up(labels) for category, labels in members.items()}
+        return dict(sorted(summed.items(), key=lambda item: (-item[1].spans, item[0])))
+
+    def as_dict(self, *, known: "CorpusStatistics | None" = None) -> dict[str, object]:
+        """Return the figures as plain values for JSON; with `known` (train), also the share of strings unseen there."""
         fewest, middle, most = self.words_of_note
+        loss = self.tokenization
+        labels: dict[str, dict[str, object]] = {}
+        for name, label in self.labels.items():
+            labels[name] = {"category": category_of(name), "spans": label.spans, "distinct": label.distinct}
+            if known:
+                labels[name]["unseen_share"] = label.unseen_share(known.labels.get(name))
         return {
             "notes": self.notes,
             "patients": self.patients,
             "sites": self.sites,
             "words": self.words,
+            "tokens": self.tokens,
             "characters": self.characters,
             "words_of_note": {"min": fewest, "median": middle, "max": most},
             "spans": self.spans,
             "phi_per_100_words": self.phi_per_100_words,
-            "labels": {
-                name: {"spans": label.spans, "distinct": label.distinct, "distinct_share": label.distinct_share}
-                for name, label in self.labels.items()
-            },
+            "tokenization": {"spans_cut": loss.cut, "spans_lost": loss.lost},
+            "labels": labels,
         }
 
 
-def corpus_statistics(corpus: Corpus) -> CorpusStatistics:
-    """Count notes, patients, words, and the PHI of each label (most frequent label first)."""
+def sum_up(labels: Iterable[LabelStatistics]) -> LabelStatistics:
+    """Return the totals of several labels."""
+    parts = list(labels)
+    return LabelStatistics(sum(part.spans for part in parts), frozenset().union(*(part.strings for part in parts)))
+
+
+def corpus_statistics(corpus: Corpus | Iterable[Document]) -> CorpusStatistics:
+    """Count notes, patients, sites, words, tokens, and the PHI of each label (most frequent label first)."""
+    documents = tuple(corpus)
     surfaces: dict[str, list[str]] = defaultdict(list)
-    for document in corpus:
+    for document in documents:
         for span in document.spans:
-            surfaces[span.label].append(document.text[span.start : span.end])
+            surfaces[span.label].append(" ".join(document.text[span.start : span.end].split()))
     labels = {
-        label: LabelStatistics(len(strings), len(set(strings)))
+        label: LabelStatistics(len(strings), frozenset(strings))
         for label, strings in sorted(surfaces.items(), key=lambda item: (-len(item[1]), item[0]))
     }
-    words = [len(document.text.split()) for document in corpus]
+    words = [len(document.text.split()) for document in documents]
+    tokens = tokenize(documents)
     return CorpusStatistics(
-        notes=len(corpus),
-        patients=len({document.group for document in corpus}),
-        sites=len({document.site for document in corpus if document.site is not None}),
+        notes=len(documents),
+        patients=len({document.group for document in documents}),
+        sites=len({document.site for document in documents if document.site is not None}),
         words=sum(words),
-        characters=sum(len(document.text) for document in corpus),
+        tokens=len(tokens),
+        characters=sum(len(document.text) for document in documents),
         words_of_note=(min(words), median(words), max(words)) if words else (0, 0, 0),
         labels=labels,
+        tokenization=tag_loss(documents, tokens),
     )
-
-
-def render_statistics(statistics: CorpusStatistics) -> str:
-    """Return the figures as a text table for a terminal."""
-    fewest, middle, most = statistics.words_of_note
-    density = statistics.phi_per_100_words
-    lines = [
-        f"notes      {statistics.notes:>9,}",
-        f"patients   {statistics.patients:>9,}",
-        f"words      {statistics.words:>9,}   (a note: {fewest} to {most}, median {middle:g})",
-        f"PHI spans  {statistics.spans:>9,}   ({'-' if density is None else f'{density:.1f}'} per 100 words)",
-        "",
-    ]
-    if statistics.labels:
-        width = max(5, *(len(name) for name in statistics.labels))
-        lines.append(f"{'label':<{width}}  {'spans':>7}  {'distinct':>8}  {'share':>6}")
-        lines += [
-            f"{name:<{width}}  {label.spans:>7,}  {label.distinct:>8,}  {label.distinct_share:>6.1%}"
-            for name, label in statistics.labels.items()
-        ]
-    return "\n".join(lines).rstrip() + "\n"

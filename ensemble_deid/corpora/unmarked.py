@@ -1,4 +1,4 @@
-"""What stands unmarked in a note and should not: strings marked elsewhere in it, and forms that are PHI everywhere."""
+"""Find PHI that was left unmarked in a note: strings that are marked elsewhere in it, and forms that are always PHI."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -14,15 +14,15 @@ _FORMS = {
     "URL": re.compile(r"(?:https?://|(?<!\w)www\.)\S+"),
     "DATE": re.compile(r"(?<![\w/])\d{1,2}/\d{1,2}/\d{4}(?![\w/])|(?<![\w-])\d{4}-\d\d-\d\d(?![\w-])"),
 }
-"""Only forms that are nothing but PHI: short dates, for one, look like results of tests (4/5, 31/44/71)."""
+"""Only unambiguous forms: short dates, for example, look like test results (4/5, 31/44/71)."""
 
 
 def unmarked_repeats(text: str, spans: Sequence[Span], *, excused: Collection[str]) -> Iterator[tuple[int, int, Span]]:
     """Yield (offset, length, the span that marks it) for every unmarked occurrence of a marked string.
 
-    Case counts, and only whole words do. Looked for are strings of three characters or more: what a span covers, and
-    each word of a name, since a surname alone gives a person away too. Longer strings are found first, and what is
-    part of one is not told again.
+    The search is for whole words and is case-sensitive. It covers strings of three characters or more: the text of each
+    span, and each word of a name, since a surname alone identifies a person too. Longer strings are searched first, and
+    nothing within one of their occurrences is reported again.
     """
     wanted: dict[str, Span] = {}
     for span in spans:
@@ -50,7 +50,7 @@ def unmarked_forms(text: str, spans: Sequence[Span], *, excused: Collection[str]
 
 
 def _without_marked(text: str, spans: Sequence[Span]) -> str:
-    """Return the text with marked stretches blanked by a character that no note holds, so that offsets stay."""
+    """Return the text with marked parts overwritten by a character that no note contains, so that offsets stay."""
     rest = list(text)
     for span in spans:
         rest[span.start : span.end] = "\0" * (span.end - span.start)

@@ -1,4 +1,4 @@
-"""How varied a corpus is: words by kind of note, new names, PHI density, text shared between patients."""
+"""Measures of variety: words by kind of note, new names, PHI density, text shared between patients."""
 
 import re
 from collections import Counter, defaultdict
@@ -6,11 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ensemble_deid.text.document import Document
 
 NAME_LABELS = ("PATIENT", "DOCTOR")
 SHORTEST_DENSE_NOTE = 120
-"""Words from which on a note's PHI density says something."""
+"""Fewest words of a note for which PHI density is meaningful."""
 NGRAM = 8
 OTHER_FAMILY = "other"
 _WORD = re.compile(r"[^\W_]+")
@@ -19,7 +22,7 @@ _NAME_WORD = re.compile(r"[^\W\d_]{2,}")
 
 @dataclass(frozen=True, slots=True)
 class KindVariety:
-    """One family of kinds: notes, running words, different words (case aside)."""
+    """One family of kinds: number of notes, of words, and of distinct words (ignoring case)."""
 
     notes: int
     tokens: int
@@ -38,7 +41,7 @@ class Density:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Word n-grams of a note that also occur in another patient's: their share over all notes, and in the worst one."""
+    """Word n-grams that also occur in another patient's notes: their share in all notes, and in the worst note."""
 
     share: float
     highest: float
@@ -47,7 +50,7 @@ class Overlap:
 
 
 def kind_variety(notes: Iterable[Document], family_of_kind: Mapping[str, str]) -> dict[str, KindVariety]:
-    """Count by family, the family with most notes first; a kind that no family lists counts as `OTHER_FAMILY`."""
+    """Count by family, the largest first; a kind that no family lists belongs to `OTHER_FAMILY`."""
     counts: Counter[str] = Counter()
     words: dict[str, Counter[str]] = defaultdict(Counter)
     for note in notes:
@@ -59,9 +62,9 @@ def kind_variety(notes: Iterable[Document], family_of_kind: Mapping[str, str]) -
 
 
 def new_name_share(train: Iterable[Document], test: Iterable[Document]) -> tuple[float | None, float | None]:
-    """Return the share of test names of people that train does not have: (of different words, of whole strings).
+    """Return the share of names of people in test that do not occur in train: (distinct words, whole strings).
 
-    Case aside; a word has two letters or more. None where the test notes name nobody.
+    Case is ignored; a word has two letters or more. None if the test notes name nobody.
     """
     known_words, known_strings = _names(train)
     words, strings = _names(test)
@@ -69,7 +72,7 @@ def new_name_share(train: Iterable[Document], test: Iterable[Document]) -> tuple
 
 
 def phi_density(notes: Iterable[Document]) -> Density | None:
-    """Return the spread of PHI per 100 words over notes of `SHORTEST_DENSE_NOTE` words or more; None without any."""
+    """Return the range of PHI per 100 words in notes of `SHORTEST_DENSE_NOTE` words or more; None without any."""
     lengths = ((note, len(note.text.split())) for note in notes)
     found = sorted(100 * len(note.spans) / length for note, length in lengths if length >= SHORTEST_DENSE_NOTE)
     if not found:
@@ -78,24 +81,39 @@ def phi_density(notes: Iterable[Document]) -> Density | None:
 
 
 def ngram_overlap(notes: Sequence[Document], *, length: int = NGRAM) -> Overlap:
-    """Measure what different patients' notes share, in word n-grams (case aside, punctuation left out).
+    """Measure how much text the notes of different patients share, in word n-grams (ignoring case and punctuation).
 
-    A patient's own notes may repeat each other, as copied text does in a chart: that does not count.
+    Repetition between the notes of one patient, as with copied text in a chart, does not count.
     """
-    patients_of_gram: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    grams_of_note = []
-    for note in notes:
-        words = _WORD.findall(note.text.casefold())
-        grams = [tuple(words[i : i + length]) for i in range(len(words) - length + 1)]
-        grams_of_note.append((note.id, grams))
-        for gram in grams:
-            patients_of_gram[gram].add(note.group)
-    shared = [(sum(len(patients_of_gram[g]) > 1 for g in grams), len(grams), name) for name, grams in grams_of_note]
-    total = sum(count for _, count, _ in shared)
-    shares = [(part / whole, name) for part, whole, name in shared if whole]
-    highest, name = max(shares, key=lambda item: (item[0], item[1]), default=(0.0, ""))
-    without = sum(part == 0 for part, _, _ in shared)
-    return Overlap(sum(part for part, _, _ in shared) / total if total else 0.0, highest, name, without)
+    grams, owners = _ngrams(notes, length)
+    patients = np.unique([note.group for note in notes], return_inverse=True)[1]
+    # One column per n-gram and patient: an n-gram with several columns is shared.
+    pairs = np.unique(np.stack([grams, patients[owners]]), axis=1)
+    shared = np.bincount(pairs[0], minlength=1)[grams] > 1
+    whole = np.bincount(owners, minlength=len(notes)).tolist()
+    part = np.bincount(owners[shared], minlength=len(notes)).tolist()
+    shares = [(part[d] / whole[d], note.id) for d, note in enumerate(notes) if whole[d]]
+    highest, name = max(shares, default=(0.0, ""))
+    return Overlap(float(shared.mean()) if len(shared) else 0.0, highest, name, part.count(0))
+
+
+def _ngrams(notes: Sequence[Document], length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return an id for every n-gram (equal n-grams, equal ids) and its note, both (n_ngrams,) in text order."""
+    code: dict[str, int] = {}
+    words: list[int] = []
+    owner: list[int] = []
+    for d, note in enumerate(notes):
+        found = [code.setdefault(word, len(code)) for word in _WORD.findall(note.text.casefold())]
+        words += found
+        owner += [d] * len(found)
+    word, owners = np.array(words, dtype=np.int64), np.array(owner, dtype=np.int64)
+    grams = word
+    for k in range(1, length):
+        # The id of an n-gram is that of the pair (id of its first n - 1 words, id of its last word).
+        grams = np.unique(grams[:-1] * len(code) + word[k:], return_inverse=True)[1].astype(np.int64)
+    last = length - 1
+    within = owners[: len(grams)] == owners[last : last + len(grams)]
+    return grams[within], owners[: len(grams)][within]
 
 
 def _names(notes: Iterable[Document]) -> tuple[set[str], set[str]]:

@@ -1,4 +1,4 @@
-"""Write notes in any of the formats, each file whole or not at all."""
+"""Write notes in any of the formats; each file is written atomically."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,8 +15,8 @@ _LONGEST_NAME = 240
 def write_document(document: Document, directory: Path, format: str) -> tuple[Path, ...]:
     """Write one note as `<id>.<suffix>` (brat: two files; jsonl: a file of one line) and return the paths.
 
-    Raises CorpusError when the id cannot be a file name, a label has no place in the format, or a character cannot
-    be written; nothing is left behind then.
+    Raises CorpusError if the id cannot be a file name, or the format cannot represent a label or a character; nothing
+    is written then.
     """
     contents = format_named(format).render_note(document)
     name = _file_name(document.id)
@@ -29,10 +29,10 @@ def write_document(document: Document, directory: Path, format: str) -> tuple[Pa
 
 
 def write_corpus(documents: Iterable[Document], directory: Path, format: str) -> tuple[Path, ...]:
-    """Write all notes into `directory` and return the paths: a file a note, or `corpus.jsonl` with a line a note.
+    """Write all notes into `directory` and return the paths: a file per note, or `corpus.jsonl` with a line per note.
 
-    For jsonl, `directory` may also be the file itself (its name then ends in .jsonl). Raises as `write_document`, and
-    on ids that are there twice; every note is rendered before the first file is written.
+    For jsonl, `directory` may also be the file itself (a name that ends in .jsonl). Raises like `write_document`, and
+    on repeated ids; all notes are rendered before the first file is written.
     """
     chosen = format_named(format)
     notes = list(documents)
@@ -56,12 +56,12 @@ def _refuse_repeated_ids(notes: Iterable[Document]) -> None:
     seen: set[str] = set()
     for note in notes:
         if note.id in seen:
-            raise CorpusError(f"the id '{note.id}' is there twice: one note would overwrite the other")
+            raise CorpusError(f"the id '{note.id}' occurs twice: one note would overwrite the other")
         seen.add(note.id)
 
 
 def _file_name(identity: str) -> str:
-    # An id comes from the input: it must not lead out of the folder, hide the file, or break the file system.
+    # Ids come from the input, so they must not lead out of the folder, make hidden files, or be invalid file names.
     bad = identity.startswith(".") or any(c in "/\\" or ord(c) < 32 or ord(c) == 127 for c in identity)
     if not identity or bad or len(identity.encode("utf-8", "replace")) > _LONGEST_NAME:
         shown = "".join(c if c.isprintable() else "?" for c in identity[:60])

@@ -1,4 +1,4 @@
-"""Reading and writing one note in the XML family, under one fixed scheme of labels."""
+"""Read and write one note in the XML formats, with a fixed set of labels."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from ensemble_deid.text.span import Span
 
 @dataclass(frozen=True, slots=True)
 class XmlScheme:
-    """What one task fixes: the root element, the labels with the element of each, patients, the ids of tags."""
+    """What differs between the tasks: root element, labels and their elements, patients, ids of tags."""
 
     name: str
     root: str
@@ -61,7 +61,7 @@ def _read_tag(tag: XmlTag, text: str, path: Path, scheme: XmlScheme, notices: Co
 
 
 def render_xml_note(document: Document, scheme: XmlScheme) -> str:
-    """Return the file's content; CorpusError on a label without a place, or a character that XML cannot carry."""
+    """Return the file's content; CorpusError on labels or characters that the format cannot represent."""
     tags: list[tuple[str, Mapping[str, str]]] = []
     for index, span in enumerate(sorted(document.spans)):
         label = scheme.label_to_write(span.label)

@@ -1,7 +1,7 @@
 """The XML that the i2b2 2014, N-GRID 2016 and MEDDOCAN tasks share: `<TEXT>` and stand-off `<TAGS>`.
 
-The text is what an XML 1.0 parser gives for `<TEXT>`: a literal CR LF or CR counts as one LF, a character reference
-`&#13;` as the CR it names. Offsets count characters (code points) of that text.
+The text is what an XML 1.0 parser returns for `<TEXT>`: a literal CR LF or CR is one LF, a character reference `&#13;`
+is a CR. Offsets count characters (code points) of that text.
 """
 
 import re
@@ -21,14 +21,14 @@ _ATTRIBUTE_NAME = re.compile(r"(?!xml)[A-Za-z_][A-Za-z0-9_.-]*")
 _IN_ATTRIBUTE = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 _IN_TEXT = {"\r": "&#13;"}
 UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""The characters that XML 1.0 has no way to write."""
+"""The characters that XML 1.0 cannot represent."""
 PATIENT_ATTRIBUTE = "patient"
 SITE_ATTRIBUTE = "site"
 
 
 @dataclass(frozen=True, slots=True)
 class XmlTag:
-    """One element of `<TAGS>`: its name, its attributes, and the line where it stands."""
+    """One element of `<TAGS>`: its name, its attributes, and its line."""
 
     element: str
     attributes: Mapping[str, str] = field(repr=False)
@@ -40,7 +40,7 @@ class XmlTag:
         return self.attributes.get("id", "?")
 
     def integer(self, name: str, path: Path) -> int:
-        """Return the attribute as an integer; CorpusError where it is missing or none."""
+        """Return the attribute as an integer; CorpusError if it is missing or not an integer."""
         value = self.attributes.get(name)
         if value is None or not _INTEGER.fullmatch(value):
             said = "is missing" if value is None else "is not an integer"
@@ -50,7 +50,7 @@ class XmlTag:
 
 @dataclass(slots=True)
 class XmlNote:
-    """What one file says: the root's name and attributes, the text, the tags."""
+    """The content of one file: the root's name and attributes, the text, the tags."""
 
     root: str = ""
     attributes: dict[str, str] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class _Handler:
             self.note.root, self.note.attributes = name, attributes
         elif "TEXT" in self._open:
             raise CorpusError(
-                f"{self.path}:{line}: an element <{name}> stands inside <TEXT>: marks inside the text (as in the 2006 "
+                f"{self.path}:{line}: an element <{name}> occurs inside <TEXT>: marks inside the text (as in the 2006 "
                 "corpus) are not read, only stand-off <TAGS>"
             )
         elif len(self._open) == 1 and name == "TEXT":
@@ -128,10 +128,10 @@ class _Handler:
 def render_note(
     document: Document, tags: list[tuple[str, Mapping[str, str]]], *, root: str, patient: str | None
 ) -> str:
-    """Return the file's content; CorpusError where the text holds a character that XML cannot carry.
+    """Return the file's content; CorpusError if the text contains a character that XML cannot represent.
 
     `tags` are element names with attributes, in order. `patient` becomes an attribute of the root (None: left out), and
-    so do the site and every metadata entry whose key can name an attribute: the tools of the tasks ignore all of these.
+    so do the site and every metadata entry whose key is a valid attribute name; the tools of the tasks ignore them.
     """
     refuse_unwritable(document.text, document.id)
     attributes = {key: value for key, value in sorted(document.metadata.items()) if _ATTRIBUTE_NAME.fullmatch(key)}
@@ -142,7 +142,7 @@ def render_note(
     if patient is not None:
         attributes[PATIENT_ATTRIBUTE] = patient
     if "]]>" in document.text or "\r" in document.text:
-        # A parser would turn a CR inside CDATA into LF, and end CDATA at its own mark.
+        # A parser would turn a CR inside CDATA into LF, and end the section at the first ]]>.
         body = escape(document.text, _IN_TEXT)
     else:
         body = f"<![CDATA[{document.text}]]>"
@@ -160,7 +160,7 @@ def render_note(
 
 
 def refuse_unwritable(text: str, name: str) -> None:
-    """Raise CorpusError where `text` holds a character that XML 1.0 has no way to write."""
+    """Raise CorpusError if `text` contains a character that XML 1.0 cannot represent."""
     found = UNWRITABLE.search(text)
     if found:
         raise CorpusError(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ensemble_deid.evaluation.annotation_stats import AnnotationStats, count_annotations
 from ensemble_deid.evaluation.bootstrap import (
     LEVEL,
     RESAMPLES,
@@ -14,7 +15,6 @@ from ensemble_deid.evaluation.bootstrap import (
     resample_totals,
     sum_by_group,
 )
-from ensemble_deid.evaluation.oddities import SideFacts, side_facts
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
 from ensemble_deid.evaluation.scores import Estimate, Resampling, Row, Score, score_rows
 from ensemble_deid.evaluation.tokens import label_tokens, tokens_of
@@ -46,8 +46,8 @@ class Agreement:
     documents: int
     patients: int
     tokens: int
-    a: SideFacts
-    b: SideFacts
+    a: AnnotationStats
+    b: AnnotationStats
     scores: tuple[Score, ...]
     kappas: tuple[Kappa, ...]
     resampling: Resampling
@@ -82,8 +82,8 @@ def measure_agreement(
         documents=len(pairs),
         patients=len(set(groups)),
         tokens=sum(len(note) for note in labelled),
-        a=side_facts(pair.gold for pair in pairs),
-        b=side_facts(pair.system for pair in pairs),
+        a=count_annotations(pair.gold for pair in pairs),
+        b=count_annotations(pair.system for pair in pairs),
         scores=score_rows(rows, groups, resampling),
         kappas=tuple(_kappa(labelled, groups, naming, resampling) for naming in namings),
         resampling=resampling,

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from scipy.stats import beta
 
-from ensemble_deid.evaluation.counts import ratio
 from ensemble_deid.evaluation.pairs import EvaluationError
+from ensemble_deid.text.counts import ratio
 
 
 @dataclass(frozen=True, slots=True)

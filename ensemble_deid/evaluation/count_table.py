@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ensemble_deid.evaluation.counts import Counts
 from ensemble_deid.evaluation.matching import Key
 from ensemble_deid.evaluation.pairs import Pair
+from ensemble_deid.text.counts import Counts
 
 Sides = tuple[Set[Key], Set[Key]]
 """The distinct keys of one note: gold's and the system's."""

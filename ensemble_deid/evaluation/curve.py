@@ -1,7 +1,7 @@
 """Precision and recall at every threshold on a system's scores.
 
 A threshold t keeps the annotations whose score is at least t. It commutes with `drop_overlaps`, which lets the
-surer of two annotations stand: a system's output may be resolved once, before any threshold.
+higher-scoring of two overlapping annotations stand: a system's output may be resolved once, before any threshold.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ensemble_deid.evaluation.counts import Counts
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents
 from ensemble_deid.evaluation.tokens import runs_in, tokens_of
 from ensemble_deid.evaluation.views import Naming, View, name_under, token_keys, view_named
+from ensemble_deid.text.counts import Counts
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, SpanKey
 

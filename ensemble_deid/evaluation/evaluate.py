@@ -6,10 +6,10 @@ from types import MappingProxyType
 
 import numpy as np
 
+from ensemble_deid.evaluation.annotation_stats import AnnotationStats, count_annotations
 from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES
 from ensemble_deid.evaluation.count_table import CountTable, Sides
 from ensemble_deid.evaluation.leaks import KIND_KEY, LeakView, leaks_of_pairs
-from ensemble_deid.evaluation.oddities import SideFacts, side_facts
 from ensemble_deid.evaluation.pairs import (
     EvaluationError,
     Pair,
@@ -66,8 +66,8 @@ class Evaluation:
     without_patient: int
     tokens: int
     labels: tuple[str, ...] | None
-    gold: SideFacts
-    system: SideFacts
+    gold: AnnotationStats
+    system: AnnotationStats
     scores: tuple[Score, ...]
     macro: tuple[MacroScore, ...]
     token_rates: tuple[TokenRates, ...]
@@ -123,8 +123,8 @@ def evaluate(
         without_patient=sum(pair.gold.patient_id is None for pair in pairs),
         tokens=int(tokens.sum()),
         labels=None if labels is None else tuple(sorted(chosen)),
-        gold=side_facts(pair.gold for pair in kept),
-        system=side_facts(pair.system for pair in kept),
+        gold=count_annotations(pair.gold for pair in kept),
+        system=count_annotations(pair.system for pair in kept),
         scores=score_rows(rows, groups, resampling),
         macro=tuple(macro_score(name, table) for name, table in tables.items()),
         token_rates=tuple(_token_rates(name, tables[name], tokens, resampling) for name in ("token", "token-binary")),

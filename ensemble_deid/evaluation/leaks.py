@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ensemble_deid.evaluation.bounds import Share
-from ensemble_deid.evaluation.counts import ratio
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
+from ensemble_deid.text.counts import ratio
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import SpanKey
 

@@ -16,8 +16,8 @@ from ensemble_deid.evaluation.bootstrap import (
     sum_by_group,
 )
 from ensemble_deid.evaluation.count_table import CountTable, to_counts
-from ensemble_deid.evaluation.counts import Counts
 from ensemble_deid.evaluation.pairs import EvaluationError
+from ensemble_deid.text.counts import Counts
 
 Part = Literal["total", "label", "category", "subset"]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.evaluation.bootstrap import PairedDifference, paired_difference
-from ensemble_deid.evaluation.counts import Counts
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.pipeline.directory import load_model
@@ -17,6 +16,7 @@ from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.stacking.svm import SvmSettings
 from ensemble_deid.stacking.voting import METHODS, combine
+from ensemble_deid.text.counts import Counts
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, drop_overlaps
 

@@ -24,6 +24,7 @@ from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rule_text import write_rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES, TbedTagger, final_tags, tag_codes
+from ensemble_deid.text.counts import f1_score
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tags import TagScheme, entity_rows, spans_to_tags, tags_to_spans
@@ -207,8 +208,8 @@ def _entities(codes: NDArray[np.int32], batch: Batch, n_labels: int) -> NDArray[
 
 def _f1(codes: NDArray[np.int32], batch: Batch, gold: NDArray[np.int64], n_gold: int, n_labels: int) -> float | None:
     found = _entities(codes, batch, n_labels)
-    total = len(found) + n_gold
-    return 2 * len(np.intersect1d(found, gold, assume_unique=True)) / total if total else None
+    right = len(np.intersect1d(found, gold, assume_unique=True))
+    return f1_score(right, gold=n_gold, system=len(found))
 
 
 def _model_with_rules(model: Path) -> tuple[Ensemble, TbedTagger]:

@@ -1,4 +1,4 @@
-"""The pieces that training is made of: one submodel on one part of the patients. Each runs in a process of its own."""
+"""The tasks of a training run: one submodel on some of the patients. Each runs in a process of its own."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,19 +11,19 @@ from ensemble_deid.features.batch import Batch, select_documents, with_lexicon
 from ensemble_deid.parallel import in_processes
 from ensemble_deid.pipeline.feature_extractor import fit_lexicon
 from ensemble_deid.pipeline.submodels import submodel_class
+from ensemble_deid.submodels import BY_NAME
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
 from ensemble_deid.text.tags import TagScheme
 
 WHOLE = -1
-_COST = {"neural": 3.0, "crf": 2.0, "tbed": 0.2, "regex": 0.05}
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Train `submodel` on the notes `train`; then let it propose on the notes `held_out` (both are indexes).
+    """Train `submodel` on the notes `train`, then predict the notes `held_out` (both are indexes).
 
-    `fold` is the fold held out, or `WHOLE` for the submodel that goes into the model; what a whole task holds out
-    serves to choose when to stop.
+    `fold` is the fold held out, or `WHOLE` for the submodel that goes into the model; the notes held out of a whole
+    task are used to choose when to stop.
     """
 
     submodel: str
@@ -33,13 +33,13 @@ class Task:
 
     @property
     def cost(self) -> float:
-        """Rough share of the work, for the order of the tasks and the progress bar."""
-        return _COST[self.submodel] * len(self.train)
+        """Estimated share of the work, for ordering the tasks and for the progress bar."""
+        return BY_NAME[self.submodel].relative_cost * len(self.train)
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What became of a task: the tagger (whole tasks only), or its proposals for the held-out notes."""
+class TaskResult:
+    """The outcome of a task: the tagger (whole tasks only), or its proposals for the held-out notes."""
 
     task: Task
     tagger: TrainableTagger | None
@@ -48,15 +48,15 @@ class Done:
 
 
 def plan(submodels: Sequence[str], folds: Sequence[int], n_folds: int, *, inner_dev: Sequence[int]) -> list[Task]:
-    """Return all tasks, the longest first, so that none is left to run alone at the end.
+    """Return all tasks, longest first, so that no long task is left to run alone at the end.
 
-    `inner_dev` are notes that the whole network does not learn from, to choose its epoch by.
+    The notes `inner_dev` are held out of the final training of the submodels that stop early on dev notes.
     """
     everything = tuple(range(len(folds)))
-    held = set(inner_dev)
-    kept = tuple(d for d in everything if d not in held)
-    tasks = [Task(name, WHOLE, everything, ()) for name in submodels if name != "neural"]
-    tasks += [Task(name, WHOLE, kept, tuple(inner_dev)) for name in submodels if name == "neural"]
+    tasks = []
+    for name in submodels:
+        stop_by = tuple(inner_dev) if BY_NAME[name].stops_early_on_dev else ()
+        tasks.append(Task(name, WHOLE, tuple(d for d in everything if d not in set(stop_by)), stop_by))
     for fold in range(n_folds):
         inside = tuple(d for d in everything if folds[d] != fold)
         held_out = tuple(d for d in everything if folds[d] == fold)
@@ -66,8 +66,8 @@ def plan(submodels: Sequence[str], folds: Sequence[int], n_folds: int, *, inner_
 
 def run_all(
     tasks: Sequence[Task], batch: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config
-) -> Iterator[Done]:
-    """Run the tasks over `config.jobs` processes and yield each as it is done, in no fixed order.
+) -> Iterator[TaskResult]:
+    """Run the tasks in `config.jobs` processes and yield each result as it completes, in no fixed order.
 
     `batch` is the plain batch of all training notes; `dev` (with its lexicon) is for the whole submodels only.
     """
@@ -77,8 +77,8 @@ def run_all(
     yield from in_processes(runs, jobs=config.jobs, ordered=False)
 
 
-def run(task: Task, batch: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config) -> Done:
-    """Run one task. The lexicon is learned from the task's own training notes, so nothing held out leaks in."""
+def run(task: Task, batch: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config) -> TaskResult:
+    """Run one task. The lexicon is learned from the task's own training notes, so nothing leaks into it."""
     messages: list[str] = []
     with threadpool_limits(1):
         part = select_documents(batch, task.train)
@@ -89,8 +89,14 @@ def run(task: Task, batch: Batch, dev: Batch | None, *, scheme: TagScheme, confi
             held_out = with_lexicon(select_documents(batch, task.held_out), lexicon, leave_own_patient_out=False)
         stop_by = (held_out or dev) if task.fold == WHOLE else None
         tagger = submodel_class(task.submodel).fit(
-            train, stop_by, scheme=scheme, config=config, progress=messages.append
+            train,
+            stop_by,
+            scheme=scheme,
+            config=config.of_submodel(task.submodel),
+            seed=config.seed,
+            device=config.device,
+            progress=messages.append,
         )
         if task.fold == WHOLE or held_out is None:
-            return Done(task, tagger, None, tuple(messages))
-        return Done(task, None, tagger.propose(held_out, n_best=config.stack.n_best), tuple(messages))
+            return TaskResult(task, tagger, None, tuple(messages))
+        return TaskResult(task, None, tagger.propose(held_out, n_best=config.stack.n_best), tuple(messages))

@@ -6,18 +6,18 @@ from pathlib import Path
 
 from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.operating_points import ChosenThreshold, Rule, choose_threshold
-from ensemble_deid.evaluation.threshold_record import threshold_from_record, threshold_to_record
+from ensemble_deid.evaluation.threshold_record import threshold_to_record
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.directory import update_model
-from ensemble_deid.pipeline.manifest import Manifest, read_manifest
+from ensemble_deid.pipeline.manifest import Manifest
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.text.document import Document
 
 
 def freeze_threshold(model: Path, dev: Sequence[Document], *, rule: Rule, wanted: float) -> ChosenThreshold:
-    """Choose the model's threshold on dev notes and write it into the model, with where it comes from.
+    """Choose the model's threshold on dev notes and store it in the model, with a record of how it was chosen.
 
-    Raises EvaluationError when the notes give no choice, ModelError when no threshold reaches what is wanted.
+    Raises EvaluationError when the notes allow no choice, ModelError when no threshold reaches the wanted value.
     """
     system = Deidentifier.load(model).predict(dev, threshold=0.0)
     chosen = choose_threshold(dev, system, rule=rule, wanted=wanted)
@@ -32,9 +32,3 @@ def freeze_threshold(model: Path, dev: Sequence[Document], *, rule: Rule, wanted
 
     update_model(model, edit)
     return chosen
-
-
-def frozen_threshold(model: Path) -> ChosenThreshold | None:
-    """Return the choice that was frozen into a model, None where its threshold is the one of training."""
-    record = read_manifest(model).figures.get("threshold")
-    return None if record is None else threshold_from_record(record)

@@ -8,8 +8,6 @@ import numpy as np
 
 from ensemble_deid.config import Config
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.evaluation.counts import Counts
-from ensemble_deid.evaluation.entity import strict_counts
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rules import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
@@ -23,9 +21,10 @@ from ensemble_deid.stacking.search import group_folds
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
+from ensemble_deid.text.counts import Counts, strict_counts
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import drop_overlaps
-from ensemble_deid.text.tags import TagScheme
+from ensemble_deid.text.tags import TagScheme, tag_loss
 
 _INNER_DEV_SHARE = 10
 
@@ -84,12 +83,19 @@ def train(
     ordered = {name: taggers[name] for name in names}
     ensemble = Ensemble(config, scheme, extractor, ordered, stacker)
     counts = score(ensemble, dev, dev_documents) if dev is not None else {}
+    loss = tag_loss(documents, plain.tokens)
     manifest = Manifest(
         labels=scheme.labels,
         # How many processes there were does not shape a model: two that differ in it alone are the same files.
         config=config.model_dump(mode="json", exclude={"jobs"}),
         fingerprint=fingerprint(documents),
-        training={"notes": len(documents), "patients": len(set(groups)), "spans": sum(len(d.spans) for d in documents)},
+        training={
+            "notes": len(documents),
+            "patients": len(set(groups)),
+            "spans": loss.spans,
+            "spans_cut": loss.cut,
+            "spans_lost": loss.lost,
+        },
         figures={**_figures(counts, stacker), **_rule_curve(ordered, plain, extractor, dev)},
         packages=installed_packages(),
     )
@@ -134,8 +140,7 @@ def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> di
     answers["ensemble"] = ensemble.stacker.predict(proposals, batch)
     counts = {}
     for name, spans in answers.items():
-        system = [document.with_spans(found) for document, found in zip(documents, spans, strict=True)]
-        counts[name] = strict_counts(documents, system).total
+        counts[name] = strict_counts((document.spans for document in documents), spans)
     return counts
 
 
@@ -150,8 +155,8 @@ def _rule_curve(
     taggers: dict[str, TrainableTagger], plain: Batch, extractor: FeatureExtractor, dev: Batch | None
 ) -> dict[str, Any]:
     """Return F1 on train and dev after each rule of the TBED submodel, for `rules curve`."""
-    tagger = taggers.get("tbed")
-    if not isinstance(tagger, TbedTagger):
+    tagger = next((tagger for tagger in taggers.values() if isinstance(tagger, TbedTagger)), None)
+    if tagger is None:
         return {}
     seen = with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True)
     points = rule_curve(tagger, seen, dev)

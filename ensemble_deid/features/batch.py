@@ -1,4 +1,4 @@
-"""A batch: documents, their tokens and their feature table, made once and read by every tagger."""
+"""A batch: documents, their tokens and their feature table, computed once and shared by all taggers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ Ints = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Documents as columns. `initial` holds the spans of the regex patterns, which every later learner may use."""
+    """Documents as columns. `initial` holds the matches of the regex patterns, which any learner may use."""
 
     documents: tuple[Document, ...] = field(repr=False)
     tokens: TokenTable = field(repr=False)
@@ -76,9 +76,9 @@ def plain_batch(
     bpe: Bpe | None = None,
     annotate: Annotate | None = None,
 ) -> Batch:
-    """Make a batch without what must be learned from annotations (see `with_lexicon`).
+    """Make a batch without the columns that are learned from annotations (see `with_lexicon`).
 
-    `bpe` cuts the tokens into pieces; `annotate`, a stanza pipeline, adds the columns `pos` and `ner`.
+    `bpe` splits the tokens into pieces; `annotate`, a stanza pipeline, adds the columns `pos` and `ner`.
     """
     documents = tuple(documents)
     tokens = tokenize(documents, split_lines=split_lines)
@@ -110,12 +110,12 @@ def with_lexicon(batch: Batch, lexicon: Lexicon, *, leave_own_patient_out: bool)
 
 
 def _matches(patterns: PatternSet, document: Document) -> list[Span]:
-    """Return all matches but those of white space alone, which no token can carry."""
+    """Return all matches except those of white space only, which contain no token."""
     return [span for span in find_all(patterns, document) if not document.text[span.start : span.end].isspace()]
 
 
 def _pattern_names(found: Sequence[Sequence[Span]], tokens: TokenTable) -> list[str]:
-    """Return for every token the first pattern that hits it, winning or not; `-` where none does."""
+    """Return for every token the first pattern that matches it, even if overruled by another; `-` if none does."""
     names = ["-"] * len(tokens)
     for d, spans in enumerate(found):
         low, high = int(tokens.document_starts[d]), int(tokens.document_starts[d + 1])

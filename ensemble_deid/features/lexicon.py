@@ -1,8 +1,8 @@
-"""What the training annotations say of phrases and words.
+"""A lexicon of the annotated phrases and words of the training notes.
 
-Two columns come of it: `lexicon`, the BIO tag of the longest known entity that covers the token, and
-`known_word`, the label under which the token's word mostly stands, with how purely. On the training notes
-themselves both are taken leaving the note's own patient out, so that a learner sees them as it will on new patients.
+It gives two columns: `lexicon`, the BIO tag of the longest known entity that covers the token, and `known_word`, the
+most frequent label of the token's word, with its share. On the training notes both are computed without the note's own
+patient, so that a learner sees them as it will on new patients.
 """
 
 import json
@@ -16,7 +16,7 @@ import numpy as np
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.table import Column
 from ensemble_deid.text.document import Document
-from ensemble_deid.text.tags import TagScheme, entity_rows, spans_to_tags
+from ensemble_deid.text.tags import OUTSIDE, TagScheme, entity_rows, spans_to_tags
 from ensemble_deid.text.tokens import TokenTable
 
 Phrase = tuple[str, ...]
@@ -41,7 +41,7 @@ class Lexicon:
 
     @classmethod
     def from_json(cls, text: str) -> "Lexicon":
-        """Read what `to_json` wrote. Raises ModelError where it does not have that form."""
+        """Read what `to_json` wrote. Raises ModelError if it is damaged."""
         try:
             content: dict[str, Any] = json.loads(text)
             phrases = {
@@ -57,7 +57,7 @@ class Lexicon:
 def _mentions(
     documents: Sequence[Document], tokens: TokenTable, lower: Sequence[str]
 ) -> tuple[dict[str, set[tuple[Phrase, str]]], dict[str, set[tuple[str, str]]]]:
-    """Return for each group of notes the (phrase, label) and (word, label or `O`) pairs it holds."""
+    """Return, for each patient, the (phrase, label) and (word, label or `O`) pairs that occur."""
     scheme = TagScheme.from_labels(span.label for document in documents for span in document.spans)
     codes = spans_to_tags([document.spans for document in documents], tokens, scheme).codes
     phrases: dict[str, set[tuple[Phrase, str]]] = defaultdict(set)
@@ -66,16 +66,15 @@ def _mentions(
     for low, high, k in zip(first.tolist(), after.tolist(), label.tolist(), strict=True):
         if high - low <= _LONGEST:
             phrases[documents[tokens.document[low]].group].add((tuple(lower[low:high]), scheme.labels[k]))
-    names = ["O", *scheme.labels]
-    for row, code, owner in zip(range(len(codes)), codes.tolist(), tokens.document.tolist(), strict=True):
-        words[documents[owner].group].add((lower[row], names[(code + 1) // 2]))
+    for row, k, owner in zip(range(len(codes)), scheme.label_of(codes).tolist(), tokens.document.tolist(), strict=True):
+        words[documents[owner].group].add((lower[row], scheme.labels[k] if k >= 0 else OUTSIDE))
     return phrases, words
 
 
 def learn_lexicon(documents: Sequence[Document], tokens: TokenTable, lower: Sequence[str]) -> Lexicon:
-    """Count, by patients, how phrases and words are annotated; `lower` is every token's lower-cased word.
+    """Count the patients for whom a phrase or word has each label; `lower` is every token's lower-cased word.
 
-    Words never seen inside PHI are left out: they say nothing.
+    Words never seen inside PHI are left out, as they carry no information.
     """
     by_phrase: dict[Phrase, Counter[str]] = defaultdict(Counter)
     by_word: dict[str, Counter[str]] = defaultdict(Counter)
@@ -152,7 +151,7 @@ def _phrase_tags(
 
 
 def _known_word(word: str, lexicon: Lexicon, own: set[tuple[str, str]]) -> str:
-    """Return `LABEL:purity` with the purity of the word's main label in quarters, 0 to 4."""
+    """Return `LABEL:share`, with the share of the word's main label in quarters, 0 to 4."""
     counts = lexicon.words.get(word)
     if counts is None:
         return NONE

@@ -5,9 +5,15 @@ A file holds `name`, `description`, and `[[pattern]]` tables: `name`, `label`, `
 PHI stands between « and », and `negative` examples in which the pattern must find nothing. An earlier pattern wins
 over a later one where their matches overlap.
 
-A `[words]` table names pieces that several patterns share: `months = ["enero", "febrero"]` (a list of words, escaped
-and tried longest first) or `surname = "[A-Z][a-z]+"` (a piece of regex). `(?&months)` in a regex, or in a later piece,
-stands for the piece as a group of its own.
+A `[words]` table names pieces that several patterns share; `(?&name)` in a regex, or in a later piece, stands for the
+piece as a group of its own:
+
+    months = ["enero", "febrero"]                      # a short list of words, escaped and tried longest first
+    country = { file = "../words/es-countries.txt" }   # a longer one, in a file beside; see word_lists.py
+    surname = "[A-Z][a-z]+"                            # a piece of regex
+    street = { verbose = '''...''' }                   # a long one, over several lines, with comments (re.VERBOSE)
+
+Whether a piece is verbose is its own affair: it means the same in every regex that calls it.
 """
 
 import re
@@ -18,11 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.errors import RuleError
+from ensemble_deid.features.word_lists import any_of, inline_word_lists
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
 _KEYS = {"name", "label", "regex", "flags", "group", "positive", "negative"}
 _CALL = re.compile(r"\(\?&(\w+)\)")
+# An escaped character or a character class, which a verbose regex reads as it stands; or a comment.
+_COMMENT = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|#[^\n]*", re.DOTALL)
 _FLAGS = {"IGNORECASE": re.I, "MULTILINE": re.M, "DOTALL": re.S, "VERBOSE": re.X, "ASCII": re.A}
 
 
@@ -45,7 +54,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class PatternSet:
-    """The patterns of one file, in order of precedence, and the text they were read from."""
+    """The patterns of one file, in order of precedence, and its text, which contains the words of its word lists."""
 
     name: str
     patterns: tuple[Pattern, ...]
@@ -84,18 +93,25 @@ def first_come(spans: Sequence[Span]) -> tuple[Span, ...]:
 
 
 def read_patterns(path: Path) -> PatternSet:
-    """Read and compile a pattern file. Raises RuleError with the file and the pattern at fault."""
+    """Read and compile a pattern file and the word lists that it names.
+
+    Raises RuleError with the file and the pattern, or the line of the word list, at fault.
+    """
     try:
         source = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise RuleError(f"{path}: no such pattern file") from None
     except UnicodeDecodeError as error:
         raise RuleError(f"{path}: not UTF-8 at byte {error.start}") from None
+    try:
+        source = inline_word_lists(source, path)
+    except tomllib.TOMLDecodeError as error:
+        raise RuleError(f"{path}: {error}") from None
     return parse_patterns(source, path=str(path))
 
 
 def parse_patterns(source: str, *, path: str = "<patterns>") -> PatternSet:
-    """Compile the text of a pattern file; `path` is only named in errors."""
+    """Compile the text of a pattern file, which may name no word lists; `path` is only named in errors."""
     try:
         content = tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
@@ -114,46 +130,51 @@ def parse_patterns(source: str, *, path: str = "<patterns>") -> PatternSet:
     return PatternSet(str(content.get("name", Path(path).stem)), tuple(patterns), source)
 
 
-def _read_words(table: Mapping[str, Any], path: str) -> dict[str, str]:
-    """Turn the `[words]` table into pieces of regex that hold no more calls, each readable with or without VERBOSE."""
-    pieces: dict[str, str] = {}
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A piece of regex that holds no more calls, and the mode in which it is written."""
+
+    regex: str
+    verbose: bool
+
+    def inside(self, *, verbose: bool) -> str:
+        """Return the piece as a group of a regex that is verbose, or is not."""
+        change = "" if self.verbose == verbose else "x" if self.verbose else "-x"
+        return f"(?{change}:{self.regex})"
+
+
+def _read_words(table: object, path: str) -> dict[str, _Piece]:
+    """Turn the `[words]` table into pieces."""
+    if not isinstance(table, dict):
+        raise RuleError(f"{path}: [words] must be a table")
+    pieces: dict[str, _Piece] = {}
     for name, value in table.items():
         place = f"{path}: [words] {name}"
-        if isinstance(value, str):
-            piece = value
-        elif isinstance(value, list) and value and all(isinstance(word, str) for word in value):
-            piece = _any_of(value)
-        else:
-            raise RuleError(f"{place}: expected a list of words or a piece of regex")
-        pieces[name] = f"(?:{_expand(piece, pieces, place)})"
+        match value:
+            case str():
+                pieces[name] = _Piece(_expand(value, pieces, place, verbose=False), verbose=False)
+            case {"verbose": str(regex), **others} if not others:
+                pieces[name] = _Piece(_expand(regex, pieces, place, verbose=True), verbose=True)
+            case {"file": _}:
+                raise RuleError(f"{place}: only a pattern file that is read from disk can name a word list")
+            case list() if value and all(isinstance(word, str) for word in value):
+                pieces[name] = _Piece(any_of(value), verbose=False)
+            case _:
+                raise RuleError(f"{place}: expected a list of words, the file of one, or a piece of regex")
     return pieces
 
 
-def _any_of(words: Sequence[str]) -> str:
-    """Return a regex that matches any of the words, the longest first, as a tree of their common beginnings.
-
-    Python's `re` tries the branches of an alternative one by one; a tree asks it for one look at each letter.
-    """
-    rest_of: dict[str, list[str]] = {}
-    for word in sorted(set(words)):
-        rest_of.setdefault(word[:1], []).append(word[1:])
-    can_end = rest_of.pop("", None) is not None
-    branches = [re.escape(letter) + _any_of(rests) for letter, rests in rest_of.items()]
-    if not branches:
-        return ""
-    if len(branches) == 1 and not can_end:
-        return branches[0]
-    return f"(?:{'|'.join(branches)})" + ("?" if can_end else "")
-
-
-def _expand(regex: str, words: Mapping[str, str], place: str) -> str:
+def _expand(regex: str, words: Mapping[str, _Piece], place: str, *, verbose: bool) -> str:
+    """Put the pieces in the place of their calls."""
+    if verbose:  # a comment at the end of a piece would hide the end of the group that the piece becomes
+        regex = _COMMENT.sub(lambda found: found[1] or "", regex)
     unknown = [name for name in _CALL.findall(regex) if name not in words]
     if unknown:
         raise RuleError(f"{place}: no piece {unknown[0]!r} stands in [words] before it")
-    return _CALL.sub(lambda call: words[call[1]], regex)
+    return _CALL.sub(lambda call: words[call[1]].inside(verbose=verbose), regex)
 
 
-def _compile(table: dict[str, Any], words: Mapping[str, str], place: str) -> Pattern:
+def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str) -> Pattern:
     unknown = sorted(set(table) - _KEYS)
     if unknown:
         raise RuleError(f"{place}: unknown key {unknown[0]!r}; known: {', '.join(sorted(_KEYS))}")
@@ -166,7 +187,7 @@ def _compile(table: dict[str, Any], words: Mapping[str, str], place: str) -> Pat
             raise RuleError(f"{place}: unknown flag {name!r}; known: {', '.join(_FLAGS)}")
         flags |= _FLAGS[name]
     try:
-        regex = re.compile(_expand(table["regex"], words, place), flags)
+        regex = re.compile(_expand(table["regex"], words, place, verbose=re.X in flags), flags)
     except re.error as error:
         raise RuleError(f"{place}: the regex does not compile: {error}") from None
     group = table.get("group", 0)

@@ -1,4 +1,4 @@
-"""Features of where a token stands: in its sentence, its line, after which label, in which section."""
+"""Features of a token's position: sentence length, place in the line, field label before it, section."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ _NAMES = ("0", "1", "2", "3", "4-5", "6-8", "9-12", "13-19", "20-39", "40+")
 
 
 def _bucketed(numbers: NDArray[np.int32]) -> Column:
-    """Return small numbers as they are, larger ones in ever wider classes."""
+    """Return small numbers as they are, larger ones in increasingly wide buckets."""
     return Column(np.searchsorted(_EDGES, numbers, side="right").astype(np.int32), _NAMES)
 
 
@@ -28,8 +28,8 @@ def _rank_within(groups: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[
 
 
 def position_columns(documents: Sequence[Document], tokens: TokenTable) -> dict[str, Column]:
-    """Return the columns that layout and place decide."""
-    in_sentence, sentence_size = _rank_within(tokens.sentence)
+    """Return the columns that depend on layout and position."""
+    _, sentence_size = _rank_within(tokens.sentence)
     in_line, _ = _rank_within(tokens.line)
     starts_after_space = np.ones(len(tokens), dtype=np.int32)
     if len(tokens):
@@ -37,7 +37,6 @@ def position_columns(documents: Sequence[Document], tokens: TokenTable) -> dict[
         starts_after_space[1:] = (tokens.start[1:] > tokens.end[:-1]) | ~same_line
     prefix, nearest, section = line_labels(documents, tokens)
     return {
-        "position_in_sentence": _bucketed(in_sentence),
         "position_in_line": _bucketed(in_line),
         "sentence_length": _bucketed(sentence_size),
         "spaced": Column(starts_after_space, ("glued", "spaced")),

@@ -1,11 +1,11 @@
-"""Features of a token that its word alone decides: computed once per distinct word."""
+"""Features of a token that depend on its word alone, computed once per distinct word."""
 
 import re
 from collections.abc import Callable
 
 from ensemble_deid.features.table import Column
 
-AFFIX_LENGTHS = (1, 2, 3, 4)
+AFFIX_LENGTHS = (2, 3, 4)
 
 
 def shape(word: str) -> str:
@@ -16,7 +16,7 @@ def shape(word: str) -> str:
 
 
 def short_shape(word: str) -> str:
-    """Return the shape with each run of one sign shortened to a single one."""
+    """Return the shape with each run of the same character reduced to one."""
     return re.sub(r"(.)\1+", r"\1", shape(word), flags=re.S)
 
 
@@ -26,7 +26,7 @@ def length_class(word: str) -> str:
 
 
 def digit_class(word: str) -> str:
-    """Return `none`, or for a number how many digits it has, and `year` for four-digit numbers of 1900 to 2199."""
+    """Return `none` for a word; for a number `day` up to 31, `year` from 1900 to 2199, else how many digits it has."""
     if not word.isdecimal():
         return "none"
     if len(word) == 4 and word.isascii() and 1900 <= int(word) <= 2199:
@@ -56,7 +56,7 @@ def _suffix(length: int) -> Callable[[str], str]:
 
 
 def word_columns(word: Column) -> dict[str, Column]:
-    """Return the columns that follow from `word`."""
+    """Return the columns that are derived from the column `word`."""
     columns = {
         "word": word,
         "lower": word.map_values(str.lower),

@@ -1,6 +1,6 @@
 """Named sets of PHI labels: categories, the HIPAA subset, and the groups A-D of Murugadoss et al. 2021 (table 1).
 
-Labels of MEDDOCAN are placed by what they are in i2b2 terms (`phi.maps`).
+MEDDOCAN labels belong to the sets of their i2b2 counterparts (`phi.maps`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,9 +31,9 @@ label does not tell the age. LOCATION-OTHER and OTHER are named in no group.
 
 
 def category_of(label: str) -> str | None:
-    """Return the category (NAME, DATE, ...) of an i2b2 or MEDDOCAN type, whatever its case, or None.
+    """Return the category (NAME, DATE, ...) of an i2b2 or MEDDOCAN type, ignoring case, or None.
 
-    A category's own name is its own category, for corpora that are annotated no finer.
+    A category's name is its own category, for corpora annotated at the level of categories.
     """
     name = label.upper()
     if name in I2B2_CATEGORIES:

@@ -1,4 +1,4 @@
-"""How other corpora's labels are said in i2b2 2014 types."""
+"""The i2b2 2014 types that correspond to the labels of other corpora."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""The PHI types of the 2014 i2b2/UTHealth corpus, their categories, and which of them HIPAA names.
+"""The PHI types of the 2014 i2b2/UTHealth corpus, their categories, and the HIPAA subset.
 
 Source: Stubbs and Uzuner 2015 (J Biomed Inform 58 Suppl:S20-S29), as listed by Zhao et al. 2020, table 2.
 """

@@ -118,7 +118,10 @@ def load_model(directory: Path, *, device: str | None = None) -> tuple[Ensemble,
     try:
         extractor = _load_feature_extractor(directory, manifest, config)
         taggers: Mapping[str, TrainableTagger] = {
-            name: submodel_class(name).load(directory, scheme=scheme, config=config) for name in config.submodels
+            name: submodel_class(name).load(
+                directory, scheme=scheme, config=config.of_submodel(name), device=config.device
+            )
+            for name in config.submodels
         }
         stacker = Stacker.load(directory)
     except (ModelError, RuleError) as error:

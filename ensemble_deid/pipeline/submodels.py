@@ -1,30 +1,32 @@
-"""The closed set of submodels: name -> where its class is. Imported on demand: what is not asked for costs nothing."""
+"""From a submodel's name to its class, imported on demand: a submodel that is not used costs nothing."""
 
 from collections.abc import Iterable
 from importlib import import_module
 
-from ensemble_deid.config import SUBMODELS
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.submodels import BY_NAME
 from ensemble_deid.taggers.base import TrainableTagger
-
-CLASSES = {
-    "regex": "ensemble_deid.taggers.regex.tagger:RegexTagger",
-    "tbed": "ensemble_deid.taggers.tbed.tagger:TbedTagger",
-    "crf": "ensemble_deid.taggers.crf.tagger:CrfTagger",
-    "neural": "ensemble_deid.taggers.neural.tagger:NeuralTagger",
-}
 
 
 def submodel_class(name: str) -> type[TrainableTagger]:
-    """Return the class of a submodel. Raises KeyError for a name that is none (configurations are checked before)."""
-    if name not in CLASSES:
-        raise KeyError(f"no submodel {name!r}; there are: {', '.join(SUBMODELS)}")
-    module, _, attribute = CLASSES[name].partition(":")
-    found: type[TrainableTagger] = getattr(import_module(module), attribute)
+    """Return the class of a submodel. Raises KeyError for an unknown name (configurations are checked earlier).
+
+    Raises ConfigError when the submodel needs an extra that is not installed.
+    """
+    row = BY_NAME[name]
+    module, _, attribute = row.class_path.partition(":")
+    try:
+        found: type[TrainableTagger] = getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if not row.extra:
+            raise
+        raise ConfigError(
+            f"the submodel {name} needs {error.name}, which is not installed: pip install 'ensemble_deid[{row.extra}]'"
+        ) from None
     return found
 
 
 def refuse_unknown(name: str | None, known: Iterable[str]) -> None:
-    """Raise ConfigError where a submodel is asked for (not None) that a model does not have."""
+    """Raise ConfigError if a submodel is requested (not None) that the model does not have."""
     if name is not None and name not in known:
         raise ConfigError(f"this model has no submodel {name!r}; it has: {', '.join(known)}")

@@ -7,6 +7,7 @@ from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.context import FORM, KINDS, CandidateContext
 from ensemble_deid.stacking.overlaps import RELATIONS, maxima, overlapping_pairs, relation
 from ensemble_deid.stacking.statistics import KeyStatistics
+from ensemble_deid.submodels import BY_NAME
 
 Floats = NDArray[np.float64]
 
@@ -67,8 +68,8 @@ def candidate_features(
 
 
 def _learner_confidence(table: CandidateTable) -> Floats:
-    """Return the mean confidence of the learners with marginals (CRF, network), or of all where there are none."""
-    columns = [k for k, name in enumerate(table.submodels) if name in ("crf", "neural")]
+    """Return the mean confidence of the submodels with marginals, or of all submodels if none has them."""
+    columns = [k for k, name in enumerate(table.submodels) if BY_NAME[name].has_marginals]
     return np.asarray(table.confidence[:, columns or slice(None)].mean(axis=1), dtype=np.float64)
 
 

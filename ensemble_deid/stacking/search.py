@@ -15,6 +15,7 @@ from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.svm import ZHAO2020, Floats, Sigmoid, Svm, SvmSettings
+from ensemble_deid.text.counts import f1_score
 from ensemble_deid.text.span import drop_overlaps
 
 _FOLDS = 3
@@ -55,14 +56,17 @@ def group_folds(groups: Sequence[str], n_folds: int, rng: np.random.Generator) -
 
 def strict_f1(
     table: CandidateTable, scores: Floats, threshold: float, correct: NDArray[np.bool_], n_gold: int
-) -> float:
-    """Return the strict F1 after thresholding and resolving overlaps; gold spans that are no candidates are missed."""
+) -> float | None:
+    """Return the strict F1 after threshold and resolution; gold spans that are no candidates are missed.
+
+    None where it is undefined: there is no gold and nothing stands.
+    """
     truth = dict(zip(zip(table.document.tolist(), table.keys(), strict=True), correct.tolist(), strict=True))
     n_documents = int(table.document.max()) + 1 if len(table) else 0
     kept = [drop_overlaps(spans) for spans in table.spans(scores, scores >= threshold, n_documents)]
     found = sum(len(spans) for spans in kept)
     true_positives = sum(truth[(d, span.key)] for d, spans in enumerate(kept) for span in spans)
-    return float(2 * true_positives / max(1, found + n_gold))
+    return f1_score(true_positives, gold=n_gold, system=found)
 
 
 def _decisions(features: Floats, correct: NDArray[np.bool_], folds: NDArray[np.int64], settings: SvmSettings) -> Floats:
@@ -104,7 +108,8 @@ def choose(dataset: StackingDataset, features: Floats, *, config: Config, progre
     for fold, values in zip(numbers, in_processes(tasks, jobs=config.jobs), strict=True):
         decisions[folds == fold] = values
     sigmoid, threshold, f1 = _best_threshold(dataset.table, decisions, dataset.correct, dataset.n_gold)
-    progress(f"stacker: C+ {best.c_positive:g}, C- {best.c_negative:g}, gamma {best.gamma:g}, CV F1 {100 * f1:.2f}")
+    shown = "undefined" if f1 is None else f"{100 * f1:.2f}"
+    progress(f"stacker: C+ {best.c_positive:g}, C- {best.c_negative:g}, gamma {best.gamma:g}, CV F1 {shown}")
     return Chosen(best, sigmoid, threshold if options.threshold is None else options.threshold, f1)
 
 
@@ -125,7 +130,7 @@ def _search(
     n_gold = round(dataset.n_gold * len(rows) / max(1, len(dataset)))
     calls = (delayed(_decisions)(features[rows], truth, folds, settings) for settings in grid)
     decided = list(in_processes(calls, jobs=jobs))
-    return grid[int(np.argmax([_best_threshold(part, d, truth, n_gold)[2] for d in decided]))]
+    return grid[int(np.argmax([_rank(_best_threshold(part, d, truth, n_gold)[2]) for d in decided]))]
 
 
 def _held_out(
@@ -147,9 +152,14 @@ def _sample(groups: Sequence[str], size: int, rng: np.random.Generator) -> NDArr
 
 def _best_threshold(
     table: CandidateTable, decisions: Floats, correct: NDArray[np.bool_], n_gold: int
-) -> tuple[Sigmoid, float, float]:
+) -> tuple[Sigmoid, float, float | None]:
     sigmoid = Sigmoid.fit(decisions, correct)
     probability = sigmoid.probability(decisions)
-    by_threshold = [(strict_f1(table, probability, t, correct, n_gold), -abs(t - 0.5), t) for t in _THRESHOLDS]
-    f1, _, threshold = max(by_threshold)
-    return sigmoid, threshold, f1
+    f1s = {t: strict_f1(table, probability, t, correct, n_gold) for t in _THRESHOLDS}
+    threshold = max(_THRESHOLDS, key=lambda t: (_rank(f1s[t]), -abs(t - 0.5), t))
+    return sigmoid, threshold, f1s[threshold]
+
+
+def _rank(f1: float | None) -> float:
+    """Return the number to choose by: an undefined F1 ranks with 0, that of an answer with nothing right in it."""
+    return 0.0 if f1 is None else f1

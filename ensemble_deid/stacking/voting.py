@@ -1,10 +1,11 @@
-"""The simple ways to combine, to hold the SVM against: majority vote, union, and the mean of confidences."""
+"""Baselines for the final estimator: union, majority vote, and mean confidence."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
 from ensemble_deid.stacking.candidates import collect
+from ensemble_deid.submodels import BY_NAME
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.text.span import Span, drop_overlaps
 
@@ -16,12 +17,13 @@ def combine(
 ) -> list[tuple[Span, ...]]:
     """Return non-overlapping spans for each document.
 
-    `union` keeps what any submodel chose (Murugadoss et al. 2021), `majority` what more than half chose, `mean`
-    what the CRF and the network believe on average by `threshold` (all submodels where neither is there).
+    `union` keeps the spans that any submodel predicts (Murugadoss et al. 2021), `majority` those that more than half
+    predict, `mean` those whose confidence averages `threshold` or more over the submodels with marginals (over all
+    submodels if none has them).
     """
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; known: {', '.join(METHODS)}")
-    names = [name for name in proposals if name in ("crf", "neural")] or list(proposals)
+    names = [name for name in proposals if BY_NAME[name].has_marginals] or list(proposals)
     used = {name: proposals[name] for name in (names if method == "mean" else proposals)}
     table = collect(used, labels=labels)
     n_documents = len(next(iter(proposals.values())).best)

@@ -1,11 +1,10 @@
-"""What every submodel can do: learn from a batch, propose spans with confidences, and live on disk as safe files."""
+"""The interface of the submodels: learn from a batch, propose spans with confidences, live on disk as safe files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
-from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tags import TagScheme
@@ -15,10 +14,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """What a tagger says of a batch, a tuple of spans for each document.
+    """A tagger's output for a batch: a tuple of spans for each document.
 
-    `best` is its answer, spans that do not overlap; `candidates` holds these and whatever else it holds possible
-    (of the n best sequences). Scores are confidences in [0, 1].
+    `best` is its prediction, spans that do not overlap; `candidates` holds these and the alternatives (from the n
+    best sequences). Scores are confidences in [0, 1].
     """
 
     best: tuple[tuple[Span, ...], ...]
@@ -26,7 +25,7 @@ class Proposals:
 
 
 class Tagger(Protocol):
-    """A submodel, fitted. The table of a batch is computed once and read by all of them."""
+    """A fitted submodel. The feature table of a batch is computed once and shared by all submodels."""
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
         """Return spans with confidences for every document of the batch."""
@@ -38,14 +37,31 @@ class Tagger(Protocol):
 
 
 class TrainableTagger(Tagger, Protocol):
-    """A submodel as the pipeline makes it."""
+    """A submodel as the pipeline fits and loads it.
+
+    `config` is the submodel's own section of the configuration, whose class the implementation names; `device` is
+    `auto`, `cpu` or `cuda`. What a submodel does not need it ignores.
+    """
 
     @classmethod
-    def fit(cls, train: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config, progress: Progress) -> Self:
-        """Learn from the annotations of `train`; `dev` is for choosing when to stop, never for learning."""
+    def fit(
+        cls,
+        train: Batch,
+        dev: Batch | None,
+        *,
+        scheme: TagScheme,
+        config: Any,
+        seed: int,
+        device: str,
+        progress: Progress,
+    ) -> Self:
+        """Learn from the annotations of `train`; `dev` may only be used to choose when to stop.
+
+        The same arguments give a tagger that saves the same bytes. Raises ConfigError for settings that do not fit.
+        """
         ...
 
     @classmethod
-    def load(cls, directory: Path, *, scheme: TagScheme, config: Config) -> Self:
-        """Read what `save` wrote; runs no code from it. Raises ModelError when it is damaged."""
+    def load(cls, directory: Path, *, scheme: TagScheme, config: Any, device: str) -> Self:
+        """Read what `save` wrote, running no code from it. Raises ModelError when it is damaged."""
         ...

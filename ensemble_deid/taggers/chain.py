@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.text.tags import TagScheme
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
@@ -175,7 +177,7 @@ class Marginals:
 
         The entity may open with `B-`, or with an `I-` that continues nothing; it must not go on at `after`.
         """
-        begin, inside = 2 * label + 1, 2 * label + 2
+        begin, inside = TagScheme.begin(label), TagScheme.inside(label)
         forward, local, moves = self.forward[sequence], self.local[sequence], self.moves
         orphan = forward[first, inside]
         if first > 0:

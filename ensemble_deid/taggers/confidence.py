@@ -43,7 +43,7 @@ class SourceConfidence:
         )
 
     @classmethod
-    def from_json(cls, text: str) -> "SourceConfidence":
+    def from_json(cls, text: str | bytes) -> "SourceConfidence":
         """Read what `to_json` gave. Raises ModelError."""
         try:
             content = json.loads(text)

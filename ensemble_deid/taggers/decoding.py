@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ensemble_deid.taggers.chain import Chain, Floats, Ints, Marginals, n_best, path_probability, viterbi
+from ensemble_deid.text.tags import TagScheme
 
 _BATCH_TOKENS = 4096
 
@@ -95,11 +96,12 @@ def _add_candidates(
 def spans_of(tags: Sequence[int] | Ints) -> list[tuple[int, int, int]]:
     """Return (first, after, label index) of the entities that one tag sequence spells; an orphan `I-` opens one."""
     spans: list[tuple[int, int, int]] = []
-    opened, label = -1, 0
+    opened, label, going_on = -1, 0, 0
     for t, tag in enumerate([*np.asarray(tags).tolist(), 0]):
-        if opened >= 0 and tag != 2 * label + 2:
+        if opened >= 0 and tag != going_on:
             spans.append((opened, t, label))
             opened = -1
         if tag > 0 and opened < 0:
-            opened, label = t, (tag - 1) // 2
+            opened, label = t, TagScheme.label_of(tag)
+            going_on = TagScheme.inside(label)
     return spans

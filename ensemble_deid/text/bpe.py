@@ -1,6 +1,6 @@
-"""Byte-pair encoding on top of the tokens: rare words fall into frequent pieces (Sennrich et al. 2016), offsets stay.
+"""Byte-pair encoding of tokens: rare words are split into frequent pieces (Sennrich et al. 2016), offsets are kept.
 
-Off by default. Pieces only ever cut tokens further, so whatever spans the tokens can carry, the pieces can, too.
+Off by default. Pieces only split tokens further, so every span that tokens can express, pieces can express too.
 """
 
 import io
@@ -15,24 +15,24 @@ from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.tokens import TokenTable
 
-# The unknown piece, and the two ends of a sentence, which sentencepiece counts among the vocabulary.
+# The unknown piece and the two sentence boundaries, which sentencepiece counts as part of the vocabulary.
 _META_PIECES = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bpe:
-    """Learned pieces: `data` is sentencepiece's own file, a protocol buffer that runs no code when it is read."""
+    """Learned pieces: `data` is sentencepiece's model file, a protocol buffer; reading it runs no code."""
 
     data: bytes = field(repr=False)
     _processor: Any = field(repr=False)
 
     @classmethod
     def learn(cls, documents: Sequence[Document], tokens: TokenTable, *, vocabulary: int) -> Self:
-        """Learn at most `vocabulary` pieces from the words of two or more characters; annotations are not looked at.
+        """Learn at most `vocabulary` pieces from the words of two or more characters; annotations are not used.
 
         Raises ConfigError when the vocabulary cannot hold every character, or when there are no such words.
         """
-        # Imported here: it takes a second, and almost nobody asks for it.
+        # Imported here because the import takes a second and few configurations need it.
         from sentencepiece import SentencePieceTrainer
 
         words = [word for word in tokens.words(documents) if len(word) > 1]
@@ -47,7 +47,7 @@ class Bpe:
                 model_writer=out,
                 model_type="bpe",
                 vocab_size=vocabulary,
-                # A text too small for the vocabulary gets as many pieces as it has.
+                # A text too small for the vocabulary gets as many pieces as it supports.
                 hard_vocab_limit=False,
                 character_coverage=1.0,
                 normalization_rule_name="identity",
@@ -57,7 +57,7 @@ class Bpe:
                 minloglevel=3,
             )
         except RuntimeError:
-            # Its message may quote the text.
+            # The message may quote the text.
             raise ConfigError(f"sentencepiece cannot learn {vocabulary} pieces from the training text") from None
         return cls.from_bytes(out.getvalue())
 
@@ -78,7 +78,7 @@ class Bpe:
         if len(word) < 2:
             return [len(word)]
         pieces = self._processor.encode(word, out_type=str)
-        # A piece that is not the text itself could shift what comes after it: such a word stays whole.
+        # A piece that differs from the text would shift the following offsets, so such a word is not split.
         return list(itertools.accumulate(map(len, pieces))) if "".join(pieces) == word else [len(word)]
 
     def refine(self, documents: Sequence[Document], tokens: TokenTable) -> TokenTable:

@@ -1,4 +1,4 @@
-"""A note with its annotations. Its text stays out of reprs, logs and errors."""
+"""A note with its annotations. Its text is kept out of reprs, logs and error messages."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,11 +13,11 @@ def _no_metadata() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One clinical note: its text as the reader defines it, and spans whose offsets refer to it.
+    """One clinical note: its text as the reader defines it, and spans whose offsets refer to that text.
 
-    `patient_id` groups the notes of one patient (None where it is not known: the note is then its own group). `site`
-    names the institution that wrote the note, None where it is not known; a patient's notes share it.
-    Raises ValueError when a span reaches outside the text.
+    `patient_id` groups the notes of one patient; a note whose patient is unknown (None) forms its own group. `site`
+    identifies the institution that wrote the note (None if unknown); all notes of a patient have the same site.
+    Raises ValueError if a span extends beyond the text.
     """
 
     id: str
@@ -37,7 +37,7 @@ class Document:
 
     @property
     def group(self) -> str:
-        """The patient's id, or the note's own where there is none: what folds and resamples keep together."""
+        """The patient's id, or the note's own id if there is none; folds and resamples keep a group together."""
         return self.patient_id if self.patient_id is not None else self.id
 
     def with_spans(self, spans: Iterable[Span]) -> "Document":

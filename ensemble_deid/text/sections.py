@@ -1,4 +1,4 @@
-"""The structure of a note that its layout shows: the label a value stands after, and the section a line is in."""
+"""The structure of a note as its layout shows it: the label before a value, and the section of a line."""
 
 import itertools
 import re
@@ -9,8 +9,8 @@ import numpy as np
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.tokens import TokenTable
 
-# A label begins where a word begins, and a heading's last white space is never given back: in both the search could
-# find nothing more, only take time that grows with the square of a line without words.
+# A label starts at the start of a word, and the white space after a heading is matched possessively: otherwise the
+# search would backtrack, in time quadratic in the length of a line without words.
 _LABEL = re.compile(r"(?<![^\W\d_])[^\W\d_]+(?:[ ./]+[^\W\d_]+){0,3}[.º°#]?\s?:")
 _HEADING = re.compile(r"([^\W\d_]+(?:[ /&,()-]+[^\W\d_]+){0,5})\s*+(:?)\s*+")
 NONE = "-"
@@ -19,8 +19,8 @@ NONE = "-"
 def line_labels(documents: Sequence[Document], tokens: TokenTable) -> tuple[list[str], list[str], list[str]]:
     """Return for every token the line's first label (`Name:`), the nearest label before it, and its section.
 
-    All in lower case, `-` where there is none. A label is one to four words before a colon; a section is opened
-    by a line that holds a heading alone (words only, ended by a colon or wholly in capitals).
+    All in lower case, `-` where there is none. A label is one to four words before a colon; a section starts at a line
+    that contains only a heading (words, either followed by a colon or all in capitals).
     """
     prefixes: list[str] = []
     nearest: list[str] = []

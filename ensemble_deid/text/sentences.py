@@ -1,4 +1,4 @@
-"""Where a line falls into sentences. A split never falls after an abbreviation: it would cut names in two."""
+"""Where to split a line into sentences: never after an abbreviation, which would cut names in two."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,9 @@ ABBREVIATIONS = frozenset(
 
 
 def sentence_breaks(text: str, starts: NDArray[np.int32], ends: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return 1 for each token that opens a sentence after sentence-final punctuation, (n_tokens,).
+    """Return 1 for each token that starts a sentence after sentence-final punctuation, (n_tokens,).
 
-    A token opens a sentence when white space lies before it, it starts with an upper-case letter or a digit, and
+    A token starts a sentence when there is white space before it, it begins with an upper-case letter or a digit, and
     the token before it is `?`, `!`, or a `.` that ends a word of two or more letters which is no abbreviation,
     a number, or a closing bracket.
     """

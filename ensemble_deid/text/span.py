@@ -1,4 +1,4 @@
-"""A labelled stretch of a document, in characters."""
+"""A labelled range of characters in a document."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ SpanKey = tuple[int, int, str]
 class Span:
     """Characters `[start, end)` of a document's text, with a PHI label.
 
-    `score` is a confidence in [0, 1]; `source` names who proposed the span (a pattern, a rule, a tagger).
+    `score` is a confidence in [0, 1]; `source` names what proposed the span (a pattern, a rule, a tagger).
     A span holds no text, so it can be logged. Raises ValueError when it is empty, negative or unlabelled.
     """
 
@@ -31,7 +31,7 @@ class Span:
 
     @property
     def key(self) -> SpanKey:
-        """What makes two spans the same annotation: place and label."""
+        """Position and label, which together identify an annotation."""
         return (self.start, self.end, self.label)
 
     def overlaps(self, other: "Span") -> bool:
@@ -40,14 +40,14 @@ class Span:
 
 
 def drop_overlaps(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Keep, of overlapping spans, the surest, then the longest, then the first; return them in text order.
+    """Keep, of overlapping spans, the highest-scoring, then the longest, then the first; return them in text order.
 
-    This is the one rule by which the project turns any set of spans into one that does not overlap.
+    The whole project resolves overlaps by this rule.
     """
     kept: list[Span] = []
     starts: list[int] = []
     for span in sorted(set(spans), key=lambda s: (-s.score, s.start - s.end, s.start, s.label, s.source)):
-        # What is kept stands in text order and does not overlap: only the neighbours can be in the way.
+        # Kept spans are in text order and do not overlap, so only the two neighbours can conflict.
         place = bisect_left(starts, span.start)
         clear_before = place == 0 or kept[place - 1].end <= span.start
         if clear_before and (place == len(kept) or span.end <= starts[place]):

@@ -1,11 +1,13 @@
-"""The BIO tag scheme: spans of characters <-> one tag a token."""
+"""The BIO tag scheme: spans of characters <-> one tag per token."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, drop_overlaps
 from ensemble_deid.text.tokens import TokenTable
 
@@ -15,13 +17,17 @@ OUTSIDE = "O"
 
 @dataclass(frozen=True, slots=True)
 class TagScheme:
-    """BIO over sorted labels. Tag codes: 0 is `O`, 2k + 1 is `B-` and 2k + 2 is `I-` of label k."""
+    """BIO over sorted labels. Tag codes: 0 is `O`, 2k + 1 is `B-` and 2k + 2 is `I-` of label k.
+
+    `begin`, `inside` and `label_of` translate between tag codes and label indexes, whatever the labels are. Each takes
+    one number or an array of any shape.
+    """
 
     labels: tuple[str, ...]
 
     @classmethod
     def from_labels(cls, labels: Iterable[str]) -> "TagScheme":
-        """Make the scheme of a set of labels; the order given does not matter."""
+        """Make the scheme of a set of labels; their order does not matter."""
         return cls(tuple(sorted(set(labels))))
 
     @property
@@ -29,13 +35,46 @@ class TagScheme:
         """Return the tags in code order."""
         return (OUTSIDE, *(f"{place}-{label}" for label in self.labels for place in "BI"))
 
+    @overload
+    @staticmethod
+    def begin(label: int) -> int: ...
+    @overload
+    @staticmethod
+    def begin(label: Ints) -> Ints: ...
+    @staticmethod
+    def begin(label: int | Ints) -> int | Ints:
+        """Return the code of the `B-` tag of a label index."""
+        return 2 * label + 1
+
+    @overload
+    @staticmethod
+    def inside(label: int) -> int: ...
+    @overload
+    @staticmethod
+    def inside(label: Ints) -> Ints: ...
+    @staticmethod
+    def inside(label: int | Ints) -> int | Ints:
+        """Return the code of the `I-` tag of a label index."""
+        return 2 * label + 2
+
+    @overload
+    @staticmethod
+    def label_of(tag: int) -> int: ...
+    @overload
+    @staticmethod
+    def label_of(tag: Ints) -> Ints: ...
+    @staticmethod
+    def label_of(tag: int | Ints) -> int | Ints:
+        """Return the label index of a tag code, -1 for `O`."""
+        return (tag - 1) // 2
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedTags:
-    """Tag codes of a batch, int32 (n_tokens,), and how many spans the tokens or the scheme could not carry exactly.
+    """Tag codes of a batch, int32 (n_tokens,), and how many spans could not be encoded exactly.
 
-    `cut` spans began or ended inside a token (they cover the whole token now); `lost` spans overlapped another,
-    or had no token of their own.
+    `cut` spans began or ended inside a token and now cover the whole token; `lost` spans overlapped another one or had
+    no token of their own.
     """
 
     codes: Ints
@@ -44,7 +83,7 @@ class EncodedTags:
 
 
 def spans_to_tags(spans_by_document: Sequence[Sequence[Span]], tokens: TokenTable, scheme: TagScheme) -> EncodedTags:
-    """Write spans as tags. Of overlapping spans the surest, then the longest is kept.
+    """Encode spans as tags. Of overlapping spans the highest-scoring, then the longest, is kept.
 
     A span with a label outside the scheme raises ValueError.
     """
@@ -66,21 +105,45 @@ def spans_to_tags(spans_by_document: Sequence[Sequence[Span]], tokens: TokenTabl
                 lost += 1
                 continue
             cut += int(starts[first] != span.start or ends[last - 1] != span.end)
-            codes[low + first] = 2 * index[span.label] + 1
-            codes[low + first + 1 : low + last] = 2 * index[span.label] + 2
+            codes[low + first] = scheme.begin(index[span.label])
+            codes[low + first + 1 : low + last] = scheme.inside(index[span.label])
             taken = last
     return EncodedTags(codes, cut, lost)
 
 
-def entity_rows(codes: Ints, tokens: TokenTable) -> tuple[Ints, Ints, Ints]:
-    """Return first row, row after the last, and label index of every entity that the tags spell.
+@dataclass(frozen=True, slots=True)
+class TagLoss:
+    """How many of a corpus's `spans` annotated spans cannot be encoded exactly as tags.
 
-    An `I-` that continues nothing of its own label opens an entity: what a model half saw is still hidden.
-    Entities may run over lines and sentences, never over documents.
+    `cut` spans begin or end inside a token, so a tagger can find them only with different boundaries; `lost` spans
+    overlap another span or share their only token with one, so no tagger can find them.
     """
-    label = (codes - 1) // 2
+
+    spans: int
+    cut: int
+    lost: int
+
+    def __str__(self) -> str:
+        return f"{self.cut:,} of {self.spans:,} spans begin or end inside a token, {self.lost:,} cannot be tagged"
+
+
+def tag_loss(documents: Sequence[Document], tokens: TokenTable) -> TagLoss:
+    """Count the documents' spans that are changed or lost when they are encoded as tags of `tokens`."""
+    spans = [document.spans for document in documents]
+    scheme = TagScheme.from_labels(span.label for found in spans for span in found)
+    encoded = spans_to_tags(spans, tokens, scheme)
+    return TagLoss(sum(map(len, spans)), encoded.cut, encoded.lost)
+
+
+def entity_rows(codes: Ints, tokens: TokenTable) -> tuple[Ints, Ints, Ints]:
+    """Return the first row, the row after the last, and the label index of every entity in a tag sequence.
+
+    An `I-` that does not continue an entity of its label starts one, so that PHI of which a model missed the beginning
+    is still removed. Entities may cross lines and sentences, but not documents.
+    """
+    label = TagScheme.label_of(codes)
     inside = codes > 0
-    is_begin = inside & (codes % 2 == 1)
+    is_begin = inside & (codes == TagScheme.begin(label))
     continues = np.zeros(len(codes), dtype=bool)
     if len(codes):
         same_document = tokens.document[1:] == tokens.document[:-1]
@@ -101,7 +164,7 @@ def tags_to_spans(
     source: str = "",
     scores: NDArray[np.float64] | None = None,
 ) -> list[tuple[Span, ...]]:
-    """Read the spans off the tags, one tuple a document; `scores` gives one confidence an entity, in order."""
+    """Decode tags into spans, one tuple per document; `scores` has one confidence per entity, in order."""
     spans: list[list[Span]] = [[] for _ in range(len(tokens.document_starts) - 1)]
     first, after, label = entity_rows(codes, tokens)
     confidence = scores.tolist() if scores is not None else [1.0] * len(first)

@@ -1,9 +1,9 @@
-"""Offset-true tokens of a batch of documents, as columns.
+"""Tokens of a batch of documents with their exact offsets, as columns.
 
-A token is a run of letters, a run of digits, or one other character; letters are cut again before an upper-case
-letter that follows a lower-case one (`SamLee`), and before one that opens a word after capitals (`DRAlberto`)
+A token is a run of letters, a run of digits, or one other character; letters are split again before an upper-case
+letter that follows a lower-case one (`SamLee`), and before one that begins a word after capitals (`DRAlberto`)
 (Zhao et al. 2020, "Preprocessing": letters are split at the position of upper-case letters).
-Nothing but white space lies between tokens, so whatever a model says of tokens can be said exactly in characters.
+There is only white space between tokens, so predictions for tokens translate exactly into character offsets.
 """
 
 import unicodedata
@@ -26,10 +26,10 @@ _NEWLINES = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenTable:
-    """Tokens of a batch in text order, one row a token, all columns int32 (n_tokens,).
+    """Tokens of a batch in text order, one row per token, all columns int32 (n_tokens,).
 
-    `start` and `end` are characters in the token's own document; `document` indexes the batch; `line` and
-    `sentence` count through the batch and never cross a document. `document_starts` is int32 (n_documents + 1,):
+    `start` and `end` are character offsets in the token's own document; `document` indexes the batch; `line` and
+    `sentence` are numbered through the batch and never cross a document. `document_starts` is int32 (n_documents + 1,):
     the tokens of document d are the rows `document_starts[d]` to `document_starts[d + 1]`.
     """
 
@@ -60,7 +60,7 @@ class TokenTable:
 
 
 def first_rows(column: Ints) -> Ints:
-    """Return the rows at which a column takes a new value."""
+    """Return the rows at which a column's value changes, and the first row."""
     if not len(column):
         return np.zeros(0, np.int32)
     changed = np.flatnonzero(column[1:] != column[:-1]) + 1
@@ -68,7 +68,7 @@ def first_rows(column: Ints) -> Ints:
 
 
 def _character_class(character: str) -> int:
-    """Return kind and flags of a character; a combining mark counts as a letter."""
+    """Return the kind and flags of a character; a combining mark counts as a letter."""
     if character.isspace():
         return _SPACE | (_NEWLINE if character in _NEWLINES else 0)
     if character.isdecimal():
@@ -81,7 +81,7 @@ def _character_class(character: str) -> int:
 
 
 def _classes(text: str) -> NDArray[np.uint8]:
-    """Return the class of every character, (n_characters,); each distinct character is looked at once."""
+    """Return the class of every character, (n_characters,); each distinct character is classified once."""
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     distinct, inverse = np.unique(points, return_inverse=True)
     table = np.array([_character_class(chr(point)) for point in distinct.tolist()], dtype=np.uint8)
@@ -89,11 +89,11 @@ def _classes(text: str) -> NDArray[np.uint8]:
 
 
 def _base_characters(classes: NDArray[np.uint8]) -> NDArray[np.intp]:
-    """Return the places of all characters but the combining marks on letters, which go wherever their letter goes."""
+    """Return the positions of all characters except combining marks on letters, which stay with their letter."""
     marks = (classes & _MARK) > 0
     if not marks.any():
         return np.arange(len(classes))
-    # The place of the last character that is no mark, -1 before the first.
+    # The position of the last character that is not a mark, -1 before the first.
     base = np.maximum.accumulate(np.where(marks, -1, np.arange(len(classes))))
     return np.flatnonzero(~(marks & (base >= 0) & (classes[base] & _KIND == _LETTER)))
 
@@ -120,10 +120,10 @@ def _tokenize_text(text: str) -> tuple[Ints, Ints, Ints]:
 
 
 def tokenize(documents: Sequence[Document], *, split_lines: bool = False) -> TokenTable:
-    """Cut a batch of documents into tokens, lines and sentences.
+    """Split a batch of documents into tokens, lines and sentences.
 
-    A sentence is a line, or with `split_lines` a part of a line that ends in sentence-final punctuation (never
-    after an abbreviation, see `text.sentences`). The work is vectorised over a document's characters.
+    A sentence is a line, or with `split_lines` the part of a line up to sentence-final punctuation (but not after an
+    abbreviation, see `text.sentences`). The computation is vectorised over a document's characters.
     """
     parts: list[tuple[Ints, Ints, Ints, Ints]] = []
     line_count = sentence_count = 0

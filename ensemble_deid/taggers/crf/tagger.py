@@ -12,7 +12,7 @@ import sklearn_crfsuite
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ensemble_deid.config import Config, CrfConfig
+from ensemble_deid.config import CrfConfig
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
@@ -42,29 +42,38 @@ class CrfTagger:
     chain: Chain = field(repr=False)
 
     @classmethod
-    def fit(cls, train: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config, progress: Progress) -> Self:
-        """Train with L-BFGS. `dev` is not used: the penalty and the number of iterations are settings."""
-        options = config.crf
-        columns, starts = _columns(train, options)
+    def fit(
+        cls,
+        train: Batch,
+        dev: Batch | None,
+        *,
+        scheme: TagScheme,
+        config: CrfConfig,
+        seed: int,
+        device: str,
+        progress: Progress,
+    ) -> Self:
+        """Train with L-BFGS. `dev` is not used: the penalties and the number of iterations are settings."""
+        columns, starts = _columns(train, config)
         gold = train.gold(scheme)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / FILE
             crf = sklearn_crfsuite.CRF(
                 algorithm="lbfgs",
-                c1=options.c1,
-                c2=options.c2,
-                max_iterations=options.max_iterations,
-                min_freq=options.min_frequency,
+                c1=config.c1,
+                c2=config.c2,
+                max_iterations=config.max_iterations,
+                min_freq=config.min_frequency,
                 model_filename=str(path),
                 keep_tempfiles=True,
             )
             bounds = [*starts.tolist(), len(gold)]
             names = scheme.tags
             labels = [[names[code] for code in gold[a:b].tolist()] for a, b in itertools.pairwise(bounds)]
-            progress(f"CRF: {len(starts)} sequences, {len(columns)} windows, {options.max_iterations} iterations")
+            progress(f"CRF: {len(starts)} sequences, {len(columns)} windows, {config.max_iterations} iterations")
             crf.fit(_Items(columns, bounds), labels)
             data = path.read_bytes()
-        return cls.from_bytes(data, scheme=scheme, config=options)
+        return cls.from_bytes(data, scheme=scheme, config=config)
 
     @classmethod
     def from_bytes(cls, data: bytes, *, scheme: TagScheme, config: CrfConfig) -> Self:
@@ -102,9 +111,9 @@ class CrfTagger:
         (directory / FILE).write_bytes(self.data)
 
     @classmethod
-    def load(cls, directory: Path, *, scheme: TagScheme, config: Config) -> Self:
+    def load(cls, directory: Path, *, scheme: TagScheme, config: CrfConfig, device: str) -> Self:
         """Read CRFsuite's file without CRFsuite's reader, which crashes on damaged files."""
-        return cls.from_bytes((directory / FILE).read_bytes(), scheme=scheme, config=config.crf)
+        return cls.from_bytes((directory / FILE).read_bytes(), scheme=scheme, config=config)
 
 
 class _Items:
@@ -124,13 +133,13 @@ class _Items:
             yield [list(attributes) for attributes in zip(*parts, strict=True)]
 
 
-def _columns(batch: Batch, options: CrfConfig) -> tuple[list[tuple[str, Column]], NDArray[np.int32]]:
+def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]], NDArray[np.int32]]:
     """Return the named window columns of a batch, and the first row of each sequence."""
-    starts = merge_lines(batch.tokens, max_tokens=options.max_sequence)
+    starts = merge_lines(batch.tokens, max_tokens=config.max_sequence)
     sequence = sequence_of_rows(starts, len(batch.tokens))
     present = set(batch.table.names)
     built_in = DEFAULT_WINDOWS + (STANZA_WINDOWS if present.issuperset(STANZA_COLUMNS) else ())
-    windows = [parse_window(text) for text in options.windows or built_in]
+    windows = [parse_window(text) for text in config.windows or built_in]
     for window in windows:
         missing = [name for name, _ in window.parts if name not in present]
         if missing:

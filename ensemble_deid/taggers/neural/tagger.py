@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from ensemble_deid.config import Config
+from ensemble_deid.config import NeuralConfig
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
@@ -19,11 +19,13 @@ from ensemble_deid.seeding import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.decoding import decode
+from ensemble_deid.taggers.device import choose_device, one_thread
 from ensemble_deid.taggers.neural.encoding import Vocabularies, encode, learn_vocabularies
 from ensemble_deid.taggers.neural.network import BilstmCnnCrf
-from ensemble_deid.taggers.neural.training import choose_device, one_thread, score_tokens, train_network
+from ensemble_deid.taggers.neural.training import score_tokens, train_network
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines
+from ensemble_deid.text.counts import strict_counts
 from ensemble_deid.text.tags import TagScheme, tags_to_spans
 
 WEIGHTS, VOCABULARY = "network.safetensors", "network.json"
@@ -35,49 +37,54 @@ class NeuralTagger:
     """A trained network with its vocabularies."""
 
     scheme: TagScheme
-    config: Config
+    config: NeuralConfig
+    device: str
     vocabularies: Vocabularies = field(repr=False)
     network: BilstmCnnCrf = field(repr=False)
     epochs: int
 
     @classmethod
-    def fit(cls, train: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config, progress: Progress) -> Self:
+    def fit(
+        cls,
+        train: Batch,
+        dev: Batch | None,
+        *,
+        scheme: TagScheme,
+        config: NeuralConfig,
+        seed: int,
+        device: str,
+        progress: Progress,
+    ) -> Self:
         """Train on `device`; with `dev` the epoch with its best strict F1 is kept, else the last one."""
-        options = config.neural
-        device = choose_device(config.device)
+        place = choose_device(device)
         stanza = (name for name in STANZA_COLUMNS if name in train.table.names)
-        features = tuple(dict.fromkeys((*options.features, *stanza)))
-        vocabularies = learn_vocabularies(train, features=features, min_word_count=options.min_word_count)
-        starts = merge_lines(train.tokens, max_tokens=options.max_sequence)
+        features = tuple(dict.fromkeys((*config.features, *stanza)))
+        vocabularies = learn_vocabularies(train, features=features, min_word_count=config.min_word_count)
+        starts = merge_lines(train.tokens, max_tokens=config.max_sequence)
         encoded = encode(train, vocabularies)
-        with one_thread(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(derive_seed(config.seed, "network"))
-            network = BilstmCnnCrf(vocabularies.sizes(len(scheme.tags)), options)
-            tagger = cls(scheme, config, vocabularies, network, 0)
+        with one_thread(), torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
+            torch.manual_seed(derive_seed(seed, "network"))
+            network = BilstmCnnCrf(vocabularies.sizes(len(scheme.tags)), config)
+            tagger = cls(scheme, config, device, vocabularies, network, 0)
             epochs = train_network(
                 network,
                 encoded,
                 train.gold(scheme),
                 starts,
-                config=options,
-                seed=config.seed,
-                device=device,
+                config=config,
+                seed=seed,
+                device=place,
                 dev_score=None if dev is None else lambda: tagger.strict_f1(dev),
                 progress=progress,
             )
         # Back from the device: a network travels between processes, some of which may not reach it.
-        return cls(scheme, config, vocabularies, network.cpu(), epochs)
+        return cls(scheme, config, device, vocabularies, network.cpu(), epochs)
 
-    def strict_f1(self, batch: Batch) -> float:
-        """Return the strict entity F1 of the network's tags on an annotated batch, 0 where it is undefined."""
+    def strict_f1(self, batch: Batch) -> float | None:
+        """Return the strict entity F1 of the network's tags on an annotated batch, None where it is undefined."""
         chain, emissions, starts = self._score(batch)
         found = tags_to_spans(decode(chain, emissions, starts, n=0).best, batch.tokens, self.scheme)
-        right = total = 0
-        for document, spans in zip(batch.documents, found, strict=True):
-            gold = {span.key for span in document.spans}
-            right += sum(span.key in gold for span in spans)
-            total += len(gold) + len(spans)
-        return 2 * right / max(1, total)
+        return strict_counts((document.spans for document in batch.documents), found).f1
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
         """Return the best tagging's spans, and those of the n best, with exact marginals."""
@@ -86,8 +93,8 @@ class NeuralTagger:
         return chain_proposals(decoded, batch.tokens, self.scheme, source="neural")
 
     def _score(self, batch: Batch) -> tuple[Chain, NDArray[np.float64], NDArray[np.int32]]:
-        starts = merge_lines(batch.tokens, max_tokens=self.config.neural.max_sequence)
-        device = choose_device(self.config.device)
+        starts = merge_lines(batch.tokens, max_tokens=self.config.max_sequence)
+        device = choose_device(self.device)
         with one_thread():
             self.network.to(device)
             encoded = encode(batch, self.vocabularies)
@@ -104,15 +111,15 @@ class NeuralTagger:
         (directory / VOCABULARY).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
     @classmethod
-    def load(cls, directory: Path, *, scheme: TagScheme, config: Config) -> Self:
+    def load(cls, directory: Path, *, scheme: TagScheme, config: NeuralConfig, device: str) -> Self:
         """Read weights and vocabularies. Raises ModelError when they are damaged or do not fit each other."""
         try:
             content = json.loads((directory / VOCABULARY).read_text(encoding="utf-8"))
             vocabularies = Vocabularies.from_json(content["vocabularies"])
-            network = BilstmCnnCrf(vocabularies.sizes(len(scheme.tags)), config.neural)
+            network = BilstmCnnCrf(vocabularies.sizes(len(scheme.tags)), config)
             network.load_state_dict(load((directory / WEIGHTS).read_bytes()))
             epochs = int(content["epochs"])
         except (SafetensorError, RuntimeError, ValueError, KeyError, TypeError) as error:
             raise ModelError(f"{directory}: the network's files are damaged ({type(error).__name__})") from None
         network.eval()
-        return cls(scheme, config, vocabularies, network, epochs)
+        return cls(scheme, config, device, vocabularies, network, epochs)

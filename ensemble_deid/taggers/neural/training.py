@@ -1,8 +1,7 @@
 """How the network learns: AdamW, one warm-up and a cosine descent to nothing, the best epoch by dev F1."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -10,32 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ensemble_deid.config import NeuralConfig
-from ensemble_deid.errors import ConfigError
 from ensemble_deid.seeding import generator
 from ensemble_deid.taggers.neural.encoding import UNKNOWN, Encoded, SequenceBatch, bucket
 from ensemble_deid.taggers.neural.network import BilstmCnnCrf
 
 _WARM_UP = 0.1
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Keep torch to one thread: several processes each with several threads slow each other down."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def choose_device(name: str) -> torch.device:
-    """Return the device for `auto`, `cpu` or `cuda`. Raises ConfigError when there is no GPU for `cuda`."""
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("device cuda was asked for, and torch sees no GPU here; use auto or cpu")
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(name)
 
 
 def _rate(step: int, total: int) -> float:
@@ -55,12 +33,13 @@ def train_network(
     config: NeuralConfig,
     seed: int,
     device: torch.device,
-    dev_score: Callable[[], float] | None,
+    dev_score: Callable[[], float | None] | None,
     progress: Callable[[str], None],
 ) -> int:
     """Train in place and return the number of epochs behind the weights kept.
 
-    With `dev_score` the weights of the best epoch are kept (the earliest of equals), else those of the last.
+    With `dev_score` the weights of the best epoch are kept (the earliest of equals), else those of the last. An epoch
+    whose score is undefined (None: nothing to find, and nothing found) ranks with a score of 0.
     """
     network.to(device)
     n_batches = sum(1 for _ in bucket(starts, len(gold), batch_tokens=config.batch_tokens))
@@ -87,8 +66,9 @@ def train_network(
         message = f"network: epoch {epoch}/{config.epochs}, loss {loss_sum / n_batches:.4f}"
         # Early epochs are never the best ones under a schedule that descends to the end: they are not scored.
         if dev_score is not None and epoch > config.epochs // 2:
-            score = dev_score()
-            message += f", dev F1 {100 * score:.2f}"
+            f1 = dev_score()
+            message += ", dev F1 undefined" if f1 is None else f", dev F1 {100 * f1:.2f}"
+            score = 0.0 if f1 is None else f1
             if score > best_score:
                 best_score, best_epoch = score, epoch
                 best_state = {name: value.detach().clone() for name, value in network.state_dict().items()}

@@ -42,7 +42,7 @@ class InitialTags:
         return json.dumps({"kind": self.kind, "words": dict(sorted(self.words.items()))}, ensure_ascii=False)
 
     @classmethod
-    def from_json(cls, text: str) -> "InitialTags":
+    def from_json(cls, text: str | bytes) -> "InitialTags":
         """Read what `to_json` gave. Raises ModelError."""
         try:
             content = json.loads(text)

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.config import Config
+from ensemble_deid.config import TbedConfig
 from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.table import Column
@@ -37,31 +37,40 @@ class TbedTagger:
     initial: InitialTags = REGEX
 
     @classmethod
-    def fit(cls, train: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config, progress: Progress) -> Self:
+    def fit(
+        cls,
+        train: Batch,
+        dev: Batch | None,
+        *,
+        scheme: TagScheme,
+        config: TbedConfig,
+        seed: int,
+        device: str,
+        progress: Progress,
+    ) -> Self:
         """Learn rules from the errors of the initial tags. `dev` is not used: the limits are settings."""
-        options = config.tbed
-        templates = find_templates(options.templates)
+        templates = find_templates(config.templates)
         groups = sorted({document.group for document in train.documents})
         number = {group: k for k, group in enumerate(groups)}
         patient_of_document = np.array([number[document.group] for document in train.documents])
-        initial, start = fit_initial(options.initial, train, scheme)
+        initial, start = fit_initial(config.initial, train, scheme)
         rules = learn_rules(
             train.table.columns,
             start,
             Column(train.gold(scheme), scheme.tags),
             train.tokens.sentence_starts,
             templates.templates,
-            max_rules=options.max_rules,
-            min_score=options.min_score,
-            min_accuracy=options.min_accuracy,
-            min_patients=min(options.min_patients, len(groups)),
+            max_rules=config.max_rules,
+            min_score=config.min_score,
+            min_accuracy=config.min_accuracy,
+            min_patients=min(config.min_patients, len(groups)),
             patients=patient_of_document[train.tokens.document],
         )
         progress(f"TBED: {len(rules)} rules")
         header = {
             "corpus": f"{len(train.documents)} notes of {len(groups)} patients",
             "templates": templates.name,
-            "initial tagger": options.initial,
+            "initial tagger": config.initial,
         }
         return cls.measured(RuleList(tuple(rules), header), train, scheme=scheme, initial=initial, start=start)
 
@@ -92,14 +101,17 @@ class TbedTagger:
         (directory / INITIAL).write_text(self.initial.to_json(), encoding="utf-8")
 
     @classmethod
-    def load(cls, directory: Path, *, scheme: TagScheme, config: Config) -> Self:
-        """Read the rules. Raises RuleError with file, line and column, or ModelError."""
-        rules = RuleList.load(directory / RULES)
+    def load(cls, directory: Path, *, scheme: TagScheme, config: TbedConfig, device: str) -> Self:
+        """Read the rules. Raises ModelError, for a rule list with file, line and column."""
+        try:
+            rules = RuleList.load(directory / RULES)
+        except RuleError as error:
+            raise ModelError(str(error)) from None
         for k, rule in enumerate(rules.rules, 1):
             if rule.from_tag not in scheme.tags or rule.to_tag not in scheme.tags:
                 raise ModelError(f"{directory / RULES}: rule {k} has a tag that the model does not know")
-        confidence = SourceConfidence.from_json((directory / CONFIDENCE).read_text(encoding="utf-8"))
-        return cls(scheme, rules, confidence, InitialTags.from_json((directory / INITIAL).read_text(encoding="utf-8")))
+        confidence = SourceConfidence.from_json((directory / CONFIDENCE).read_bytes())
+        return cls(scheme, rules, confidence, InitialTags.from_json((directory / INITIAL).read_bytes()))
 
 
 def find_templates(name: str) -> TemplateSet:

@@ -1,1 +1,0 @@
-"""Fresh, format-keeping values for PHI: one module for each way in which a value is written."""

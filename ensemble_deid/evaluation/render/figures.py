@@ -1,0 +1,58 @@
+"""Figures, and what is said beside them, as text: the same words in the terminal and in the HTML report."""
+
+from ensemble_deid.evaluation.annotation_stats import AnnotationStats
+from ensemble_deid.evaluation.bootstrap import Interval
+from ensemble_deid.evaluation.evaluate import Evaluation
+from ensemble_deid.evaluation.scores import Estimate, Resampling
+
+UNDEFINED = "undefined"
+
+
+def figure(value: float | None, digits: int = 4) -> str:
+    """Return a figure with so many decimals, or the word for one that is undefined."""
+    return UNDEFINED if value is None else f"{value:.{digits}f}"
+
+
+def percent(value: float | None) -> str:
+    """Return a share in percent, or the word for one that is undefined."""
+    return UNDEFINED if value is None else f"{100 * value:.2f}%"
+
+
+def with_interval(estimate: Estimate, digits: int = 4) -> str:
+    """Return a figure with its interval behind it, where it has one."""
+    return figure(estimate.value, digits) + interval_text(estimate.interval, digits)
+
+
+def interval_text(interval: Interval | None, digits: int = 4) -> str:
+    """Return " [low, high]", or nothing where there is no interval."""
+    if interval is None or interval.low is None or interval.high is None:
+        return ""
+    return f" [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+
+
+def resampling_text(resampling: Resampling) -> str:
+    """Say how the intervals were made, or that there are none."""
+    if not resampling.resamples:
+        return "No intervals were made."
+    return (
+        f"Intervals: {100 * resampling.level:g}% percentile bootstrap over patients, "
+        f"{resampling.resamples:,} resamples, seed {resampling.seed}."
+    )
+
+
+def side_text(name: str, stats: AnnotationStats) -> str:
+    """Say how many annotations a side has, and what is unusual among them."""
+    text = f"{name}: {stats.annotations:,} annotations"
+    if stats.repeated:
+        text += f"; {stats.repeated:,} repeat another (counted once)"
+    if stats.overlapping:
+        text += f"; {stats.overlapping:,} overlap the one before (each counted)"
+    return text
+
+
+def notes_text(evaluation: Evaluation) -> str:
+    """Say how many notes and patients there are, and how many notes stand for a patient of their own."""
+    text = f"{evaluation.documents:,} notes of {evaluation.patients:,} patients"
+    if evaluation.without_patient:
+        text += f" ({evaluation.without_patient:,} notes name no patient and count as one each)"
+    return text

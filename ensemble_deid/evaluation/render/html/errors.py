@@ -1,0 +1,187 @@
+"""The report's list of errors, grouped by kind, with the notes around them and what the submodels said."""
+
+from collections.abc import Mapping, Sequence
+
+from ensemble_deid.evaluation.error_list import ERROR_KINDS, Error, ErrorKind, ErrorList
+from ensemble_deid.evaluation.pairs import Pair
+from ensemble_deid.evaluation.render.figures import UNDEFINED
+from ensemble_deid.evaluation.render.html.context import snippet
+from ensemble_deid.evaluation.render.html.markup import Html, element
+from ensemble_deid.evaluation.render.html.tables import section
+from ensemble_deid.text.span import Span
+
+MOST_ERRORS = 500
+"""Errors of one kind that the page lists; it says how many there are."""
+
+Votes = Mapping[str, Mapping[str, Sequence[Span]]]
+"""Submodel, then note id, to what that submodel proposed."""
+
+_MEANING: Mapping[ErrorKind, str] = {
+    "missed": "gold, and no annotation of the system that is its counterpart",
+    "spurious": "given by the system, and no gold counterpart",
+    "wrong label": "right place, another label",
+    "wrong boundary": "right label, overlapping but not the same place",
+    "wrong label and boundary": "overlapping, another label",
+}
+
+
+def error_section(
+    errors: ErrorList, pairs: Mapping[str, Pair], votes: Votes, openable: Mapping[str, int], *, include_text: bool
+) -> Html:
+    """List the errors. `openable` maps the notes that the page holds whole to their number there."""
+    if not errors.errors:
+        return section("errors", "Errors", element("p", "There are no errors."))
+    groups: list[Html] = []
+    number = 0
+    for kind in ERROR_KINDS:
+        found = errors.of_kind(kind)
+        if not found:
+            continue
+        cards: list[Html] = []
+        for error in found[:MOST_ERRORS]:
+            number += 1
+            cards.append(_card(number, error, pairs[error.document_id], votes, openable, include_text))
+        groups.append(_group(kind, len(found), cards))
+    near = errors.tokens_near
+    share = UNDEFINED if near.share is None else f"{100 * near.share:.1f}%"
+    return section(
+        "errors",
+        "Errors",
+        element(
+            "p",
+            f"Of {near.total:,} PHI tokens that no annotation of the system covers, {near.count:,} ({share}) stand "
+            "directly before or after a token that is tagged rightly.",
+        ),
+        _legend() if include_text else None,
+        _filters(errors),
+        element("p", id="shown", class_="soft screen", role="status"),
+        *groups,
+    )
+
+
+def _group(kind: ErrorKind, found: int, cards: Sequence[Html]) -> Html:
+    more = f", the first {len(cards):,} of them listed" if len(cards) < found else ""
+    title = f"{kind.capitalize()}: {found:,}{more}"
+    return element(
+        "details",
+        element(
+            "summary",
+            title,
+            element("span", class_="left"),
+            element("span", f" – {_MEANING[kind]}", class_="soft"),
+        ),
+        *cards,
+        class_=f"kind {_css(kind)}",
+        open=True,
+        data_all=len(cards),
+    )
+
+
+def _card(number: int, error: Error, pair: Pair, votes: Votes, openable: Mapping[str, int], include_text: bool) -> Html:
+    spans = [span for span in (error.gold, error.system) if span is not None]
+    start, end = min(s.start for s in spans), max(s.end for s in spans)
+    facts = [
+        element("b", error.kind),
+        element("span", _what(error)),
+        element("span", f"note {error.document_id}"),
+        element("span", f"characters {start}–{end}"),
+        element("span", error.note_kind) if error.note_kind else None,
+        element("span", _score(error.system)) if error.system is not None else None,
+        element("span", "beside a right token") if error.near else None,
+    ]
+    button = None
+    if error.document_id in openable:
+        button = element(
+            "button",
+            "Whole note",
+            type="button",
+            class_="screen",
+            data_open=openable[error.document_id],
+            data_at=f"{start}-{end}",
+            aria_label=f"Whole note {error.document_id}, error {number}",
+        )
+    return element(
+        "article",
+        element("p", *facts, class_="facts"),
+        snippet(pair, start, end) if include_text else None,
+        _vote_list(votes, error.document_id, start, end),
+        button,
+        class_=f"error {_css(error.kind)}",
+        id=f"e{number}",
+        tabindex=-1,
+        data_kind=error.kind,
+        data_gold=error.gold.label if error.gold is not None else "",
+        data_system=error.system.label if error.system is not None else "",
+        data_note=error.note_kind or "",
+    )
+
+
+def _what(error: Error) -> str:
+    if error.gold is None or error.system is None:
+        span = error.gold or error.system
+        return "" if span is None else span.label
+    if error.gold.label == error.system.label:
+        return error.gold.label
+    return f"{error.gold.label} taken for {error.system.label}"
+
+
+def _score(span: Span) -> str:
+    return f"score {span.score:.3f}" + (f", from {span.source}" if span.source else "")
+
+
+def _vote_list(votes: Votes, document_id: str, start: int, end: int) -> Html | None:
+    """Say what each submodel proposed where the error is: the label, the place if it is another, and the score."""
+    if not votes:
+        return None
+    items: list[Html] = []
+    for model, notes in votes.items():
+        here = [span for span in notes.get(document_id, ()) if span.start < end and start < span.end]
+        if not here:
+            items.append(element("li", f"{model}: nothing", class_="none"))
+        for span in sorted(here):
+            place = "" if (span.start, span.end) == (start, end) else f" at {span.start}–{span.end}"
+            items.append(element("li", f"{model}: {span.label}{place}, {span.score:.3f}"))
+    return element("ul", *items, class_="votes", aria_label="Votes of the submodels")
+
+
+def _legend() -> Html:
+    return element(
+        "p",
+        element("mark", "underlined", class_="g"),
+        ": gold; ",
+        element("mark", "shaded", class_="s"),
+        ": given by the system; ",
+        element("mark", "both", class_="g s"),
+        ": found. In the error itself: ",
+        element("mark", "thick line, not shaded", class_="f g"),
+        " is missed, ",
+        element("mark", "dashed box", class_="f s"),
+        " is given without gold.",
+        class_="soft legend",
+    )
+
+
+def _filters(errors: ErrorList) -> Html:
+    kinds = [kind for kind in ERROR_KINDS if errors.of_kind(kind)]
+    labels = sorted({s.label for e in errors.errors for s in (e.gold, e.system) if s is not None})
+    notes = sorted({error.note_kind for error in errors.errors if error.note_kind})
+    return element(
+        "div",
+        _select("f-kind", "Kind of error", kinds),
+        _select("f-label", "Label", labels),
+        _select("f-note", "Kind of note", notes) if notes else None,
+        element("label", "Words, note or label", element("input", id="f-words", type="search")),
+        element("div", element("button", "Clear", id="clear", type="button")),
+        class_="filters screen",
+        role="search",
+        aria_label="Filter the errors",
+    )
+
+
+def _select(name: str, title: str, values: Sequence[str]) -> Html:
+    options = [element("option", "all", value=""), *(element("option", value, value=value) for value in values)]
+    return element("label", title, element("select", *options, id=name))
+
+
+def _css(kind: ErrorKind) -> str:
+    return kind.replace(" ", "-")

@@ -1,0 +1,80 @@
+"""The report's section on what a reader could still see."""
+
+from ensemble_deid.evaluation.bounds import Share
+from ensemble_deid.evaluation.evaluate import Evaluation
+from ensemble_deid.evaluation.leaks import LeakView
+from ensemble_deid.evaluation.render.figures import figure, percent
+from ensemble_deid.evaluation.render.html.markup import Html, element
+from ensemble_deid.evaluation.render.html.tables import data_table, section
+
+_AT_MOST = "At most: the exact one-sided 95% upper bound of the rate, as if each were independent, which patients are."
+
+
+def leak_section(evaluation: Evaluation) -> Html:
+    """Say what leaks at all, by label, by number of errors in a note and by kind of note."""
+    view = evaluation.leaks
+    characters = view.characters
+    line = (
+        f"{characters.count:,} of {characters.total:,} letters and digits of PHI leak "
+        f"({percent(characters.share)}). A letter or digit leaks when no annotation of the system covers it, "
+        "whatever its label."
+    )
+    return section(
+        "leaks",
+        "Leaks",
+        element("p", line),
+        _at_all(view),
+        _by_label(view),
+        _by_errors(view) if view.by_errors else None,
+        _by_kind(view) if view.by_kind else None,
+    )
+
+
+def _at_all(view: LeakView) -> Html:
+    rows = [
+        ("Notes", *_cells(view.total.notes)),
+        ("Patients", *_cells(view.total.patients)),
+        ("Annotations", *_cells(view.total.phi)),
+        ("Annotations missed whole", *_cells(view.missed_whole)),
+    ]
+    return data_table("Leaks at all", ("Of", "Leak", "All", "Share", "At most"), rows, note=_AT_MOST)
+
+
+def _by_label(view: LeakView) -> Html:
+    header = ("Label", "Missed", "All", "Share", "At most", "Notes with a leak", "Patients with a leak", "At most")
+    rows = [
+        (label, *_cells(row.phi), _of(row.notes), _of(row.patients), percent(row.patients.upper))
+        for label, row in view.by_label.items()
+    ]
+    return data_table("Leaks by label", header, rows)
+
+
+def _by_errors(view: LeakView) -> Html:
+    header = ("Missed in a note", "Notes", "Missed", "Cumulative", "Coverage", "Labels per note")
+    rows = [
+        (
+            str(row.errors),
+            f"{row.notes:,}",
+            f"{row.total_errors:,}",
+            f"{row.cumulative_errors:,}",
+            figure(row.coverage),
+            f"{row.mean_labels:.2f}",
+        )
+        for row in view.by_errors
+    ]
+    note = "Coverage: the recall if only notes with more missed annotations counted."
+    return data_table("Missed annotations per note", header, rows, note=note)
+
+
+def _by_kind(view: LeakView) -> Html:
+    header = ("Kind", "Missed", "Annotations", "Notes with a leak", "Notes", "Share", "At most")
+    rows = [(row.kind or "(none)", f"{row.missed:,}", f"{row.phi:,}", *_cells(row.notes)) for row in view.by_kind]
+    return data_table("Missed by kind of note", header, rows)
+
+
+def _cells(share: Share) -> tuple[str, str, str, str]:
+    return (f"{share.count:,}", f"{share.total:,}", percent(share.share), percent(share.upper))
+
+
+def _of(share: Share) -> str:
+    return f"{share.count:,} of {share.total:,}"

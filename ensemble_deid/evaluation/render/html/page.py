@@ -1,0 +1,197 @@
+"""The whole report: one page that needs nothing else."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+
+from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES
+from ensemble_deid.evaluation.curve import has_scores, trace_curve
+from ensemble_deid.evaluation.error_list import ErrorList, list_errors
+from ensemble_deid.evaluation.evaluate import evaluate
+from ensemble_deid.evaluation.leaks import KIND_KEY
+from ensemble_deid.evaluation.operating_points import OperatingPoints
+from ensemble_deid.evaluation.pairs import Pair, keep_labels, pair_documents
+from ensemble_deid.evaluation.render.html.curves import operating_section
+from ensemble_deid.evaluation.render.html.errors import Votes, error_section
+from ensemble_deid.evaluation.render.html.guide import guide
+from ensemble_deid.evaluation.render.html.labels import confusion_section, label_section
+from ensemble_deid.evaluation.render.html.leaks import leak_section
+from ensemble_deid.evaluation.render.html.markup import Html, element, join
+from ensemble_deid.evaluation.render.html.summary import summary_section
+from ensemble_deid.evaluation.render.html.words import forms_section
+from ensemble_deid.text.document import Document
+
+MOST_NOTE_TEXT = 8_000_000
+"""Characters of whole notes that the page holds; notes beyond are shown around their errors only."""
+
+_FILES = files("ensemble_deid.evaluation.render.html")
+_SCRIPT = "\n" + _FILES.joinpath("report.js").read_text(encoding="utf-8")
+_STYLE = "\n" + _FILES.joinpath("report.css").read_text(encoding="utf-8")
+
+_SECTIONS = {
+    "summary": "Summary",
+    "leaks": "Leaks",
+    "labels": "Labels",
+    "confusion": "Confusion",
+    "curves": "Curves",
+    "errors": "Errors",
+    "forms": "Words",
+    "guide": "How to read",
+}
+
+
+def render_report(
+    gold: Sequence[Document],
+    system: Sequence[Document],
+    *,
+    title: str = "De-identification: what was found and what was not",
+    include_text: bool = True,
+    votes: Mapping[str, Sequence[Document]] | None = None,
+    operating: OperatingPoints | None = None,
+    curve_view: str = "token-binary",
+    labels: Sequence[str] | None = None,
+    kind_key: str = KIND_KEY,
+    resamples: int = RESAMPLES,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> str:
+    """Return the report as one HTML page that loads nothing; it contains PHI unless `include_text` is False.
+
+    `votes` maps each submodel's name to its own output, notes by id, to be shown at each error. `operating` adds
+    operating points that were chosen elsewhere. Without text the page holds no word of any note, but still note
+    ids, kinds, labels and offsets. The other options are those of `evaluate`. Raises EvaluationError when the
+    documents do not match.
+    """
+    result = evaluate(gold, system, labels=labels, kind_key=kind_key, resamples=resamples, level=level, seed=seed)
+    pairs = pair_documents(gold, system)
+    if result.labels is not None:
+        pairs = keep_labels(pairs, frozenset(result.labels))
+    golds, systems = [pair.gold for pair in pairs], [pair.system for pair in pairs]
+    by_id = {pair.id: pair for pair in pairs}
+    errors = list_errors(golds, systems, kind_key=kind_key)
+    curve = trace_curve(golds, systems, view=curve_view) if has_scores(systems) else None
+    held = _held_notes(errors, by_id) if include_text else {}
+    sections = [
+        summary_section(result),
+        leak_section(result),
+        label_section(result),
+        confusion_section(errors),
+        operating_section(curve, operating),
+        error_section(errors, by_id, _votes(votes), held, include_text=include_text),
+        forms_section(errors, by_id) if include_text else None,
+        guide(),
+    ]
+    main = element("main", *sections, id="main", tabindex=-1)
+    links = [name for name in _SECTIONS if include_text or name != "forms"]
+    dialog = _dialog(held, by_id) if held else None
+    body = element(
+        "body", _head_of_page(title, include_text=include_text), _navigation(links), main, dialog, _script(), _footer()
+    )
+    page = f"<!DOCTYPE html>\n{element('html', _head(title), body, lang='en')}\n"
+    # Half a character, which a JSON escape can leave in a note, cannot be written to a file.
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def _head(title: str) -> Html:
+    digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+    # Nothing can be loaded or sent, and no script but the page's own can run, whatever a note holds.
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="robots", content="noindex"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("title", title),
+        element("style", Html(_STYLE)),
+    )
+
+
+def _head_of_page(title: str, *, include_text: bool) -> Html:
+    if include_text:
+        strong = "This page contains protected health information (PHI)."
+        rest = (
+            " It quotes the notes with the names, dates and numbers that were to be removed. Keep it where the notes "
+            "themselves are kept, and do not send it or publish it."
+        )
+    else:
+        strong = "This page may still identify patients."
+        rest = " It quotes no note text, but note ids, kinds of notes, labels and positions remain."
+    return join(
+        [
+            element("a", "Skip to the content", href="#main", class_="skip"),
+            element("div", element("strong", strong), rest, class_="warning", role="note"),
+            element("header", element("h1", title), class_="top"),
+        ]
+    )
+
+
+def _navigation(names: Sequence[str]) -> Html:
+    items = [element("li", element("a", _SECTIONS[name], href=f"#{name}")) for name in names]
+    return element("nav", element("ul", *items), aria_label="Sections")
+
+
+def _held_notes(errors: ErrorList, pairs: Mapping[str, Pair]) -> dict[str, int]:
+    """Number the notes with errors that the page holds whole."""
+    held: dict[str, int] = {}
+    room = MOST_NOTE_TEXT
+    for error in errors.errors:
+        length = len(pairs[error.document_id].gold.text)
+        if error.document_id not in held and length <= room:
+            held[error.document_id] = len(held)
+            room -= length
+    return held
+
+
+def _votes(votes: Mapping[str, Sequence[Document]] | None) -> Votes:
+    return {model: {d.id: d.spans for d in documents} for model, documents in (votes or {}).items()}
+
+
+def _dialog(held: Mapping[str, int], pairs: Mapping[str, Pair]) -> Html:
+    notes = [
+        {
+            "id": name,
+            "text": pairs[name].gold.text,
+            "gold": [list(span.key) for span in sorted(pairs[name].gold.spans)],
+            "system": [list(span.key) for span in sorted(pairs[name].system.spans)],
+        }
+        for name in held
+    ]
+    head = element(
+        "div",
+        element("strong", id="note-title"),
+        element("button", "Close", id="note-close", type="button"),
+        class_="bar",
+    )
+    return join(
+        [
+            element(
+                "dialog",
+                head,
+                element("div", id="note-text", class_="note", dir="auto", tabindex=0),
+                id="note-dialog",
+                aria_labelledby="note-title",
+            ),
+            element("script", _as_script_data(notes), type="application/json", id="notes"),
+        ]
+    )
+
+
+def _as_script_data(data: object) -> Html:
+    """Return JSON in which no note text can end the script element that holds it."""
+    text = json.dumps(data, ensure_ascii=False)
+    return Html(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
+
+
+def _script() -> Html:
+    return element("script", Html(_SCRIPT))
+
+
+def _footer() -> Html:
+    return element("footer", "Made by ensemble_deid. Every figure is defined in docs/evaluation.md.")

@@ -1,0 +1,76 @@
+"""The report's sections and tables as such, and the table row of a score."""
+
+from collections.abc import Sequence
+
+from ensemble_deid.evaluation.render.figures import figure, interval_text
+from ensemble_deid.evaluation.render.html.charts import bar
+from ensemble_deid.evaluation.render.html.markup import Child, Html, element, join
+from ensemble_deid.evaluation.scores import Estimate, Score
+
+
+def section(name: str, title: str, *children: Child) -> Html:
+    """Return a section that the page's own links reach by `name`."""
+    return element(
+        "section", element("h2", title, id=f"{name}-title"), *children, id=name, aria_labelledby=f"{name}-title"
+    )
+
+
+def scroll(name: str, child: Html) -> Html:
+    """Let a wide table scroll on its own, also by keyboard."""
+    return element("div", child, class_="scroll", tabindex=0, role="region", aria_label=name)
+
+
+def data_table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str | Html]], *, note: str = "", words: int = 1
+) -> Html:
+    """Return a captioned table whose first column names its rows and whose first `words` columns hold words.
+
+    Cells that are whole `td` elements already stand as they are.
+    """
+    head = [_cell("th", name, as_words=i < words, scope="col") for i, name in enumerate(header)]
+    body = [
+        element(
+            "tr",
+            element("th", breakable(row[0]), scope="row"),
+            *(_cell("td", cell, as_words=i < words) for i, cell in enumerate(row[1:], start=1)),
+        )
+        for row in rows
+    ]
+    table = element(
+        "table",
+        element("caption", element("strong", title), f" {note}" if note else ""),
+        element("thead", element("tr", *head)),
+        element("tbody", *body),
+    )
+    return scroll(title, table)
+
+
+def score_row(name: str, score: Score, *, definition: str = "", with_bar: bool = False) -> tuple[str | Html, ...]:
+    """Return a table row: the name (and what it means), F1 as a bar where wanted, the three figures, TP, FP and FN."""
+    first = join([name, element("small", definition, class_="soft", style="display:block;font-weight:400")])
+    bars = [element("td", bar(score.f1, name=f"F1 of {name}"), class_="drawn")] if with_bar else []
+    return (
+        first if definition else name,
+        *bars,
+        *(_estimate_cell(estimate) for estimate in (score.precision, score.recall, score.f1)),
+        *(f"{count:,}" for count in (score.counts.tp, score.counts.fp, score.counts.fn)),
+    )
+
+
+def breakable(name: str | Html) -> Html:
+    """Let a long label be broken after its hyphens and underscores, and nowhere else."""
+    if isinstance(name, Html):
+        return name
+    return join(name.split("_"), "_<wbr>")
+
+
+def _cell(tag: str, cell: str | Html, *, as_words: bool, scope: str | None = None) -> Html:
+    if isinstance(cell, Html) and cell.startswith("<td"):
+        return cell
+    child = breakable(cell) if as_words else cell
+    return element(tag, child, class_="text" if as_words else None, scope=scope)
+
+
+def _estimate_cell(estimate: Estimate) -> Html:
+    interval = interval_text(estimate.interval).strip()
+    return element("td", figure(estimate.value), element("small", interval) if interval else None)

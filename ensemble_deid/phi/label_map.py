@@ -1,0 +1,102 @@
+"""Label maps: from a corpus's labels to others, read from a file, or built-in maps to coarser schemes."""
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.phi.groups import category_of, is_hipaa
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span
+
+BINARY_LABEL = "PHI"
+UNLISTED = ("refuse", "keep", "drop")
+_KEYS = ("labels", "unlisted")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelMap:
+    """Translates labels; `new_label` returns None for a label whose spans are dropped.
+
+    `name` is the file or the built-in map, for messages. `new_label` raises ConfigError for a label that has no
+    translation.
+    """
+
+    name: str
+    new_label: Callable[[str], str | None]
+
+    def apply(self, document: Document) -> Document:
+        """Return the document with translated labels; spans that become equal are merged into one."""
+        spans: dict[tuple[int, int, str], Span] = {}
+        for span in document.spans:
+            label = self.new_label(span.label)
+            if label is not None:
+                mapped = replace(span, label=label)
+                spans.setdefault(mapped.key, mapped)
+        return document.with_spans(sorted(spans.values()))
+
+    def apply_all(self, documents: Iterable[Document]) -> list[Document]:
+        """Return all documents with translated labels."""
+        return [self.apply(document) for document in documents]
+
+
+def _category(label: str) -> str | None:
+    category = category_of(label)
+    if category is None:
+        raise ConfigError(f"the label '{label[:60]}' has no category: map it to an i2b2 or MEDDOCAN label first")
+    return category
+
+
+BUILT_IN: Mapping[str, LabelMap] = {
+    "category": LabelMap("category", _category),
+    "binary": LabelMap("binary", lambda label: BINARY_LABEL),
+    "hipaa": LabelMap("hipaa", lambda label: label if is_hipaa(label) else None),
+}
+"""`category` maps i2b2 and MEDDOCAN types to their categories, `binary` maps all labels to `PHI`, and `hipaa` keeps
+only the types of the HIPAA subset."""
+
+
+def load_label_map(name: str) -> LabelMap:
+    """Return a built-in map, or the map in a TOML file.
+
+    The file has a table `labels` of `own = "other"`, or `own = false` to drop the label's spans, and may have
+    `unlisted`: what happens to other labels, "refuse" (the default), "keep" or "drop". Raises ConfigError.
+    """
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    path = Path(name)
+    if path.suffix != ".toml":
+        raise ConfigError(f"'{name}' is no label map: name a .toml file or one of {', '.join(BUILT_IN)}")
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read as TOML: {error}") from None
+    unknown = sorted(set(content) - set(_KEYS))
+    if unknown:
+        raise ConfigError(f"{path}: unknown key '{unknown[0][:60]}'; known are {', '.join(_KEYS)}")
+    unlisted = content.get("unlisted", UNLISTED[0])
+    if unlisted not in UNLISTED:
+        raise ConfigError(f"{path}: unlisted must be one of {', '.join(UNLISTED)}")
+    labels = content.get("labels")
+    if not isinstance(labels, dict) or not labels:
+        raise ConfigError(f"{path}: a table [labels] is needed")
+    for own, other in labels.items():
+        if other is not False and not (isinstance(other, str) and other):
+            raise ConfigError(f"{path}: labels.{own}: expected the name of a label, or false to drop it")
+    return LabelMap(str(path), _from_table(path, labels, unlisted))
+
+
+def _from_table(path: Path, labels: Mapping[str, str | bool], unlisted: str) -> Callable[[str], str | None]:
+    known = {own: other if isinstance(other, str) else None for own, other in labels.items()}
+
+    def new_label(label: str) -> str | None:
+        if label in known:
+            return known[label]
+        if unlisted == "refuse":
+            raise ConfigError(f"{path}: the corpus's label '{label[:60]}' is not listed; list it, or set unlisted")
+        return label if unlisted == "keep" else None
+
+    return new_label

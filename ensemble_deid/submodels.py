@@ -1,0 +1,47 @@
+"""The table of submodels: all that the rest of the package knows about each of them.
+
+To add a submodel, add its folder under `taggers/`, its section in `config.py` (a field with the submodel's name), and
+a row here. `tests/test_taggers_common.py` then checks it against the contract of `taggers/base.py`.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Submodel:
+    """A row of the table.
+
+    `class_path` is `module:Class`, imported only when the submodel is used. `relative_cost` is its training time per
+    note, in arbitrary units. `has_marginals` says that its scores are probabilities computed from the model itself,
+    not counts of past successes. `stops_early_on_dev` says that its training uses dev notes to choose when to stop.
+    `extra` is the extra of the package that it needs; submodels that need one are used only when they are named.
+    """
+
+    name: str
+    class_path: str
+    relative_cost: float
+    has_marginals: bool
+    stops_early_on_dev: bool
+    extra: str = ""
+
+
+SUBMODELS = (
+    Submodel("regex", "ensemble_deid.taggers.regex.tagger:RegexTagger", 0.05, False, False),
+    Submodel("tbed", "ensemble_deid.taggers.tbed.tagger:TbedTagger", 0.2, False, False),
+    Submodel("crf", "ensemble_deid.taggers.crf.tagger:CrfTagger", 2.0, True, False),
+    Submodel("neural", "ensemble_deid.taggers.neural.tagger:NeuralTagger", 3.0, True, True),
+    Submodel(
+        "transformer",
+        "ensemble_deid.taggers.transformer.tagger:TransformerTagger",
+        12.0,
+        True,
+        False,
+        extra="transformer",
+    ),
+)
+"""Every submodel, in the order in which they appear in models, tables and feature columns."""
+
+BY_NAME = {row.name: row for row in SUBMODELS}
+NAMES = tuple(BY_NAME)
+DEFAULT = tuple(row.name for row in SUBMODELS if not row.extra)
+"""The submodels that need no extra: what a configuration has unless it says otherwise."""

@@ -1,0 +1,58 @@
+"""Surrogate ages: everyone in a patient's notes becomes older or younger by the same few years."""
+
+import re
+
+import numpy as np
+
+from ensemble_deid.surrogates.letters import match_case
+
+_UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+WORDS: tuple[str, ...] = tuple(_UNITS) + tuple(
+    ten if unit == 0 else f"{ten}-{_UNITS[unit]}" for ten in _TENS for unit in range(10)
+)
+SPANISH_WORDS: tuple[str, ...] = tuple(
+    "cero un dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete "
+    "dieciocho diecinueve veinte".split()
+)
+_NUMBER = re.compile(r"[0-9]{1,3}")
+_COMPOSED = rf"(?:{'|'.join(_TENS)})(?:[ -](?:{'|'.join(_UNITS[1:10])}))?"
+_SPELLED = re.compile(rf"\b(?:{_COMPOSED}|{'|'.join((*_UNITS, *SPANISH_WORDS))})\b", re.IGNORECASE)
+_YOUNG = 12
+_OLDEST = 110
+
+
+class AgeShift:
+    """Shifts ages by `years` (those of small children by one), in digits or in words, keeping their form."""
+
+    def __init__(self, random: np.random.Generator) -> None:
+        self.years = int(random.integers(2, 7)) * (1 if random.random() < 0.5 else -1)
+
+    def replace(self, surface: str, *, following: str = "") -> str:
+        """Return another age written like `surface`; decades (`following` begins with 's') stay decades.
+
+        A string without a recognised number is returned unchanged.
+        """
+        decade = following[:1] == "s"
+        replaced = _NUMBER.sub(lambda match: self._digits(match.group(), decade), surface)
+        return _SPELLED.sub(lambda match: self._words(match.group()), replaced)
+
+    def _digits(self, digits: str, decade: bool) -> str:
+        value = int(digits)
+        moved = self._moved(value, 10 if decade and value % 10 == 0 else None)
+        return str(moved).zfill(len(digits) if digits.startswith("0") else 0)
+
+    def _words(self, words: str) -> str:
+        table = SPANISH_WORDS if words.lower() in SPANISH_WORDS else WORDS
+        value = table.index("-".join(words.lower().split()))
+        word = table[self._moved(value, None) % len(table)]
+        return match_case(words, word.capitalize() if words[0].isupper() else word)
+
+    def _moved(self, value: int, step: int | None) -> int:
+        sign = 1 if self.years > 0 else -1
+        by = sign * (step or (1 if value <= _YOUNG else abs(self.years)))
+        # The result must be an age: not below zero, not above the oldest.
+        return value + by if 0 < value + by <= _OLDEST else value - by

@@ -1,0 +1,19 @@
+"""Match the letter case of a surrogate to the string it replaces."""
+
+import unicodedata
+
+
+def match_case(original: str, value: str) -> str:
+    """Return `value` in upper or lower case if all of `original` is, else unchanged."""
+    letters = [character for character in original if character.isalpha()]
+    if len(letters) > 1 and all(character.isupper() for character in letters):
+        return value.upper()
+    if letters and all(character.islower() for character in letters):
+        return value.lower()
+    return value
+
+
+def fold(value: str) -> str:
+    """Return the letters of `value` without case and accents, as they appear in log-in names and addresses."""
+    decomposed = unicodedata.normalize("NFKD", value.casefold())
+    return "".join(character for character in decomposed if character.isalnum())

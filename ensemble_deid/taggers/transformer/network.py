@@ -1,0 +1,60 @@
+"""The network: a pretrained encoder over word pieces, with embeddings of casing and gaps, and a tag classifier."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, PreTrainedModel
+
+from ensemble_deid.taggers.transformer.pieces import CASES, GAPS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """Windows of pieces as tensors, padded: `ids`, `case`, `gap` int64 and `mask` bool (batch, pieces).
+
+    The first and the last valid piece of each window are the encoder's special ones.
+    """
+
+    ids: Tensor
+    case: Tensor
+    gap: Tensor
+    mask: Tensor
+
+    def to(self, device: torch.device) -> "Windows":
+        """Return the same on a device."""
+        return Windows(self.ids.to(device), self.case.to(device), self.gap.to(device), self.mask.to(device))
+
+
+class EncoderClassifier(nn.Module):
+    """Token classification over a pretrained encoder (Devlin et al. 2019; Johnson et al. 2020).
+
+    What an uncased vocabulary loses (casing, line breaks) is added to the pieces' embeddings. Both tables start at
+    zero, so that training begins with what the encoder was pretrained on.
+    """
+
+    def __init__(self, encoder: PreTrainedModel, n_tags: int, *, dropout: float) -> None:
+        super().__init__()
+        self.encoder = encoder
+        width = int(encoder.config.hidden_size)
+        self.case = nn.Embedding(len(CASES), width)
+        self.gap = nn.Embedding(len(GAPS), width)
+        nn.init.zeros_(self.case.weight)
+        nn.init.zeros_(self.gap.weight)
+        self.dropout = nn.Dropout(dropout)
+        self.scores = nn.Linear(width, n_tags)
+
+    def forward(self, windows: Windows) -> Tensor:
+        """Return the score of every tag at every piece, (batch, pieces, tags)."""
+        # (batch, pieces, width)
+        embedded = self.encoder.get_input_embeddings()(windows.ids) + self.case(windows.case) + self.gap(windows.gap)
+        output = self.encoder(inputs_embeds=embedded, attention_mask=windows.mask.long())
+        return cast(Tensor, self.scores(self.dropout(output.last_hidden_state)))
+
+
+def build_encoder(config: dict[str, Any]) -> PreTrainedModel:
+    """Make an encoder without weights from the content of its `config.json`."""
+    content = dict(config)
+    settings = AutoConfig.for_model(content.pop("model_type"), **content)
+    return cast(PreTrainedModel, AutoModel.from_config(settings))  # type: ignore[no-untyped-call]

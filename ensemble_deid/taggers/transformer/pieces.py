@@ -1,0 +1,106 @@
+"""From tokens to word pieces: every distinct word is cut once, and windows of whole tokens are laid over a document."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.text.tokens import TokenTable
+
+Ints = NDArray[np.int64]
+
+CASES = ("lower", "upper", "title", "mixed", "other")
+"""Casing of a token, which an uncased vocabulary does not show."""
+
+GAPS = ("none", "space", "spaces", "line", "blank line")
+"""What stands before a token, which no word-piece vocabulary shows."""
+
+_LONGEST_WORD = 8
+"""Pieces of one token that are read: only the first piece is classified, the others are its context."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """A batch of documents as word pieces, one row a piece in text order.
+
+    `ids` int64 (n_pieces,) are vocabulary ids; `case` and `gap` int64 (n_pieces,) index `CASES` and `GAPS` (later
+    pieces of a token have the gap `none`); `first` int64 (n_tokens + 1,): token t has the pieces
+    `first[t]` to `first[t + 1]`.
+    """
+
+    ids: Ints
+    case: Ints
+    gap: Ints
+    first: Ints
+
+
+def cut_into_pieces(batch: Batch, tokenizer: Tokenizer, *, unknown: int) -> Pieces:
+    """Cut the tokens of a batch into word pieces."""
+    word = batch.table["word"]
+    encodings = tokenizer.encode_batch(list(word.values), add_special_tokens=False) if word.values else []
+    by_word = [encoding.ids[:_LONGEST_WORD] or [unknown] for encoding in encodings]
+    sizes = np.array([len(ids) for ids in by_word], dtype=np.int64)[word.codes] if by_word else np.zeros(0, np.int64)
+    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    token_of_piece = np.repeat(np.arange(len(word.codes)), sizes)
+    table = np.zeros((max(1, len(by_word)), _LONGEST_WORD), dtype=np.int64)
+    for row, ids in enumerate(by_word):
+        table[row, : len(ids)] = ids
+    within = np.arange(len(token_of_piece)) - first[:-1][token_of_piece]
+    case_of_word = np.array([_case(value) for value in word.values] or [0], dtype=np.int64)
+    gap = np.where(within == 0, _gaps(batch)[token_of_piece], 0)
+    return Pieces(table[word.codes[token_of_piece], within], case_of_word[word.codes[token_of_piece]], gap, first)
+
+
+def _case(word: str) -> int:
+    if not any(character.isalpha() for character in word):
+        return CASES.index("other")
+    if word.islower():
+        return CASES.index("lower")
+    if word.isupper() and len(word) > 1:
+        return CASES.index("upper")
+    return CASES.index("title" if word[:1].isupper() and not any(map(str.isupper, word[1:])) else "mixed")
+
+
+def _gaps(batch: Batch) -> Ints:
+    """Return for every token what stands between it and the token before, (n_tokens,)."""
+    tokens = batch.tokens
+    gaps = np.full(len(tokens), GAPS.index("blank line"), dtype=np.int64)
+    for d, document in enumerate(batch.documents):
+        low, high = int(tokens.document_starts[d]), int(tokens.document_starts[d + 1])
+        if high - low < 2:
+            continue
+        size = tokens.start[low + 1 : high] - tokens.end[low : high - 1]
+        found = np.minimum(size, 2).astype(np.int64)
+        breaks = np.flatnonzero(tokens.line[low + 1 : high] != tokens.line[low : high - 1])
+        for place in breaks.tolist():
+            between = document.text[int(tokens.end[low + place]) : int(tokens.start[low + place + 1])]
+            found[place] = GAPS.index("blank line" if between.count("\n") > 1 else "line")
+        gaps[low + 1 : high] = found
+    return gaps
+
+
+def windows(tokens: TokenTable, pieces: Pieces, *, size: int, overlap: int) -> list[tuple[int, int]]:
+    """Return windows [first, after) of token rows with at most `size` pieces each, which together cover every token.
+
+    Consecutive windows of a document share tokens worth at least `overlap` pieces, where that many fit.
+    """
+    first = pieces.first
+    found: list[tuple[int, int]] = []
+    for low, high in _documents(tokens.document_starts):
+        start = low
+        while start < high:
+            after = max(start + 1, min(high, int(np.searchsorted(first, first[start] + size, side="right")) - 1))
+            found.append((start, after))
+            if after == high:
+                break
+            back = int(np.searchsorted(first, first[after] - overlap, side="right")) - 1
+            start = max(start + 1, min(after, back))
+    return found
+
+
+def _documents(bounds: NDArray[np.int32]) -> Iterator[tuple[int, int]]:
+    yield from itertools.pairwise(bounds.tolist())

@@ -1,0 +1,170 @@
+"""The transformer submodel: a pretrained encoder fine-tuned to tag tokens (BERT-deid, Johnson et al. 2020)."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load, save
+from tokenizers import Tokenizer
+
+from ensemble_deid.config import TransformerConfig
+from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.seeding import derive_seed
+from ensemble_deid.taggers.base import Progress, Proposals
+from ensemble_deid.taggers.chain import Chain
+from ensemble_deid.taggers.decoding import decode
+from ensemble_deid.taggers.device import choose_device, one_thread
+from ensemble_deid.taggers.proposals import chain_proposals
+from ensemble_deid.taggers.sequences import merge_lines
+from ensemble_deid.taggers.transformer.network import EncoderClassifier, build_encoder
+from ensemble_deid.taggers.transformer.pieces import cut_into_pieces, windows
+from ensemble_deid.taggers.transformer.source import load_encoder
+from ensemble_deid.taggers.transformer.training import SpecialPieces, fine_tune, score_tokens
+from ensemble_deid.text.tags import TagScheme
+
+WEIGHTS, SETTINGS, TOKENIZER = "transformer.safetensors", "transformer.json", "transformer_tokenizer.json"
+_NEVER = -50.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TransformerTagger:
+    """A fine-tuned encoder with its tokenizer; `encoder_config` is the content of the encoder's `config.json`."""
+
+    scheme: TagScheme
+    config: TransformerConfig
+    device: str
+    encoder_config: dict[str, Any] = field(repr=False)
+    tokenizer: Tokenizer = field(repr=False)
+    network: EncoderClassifier = field(repr=False)
+
+    @classmethod
+    def fit(
+        cls,
+        train: Batch,
+        dev: Batch | None,
+        *,
+        scheme: TagScheme,
+        config: TransformerConfig,
+        seed: int,
+        device: str,
+        progress: Progress,
+    ) -> Self:
+        """Fine-tune the configured encoder. `dev` is not used: the number of epochs is a setting.
+
+        Raises ConfigError when the encoder cannot be had.
+        """
+        source = load_encoder(config.encoder)
+        place = choose_device(device)
+        with one_thread(), torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
+            torch.manual_seed(derive_seed(seed, "transformer"))
+            network = EncoderClassifier(source.encoder, len(scheme.tags), dropout=config.dropout)
+            tagger = cls(scheme, config, device, source.config, source.tokenizer, network)
+            pieces = cut_into_pieces(train, tagger.tokenizer, unknown=tagger._id("[UNK]"))
+            found = windows(train.tokens, pieces, size=config.window, overlap=config.training_overlap)
+            gold = train.gold(scheme)
+            fine_tune(
+                network,
+                found,
+                pieces,
+                gold,
+                tagger._special(),
+                config=config,
+                seed=seed,
+                device=place,
+                progress=progress,
+            )
+        network.cpu()
+        if config.half_precision_weights:
+            _round_to_half(network)
+        return tagger
+
+    def propose(self, batch: Batch, *, n_best: int) -> Proposals:
+        """Return the best tagging's spans, and those of the n best taggings, with exact marginals.
+
+        Tags of a token are independent of each other given the text but for what BIO forbids.
+        """
+        starts = merge_lines(batch.tokens, max_tokens=self.config.max_sequence)
+        decoded = decode(_bio_chain(self.scheme), self.emissions(batch), starts, n=n_best)
+        return chain_proposals(decoded, batch.tokens, self.scheme, source="transformer")
+
+    def emissions(self, batch: Batch) -> NDArray[np.float64]:
+        """Return the log probability of every tag at every token, (n_tokens, tags)."""
+        if not len(batch.tokens):
+            return np.zeros((0, len(self.scheme.tags)))
+        pieces = cut_into_pieces(batch, self.tokenizer, unknown=self._id("[UNK]"))
+        found = windows(batch.tokens, pieces, size=self.config.window, overlap=self.config.overlap)
+        with one_thread():
+            return score_tokens(
+                self.network,
+                found,
+                pieces,
+                self._special(),
+                batch_pieces=self.config.batch_pieces,
+                device=choose_device(self.device),
+            )
+
+    def _special(self) -> SpecialPieces:
+        return SpecialPieces(self._id("[CLS]"), self._id("[SEP]"), self._id("[PAD]"))
+
+    def _id(self, role: str) -> int:
+        """Return the id of a special piece under BERT's name for it, or RoBERTa's."""
+        for name in (role, _ROBERTA[role]):
+            found = self.tokenizer.token_to_id(name)
+            if found is not None:
+                return int(found)
+        raise ConfigError(f"the encoder's tokenizer has no piece {role} (or {_ROBERTA[role]})")
+
+    def save(self, directory: Path) -> None:
+        """Write the weights as safetensors, the settings and the tokenizer as JSON."""
+        weights = {name: value.detach().cpu().contiguous() for name, value in self.network.state_dict().items()}
+        if self.config.half_precision_weights:
+            weights = {name: v.half() if v.is_floating_point() else v for name, v in weights.items()}
+        (directory / WEIGHTS).write_bytes(save(weights))
+        content = json.dumps({"encoder": self.encoder_config}, ensure_ascii=False, indent=1, sort_keys=True)
+        (directory / SETTINGS).write_text(content + "\n", encoding="utf-8")
+        (directory / TOKENIZER).write_text(self.tokenizer.to_str(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, directory: Path, *, scheme: TagScheme, config: TransformerConfig, device: str) -> Self:
+        """Read what `save` wrote, without network. Raises ModelError when the files are damaged or do not fit."""
+        try:
+            encoder_config = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))["encoder"]
+            tokenizer = Tokenizer.from_str((directory / TOKENIZER).read_text(encoding="utf-8"))
+            encoder = build_encoder(encoder_config)
+            network = EncoderClassifier(encoder, len(scheme.tags), dropout=config.dropout)
+            weights = load((directory / WEIGHTS).read_bytes())
+            network.load_state_dict({n: v.float() if v.is_floating_point() else v for n, v in weights.items()})
+        except OSError:
+            raise
+        except Exception as error:  # noqa: BLE001 (tokenizers raises bare Exception for a damaged file)
+            raise ModelError(f"{directory}: the transformer's files are damaged ({type(error).__name__})") from None
+        network.eval()
+        return cls(scheme, config, device, encoder_config, tokenizer, network)
+
+
+_ROBERTA = {"[UNK]": "<unk>", "[CLS]": "<s>", "[SEP]": "</s>", "[PAD]": "<pad>"}
+
+
+def _bio_chain(scheme: TagScheme) -> Chain:
+    """Return a chain that forbids an `I-` tag after anything but its own label, and scores nothing else."""
+    n_tags = len(scheme.tags)
+    transitions = np.zeros((n_tags, n_tags))
+    start = np.zeros(n_tags)
+    for k in range(len(scheme.labels)):
+        begin, inside = scheme.begin(k), scheme.inside(k)
+        transitions[:, inside] = _NEVER
+        transitions[[begin, inside], inside] = 0.0
+        start[inside] = _NEVER
+    return Chain(transitions, start, np.zeros(n_tags))
+
+
+def _round_to_half(network: EncoderClassifier) -> None:
+    """Round the weights to what half precision holds, so that a model predicts the same before and after the disk."""
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(parameter.half().float())

