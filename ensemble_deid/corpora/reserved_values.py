@@ -1,9 +1,9 @@
 """Numbers and addresses that cannot belong to anybody, the only ones allowed in fictional notes.
 
-Sources: the exchange 555 of the North American Numbering Plan; the numbers for drama of Ofcom (UK), ACMA (Australia) and
-ComReg (Ireland), and, for countries that have none, numbers with 555 in them; domains of RFC 2606; addresses of RFC 5737, RFC 3849
-and RFC 1918; social security numbers that the Social Security Administration does not assign (area 000, 666 or 9xx,
-group 00, serial 0000).
+Sources: the exchange 555 of the North American Numbering Plan; the numbers for drama of Ofcom (UK), ACMA (Australia)
+and ComReg (Ireland), and, for countries that have none, numbers with 555 in them; domains of RFC 2606; addresses of
+RFC 5737, RFC 3849 and RFC 1918; social security numbers that the Social Security Administration does not assign
+(area 000, 666 or 9xx, group 00, serial 0000).
 """
 
 import ipaddress
