@@ -43,6 +43,8 @@ STAND_INS = {
     "demo:dev": "my/dev",
     "../shared/corpora/meddocan/train": "my/train",
     "../shared/corpora/meddocan/dev": "my/dev",
+    # The encoder is an extra, and weights of the size that it has are none for a test.
+    "best": "small",
     # The rule list of the model here is short.
     "1,2,5": "1,2",
 }
