@@ -1,29 +1,58 @@
-"""Write a file whole or not at all."""
+"""Write a file or a folder whole or not at all.
+
+What is written gets a temporary name beside its place, and is moved there when it is complete. The temporary name says
+whose it is, and the file is locked while its writer lives: `remove_stale` deletes what a killed process left behind,
+and nothing else.
+"""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover (Windows has other locks: what a killed process leaves there stays)
+    fcntl = None  # type: ignore[assignment]
+
+_MARK = ".ensemble-deid-unfinished"
 
 
 @contextmanager
 def open_atomically(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file beside `path` for writing; when the block ends well, flush it to disk and move it into place."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Open a new file beside `path` for writing; when the block ends well, flush it to disk and move it into place.
+
+    Raises OSError, which names `path`.
+    """
     try:
-        with os.fdopen(handle, "wb") as stream:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _unfinished_file(path.parent) as (stream, temporary):
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        # mkstemp makes the file private; give it what a plain open() would have given.
-        Path(temporary).chmod(0o666 & ~current_umask())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+            stream.close()
+            # The unfinished file is private; give it what a plain open() would have given.
+            temporary.chmod(0o666 & ~current_umask())
+            temporary.replace(path)
+    except OSError as error:
+        if error.errno is not None and (error.filename is None or _is_unfinished(error.filename)):
+            raise OSError(error.errno, error.strerror, str(path)) from None
         raise
+
+
+@contextmanager
+def folder_atomically(place: Path) -> Iterator[Path]:
+    """Give an empty folder beside `place`, for the caller to move there; it is gone when the block ends."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    folder, lock = _locked_folder(place.parent)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _unlock(lock)
 
 
 def write_bytes_atomically(path: Path, data: bytes) -> None:
@@ -35,6 +64,101 @@ def write_bytes_atomically(path: Path, data: bytes) -> None:
 def write_text_atomically(path: Path, text: str) -> None:
     """Write `text` as UTF-8 with its newlines as they are, whole or not at all."""
     write_bytes_atomically(path, text.encode("utf-8"))
+
+
+def check_writable(folder: Path) -> None:
+    """Raise OSError, which names `folder`, where no file can be made in it; remove what a killed process left there.
+
+    A folder that does not exist yet is judged by the nearest one above it.
+    """
+    standing = folder.absolute()
+    while not standing.exists():
+        standing = standing.parent
+    remove_stale(standing)
+    try:
+        with _unfinished_file(standing):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder)) from None
+
+
+def remove_stale(folder: Path) -> None:
+    """Remove unfinished files and folders of processes that no longer run. One that cannot be removed stays."""
+    if fcntl is None or not folder.is_dir():
+        return
+    for entry in [entry for entry in os.scandir(folder) if _is_unfinished(entry.name) and not entry.is_symlink()]:
+        with suppress(OSError), _opened(entry.path) as handle:
+            # Raises where it is locked: its writer is alive, here or on another machine.
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if entry.is_dir():
+                shutil.rmtree(entry.path)
+            else:
+                Path(entry.path).unlink()
+
+
+def _is_unfinished(path: str) -> bool:
+    return Path(path).name.startswith(_MARK)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _unfinished_file(folder: Path) -> Iterator[tuple[BinaryIO, Path]]:
+    """Give an empty file of `folder`, open for writing; it is locked until the block ends, and gone unless moved."""
+    handle, name, lock = _locked_file(folder)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream, Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+        _unlock(lock)
+
+
+def _locked_file(folder: Path) -> tuple[int, str, int | None]:
+    while True:
+        handle, name = tempfile.mkstemp(dir=folder, prefix=f"{_MARK}-")
+        # Between its making and its locking, another process may have taken it for stale and removed it.
+        if _lock(handle) and os.fstat(handle).st_nlink:
+            # A lock of its own: it outlives the closing of the file.
+            return handle, name, None if fcntl is None else os.dup(handle)
+        os.close(handle)
+
+
+def _locked_folder(parent: Path) -> tuple[Path, int | None]:
+    while True:
+        folder = Path(tempfile.mkdtemp(dir=parent, prefix=f"{_MARK}-"))
+        if fcntl is None:
+            return folder, None
+        with suppress(FileNotFoundError):
+            lock = os.open(folder, os.O_RDONLY)
+            if _lock(lock) and folder.exists():
+                return folder, lock
+            os.close(lock)
+
+
+def _unlock(lock: int | None) -> None:
+    if lock is not None:
+        os.close(lock)
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file; False where another process holds it. A file system without locks counts as locked."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def current_umask() -> int:

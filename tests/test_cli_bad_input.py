@@ -368,7 +368,7 @@ def test_no_file_is_written_over_itself(tiny_dev: Path, tmp_path: Path, fails: C
 def test_a_report_is_not_written_over_a_folder(
     tiny_model: Path, tiny_dev: Path, tmp_path: Path, fails: Callable[..., str]
 ) -> None:
-    assert "is a folder; --out names the report's file" in fails("ablate", tiny_model, tiny_dev, "--out", tmp_path)
+    assert "is a folder; the name of a file is needed" in fails("ablate", tiny_model, tiny_dev, "--out", tmp_path)
 
 
 def test_a_place_that_cannot_be_written_is_said(

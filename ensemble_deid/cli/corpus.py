@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.output import refuse_output
+from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.status import PROBLEMS
 from ensemble_deid.cli.terminal import say, warn
 from ensemble_deid.corpora.corpus import Corpus
@@ -73,7 +73,8 @@ def run_convert(options: argparse.Namespace) -> int:
     from ensemble_deid.phi.label_map import load_label_map
 
     label_map = load_label_map(options.map) if options.map else None
-    refuse_output(options.out, locate_corpus(options.corpus))
+    maps = [Path(options.map)] if options.map else []
+    refuse_output(options.out, locate_corpus(options.corpus), *maps, format=options.format)
     corpus = read_corpus(options.corpus)
     for warning in corpus.warnings:
         warn(warning)
@@ -100,11 +101,15 @@ def run_check(options: argparse.Namespace) -> int:
 
 def run_build(options: argparse.Namespace) -> int:
     """Build XML from the sources, and the data card."""
-    from ensemble_deid.corpora.build import build_corpus
-    from ensemble_deid.corpora.data_card import write_data_card
+    from ensemble_deid.corpora.build import SPLITS, build_corpus
+    from ensemble_deid.corpora.data_card import CARD_NAME, INTRODUCTION_NAME, KINDS_NAME, write_data_card
     from ensemble_deid.resources import data_directory
 
     demo = options.demo or data_directory() / "demo"
+    inputs = [demo / "src", demo / "splits.toml", demo / INTRODUCTION_NAME, demo / KINDS_NAME]
+    for name in SPLITS:
+        refuse_output(demo / name, *inputs)
+    refuse_output_files([demo / CARD_NAME], *inputs)
     for split in build_corpus(demo / "src", demo, splits=demo / "splits.toml"):
         say(f"{split.name}: {split.notes} notes of {split.patients} patients")
     say(f"the data card is {write_data_card(demo)}")
@@ -116,7 +121,7 @@ def run_resample(options: argparse.Namespace) -> int:
     from ensemble_deid.corpora.resample import resample_corpus
     from ensemble_deid.corpora.write import write_corpus
 
-    refuse_output(options.out, locate_corpus(options.corpus))
+    refuse_output(options.out, locate_corpus(options.corpus), format=options.format)
     corpus = read_corpus(options.corpus)
     copies = resample_corpus(corpus.documents, copies=options.copies, seed=options.seed)
     write_corpus(copies, options.out, options.format)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import System, add_resampling, read_gold, read_system, resampling
 from ensemble_deid.cli.terminal import percent, say
 from ensemble_deid.corpora.corpus import Corpus
@@ -115,6 +116,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
     scheme = options.scheme or ("i2b2" if options.official else None)
     if scheme and options.full:
         raise ConfigError("--full prints the project's own tables and --scheme (or --official) the task's: give one")
+    refuse_output_files([options.json, options.csv], options.gold, options.system, *(options.dev or ()))
     gold = read_gold(options.gold)
     system = read_system(options.system, gold.documents)
     official = score_official(gold.documents, system.answer, scheme=scheme) if scheme else None
@@ -139,6 +141,7 @@ def run_compare(options: argparse.Namespace) -> int:
     from ensemble_deid.evaluation.render.json import comparison_to_json
     from ensemble_deid.evaluation.render.text.comparison import render_comparison
 
+    refuse_output_files([options.json, options.csv], options.gold, options.a, options.b)
     gold = read_gold(options.gold)
     a, b = (read_system(name, gold.documents).answer for name in (options.a, options.b))
     comparison = compare(gold.documents, a, b, **resampling(options))
@@ -154,6 +157,7 @@ def run_annotations(options: argparse.Namespace) -> int:
     from ensemble_deid.evaluation.render.json import agreement_to_json
     from ensemble_deid.evaluation.render.text.comparison import render_agreement
 
+    refuse_output_files([options.json, options.csv], options.a, options.b)
     a, b = read_gold(options.a), read_gold(options.b)
     agreement = measure_agreement(a.documents, b.documents, resamples=options.resamples, seed=options.seed)
     say(render_agreement(agreement))
@@ -165,6 +169,7 @@ def run_report(options: argparse.Namespace) -> int:
     """Write the HTML page."""
     from ensemble_deid.evaluation.render.html.page import render_report
 
+    refuse_output_files([options.out], options.gold, options.system, *(options.dev or ()))
     gold = read_gold(options.gold)
     system = read_system(options.system, gold.documents, votes=True)
     operating = _operating(options, gold, system)

@@ -76,9 +76,7 @@ def _run(
 
     if options.jobs < 1:
         raise ConfigError(f"--jobs must be at least 1, not {options.jobs}")
-    refuse_output(options.out, location)
-    if options.out.resolve() == options.model.resolve():
-        raise CorpusError(f"{options.out}: the output folder is the model")
+    refuse_output(options.out, location, options.model, format=format)
     for remark in location.remarks:
         warn(remark)
     # A line-based file does not say how many notes it holds before it is read.
@@ -87,7 +85,6 @@ def _run(
     outcomes = predict_notes(options.model, notes, submodel=submodel, jobs=options.jobs, device=options.device)
     problems: list[str] = []
     count = 0
-    options.out.mkdir(parents=True, exist_ok=True)
     with progress_bar(quiet=options.quiet) as show, note_writer(options.out, format) as write:
         for outcome in outcomes:
             problem = outcome.problem

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.output import refuse_output
+from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.status import DIFFERENCES
 from ensemble_deid.cli.terminal import percent, say
@@ -144,7 +144,8 @@ def run_apply(options: argparse.Namespace) -> int:
     from ensemble_deid.experiments.rules import RuleCorpus, apply_rules_to
     from ensemble_deid.taggers.tbed.rulelist import RuleList
 
-    refuse_output(options.out, locate_corpus(options.corpus))
+    inputs = (locate_corpus(options.corpus), options.file, options.config)
+    refuse_output(options.out, *inputs, format=options.format)
     rules = RuleList.load(options.file)
     corpus = RuleCorpus.of(read_gold(options.corpus).documents, rules, config=_config(options))
     documents = apply_rules_to(rules.rules, corpus)
@@ -168,6 +169,7 @@ def run_curve(options: argparse.Namespace) -> int:
     from ensemble_deid.experiments.rule_curve_picture import draw_curve
     from ensemble_deid.experiments.rules import model_curve
 
+    refuse_output_files([options.out], options.model)
     points = model_curve(options.model)
     draw_curve(points, options.out)
     last = points[-1]

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.output import refuse_output_files, refuse_output_model
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import percent, progress_bar, say, warn
 from ensemble_deid.config import load_config
-from ensemble_deid.errors import ConfigError
 from ensemble_deid.submodels import NAMES
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ def run_train(options: argparse.Namespace) -> int:
         seed=options.seed,
     )
     refuse_foreign_folder(options.out)
+    named = (config.regex.patterns, config.tbed.templates, config.transformer.encoder)
+    refuse_output_model(options.out, options.train, options.dev, options.config, *map(Path, named))
     corpus = read_gold(options.train)
     dev = read_gold(options.dev) if options.dev else None
     if dev:
@@ -82,8 +84,7 @@ def run_ablate(options: argparse.Namespace) -> int:
     """Run the ablations, write the report, print it."""
     from ensemble_deid.experiments.ablate import ablate
 
-    if options.out.is_dir():
-        raise ConfigError(f"{options.out}: is a folder; --out names the report's file")
+    refuse_output_files([options.out], options.model, options.dev)
     corpus = read_gold(options.dev)
     with progress_bar(quiet=options.quiet) as show:
         rows = ablate(options.model, corpus.documents, jobs=options.jobs, report=show)

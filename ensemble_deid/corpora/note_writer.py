@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ensemble_deid.atomic import open_atomically
 from ensemble_deid.corpora.jsonl import render_jsonl_note
-from ensemble_deid.corpora.write import JSONL_NAME, write_document
+from ensemble_deid.corpora.write import jsonl_file, write_document
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
 
@@ -16,13 +16,14 @@ def note_writer(directory: Path, format: str) -> Iterator[Callable[[Document], N
     """Provide a function that writes one note into `directory`; ids must be distinct.
 
     For most formats this is `write_document`: the note's files exist when it returns. For jsonl each note becomes a
-    line of one `corpus.jsonl`, which is created or replaced when the block ends without an error. The function raises
-    CorpusError if a note cannot be written, and can then be called with the next note.
+    line of one `corpus.jsonl` (`directory` may also be the file itself), which is created or replaced when the block
+    ends without an error. The function raises CorpusError if a note cannot be written, and can then be called with the
+    next note.
     """
     if format != "jsonl":
         yield lambda document: _write_one(document, directory, format)
         return
-    with open_atomically(directory / JSONL_NAME) as stream:
+    with open_atomically(jsonl_file(directory)) as stream:
         yield lambda document: _write_line(document, stream.write)
 
 

@@ -39,7 +39,7 @@ def write_corpus(documents: Iterable[Document], directory: Path, format: str) ->
     _refuse_repeated_ids(notes)
     if format == "jsonl":
         content = "".join(chosen.render_note(note)[".jsonl"] for note in notes)
-        path = directory if directory.suffix.lower() == ".jsonl" else directory / JSONL_NAME
+        path = jsonl_file(directory)
         _write(path, content, path.name)
         return (path,)
     rendered = [(_file_name(note.id), note.id, chosen.render_note(note)) for note in notes]
@@ -50,6 +50,11 @@ def write_corpus(documents: Iterable[Document], directory: Path, format: str) ->
             _write(path, content, identity)
             paths.append(path)
     return tuple(paths)
+
+
+def jsonl_file(place: Path) -> Path:
+    """Return the file that JSONL is written to: `corpus.jsonl` in a folder, or `place` itself if it is named so."""
+    return place if place.suffix.lower() == ".jsonl" and not place.is_dir() else place / JSONL_NAME
 
 
 def _refuse_repeated_ids(notes: Iterable[Document]) -> None:

@@ -11,20 +11,19 @@ The lexicon, the vocabularies and the rules hold words of the training notes: a 
 """
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from ensemble_deid.atomic import current_umask
+from ensemble_deid.atomic import current_umask, folder_atomically, remove_stale
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.lexicon import Lexicon
 from ensemble_deid.features.patterns import parse_patterns
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.feature_extractor import NO_PATTERNS, FeatureExtractor, load_annotator
-from ensemble_deid.pipeline.manifest import FILE, Manifest, file_hashes, read_manifest
+from ensemble_deid.pipeline.manifest import FILE, REPLACED, Manifest, file_hashes, listed_files, read_manifest
 from ensemble_deid.pipeline.submodels import submodel_class
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
@@ -59,6 +58,7 @@ def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: 
 def update_model(directory: Path, edit: Callable[[Path, Manifest], Manifest]) -> None:
     """Change a model as a whole: `edit` works on a copy and returns the new manifest, then the copy takes its place."""
     manifest = read_manifest(directory)
+    refuse_foreign_files(directory)
     with _beside(directory) as scratch:
         for name in manifest.files:
             shutil.copyfile(directory / name, scratch / name)
@@ -76,15 +76,13 @@ def _beside(directory: Path) -> Iterator[Path]:
     """Give an empty folder that takes the place of `directory` when the block ends well, and is gone otherwise."""
     # Resolved, so that the new folder lies on the same disk, also where `directory` is a link or the current folder.
     place = directory.resolve()
-    place.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
-    try:
+    remove_stale(place.parent)
+    _recover(place)
+    with folder_atomically(place) as scratch:
         yield scratch
-        # mkdtemp makes the folder private; give it what a plain mkdir would have given.
+        # The new folder is private; give it what a plain mkdir would have given.
         scratch.chmod(0o777 & ~current_umask())
         _swap(scratch, place)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _swap(scratch: Path, directory: Path) -> None:
@@ -92,17 +90,29 @@ def _swap(scratch: Path, directory: Path) -> None:
     if not directory.exists():
         scratch.rename(directory)
         return
-    old = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}.old."))
-    kept = old / "model"
+    kept = _kept(directory)
     try:
         directory.rename(kept)
         scratch.rename(directory)
     except BaseException:
         if kept.exists() and not directory.exists():
             kept.rename(directory)
-        shutil.rmtree(old, ignore_errors=True)
         raise
-    shutil.rmtree(old)
+    shutil.rmtree(kept)
+
+
+def _kept(directory: Path) -> Path:
+    """Return where a model stands while it is replaced."""
+    return directory.with_name(f".{directory.name}{REPLACED}")
+
+
+def _recover(directory: Path) -> None:
+    """Finish what a killed process left: a model that was to be replaced comes back where none took its place."""
+    kept = _kept(directory)
+    if directory.exists():
+        shutil.rmtree(kept, ignore_errors=True)
+    elif kept.exists():
+        kept.rename(directory)
 
 
 def load_model(directory: Path, *, device: str | None = None) -> tuple[Ensemble, Manifest]:
@@ -150,5 +160,16 @@ def refuse_foreign_folder(directory: Path) -> None:
     """Raise ModelError where a model may not be written: a file, or a folder that holds something else."""
     if directory.exists() and not directory.is_dir():
         raise ModelError(f"{directory}: exists and is no folder")
-    if directory.is_dir() and any(directory.iterdir()) and not (directory / FILE).is_file():
+    if not directory.is_dir() or not any(directory.iterdir()):
+        return
+    if not (directory / FILE).is_file():
         raise ModelError(f"{directory}: exists and is not a model; nothing is overwritten")
+    refuse_foreign_files(directory)
+
+
+def refuse_foreign_files(directory: Path) -> None:
+    """Raise ModelError where a model's folder holds what its manifest does not name: replacing it would lose that."""
+    named = {FILE, *listed_files(directory)}
+    foreign = sorted(path.name for path in directory.iterdir() if path.name not in named)
+    if foreign:
+        raise ModelError(f"{directory / foreign[0]}: is no part of the model and would be lost: move it away first")

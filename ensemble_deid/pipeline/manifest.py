@@ -14,6 +14,8 @@ from ensemble_deid.text.document import Document
 
 FORMAT_VERSION = 2
 FILE = "manifest.json"
+REPLACED = ".ensemble-deid-replaced"
+"""The end of the name under which a model stands beside its place while another one is moved there."""
 _CHECKSUM = "checksum"
 _KINDS: Mapping[str, type] = {
     "labels": list,
@@ -87,6 +89,9 @@ def read_manifest(directory: Path) -> Manifest:
     Raises ModelError when the directory is no model, has another format, is incomplete, or was edited.
     """
     path = directory / FILE
+    kept = directory.with_name(f".{directory.name}{REPLACED}")
+    if kept.is_dir() and not directory.exists():
+        raise ModelError(f"{directory}: the model is not here, since its replacement was interrupted; it is in {kept}")
     if not directory.is_dir():
         raise ModelError(f"{directory}: no such model directory")
     if not path.is_file():
@@ -102,6 +107,12 @@ def read_manifest(directory: Path) -> Manifest:
         raise ModelError(f"{path}: edited since the model was saved")
     _check_files(directory, manifest.files)
     return manifest
+
+
+def listed_files(directory: Path) -> frozenset[str]:
+    """Return the names of the files that a manifest lists, which may be damaged otherwise. Raises ModelError."""
+    files = _read_object(directory / FILE).get("files")
+    return frozenset(files if isinstance(files, dict) else ())
 
 
 def _read_object(path: Path) -> dict[str, Any]:
