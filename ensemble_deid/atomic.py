@@ -8,8 +8,8 @@ and nothing else.
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,20 +27,42 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
 
     Raises OSError, which names `path`.
     """
-    try:
+    with _naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with _unfinished_file(path.parent) as (stream, temporary):
             yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-            stream.close()
-            # The unfinished file is private; give it what a plain open() would have given.
-            temporary.chmod(0o666 & ~current_umask())
+            _finish(stream, temporary)
             temporary.replace(path)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let an OSError name the file that was to be written, not the unfinished one."""
+    try:
+        yield
     except OSError as error:
         if error.errno is not None and (error.filename is None or _is_unfinished(error.filename)):
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
+
+
+@contextmanager
+def _written(path: Path, data: bytes) -> Iterator[Path]:
+    """Give the unfinished file that is to become `path`, complete and closed."""
+    with _naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _unfinished_file(path.parent) as (stream, temporary):
+            stream.write(data)
+            _finish(stream, temporary)
+            yield temporary
+
+
+def _finish(stream: BinaryIO, temporary: Path) -> None:
+    stream.flush()
+    os.fsync(stream.fileno())
+    stream.close()
+    # The unfinished file is private; give it what a plain open() would have given.
+    temporary.chmod(0o666 & ~current_umask())
 
 
 @contextmanager
@@ -55,10 +77,29 @@ def folder_atomically(place: Path) -> Iterator[Path]:
         _unlock(lock)
 
 
+def write_files_atomically(contents: Mapping[Path, bytes]) -> None:
+    """Write several files that belong together: all of them, or none. Raises OSError, which names the file.
+
+    When one cannot be moved into place after another was, all of them are removed, also those of the same names that
+    stood there before: what is left is never half new and half old.
+    """
+    with ExitStack() as stack:
+        unfinished = {path: stack.enter_context(_written(path, data)) for path, data in contents.items()}
+        moved = False
+        try:
+            for path, temporary in unfinished.items():
+                with _naming(path):
+                    temporary.replace(path)
+                moved = True
+        except BaseException:
+            for path in contents if moved else ():
+                path.unlink(missing_ok=True)
+            raise
+
+
 def write_bytes_atomically(path: Path, data: bytes) -> None:
     """Write `data` whole or not at all."""
-    with open_atomically(path) as stream:
-        stream.write(data)
+    write_files_atomically({path: data})
 
 
 def write_text_atomically(path: Path, text: str) -> None:

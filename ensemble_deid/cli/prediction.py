@@ -85,14 +85,15 @@ def _run(
     outcomes = predict_notes(options.model, notes, submodel=submodel, jobs=options.jobs, device=options.device)
     problems: list[str] = []
     count = 0
-    with progress_bar(quiet=options.quiet) as show, note_writer(options.out, format) as write:
+    with progress_bar(quiet=options.quiet) as show, note_writer(options.out, format) as writer:
         for outcome in outcomes:
             problem = outcome.problem
             if outcome.document is not None:
-                problem = _finish_and_write(outcome.document, finish, write)
+                problem = _finish_and_write(outcome.document, finish, writer.write)
             if problem is None:
                 count += 1
             else:
+                writer.withhold(outcome.name)
                 problems.append(problem)
             show(Step(count + len(problems), total, f"{count} notes written, {len(problems)} withheld"))
     for problem in problems:
