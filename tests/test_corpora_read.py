@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import iterate_notes, read_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.resources import data_directory, rules_directory
@@ -95,7 +96,7 @@ def test_jsonl_keeps_what_it_says(tmp_path: Path) -> None:
         ({"id": "n", "text": SECRET, "spans": [{"start": 1, "end": 99, "label": "A"}]}, "span 0: its place 1-99"),
         ({"id": "n", "text": SECRET, "spans": [{"start": 0, "end": 2, "label": "A", "text": "Qa"}]}, "differs"),
         ({"id": "n", "text": SECRET, "spans": [{"start": 0, "end": 2, "label": "A", "score": 2}]}, "'score' must"),
-        ({"id": "n", "text": SECRET, "metadata": {"kind": 1}}, "metadata: 'kind' must be a string, not a number"),
+        ({"id": "n", "text": SECRET, "metadata": {"kind": 1}}, "value 1 of 'metadata' must be a string, not a number"),
         ({"id": "ok", "text": SECRET}, "the id 'ok' occurs twice"),
     ],
 )
@@ -104,14 +105,14 @@ def test_bad_json_lines(tmp_path: Path, entry: object, message: str) -> None:
     with pytest.raises(CorpusError, match=message) as caught:
         read_corpus(path)
     assert "Quil" not in str(caught.value)
-    outcomes = list(iterate_notes(path, gold=True))
+    outcomes = list(iterate_notes(locate_corpus(path), gold=True))
     assert [isinstance(outcome, CorpusError) for _, outcome in outcomes] == [False, True, False]
 
 
 def test_an_id_in_two_files_is_refused(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.jsonl").write_text('{"id": "n", "text": "x"}\n')
-    with pytest.raises(CorpusError, match=r"b\.jsonl: the id 'n' occurs twice \(first in .*a\.jsonl\)"):
+    with pytest.raises(CorpusError, match=r"b\.jsonl:1: the id 'n' occurs twice \(first in .*a\.jsonl:1\)"):
         read_corpus(tmp_path)
 
 
@@ -132,11 +133,11 @@ def test_bytes_that_are_no_text(tmp_path: Path, content: bytes, message: str) ->
     (tmp_path / "b.txt").write_bytes(b"fine")
     with pytest.raises(CorpusError, match=message):
         read_corpus(tmp_path)
-    assert [name for name, outcome in iterate_notes(tmp_path) if isinstance(outcome, Document)] == ["b"]
+    assert [name for name, outcome in iterate_notes(locate_corpus(tmp_path)) if isinstance(outcome, Document)] == ["b"]
 
 
 def test_a_corpus_that_is_not_there(tmp_path: Path) -> None:
-    for call in (read_corpus, iterate_notes):
+    for call in (read_corpus, locate_corpus):
         with pytest.raises(CorpusError, match=r"nowhere: there is no such file or folder"):
             call(tmp_path / "nowhere")
         with pytest.raises(CorpusError, match="the corpus is empty"):
@@ -162,7 +163,7 @@ def test_mixed_folders_need_a_format(tmp_path: Path) -> None:
         read_corpus(tmp_path)
     corpus = read_corpus(tmp_path, format="jsonl")
     assert [note.text for note in corpus] == ["y"]
-    assert corpus.warnings == (f"{tmp_path}: 2 files of other kinds were not read: a.txt, c.pdf",)
+    assert corpus.warnings == (f"{tmp_path}: files of other kinds were not read (2): a.txt, c.pdf",)
     with pytest.raises(CorpusError, match="'docx' is not a corpus format; the formats are i2b2, meddocan, brat"):
         read_corpus(tmp_path, format="docx")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.status import PROBLEMS
-from ensemble_deid.cli.terminal import say, warn
+from ensemble_deid.cli.terminal import counted, say, warn
 from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import read_corpus
@@ -82,8 +82,8 @@ def run_convert(options: argparse.Namespace) -> int:
     paths = write_corpus(documents, options.out, options.format)
     if label_map:
         before, after = (sum(len(note.spans) for note in notes) for notes in (corpus.documents, documents))
-        say(f"{before} spans, {after} after the map {label_map.name}")
-    say(f"{len(corpus)} notes written to {options.out} in {len(paths)} files")
+        say(f"{counted(before, 'span')}, {after} after the map {label_map.name}")
+    say(f"{counted(len(corpus), 'note')} written to {options.out} in {counted(len(paths), 'file')}")
     return 0
 
 
@@ -111,7 +111,7 @@ def run_build(options: argparse.Namespace) -> int:
         refuse_output(demo / name, *inputs)
     refuse_output_files([demo / CARD_NAME], *inputs)
     for split in build_corpus(demo / "src", demo, splits=demo / "splits.toml"):
-        say(f"{split.name}: {split.notes} notes of {split.patients} patients")
+        say(f"{split.name}: {counted(split.notes, 'note')} of {counted(split.patients, 'patient')}")
     say(f"the data card is {write_data_card(demo)}")
     return 0
 
@@ -125,5 +125,5 @@ def run_resample(options: argparse.Namespace) -> int:
     corpus = read_corpus(options.corpus)
     copies = resample_corpus(corpus.documents, copies=options.copies, seed=options.seed)
     write_corpus(copies, options.out, options.format)
-    say(f"{len(copies)} resampled notes written to {options.out}")
+    say(f"{counted(len(copies), 'resampled note')} written to {options.out}")
     return 0

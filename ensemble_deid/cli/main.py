@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ensemble_deid import __version__
 from ensemble_deid.cli.status import BAD_INPUT, INTERRUPTED, READER_GONE, UNFORESEEN
+from ensemble_deid.cli.terminal import warn
 from ensemble_deid.errors import DeidError
 
 
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _refuse(message: str, status: int) -> int:
-    sys.stderr.write(f"ensemble-deid: {message}\n")
+    warn(message)
     return status
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.status import NOTES_WITHHELD
-from ensemble_deid.cli.terminal import progress_bar, say, warn
+from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.corpora.note_writer import note_writer
 from ensemble_deid.corpora.read import iterate_notes
@@ -81,7 +81,7 @@ def _run(
         warn(remark)
     # A line-based file does not say how many notes it holds before it is read.
     total = None if location.format.name == "jsonl" else len(location.files)
-    notes = iterate_notes(options.input)
+    notes = iterate_notes(location.without(options.out), file_names=format != "jsonl")
     outcomes = predict_notes(options.model, notes, submodel=submodel, jobs=options.jobs, device=options.device)
     problems: list[str] = []
     count = 0
@@ -95,10 +95,10 @@ def _run(
             else:
                 writer.withhold(outcome.name)
                 problems.append(problem)
-            show(Step(count + len(problems), total, f"{count} notes written, {len(problems)} withheld"))
+            show(Step(count + len(problems), total, f"{counted(count, 'note')} written, {len(problems)} withheld"))
     for problem in problems:
         warn(f"withheld: {problem}")
-    say(f"{count} notes written to {options.out}, {len(problems)} withheld")
+    say(f"{counted(count, 'note')} written to {options.out}, {len(problems)} withheld")
     return NOTES_WITHHELD if problems else 0
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.status import DIFFERENCES
-from ensemble_deid.cli.terminal import percent, say
+from ensemble_deid.cli.terminal import counted, percent, say
 from ensemble_deid.config import Config, load_config
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.errors import CorpusError
@@ -101,8 +101,8 @@ def run_check(options: argparse.Namespace) -> int:
         say(f"{row.number:>5} {row.fixed:>6} {row.broken:>6} {row.score:>6}  {write_rule(row.rule)}")
     silent = [str(row.number) for row in checked if row.changed == 0]
     harmful = [str(row.number) for row in checked if row.score < 0]
-    say(f"{len(silent)} rules never fire here{': ' if silent else ''}{', '.join(silent)}")
-    say(f"{len(harmful)} rules hurt here{': ' if harmful else ''}{', '.join(harmful)}")
+    say(f"rules that never fire here: {', '.join(silent) or 'none'}")
+    say(f"rules that hurt here: {', '.join(harmful) or 'none'}")
     return 0
 
 
@@ -114,7 +114,7 @@ def run_diff(options: argparse.Namespace) -> int:
     lines = diff_rules(RuleList.load(options.a), RuleList.load(options.b))
     for line in lines:
         say(line)
-    say("the lists apply the same rules in the same order" if not lines else f"{len(lines)} differences")
+    say("the lists apply the same rules in the same order" if not lines else f"{counted(len(lines), 'difference')}")
     return DIFFERENCES if lines else 0
 
 
@@ -134,7 +134,7 @@ def run_explain(options: argparse.Namespace) -> int:
         say(f"    started by {'the pattern ' + found.pattern if found.pattern else 'no pattern'}")
         for number in found.rules:
             say(f"    rule {number}: {write_rule(rules.rules[number - 1])}")
-    say(f"{len(traced)} spans")
+    say(counted(len(traced), "span"))
     return 0
 
 
@@ -150,7 +150,7 @@ def run_apply(options: argparse.Namespace) -> int:
     corpus = RuleCorpus.of(read_gold(options.corpus).documents, rules, config=_config(options))
     documents = apply_rules_to(rules.rules, corpus)
     write_corpus(documents, options.out, options.format)
-    say(f"{len(documents)} notes written to {options.out}")
+    say(f"{counted(len(documents), 'note')} written to {options.out}")
     return 0
 
 
@@ -160,7 +160,7 @@ def run_replace(options: argparse.Namespace) -> int:
     from ensemble_deid.taggers.tbed.rulelist import RuleList
 
     kept, new = replace_rules(options.model, RuleList.load(options.file), remark=options.remark)
-    say(f"{options.model} now has {kept + new} rules: {kept} as learned, {new} new; the change is on record")
+    say(f"{options.model} now has {counted(kept + new, 'rule')}: {kept} as learned, {new} new; the change is on record")
     return 0
 
 
@@ -173,5 +173,6 @@ def run_curve(options: argparse.Namespace) -> int:
     points = model_curve(options.model)
     draw_curve(points, options.out)
     last = points[-1]
-    say(f"{last.rules} rules: F1 {percent(last.train_f1)} on train, {percent(last.dev_f1)} on dev; see {options.out}")
+    figures = f"F1 {percent(last.train_f1)} on train, {percent(last.dev_f1)} on dev"
+    say(f"{counted(last.rules, 'rule')}: {figures}; see {options.out}")
     return 0

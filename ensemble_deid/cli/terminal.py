@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from ensemble_deid.corpora.checks import printable
 from ensemble_deid.experiments.progress import Reporter, Step
 
 
@@ -39,7 +40,12 @@ def say(text: str) -> None:
 
 def warn(text: str) -> None:
     """Write a line to standard error."""
-    sys.stderr.write(f"ensemble-deid: {text}\n")
+    sys.stderr.write(f"ensemble-deid: {printable(text)}\n")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return the number with its noun, which takes an s for any number but one."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def percent(value: float | None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.output import refuse_output_files, refuse_output_model
 from ensemble_deid.cli.sources import read_gold
-from ensemble_deid.cli.terminal import percent, progress_bar, say, warn
+from ensemble_deid.cli.terminal import counted, percent, progress_bar, say, warn
 from ensemble_deid.config import load_config
 from ensemble_deid.submodels import NAMES
 
@@ -76,7 +76,7 @@ def run_train(options: argparse.Namespace) -> int:
             say(f"  {name:<28} {percent(counts.precision):>9} {percent(counts.recall):>7} {percent(counts.f1):>7}")
     figures = trained.manifest.training
     say(f"tokenization: {TagLoss(figures['spans'], figures['spans_cut'], figures['spans_lost'])}")
-    say(f"trained on {figures['notes']} notes; the model is in {options.out}")
+    say(f"trained on {counted(figures['notes'], 'note')}; the model is in {options.out}")
     return 0
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ensemble_deid.corpora.checks import Notice, ReadNote, patient_of_name
+from ensemble_deid.corpora.checks import Notice, ReadNote, check_file_name, patient_of_name, printable
 from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.errors import CorpusError, DeidError
@@ -22,6 +22,8 @@ def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = Tru
     place of the first problem; ids must be unique in the corpus.
     """
     location = locate_corpus(path, format=format)
+    folders = [f"{folder}: is a folder, whose notes were not read" for folder in location.folders]
+    location = replace(location, folders=())
     documents: list[Document] = []
     notices: Counter[Notice] = Counter()
     for _, outcome in _outcomes(location, gold):
@@ -34,43 +36,52 @@ def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = Tru
     warnings = [f"{location.source}: {notices[notice]} {notice.value}" for notice in Notice if notices[notice]]
     if gold and location.format.name == "plain":
         warnings.append(f"{location.source}: plain text carries no annotations")
-    return Corpus(tuple(documents), location.format.name, location.source, (*location.remarks, *warnings))
+    return Corpus(tuple(documents), location.format.name, location.source, (*location.remarks, *folders, *warnings))
 
 
 def iterate_notes(
-    path: Path | str, *, format: str | None = None, gold: bool = False
+    location: Location, *, gold: bool = False, file_names: bool = False
 ) -> Iterator[tuple[str, Document | DeidError]]:
-    """Yield (name, note) or (name, error) for every note of `path`, one at a time, continuing after a bad one.
+    """Yield (name, note) or (name, error) for every note of a located corpus, going on after a bad one.
 
-    The name is the note's id if it could be read, else the file (JSONL: file:line). A missing or empty corpus raises
-    CorpusError at the call, before the first note.
+    The name is the note's id if it could be read, else the file (JSONL: file:line). With `file_names`, an id that
+    cannot be a file name makes its note a bad one. Whatever lies in the folder but cannot be read, folders included,
+    is an error of its own: it may hold notes.
     """
-    location = locate_corpus(path, format=format)
-    return (
-        (name, outcome.document if isinstance(outcome, ReadNote) else outcome)
-        for name, outcome in _outcomes(location, gold)
-    )
+    for name, outcome in _outcomes(location, gold):
+        if isinstance(outcome, CorpusError):
+            yield name, outcome
+            continue
+        try:
+            if file_names:
+                check_file_name(outcome.document.id, outcome.place)
+        except CorpusError as error:
+            yield name, error
+        else:
+            yield name, outcome.document
 
 
 def _outcomes(location: Location, gold: bool) -> Iterator[tuple[str, ReadNote | CorpusError]]:
+    for folder in location.folders:
+        yield folder.name, CorpusError(f"{folder}: is a folder, whose notes were not read")
+    for path, what in location.unreadable.items():
+        yield path.name, CorpusError(f"{printable(str(path))}: is {what}")
     names = [path.name[: -len(path.suffix)] for path in location.files]
     # File names identify patients only if all of them have the form XXX-YY.
     by_name = location.format.name in _NAMELESS_PATIENTS and all(patient_of_name(name) for name in names)
-    first_seen: dict[str, Path] = {}
+    first_seen: dict[str, str] = {}
     for path in location.files:
         for name, outcome in location.format.read_file(path, gold):
             if isinstance(outcome, CorpusError):
                 yield name, outcome
                 continue
-            identity = outcome.document.id
+            identity, place = outcome.document.id, outcome.place or str(path)
             if identity in first_seen:
-                yield (
-                    name,
-                    CorpusError(f"{path}: the id '{identity}' occurs twice (first in {first_seen[identity]})"),
-                )
+                said = f"{place}: the id '{identity}' occurs twice (first in {first_seen[identity]})"
+                yield name, CorpusError(said)
                 continue
-            first_seen[identity] = path
+            first_seen[identity] = place
+            document = outcome.document
             if by_name:
-                document = replace(outcome.document, patient_id=patient_of_name(identity))
-                outcome = ReadNote(document, outcome.notices)
-            yield name, outcome
+                document = replace(document, patient_id=patient_of_name(identity))
+            yield name, ReadNote(document, outcome.notices, place)

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ensemble_deid.atomic import write_files_atomically
+from ensemble_deid.corpora.checks import check_file_name, printable
 from ensemble_deid.corpora.formats import format_named
 from ensemble_deid.corpora.jsonl import render_jsonl_note
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
 
 JSONL_NAME = "corpus.jsonl"
-_LONGEST_NAME = 240
+_SHOWN = 60
 
 
 def write_document(document: Document, directory: Path, format: str) -> tuple[Path, ...]:
@@ -24,7 +25,10 @@ def write_document(document: Document, directory: Path, format: str) -> tuple[Pa
 
 def remove_document(identity: str, directory: Path, format: str) -> None:
     """Remove the files that `write_document` would have written for that id. Raises CorpusError where that fails."""
-    if _bad_file_name(identity):
+    try:
+        check_file_name(identity, "")
+    except CorpusError:
+        # Then nothing can have been written for it.
         return
     for suffix in format_named(format).suffixes:
         path = directory / f"{identity}{suffix}"
@@ -52,8 +56,8 @@ def write_corpus(documents: Iterable[Document], directory: Path, format: str) ->
 
 def _note_files(document: Document, directory: Path, format: str) -> dict[Path, str]:
     contents = format_named(format).render_note(document)
-    name = _file_name(document.id)
-    return {directory / f"{name}{suffix}": content for suffix, content in contents.items()}
+    check_file_name(document.id, f"note {printable(document.id[:_SHOWN])}")
+    return {directory / f"{document.id}{suffix}": content for suffix, content in contents.items()}
 
 
 def jsonl_file(place: Path) -> Path:
@@ -67,21 +71,6 @@ def _refuse_repeated_ids(notes: Iterable[Document]) -> None:
         if note.id in seen:
             raise CorpusError(f"the id '{note.id}' occurs twice: one note would overwrite the other")
         seen.add(note.id)
-
-
-def _file_name(identity: str) -> str:
-    if _bad_file_name(identity):
-        shown = "".join(c if c.isprintable() else "?" for c in identity[:60])
-        raise CorpusError(
-            f"the id '{shown}' cannot be a file name (empty, too long, hidden, or with / \\ or control characters)"
-        )
-    return identity
-
-
-def _bad_file_name(identity: str) -> bool:
-    """Tell whether an id, which comes from the input, would lead out of the folder, be hidden, or be no file name."""
-    bad = identity.startswith(".") or any(c in "/\\" or ord(c) < 32 or ord(c) == 127 for c in identity)
-    return bad or not identity or len(identity.encode("utf-8", "replace")) > _LONGEST_NAME
 
 
 def _write(contents: Mapping[Path, str], identity: str) -> tuple[Path, ...]:
