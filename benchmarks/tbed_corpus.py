@@ -1,4 +1,4 @@
-"""Tagged corpora for the benchmarks of transformation learning: a generated one, and MEDDOCAN where it lies at hand."""
+"""Tagged corpora for the benchmarks of transformation learning: a generated one, and MEDDOCAN where it is available."""
 
 import re
 from collections import Counter, defaultdict
@@ -136,7 +136,7 @@ def most_frequent_tags(words: list[str], gold: list[str]) -> list[str]:
 
 
 def meddocan() -> TaggedCorpus | None:
-    """Return the training notes of MEDDOCAN with BIO tags, a line a sentence; None where they are not at hand."""
+    """Return the training notes of MEDDOCAN with BIO tags, a line a sentence; None where they are not available."""
     words: list[str] = []
     gold: list[str] = []
     starts: list[int] = []

@@ -131,7 +131,7 @@ def application(corpus: TaggedCorpus, rounds: int) -> None:
 
 
 def corpora(generated_only: bool) -> list[Callable[[int], TaggedCorpus]]:
-    """Return makers of corpora of a size: the generated one, and MEDDOCAN where it is at hand."""
+    """Return makers of corpora of a size: the generated one, and MEDDOCAN where it is available."""
     notes = None if generated_only else meddocan()
     return [generate] if notes is None else [generate, notes.first]
 

@@ -57,6 +57,12 @@ class TextConfig(Section):
     bpe_vocabulary: int = Field(
         0, ge=0, description="number of sentencepiece pieces that tokens are split into; 0: no BPE"
     )
+    knowledge: str = Field(
+        "auto", description="a set in rules/knowledge or a folder of tables; auto: the one of the patterns' language"
+    )
+    word_lists: tuple[str, ...] = Field(
+        (), description="own lists (staff, wards ...), name=file with a word or phrase a line; a column for each"
+    )
     stanza: str = Field(
         "", description="stanza models, as language or language/package, for the features pos and ner; empty: none"
     )
@@ -67,7 +73,7 @@ class RegexConfig(Section):
 
     prefix = "regex."
 
-    patterns: str = Field("auto", description="a set in rules/patterns, a .toml file, or auto: the best match")
+    patterns: str = Field("auto", description="a set in rules/patterns, a .toml file, none, or auto: the best match")
 
 
 class TbedConfig(Section):
@@ -186,6 +192,10 @@ class Config(Section):
 
     seed: int = Field(13, ge=0)
     folds: int = Field(5, ge=2)
+    group_by: Literal["auto", "patient", "site"] = Field(
+        "auto",
+        description="what folds keep together; auto: sites if there are at least as many as folds, else patients",
+    )
     jobs: int = Field(2, ge=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     submodels: tuple[str, ...] = DEFAULT

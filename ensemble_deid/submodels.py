@@ -14,6 +14,7 @@ class Submodel:
     `class_path` is `module:Class`, imported only when the submodel is used. `relative_cost` is its training time per
     note, in arbitrary units. `has_marginals` says that its scores are probabilities computed from the model itself,
     not counts of past successes. `stops_early_on_dev` says that its training uses dev notes to choose when to stop.
+    `feeds_others` says that its output is also a feature of other submodels, as the matches of the patterns are.
     `extra` is the extra of the package that it needs; submodels that need one are used only when they are named.
     """
 
@@ -22,11 +23,12 @@ class Submodel:
     relative_cost: float
     has_marginals: bool
     stops_early_on_dev: bool
+    feeds_others: bool = False
     extra: str = ""
 
 
 SUBMODELS = (
-    Submodel("regex", "ensemble_deid.taggers.regex.tagger:RegexTagger", 0.05, False, False),
+    Submodel("regex", "ensemble_deid.taggers.regex.tagger:RegexTagger", 0.05, False, False, feeds_others=True),
     Submodel("tbed", "ensemble_deid.taggers.tbed.tagger:TbedTagger", 0.2, False, False),
     Submodel("crf", "ensemble_deid.taggers.crf.tagger:CrfTagger", 2.0, True, False),
     Submodel("neural", "ensemble_deid.taggers.neural.tagger:NeuralTagger", 3.0, True, True),

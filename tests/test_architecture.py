@@ -1,4 +1,4 @@
-"""The house stands as docs/architecture.md draws it: imports run one way, and what is kept out stays out."""
+"""The package is layered as docs/architecture.md says: imports run one way, and heavy or unsafe libraries stay out."""
 
 import ast
 from collections.abc import Iterator

@@ -353,7 +353,7 @@ def test_no_corpus_is_written_over_itself(
     arguments = {
         "convert": ("corpus", "convert", notes, "--format", "meddocan"),
         "resample": ("corpus", "resample", notes),
-        "apply": ("rules", "apply", tiny_model / "tbed.rules", notes, "--format", "i2b2"),
+        "apply": ("rules", "apply", tiny_model, notes, "--format", "i2b2"),
     }[command]
     assert "the output folder is the input folder" in fails(*arguments, "--out", notes)
     assert "exists and is no folder" in fails(*arguments, "--out", tiny_model / "tbed.rules")

@@ -62,7 +62,7 @@ def test_notes_behind_links_are_not_written_over(
         ("predict", tiny_model, source, "--out", out),
         ("corpus", "convert", source, "--format", "i2b2", "--out", out),
         ("corpus", "resample", source, "--out", out),
-        ("rules", "apply", tiny_model / "tbed.rules", source, "--out", out),
+        ("rules", "apply", tiny_model, source, "--out", out),
     ):
         assert "nothing is written over what is read" in refused(*command)
 
@@ -98,7 +98,12 @@ def test_no_single_file_is_written_over_an_input(
     for format in ("jsonl", "brat"):
         refused("corpus", "convert", gold, "--format", format, "--out", gold)
     refused("predict", model, gold, "--out", soft)
-    refused("rules", "apply", model / "tbed.rules", gold, "--out", tmp_path / "model")
+    refused("rules", "apply", model, gold, "--out", tmp_path / "model")
+    refused("rules", "apply", tiny_model, gold, "--rules", model / "tbed.rules", "--out", tmp_path / "model")
+    refused("rules", "review", model, "--corpus", tiny_dev, "--out", model / "tbed.rules")
+    refused("rules", "review", model, "--corpus", gold, "--out", soft)
+    refused("knowledge", "build", "--scowl", tmp_path, "--out", tmp_path)
+    refused("ablate", model, tiny_dev, "--retrain", gold, "--out", hard)
     refused("corpus", "convert", gold, "--format", "jsonl", "--map", tmp_path / "map.toml", "--out", tmp_path)
     assert "named for two outputs" in refused("evaluate", gold, gold, "--json", "x", "--csv", "./x")
 

@@ -13,6 +13,7 @@ import ensemble_deid
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.submodels import DEFAULT
 
 ROOT = Path(__file__).parents[1]
 
@@ -141,11 +142,14 @@ def test_ablation_has_every_system(
     as_json, as_text = tmp_path / "report.json", tmp_path / "report.md"
     assert main(["ablate", str(tiny_model), str(tiny_dev), "--out", str(as_json), "--jobs", "1"]) == 0
     rows = {row["system"]: row for row in json.loads(as_json.read_text(encoding="utf-8"))}
-    submodels = ("regex", "tbed", "crf", "neural")
-    assert set(rows) >= {"ensemble", *(f"without {s}" for s in submodels), *(f"{s} alone" for s in submodels)}
+    without = {f"without {names}" for names in (*DEFAULT, "regex and tbed")}
+    assert set(rows) >= {"ensemble", *without, *(f"{name} alone" for name in DEFAULT)}
+    assert {row["threshold_rule"] for row in rows.values()} == {"cross-validation"}
+    assert {row["members"] for row in rows.values()} == {"as trained"}
     assert rows["regex alone"]["f1_difference_to_ensemble"] < 0
     assert rows["ensemble"]["tp"] + rows["ensemble"]["fn"] == 20
     printed = capsys.readouterr().out
+    assert "Every threshold was chosen by cross-validation on the training notes." in printed
     assert main(["ablate", str(tiny_model), str(tiny_dev), "--out", str(as_text), "--jobs", "1"]) == 0
     assert as_text.read_text(encoding="utf-8") == printed == capsys.readouterr().out
 

@@ -87,8 +87,9 @@ def test_prediction_and_ablation_advance_to_the_end(
     assert [(step.done, step.total) for step in steps] == [(k, None) for k in range(1, 5)]
     steps.clear()
     assert main(["ablate", str(tiny_model), str(tiny_dev), "--jobs", "1", "--out", str(tmp_path / "r.md")]) == 0
-    assert [(step.done, step.total) for step in steps] == [(k, 5) for k in range(5)]
-    assert [step.message for step in steps[1:]] == [f"without {name}" for name in ("regex", "tbed", "crf", "neural")]
+    assert [(step.done, step.total) for step in steps] == [(k, 6) for k in range(6)]
+    left_out = ("regex", "tbed", "crf", "neural", "regex and tbed")
+    assert [step.message for step in steps[1:]] == [f"without {names}" for names in left_out]
     steps.clear()
     arguments = [str(tiny_train), "--out", str(tmp_path / "model"), *tiny_stack.settings(tmp_path)]
     assert main(["train", *arguments, "--submodels", "regex,tbed"]) == 0

@@ -4,6 +4,7 @@ import base64
 import fcntl
 import json
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -14,7 +15,10 @@ from typing import Any
 
 import pytest
 
+from ensemble_deid.evaluation.curve import keep_above
+from ensemble_deid.evaluation.operating_points import find_operating_points
 from ensemble_deid.evaluation.render.html.page import render_report
+from ensemble_deid.phi.taxonomy import I2B2_TYPES
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
@@ -161,6 +165,36 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def wide_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with all labels of i2b2, so that its tables are wide, and hundreds of errors, so that it is long."""
+    labels = sorted(I2B2_TYPES)
+    text = " ".join(f"word{k:02}" for k in range(len(labels))) + "\n" * 12 + "end"
+    gold, scored = [], []
+    for n in range(12):
+        places = [(7 * k, 7 * k + 6) for k in range(len(labels))]
+        spans = [Span(*place, label) for place, label in zip(places, labels, strict=True)]
+        # Some are right, some mislabelled, some cut, some given below the threshold alone, and the last is missed.
+        given = [
+            Span(
+                span.start,
+                span.end - (k % 5 == n % 5),
+                labels[(k + n) % len(labels)] if k % 7 == n % 7 else span.label,
+                0.1 + 0.9 * ((13 * k + 5 * n) % 100) / 100,
+            )
+            for k, span in enumerate(spans[:-1])
+        ]
+        document = Document(f"n{n:02}", text, tuple(spans), f"p{n // 2}", {"kind": ("letter", "visit")[n % 2]})
+        gold.append(document)
+        scored.append(document.with_spans(given))
+    answer = keep_above(scored, 0.5)
+    operating = find_operating_points(gold, scored, oracle=True, threshold=0.5)
+    page = render_report(gold, answer, scored=scored, threshold=0.5, operating=operating, resamples=100)
+    path = tmp_path_factory.mktemp("report") / "wide.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
 def settle(browser: Browser) -> None:
     browser.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
@@ -256,6 +290,153 @@ def test_the_threshold_can_be_moved(browser: Browser, report: Path) -> None:
     assert highest[0] == "0.9500"
     assert float(highest[1]) < float(lowest[1])
     assert browser.complaints == []
+
+
+def test_the_curves_reach_below_the_systems_own_threshold(browser: Browser, wide_report: Path) -> None:
+    browser.look()
+    browser.open(wide_report)
+    read = "['r-threshold', 'r-recall'].map(id => Number(document.getElementById(id).textContent))"
+    threshold, recall = browser.run(read)
+    assert 0.5 <= threshold < 0.52
+    # The dot of the reader lies in the ring of the system's own threshold.
+    centre = "(c => [c.cx.baseVal.value, c.cy.baseVal.value])"
+    dot, ring = browser.run(f"['#pr-dot', 'circle.own'].map(s => {centre}(document.querySelector(s)))")
+    assert dot == pytest.approx(ring, abs=0.1)
+    line = browser.run("document.querySelector('line.own').x1.baseVal.value")
+    lefts = browser.run(
+        "[...document.querySelectorAll('figure:has(line.own) polyline')]"
+        ".map(line => Math.min(...[...line.points].map(point => point.x)))"
+    )
+    assert len(lefts) == 3
+    assert all(left < line - 100 for left in lefts)
+    browser.run("(s => {s.value = 0; s.dispatchEvent(new Event('input'))})(document.getElementById('threshold'))")
+    lowest = browser.run(read)
+    assert lowest[0] == 0.1
+    assert lowest[1] > recall
+    assert browser.complaints == []
+
+
+def test_what_is_missed_always_has_its_unit(browser: Browser, wide_report: Path) -> None:
+    browser.look()
+    browser.open(wide_report)
+    places = "h2, p:not(.facts, .legend), summary, caption, th, .tile, .readout span, figcaption"
+    said: list[str] = browser.run(f"[...document.querySelectorAll('{places}')].map(e => e.textContent)")
+    missed = [text for text in said if re.search(r"\bmissed\b|\bFN\b", text, re.IGNORECASE)]
+    assert len(missed) > 10
+    without = [
+        text for text in missed if not re.search(r"annotation|PHI token|letters|unit|words", text, re.IGNORECASE)
+    ]
+    # Columns of a table: its caption or its rows name the unit.
+    assert set(without) <= {"FN", "Missed", "FN per 1000"}
+    for header in ("FN", "Missed", "FN per 1000"):
+        captions: list[str] = browser.run(
+            f"[...document.querySelectorAll('th')].filter(e => e.textContent === '{header}')"
+            ".map(e => e.closest('section').querySelector('p').textContent + e.closest('table').caption.textContent)"
+        )
+        assert captions
+        assert all(re.search(r"annotation|PHI tokens|unit", caption) for caption in captions)
+
+
+def at_rest(browser: Browser) -> None:
+    """Wait until the page has not moved for a while."""
+    browser.run(
+        "new Promise(done => {let last = -1, same = 0; const look = () => {same = scrollY === last ? same + 1 : 0;"
+        " last = scrollY; same > 20 ? done() : requestAnimationFrame(look)}; look()})"
+    )
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_links_land_on_their_sections(browser: Browser, wide_report: Path, width: int) -> None:
+    browser.look(width=width)
+    browser.open(wide_report)
+    assert browser.run("document.querySelectorAll('.error').length") > 200
+    names: list[str] = browser.run("[...document.querySelectorAll('nav a')].map(a => a.hash.slice(1))")
+    assert {"words", "guide"} < set(names)
+    for name in [*names, *reversed(names)]:
+        browser.run(f"document.querySelector('nav a[href=\"#{name}\"]').click()")
+        at_rest(browser)
+        top, rest, height = browser.run(
+            f"[document.getElementById('{name}-title').getBoundingClientRect().top,"
+            " document.documentElement.scrollHeight - innerHeight - scrollY, innerHeight]"
+        )
+        bar = browser.run("document.querySelector('nav').getBoundingClientRect().bottom")
+        # At its end the page cannot be scrolled further.
+        assert bar <= top < (bar + 60 if rest > 1 else height), name
+
+
+def columns_out_of_sight(browser: Browser) -> dict[str, tuple[float, bool]]:
+    """Return, for every table, the pixels that are cut off and whether a line above it says so."""
+    found: list[tuple[str, float, bool]] = browser.run(
+        "[...document.querySelectorAll('table')].map(t => {const box = t.closest('.scroll'), cue = "
+        "box.parentElement.querySelector('.cue'); return [box.getAttribute('aria-label'),"
+        " t.getBoundingClientRect().right - box.getBoundingClientRect().right, cue.offsetHeight > 0]})"
+    )
+    return {name: (cut, said) for name, cut, said in found}
+
+
+def test_all_columns_of_all_labels_fit_a_desk_screen(browser: Browser, wide_report: Path) -> None:
+    browser.look()
+    browser.open(wide_report)
+    settle(browser)
+    tables = columns_out_of_sight(browser)
+    assert len(tables) == browser.run("document.querySelectorAll('table').length") > 12
+    assert all(cut <= 0 and not said for cut, said in tables.values()), tables
+    last = "[...document.querySelectorAll('.matrix thead th')].at(-1)"
+    assert browser.run(f"{last}.textContent") == "∅"
+
+
+def test_tables_wider_than_a_phone_say_so_and_scroll(browser: Browser, wide_report: Path) -> None:
+    browser.look(width=390)
+    browser.open(wide_report)
+    settle(browser)
+    tables = columns_out_of_sight(browser)
+    wide = {name for name, (cut, _) in tables.items() if cut > 1}
+    assert {"By label", "Confusion of labels", "Leaks by label", "Views of the same annotations"} <= wide
+    assert {name for name, (_, said) in tables.items() if said} == wide
+    assert browser.run("document.documentElement.scrollWidth") == 390
+    browser.run("document.querySelectorAll('.scroll').forEach(box => box.scrollTo(box.scrollWidth, 0))")
+    settle(browser)
+    assert all(cut <= 1 for cut, _ in columns_out_of_sight(browser).values())
+    lefts = browser.run(
+        "[...document.querySelectorAll('.scroll th:first-child')].map(first => [first, first.closest('.scroll')])"
+        ".map(([first, box]) => first.getBoundingClientRect().left - box.getBoundingClientRect().left)"
+    )
+    assert all(0 <= left <= 2 for left in lefts)
+    # Nothing of the columns behind it shows through the first one.
+    on_top = browser.run(
+        "(first => {first.scrollIntoView({block: 'center'}); const r = first.getBoundingClientRect();"
+        " return [...Array(9).keys()].every(k => first.contains(document.elementFromPoint("
+        "r.left + r.width * (k + 1) / 10, r.bottom - 12)))})(document.querySelector('.matrix thead th'))"
+    )
+    assert on_top
+    # A wider screen takes the line away again.
+    browser.look()
+    settle(browser)
+    assert not any(said for _, said in columns_out_of_sight(browser).values())
+
+
+def pages(pdf: bytes) -> int:
+    return len(re.findall(rb"/Type\s*/Page\b", pdf))
+
+
+def test_the_curves_share_a_page_of_paper(browser: Browser, wide_report: Path) -> None:
+    browser.look()
+    browser.open(wide_report)
+    browser.run("document.querySelectorAll('main > :not(#curves), .warning, header, footer').forEach(e => e.remove())")
+    browser.run("document.querySelector('#curves .table').remove()")
+    assert browser.run("document.querySelectorAll('svg polyline').length") == 4
+    assert pages(browser.pdf()) == 1
+    # Beside each other, both whole, in less than half a page.
+    browser.look(width=718)
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    (left, top, bottom), (other_left, other_top, _) = browser.run(
+        "[...document.querySelectorAll('.charts figure')].map(f => f.getBoundingClientRect())"
+        ".map(r => [r.left, r.top, r.bottom])"
+    )
+    browser.call("Emulation.setEmulatedMedia", media="")
+    assert top == other_top
+    assert left < other_left
+    assert bottom - top < 480
 
 
 def test_it_prints(browser: Browser, report: Path) -> None:

@@ -4,11 +4,18 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
+from ensemble_deid.cli import evaluation as evaluation_commands
+from ensemble_deid.cli.main import main
+from ensemble_deid.cli.sources import System
+from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.evaluation.curve import keep_above
 from ensemble_deid.evaluation.operating_points import find_operating_points
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair
+from ensemble_deid.evaluation.render.html import curves as curves_module
 from ensemble_deid.evaluation.render.html import errors as errors_module
 from ensemble_deid.evaluation.render.html import page as page_module
 from ensemble_deid.evaluation.render.html.context import marked, snippet
@@ -72,7 +79,7 @@ def test_the_page_needs_nothing_and_warns_first() -> None:
     assert not re.search(r"url\(|@import|https?:", page)
     text = "".join(outline.text)
     assert text.index("contains protected health information") < text.index("Summary")
-    for kind in ("Missed: 2", "Spurious: 1", "Wrong label: 1", "Wrong boundary: 1"):
+    for kind in ("Missed: 2 annotations", "Spurious: 1 annotation ", "Wrong label: 1", "Wrong boundary: 1"):
         assert kind in text
 
 
@@ -81,7 +88,8 @@ def test_without_text_no_word_of_a_note_is_in_the_page() -> None:
     assert not any(word in page for word in WORDS)
     assert "may still identify patients" in page
     assert "note n1" in page
-    assert 'id="forms"' not in page
+    assert 'id="words"' not in page
+    assert 'id="words"' in render_report(GOLD, SYSTEM, resamples=20)
     Outline(page)
 
 
@@ -121,11 +129,76 @@ def test_curves_need_scores_and_operating_points_say_where_they_come_from() -> N
     assert "ORACLE" in render_report(GOLD, SYSTEM, resamples=0, operating=points)
 
 
+def curve_thresholds(page: str) -> list[float]:
+    data = re.search(r'<script type="application/json" id="curve-data">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    return [row[0] for row in json.loads(data[1])]
+
+
+def test_the_curves_go_over_all_that_is_scored() -> None:
+    answer = keep_above(SYSTEM, 0.5)
+    page = render_report(GOLD, answer, scored=SYSTEM, threshold=0.5, resamples=0)
+    assert curve_thresholds(page) == [1.0, 0.8, 0.7, 0.4]
+    # The slider rises to the right and starts where the system works: at 0.7, the lowest score that it keeps.
+    assert '<input id="threshold" type="range" min="0" max="3" step="1" value="1">' in page
+    assert "the system's own threshold, 0.5000" in page
+    assert page.count('class="own"') == 2
+    kept = render_report(GOLD, answer, resamples=0)
+    assert curve_thresholds(kept) == [1.0, 0.8, 0.7]
+    assert 'class="own"' not in kept
+    # All else is of the answer alone.
+    assert (
+        page.partition('<section id="curves"')[0].partition("<body>")[2]
+        == (kept.partition('<section id="curves"')[0].partition("<body>")[2])
+    )
+    some = render_report(GOLD, answer, scored=SYSTEM, threshold=0.5, labels=["PATIENT"], resamples=0)
+    assert curve_thresholds(some) == [1.0, 0.8, 0.7]
+    nothing = render_report(GOLD, keep_above(SYSTEM, 1.1), scored=SYSTEM, threshold=1.1, resamples=0)
+    assert curve_thresholds(nothing) == [1.0, 0.8, 0.7, 0.4]
+    assert 'class="own"' not in nothing
+
+
+def test_the_point_of_the_systems_own_threshold_is_drawn_on_a_long_curve(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(curves_module, "MOST_POINTS", 2)
+    page = render_report(GOLD, keep_above(SYSTEM, 0.75), scored=SYSTEM, threshold=0.75, resamples=0)
+    assert curve_thresholds(page) == [1.0, 0.8, 0.4]
+    assert "all 4 distinct scores, from 1.0000 down to 0.4000, and are drawn at 3 of them." in page
+
+
+def test_the_command_draws_a_models_curves_below_its_threshold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_corpus(GOLD, tmp_path / "gold", "jsonl")
+    system = System(keep_above(SYSTEM, 0.5), tuple(SYSTEM), 0.5)
+    monkeypatch.setattr(evaluation_commands, "read_system", lambda name, gold, *, votes: system)
+    out = tmp_path / "report.html"
+    assert main(["report", str(tmp_path / "gold"), "model", "--out", str(out), "--resamples", "0"]) == 0
+    assert curve_thresholds(out.read_text(encoding="utf-8")) == [1.0, 0.8, 0.7, 0.4]
+    assert "it contains PHI" in capsys.readouterr().out
+
+
+def test_what_is_missed_is_counted_unit_by_unit() -> None:
+    """In n1 the name is found but for its last word, the doctor is mislabelled, date and city are missed."""
+    page = render_report(GOLD, SYSTEM, resamples=0)
+    table = re.search(r"<table><caption><strong>Missed, unit by unit.*?</table>", page, re.DOTALL)
+    assert table is not None
+    rows = re.findall(r'<th scope="row">(.*?)<small[^>]*>(.*?)</small></th>(.*?)</tr>', table[0], re.DOTALL)
+    assert {name: re.findall(r"<td>(.*?)</td>", cells) for name, _, cells in rows} == {
+        "Annotations without an exact match": ["4", "5", "80.00%"],
+        "Annotations without a counterpart": ["2", "5", "40.00%"],
+        "Annotations with a leak": ["3", "5", "60.00%"],
+        "Annotations that leak entirely": ["2", "5", "40.00%"],
+        "PHI tokens": ["5", "10", "50.00%"],
+        "Letters and digits": ["11", "24", "45.83%"],
+    }
+    assert all(definition for _, definition, _ in rows)
+
+
 def test_long_lists_and_many_notes_are_cut_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors_module, "MOST_ERRORS", 1)
     monkeypatch.setattr(page_module, "MOST_NOTE_TEXT", 10)
     page = render_report(GOLD, SYSTEM, resamples=0)
-    assert "Missed: 2, the first 1 of them listed" in page
+    assert "Missed: 2 annotations, the first 1 of them listed" in page
     assert "Whole note" not in page
 
 

@@ -1,19 +1,21 @@
 """Training: patients kept apart, odd corpora survived, and every step told."""
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tiny_stack
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_notes import tiny_notes
 
 from ensemble_deid.config import Config, load_config
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.experiments.ablate import ablate
 from ensemble_deid.experiments.progress import Step
 from ensemble_deid.experiments.tasks import WHOLE, plan
-from ensemble_deid.experiments.train import Trained, train
+from ensemble_deid.experiments.train import Trained, in_fold_groups, train
 from ensemble_deid.pipeline.directory import load_model, save_model
 from ensemble_deid.pipeline.manifest import fingerprint
 from ensemble_deid.submodels import BY_NAME, NAMES
@@ -114,7 +116,8 @@ def test_an_odd_corpus_trains_saves_loads_and_predicts(tmp_path: Path) -> None:
     again, manifest = load_model(tmp_path / "model")
     assert again.predict(odd_notes()) == result.ensemble.predict(odd_notes())
     # Blank notes teach nothing and are left out.
-    assert manifest.training == {"notes": 5, "patients": 3, "spans": 7, "spans_cut": 0, "spans_lost": 2}
+    counts = {"notes": 5, "patients": 3, "sites": 0, "groups": 3, "spans": 7, "spans_cut": 0, "spans_lost": 2}
+    assert manifest.training == counts
     assert again.scheme.labels == result.ensemble.scheme.labels
     assert [step.done for step in steps] == sorted(step.done for step in steps)
     assert steps[-1].done == steps[-1].total
@@ -184,3 +187,18 @@ def test_the_fingerprint_tells_corpora_apart() -> None:
         note.with_spans(Span(s.start, s.end, s.label, 0.5, "hand") for s in reversed(note.spans)) for note in notes
     ]
     assert fingerprint(scored) == prints[0]
+
+
+def test_folds_keep_sites_together_where_there_are_enough() -> None:
+    notes = [replace(note, site=f"S{k % 4}") for k, note in enumerate(tiny_notes(12))]
+    config = Config(folds=3)
+    assert {d.group for d in in_fold_groups(notes, config=config)} == {f"site S{k}" for k in range(4)}
+    few = [replace(note, site="S1") for note in notes]
+    assert in_fold_groups(few, config=config) == few
+    assert {d.group for d in in_fold_groups(few, config=Config(group_by="site"))} == {"site S1"}
+    assert in_fold_groups(notes, config=Config(folds=3, group_by="patient")) == notes
+    unknown = [notes[0], replace(notes[1], site=None)]
+    assert [d.group for d in in_fold_groups(unknown, config=Config(group_by="site"))] == [
+        "site S0",
+        unknown[1].patient_id,
+    ]

@@ -68,7 +68,7 @@ def test_span_probabilities_are_sums_over_all_taggings(seed: int, time: int) -> 
     for score, tags in paths:
         for span in spans_of(tags):
             expected[span] = expected.get(span, 0.0) + float(np.exp(score - total))
-    marginals = Marginals.of(chain, emissions[None], np.array([time], dtype=np.int32))
+    marginals = Marginals.from_emissions(chain, emissions[None], np.array([time], dtype=np.int32))
     for (first, after, label), probability in expected.items():
         assert marginals.span_probability(0, first, after, label) == pytest.approx(probability, abs=1e-9)
 

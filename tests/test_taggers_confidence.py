@@ -23,7 +23,7 @@ def test_a_source_is_believed_by_its_share_of_right_spans() -> None:
     gold = [(Span(0, 1, "A"), Span(4, 5, "A")), (Span(0, 1, "A"),)]
     confidence = SourceConfidence.measured(found, gold)
     assert dict(confidence.counts) == {"x": (1, 2), "y": (0, 1)}
-    assert [confidence.of(source) for source in ("x", "y", "never seen")] == [2 / 4, 1 / 3, 1 / 2]
+    assert [confidence.score(source) for source in ("x", "y", "never seen")] == [2 / 4, 1 / 3, 1 / 2]
     assert [span.score for span in confidence.scored(found[0])] == [2 / 4, 2 / 4, 1 / 3]
     assert SourceConfidence.from_json(confidence.to_json()) == confidence
 

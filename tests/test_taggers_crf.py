@@ -8,13 +8,13 @@ import sklearn_crfsuite
 from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
 
 from ensemble_deid.config import CrfConfig
-from ensemble_deid.errors import ModelError
+from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.features.windows import parse_window, window_column
+from ensemble_deid.features.windows import joined_column
 from ensemble_deid.taggers.chain import Marginals, viterbi
 from ensemble_deid.taggers.crf.crfsuite_file import read_crfsuite
 from ensemble_deid.taggers.crf.tagger import FILE, CrfTagger
-from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS
+from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, read_windows
 from ensemble_deid.taggers.sequences import merge_lines, sequence_of_rows
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -44,7 +44,7 @@ def test_emissions_best_path_and_marginals_are_crfsuites_own(tagger: CrfTagger, 
     crfsuite = sklearn_crfsuite.CRF(model_filename=str(tmp_path / FILE))
     starts = merge_lines(others.tokens, max_tokens=14)
     sequence = sequence_of_rows(starts, len(others.tokens))
-    columns = [(text, window_column(others.table, parse_window(text), sequence)) for text in DEFAULT_WINDOWS]
+    columns = [(name, joined_column(others.table, w, sequence)) for name, w in read_windows(DEFAULT_WINDOWS)]
     emissions = tagger.emissions(columns, len(others.tokens))
     values = [[f"{name}={value}" for value in column.strings()] for name, column in columns]
     tags = SCHEME.tags
@@ -52,7 +52,7 @@ def test_emissions_best_path_and_marginals_are_crfsuites_own(tagger: CrfTagger, 
         items = [[column[row] for column in values] for row in range(low, high)]
         scores, lengths = emissions[None, low:high], np.array([high - low], dtype=np.int32)
         assert [tags[code] for code in viterbi(tagger.chain, scores, lengths)[0]] == crfsuite.predict_single(items)
-        marginals = Marginals.of(tagger.chain, scores, lengths)
+        marginals = Marginals.from_emissions(tagger.chain, scores, lengths)
         ours = (marginals.forward * marginals.backward)[0]
         for row, theirs in zip(ours, crfsuite.predict_marginals_single(items), strict=True):
             assert row[[tags.index(tag) for tag in theirs]] == pytest.approx(list(theirs.values()), abs=1e-6)
@@ -73,6 +73,26 @@ def test_a_tag_that_training_never_saw_is_never_chosen(others: Batch) -> None:
     proposals = tagger.propose(others, n_best=5)
     labels = {span.label for spans in proposals.candidates for span in spans if span.score > 1e-9}
     assert labels == set(SCHEME.labels)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("lower[0]&", r"window 2, column 10: expected the name of a feature column"),
+        ("lower in [-2,-1]", r"window 2: the CRF looks at one place a window"),
+    ],
+)
+def test_a_window_that_the_crf_cannot_use_is_named(text: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=rf"crf\.windows: {expected}"):
+        fit(tiny_batch(TRAIN), CrfConfig(windows=("lower[0]", text)))
+
+
+def test_windows_are_named_in_one_form() -> None:
+    ((name, windows),) = read_windows([" lower[+1] & short_shape[-2]"])
+    assert name == "lower[1]&short_shape[-2]"
+    assert read_windows([name]) == [(name, windows)]
+    # The names are part of CRFsuite's model: none of the built-in ones may change.
+    assert tuple(name for name, _ in read_windows(DEFAULT_WINDOWS)) == DEFAULT_WINDOWS
 
 
 def test_a_window_of_an_unknown_feature_is_named(tagger: CrfTagger) -> None:

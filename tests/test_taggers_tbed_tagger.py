@@ -1,4 +1,4 @@
-"""The TBED submodel over a batch: rules learned, applied, believed, kept."""
+"""The TBED submodel over a batch: rules learned, applied, given a confidence, saved."""
 
 from pathlib import Path
 
@@ -8,10 +8,10 @@ from tiny_notes import SCHEME, no_progress, plain, tiny_batch, tiny_notes
 from ensemble_deid.config import TbedConfig
 from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.features.windows import Window
 from ensemble_deid.taggers.tbed.rule import Condition, Rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES, TbedTagger, find_templates
-from ensemble_deid.taggers.tbed.templates import Window
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tags import TagScheme

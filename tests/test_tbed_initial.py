@@ -5,7 +5,7 @@ import pytest
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import plain_batch
 from ensemble_deid.features.patterns import parse_patterns
-from ensemble_deid.taggers.tbed.initial import InitialTags, fit_initial
+from ensemble_deid.taggers.tbed.initial import InitialTagger, fit_initial
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tags import TagScheme
@@ -24,7 +24,7 @@ def test_patterns_and_nothing() -> None:
     batch = plain_batch(notes(), patterns=PATTERNS, split_lines=False)
     tagger, start = fit_initial("regex", batch, SCHEME)
     assert start.strings()[:4] == ["O", "B-DATE", "I-DATE", "I-DATE"]
-    assert tagger.of(batch).strings() == start.strings()
+    assert tagger.tag(batch).strings() == start.strings()
     assert set(fit_initial("none", batch, SCHEME)[1].strings()) == {"O"}
 
 
@@ -35,10 +35,10 @@ def test_a_word_has_its_most_frequent_tag_of_other_patients() -> None:
     assert start.strings()[0] == "B-NAME"
     assert start.strings()[-2:] == ["O", "O"]
     assert tagger.words == {"moss": "B-NAME"}
-    assert InitialTags.from_json(tagger.to_json()) == tagger
+    assert InitialTagger.from_json(tagger.to_json()) == tagger
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"kind": "other", "words": {}}', '{"kind": "none", "words": []}'])
 def test_damaged_json_is_a_model_error(text: str) -> None:
     with pytest.raises(ModelError, match="damaged"):
-        InitialTags.from_json(text)
+        InitialTagger.from_json(text)

@@ -66,7 +66,7 @@ def proposed(template: Template, i: int, columns: Any, tags: list[str], gold: li
 
 
 def slow_learn(columns, initial, gold, starts, templates, **limits) -> list[Rule]:
-    """Brill's search as it is told: every rule counted over the whole corpus, at every step."""
+    """Brill's search as he describes it: every rule counted over the whole corpus, at every step."""
     tags, sentences, rules = list(initial), sentence_of(starts, len(gold)), []
     while len(rules) < limits.get("max_rules", 200):
         best = None
@@ -75,14 +75,14 @@ def slow_learn(columns, initial, gold, starts, templates, **limits) -> list[Rule
             rules_here = {r for i in wrong for r in proposed(template, i, columns, tags, gold, sentences[i])}
             for rule in rules_here:
                 places = fires_at(rule, columns, tags, sentences)
-                mended = [i for i in places if gold[i] == rule.to_tag]
-                fixed = len(mended)
+                put_right = [i for i in places if gold[i] == rule.to_tag]
+                fixed = len(put_right)
                 broken = sum(gold[i] == rule.from_tag for i in places)
                 if fixed / (fixed + broken) < limits.get("min_accuracy", 0.0):
                     continue
                 if fixed - broken < limits.get("min_score", 2):
                     continue
-                patients = {limits["patients"][i] for i in mended} if "patients" in limits else {1}
+                patients = {limits["patients"][i] for i in put_right} if "patients" in limits else {1}
                 if len(patients) < limits.get("min_patients", 1):
                     continue
                 order = (broken - fixed, t, repr(rule.from_tag), repr(rule.to_tag))

@@ -1,4 +1,4 @@
-"""Rule lists as text: read aloud, any token survives, mistakes are told with their place."""
+"""Rule lists as text: read aloud, any token survives, mistakes are reported with their place."""
 
 import pytest
 from hypothesis import given, settings
@@ -102,6 +102,7 @@ def test_a_hand_made_rule_may_leave_out_its_counts_and_be_spaced_freely():
         (r'change O to B if the word is "\u{110000}"', 31, "a character number"),
         ('change O to B if the word is "x" or', 34, "the end of the line"),
         ('change O to B if the word is "x" (fixed many', 41, "a number"),
+        (f'change O to B if the word is "x" (fixed {"9" * 5000}', 59, "','"),
     ],
 )
 def test_a_mistake_is_told_with_file_line_and_column(tmp_path, line, column, expected):
@@ -116,6 +117,7 @@ def test_a_mistake_is_told_with_file_line_and_column(tmp_path, line, column, exp
     ("text", "message"),
     [
         ("", "rules:1:1: expected 'ensemble-deid rule list, version 1'"),
+        (f"ensemble-deid rule list, version {'9' * 5000}\n", "rules:1:1: expected 'ensemble-deid rule list"),
         ("ensemble-deid rule list, version 2\n", "rules:1:34: this program reads version 1"),
         ('ensemble-deid rule list, version 1\ncorpus: "x"\n', "does not say 'templates'"),
         (TOP + 'corpus: "again"\n', "rules:5:1: the header says 'corpus' twice"),
@@ -151,3 +153,10 @@ def test_a_header_must_say_where_the_rules_come_from():
         RuleList((), {"corpus": "demo", "initial tagger": "regex"})
     with pytest.raises(RuleError, match="words of small letters"):
         RuleList((), HEADER | {"Approved By": "x"})
+
+
+def test_a_condition_reaches_four_tokens_at_most():
+    assert Condition(Window("word", -4, 4), "x").window.offsets == range(-4, 5)
+    for first, last in ((-5, 0), (1, 5)):
+        with pytest.raises(RuleError, match="reaches beyond offsets -4 to 4"):
+            Condition(Window("word", first, last), "x")

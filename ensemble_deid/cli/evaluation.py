@@ -178,6 +178,8 @@ def run_report(options: argparse.Namespace) -> int:
         system.answer,
         include_text=not options.no_text,
         votes=system.votes or None,
+        scored=system.scored,
+        threshold=system.threshold,
         operating=operating,
         **resampling(options),
     )

@@ -1,8 +1,9 @@
 """Numbers and addresses that cannot belong to anybody, the only ones allowed in fictional notes.
 
-Sources: the exchange 555 of the North American Numbering Plan; domains of RFC 2606; addresses of RFC 5737, RFC 3849
-and RFC 1918; social security numbers that the Social Security Administration does not assign (area 000, 666 or 9xx,
-group 00, serial 0000).
+Sources: the exchange 555 of the North American Numbering Plan; the numbers for drama of Ofcom (UK), ACMA (Australia)
+and ComReg (Ireland), and, for countries that have none, numbers with 555 in them; domains of RFC 2606; addresses of
+RFC 5737, RFC 3849 and RFC 1918; social security numbers that the Social Security Administration does not assign
+(area 000, 666 or 9xx, group 00, serial 0000).
 """
 
 import ipaddress
@@ -10,6 +11,13 @@ import re
 
 _PHONE = re.compile(r"\D*(?:1\D*)?(?:\d{3}\D*)?(\d{3})\D*\d{4}\D*(?:\D\d{1,6}\D*)?")
 _FOREIGN_PHONE = re.compile(r"\+(?!1\D)")
+# Digits after the country's code or the leading 0.
+_DRAMA = re.compile(
+    r"(?:44)?0?(?:1632960|7700900|2079460|1134960|1144960|1154960|1164960|1174960|1184960|1214960|1314960|1414960"
+    r"|1514960|1614960|2890180|2920180|1914980|8081570|9098790)\d{3}"
+    r"|(?:61)?0?[2378](?:5550|7010)\d{4}|(?:61)?0?4915[67]\d{4}|1800975(?:707|708|709|710|711)|1300975707"
+    r"|(?:353)?0?2091\d{5}"
+)
 _FULL_PHONE_DIGITS = 7
 _HOST = re.compile(r"(?:[a-z]+://)?(?:[^@/?#\s]*@)?([^@/:?#\s]+)")
 _RESERVED_HOST = re.compile(r"(?:^|.*\.)(?:example|test|invalid|localhost|example\.(?:com|net|org))$")
@@ -49,9 +57,12 @@ def unreserved_value(label: str, surface: str) -> str | None:
 
 def _unreserved_phone(surface: str) -> str | None:
     digits = re.sub(r"\D", "", surface)
-    if len(digits) < _FULL_PHONE_DIGITS:
+    if len(digits) < _FULL_PHONE_DIGITS or _DRAMA.fullmatch(digits):
         return None
-    if _FOREIGN_PHONE.match(surface):
+    if digits.startswith("0"):
+        # A national number of a country without numbers for drama.
+        reserved = "555" in digits
+    elif _FOREIGN_PHONE.match(surface):
         reserved = "555" in digits
     else:
         parts = _PHONE.fullmatch(surface)

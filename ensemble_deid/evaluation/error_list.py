@@ -63,7 +63,7 @@ def list_errors(gold: Sequence[Document], system: Sequence[Document], *, kind_ke
     confusion: Counter[tuple[str | None, str | None]] = Counter()
     missed_tokens = near_tokens = 0
     for pair in pair_documents(gold, system):
-        tokens = _Tokens.of(pair)
+        tokens = _Tokens.from_pair(pair)
         missed_tokens += len(tokens.missed)
         near_tokens += sum(tokens.is_right(i - 1) or tokens.is_right(i + 1) for i in tokens.missed)
         note_kind = pair.gold.metadata.get(kind_key)
@@ -85,7 +85,7 @@ class _Tokens:
     missed: Sequence[int]
 
     @classmethod
-    def of(cls, pair: Pair) -> "_Tokens":
+    def from_pair(cls, pair: Pair) -> "_Tokens":
         places = tokens_of(pair.gold.text)
         golds, systems = label_tokens(pair.gold, places), label_tokens(pair.system, places)
         right = [one is not None and one == other for one, other in zip(golds, systems, strict=True)]

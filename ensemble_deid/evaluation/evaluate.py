@@ -173,13 +173,13 @@ def _token_rates(
 
 
 def _leak_intervals(leaks: LeakView, groups: Sequence[str], resampling: Resampling) -> LeakIntervals:
-    def of(numerators: Sequence[int], denominators: Sequence[int]) -> Estimate:
+    def share(numerators: Sequence[int], denominators: Sequence[int]) -> Estimate:
         top, bottom = np.array(numerators, dtype=np.int64), np.array(denominators, dtype=np.int64)
         return estimate_ratio(top, bottom, groups, resampling)
 
     notes = leaks.notes
     return LeakIntervals(
-        of([note.missed_count for note in notes], [note.phi_count for note in notes]),
-        of([int(note.missed_count > 0) for note in notes], [1] * len(notes)),
-        of([note.leaked_characters for note in notes], [note.characters for note in notes]),
+        share([note.missed_count for note in notes], [note.phi_count for note in notes]),
+        share([int(note.missed_count > 0) for note in notes], [1] * len(notes)),
+        share([note.leaked_characters for note in notes], [note.characters for note in notes]),
     )

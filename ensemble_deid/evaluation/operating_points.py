@@ -17,7 +17,7 @@ from ensemble_deid.text.document import Document
 
 SENSITIVITIES: tuple[float, ...] = (0.990, 0.997, 0.999, 1.0)
 PRECISION = 0.85
-Rule = Literal["sensitivity", "precision"]
+ThresholdRule = Literal["sensitivity", "precision"]
 # Below this, a ratio of two counts is no longer told from the wanted one by rounding alone.
 _ROUNDING = 1e-12
 
@@ -31,7 +31,7 @@ class ChosenThreshold:
     report sees whether it reports on the notes that were chosen on.
     """
 
-    rule: Rule
+    rule: ThresholdRule
     wanted: float
     view: str
     threshold: float | None
@@ -81,7 +81,7 @@ def choose_threshold(
     dev_gold: Sequence[Document],
     dev_system: Sequence[Document],
     *,
-    rule: Rule = "sensitivity",
+    rule: ThresholdRule = "sensitivity",
     wanted: float = 0.99,
     view: str = "token-binary",
 ) -> ChosenThreshold:
@@ -91,8 +91,8 @@ def choose_threshold(
     Johnson et al. speak of "the lowest threshold which has at least the specified sensitivity"; their figures are
     those of the one that only just has it. Raises EvaluationError when nothing carries different scores.
     """
-    if rule not in get_args(Rule):
-        raise EvaluationError(f"there is no rule {rule!r}; there are: {', '.join(get_args(Rule))}")
+    if rule not in get_args(ThresholdRule):
+        raise EvaluationError(f"there is no rule {rule!r}; there are: {', '.join(get_args(ThresholdRule))}")
     if not 0 < wanted <= 1:
         raise EvaluationError(f"a wanted {rule} lies above 0 and is at most 1, not {wanted}")
     if not has_scores(dev_system):
@@ -195,7 +195,7 @@ def _reaches(value: float | None, wanted: float) -> bool:
     return value is not None and value >= wanted - _ROUNDING
 
 
-_REACH: Mapping[Rule, Callable[[Curve, float], OperatingPoint | None]] = {
+_REACH: Mapping[ThresholdRule, Callable[[Curve, float], OperatingPoint | None]] = {
     "sensitivity": _reach_sensitivity,
     "precision": _reach_precision,
 }

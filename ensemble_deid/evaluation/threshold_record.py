@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from ensemble_deid.evaluation.curve import CURVE_VIEWS, OperatingPoint
-from ensemble_deid.evaluation.operating_points import ChosenThreshold, Rule
+from ensemble_deid.evaluation.operating_points import ChosenThreshold, ThresholdRule
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.text.counts import Counts
 
@@ -30,7 +30,7 @@ def threshold_from_record(record: Mapping[str, Any]) -> ChosenThreshold:
     if set(record) != keys:
         raise EvaluationError(f"a stored threshold has the keys {sorted(keys)}, not {sorted(record)}")
     threshold, at = record["threshold"], record["chosen_at"]
-    if record["rule"] not in get_args(Rule) or record["view"] not in CURVE_VIEWS:
+    if record["rule"] not in get_args(ThresholdRule) or record["view"] not in CURVE_VIEWS:
         raise EvaluationError(f"a stored threshold cannot have rule {record['rule']!r} and view {record['view']!r}")
     if not (_is_number(record["wanted"]) and (threshold is None or _is_number(threshold))):
         raise EvaluationError("a stored threshold and what it was wanted for are numbers between 0 and 1")

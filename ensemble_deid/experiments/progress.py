@@ -1,4 +1,4 @@
-"""How far a long piece of work is, said to whoever shows it."""
+"""Progress of a long task, reported to whatever displays it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something was finished: `done` of `total` units of work (None where nobody knows), and a line for a person."""
+    """A step that was completed: `done` of `total` units of work (None if unknown), and a line of text."""
 
     done: float
     total: float | None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ensemble_deid.atomic import write_bytes_atomically
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.experiments.rules import CurvePoint
+from ensemble_deid.experiments.rule_curve import CurvePoint
 
 
 def draw_curve(points: Sequence[CurvePoint], path: Path) -> None:

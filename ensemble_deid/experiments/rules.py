@@ -1,33 +1,99 @@
-"""Working with rule lists: check, apply, explain, put back into a model, trace F1 rule by rule."""
+"""A model's rule list at work on notes: checked rule by rule, applied, explained, compared with another list.
+
+Rules read the feature table of their own model: its patterns, its lexicon, its columns. So a list is only ever run
+inside a model, in the place of the list that the model holds.
+"""
 
 import difflib
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.config import Config
 from ensemble_deid.errors import ModelError, RuleError
-from ensemble_deid.features.batch import Batch, with_lexicon
-from ensemble_deid.features.table import Column
-from ensemble_deid.pipeline.directory import load_model, update_model
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
-from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
-from ensemble_deid.pipeline.manifest import Manifest, read_manifest
-from ensemble_deid.taggers.confidence import SourceConfidence
-from ensemble_deid.taggers.tbed.applier import RuleApplier
-from ensemble_deid.taggers.tbed.initial import KINDS, fit_initial
+from ensemble_deid.taggers.tbed.applier import Firing, RuleApplier
 from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rule_text import write_rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
-from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES, TbedTagger, final_tags, tag_codes
-from ensemble_deid.text.counts import f1_score
+from ensemble_deid.taggers.tbed.tagger import TbedTagger, final_tags
+from ensemble_deid.taggers.tbed.templates import TAG_COLUMN
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
-from ensemble_deid.text.tags import TagScheme, entity_rows, spans_to_tags, tags_to_spans
+from ensemble_deid.text.tags import TagScheme, entity_rows, tags_to_spans
+
+_SUBMODEL = "tbed"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleModel:
+    """A model whose rule list is to be run, or the model with another list in the place of its own."""
+
+    ensemble: Ensemble = field(repr=False)
+    tagger: TbedTagger
+
+    @classmethod
+    def load(cls, directory: Path) -> "RuleModel":
+        """Read a model. Raises ModelError where it cannot be read or has no rule list."""
+        ensemble, _ = load_model(directory)
+        tagger = ensemble.taggers.get(_SUBMODEL)
+        if not isinstance(tagger, TbedTagger):
+            raise ModelError(f"{directory}: the model has no rule list: it was trained without tbed")
+        return cls(ensemble, tagger)
+
+    def with_rules(self, rules: RuleList, *, name: str = "rules") -> "RuleModel":
+        """Return the model with another list in the place of its own; `name` begins the message of an error.
+
+        Raises RuleError where the list does not fit: it starts from another initial tagger, or a rule has a label that
+        the model does not know or reads a column that the model's feature table does not have.
+        """
+        columns = {TAG_COLUMN, *self.batch(()).table.names}
+        for number, rule in enumerate(rules, 1):
+            for condition in rule.conditions:
+                if condition.window.column not in columns:
+                    raise RuleError(
+                        f"{name}: rule {number} reads the column {condition.window.column!r}, which the model's table"
+                        f" does not have; it has: {', '.join(sorted(columns))}"
+                    )
+        try:
+            tagger = self.tagger.with_rules(rules)
+        except RuleError as error:
+            raise RuleError(f"{name}: {error}") from None
+        taggers = {**self.ensemble.taggers, _SUBMODEL: tagger}
+        return RuleModel(replace(self.ensemble, taggers=taggers), tagger)
+
+    @property
+    def rules(self) -> RuleList:
+        """The list that is run."""
+        return self.tagger.rules
+
+    def batch(self, documents: Sequence[Document]) -> Batch:
+        """Return the notes as the model sees new notes: their annotations have no part in it."""
+        return self.ensemble.feature_extractor.extract(documents)
+
+    def firings(self, batch: Batch) -> Iterator[Firing]:
+        """Yield the rules that change tags of a batch, in order, with the tokens that they change."""
+        columns, starts = batch.table.columns, batch.tokens.sentence_starts
+        return RuleApplier(self.rules.rules).firings(columns, self.tagger.initial.tag(batch), starts)
+
+
+Effect = Literal["fixed", "broken", "still wrong"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleExample:
+    """A place where a rule changed the tag of a word, characters `[start, end)`, and what came of it."""
+
+    document: Document
+    start: int
+    end: int
+    effect: Effect
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +102,10 @@ class CheckedRule:
 
     number: int
     rule: Rule
-    fixed: int
-    broken: int
-    changed: int
+    fixed: int = 0
+    broken: int = 0
+    changed: int = 0
+    examples: tuple[RuleExample, ...] = ()
 
     @property
     def score(self) -> int:
@@ -55,182 +122,68 @@ class TracedSpan:
     rules: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """Strict entity F1 on train and dev after the first `rules` rules; None where it is undefined."""
+def check_rules(model: RuleModel, documents: Sequence[Document], *, examples: int = 0) -> list[CheckedRule]:
+    """Return every rule with what it does on annotated notes, in list order; a rule that never fires has zeros.
 
-    rules: int
-    train_f1: float | None
-    dev_f1: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class RuleCorpus:
-    """Annotated notes ready for rules: the batch as training sees it (each patient left out of their own lexicon)."""
-
-    batch: Batch = field(repr=False)
-    initial: Column = field(repr=False)
-    scheme: TagScheme
-
-    @classmethod
-    def of(cls, documents: Sequence[Document], rules: RuleList, *, config: Config) -> "RuleCorpus":
-        """Prepare a corpus for a rule list that stands by itself, outside a model.
-
-        The rules start from what the list's header says. Raises RuleError when that is no initial tagger.
-        """
-        kind = rules.header["initial tagger"]
-        if kind not in KINDS:
-            raise RuleError(f"the list's header names the initial tagger {kind!r}; there are: {', '.join(KINDS)}")
-        labels = {span.label for document in documents for span in document.spans} | labels_of(rules.rules)
-        scheme = TagScheme.from_labels(labels)
-        plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config)
-        batch = with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True)
-        return cls(batch, fit_initial(kind, batch, scheme)[1], scheme)
+    A label that the model does not know counts as what it is: a tag that no rule can put right. At most `examples`
+    places are given with each rule, those of fixed and broken tags by turns.
+    """
+    batch = model.batch(documents)
+    scheme = TagScheme.from_labels({*model.tagger.scheme.labels, *(s.label for d in documents for s in d.spans)})
+    gold = np.array(scheme.tags, dtype=object)[batch.gold(scheme)]
+    checked = [CheckedRule(number, rule) for number, rule in enumerate(model.rules, 1)]
+    for firing in model.firings(batch):
+        row, right = checked[firing.rule], gold[firing.tokens]
+        fixed, broken = right == row.rule.to_tag, right == row.rule.from_tag
+        masks: dict[Effect, NDArray[np.bool_]] = {"fixed": fixed, "broken": broken, "still wrong": ~(fixed | broken)}
+        places = {effect: firing.tokens[mask][:examples].tolist() for effect, mask in masks.items()}
+        checked[firing.rule] = replace(
+            row,
+            fixed=int(fixed.sum()),
+            broken=int(broken.sum()),
+            changed=len(right),
+            examples=tuple(_examples(batch, places)[:examples]),
+        )
+    return checked
 
 
-def labels_of(rules: Sequence[Rule]) -> set[str]:
-    """Return the labels that the rules' tags name."""
-    return {tag[2:] for rule in rules for tag in (rule.from_tag, rule.to_tag) if tag != "O"}
+def _examples(batch: Batch, tokens: Mapping[Effect, Sequence[int]]) -> list[RuleExample]:
+    """Return the places of tokens: fixed and broken ones by turns, then those that stayed wrong."""
+    ordered: list[tuple[Effect, int]] = []
+    for fixed, broken in zip_longest(tokens["fixed"], tokens["broken"]):
+        ordered += [("fixed", fixed)] if fixed is not None else []
+        ordered += [("broken", broken)] if broken is not None else []
+    ordered += [("still wrong", token) for token in tokens["still wrong"]]
+    starts, ends, owners = batch.tokens.start, batch.tokens.end, batch.tokens.document
+    return [
+        RuleExample(batch.documents[owners[token]], int(starts[token]), int(ends[token]), effect)
+        for effect, token in ordered
+    ]
 
 
-def check_rules(rules: Sequence[Rule], corpus: RuleCorpus) -> list[CheckedRule]:
-    """Return every rule with what it does on the corpus, in list order; a rule that never fires has zeros."""
-    batch = corpus.batch
-    names = np.array(corpus.scheme.tags, dtype=object)
-    gold = names[batch.gold(corpus.scheme)]
-    counts = [(0, 0, 0)] * len(rules)
-    firings = RuleApplier(rules).firings(batch.table.columns, corpus.initial, batch.tokens.sentence_starts)
-    for firing in firings:
-        rule, right = rules[firing.rule], gold[firing.tokens]
-        counts[firing.rule] = (int((right == rule.to_tag).sum()), int((right == rule.from_tag).sum()), len(right))
-    return [CheckedRule(k, rule, *count) for k, (rule, count) in enumerate(zip(rules, counts, strict=True), 1)]
+def apply_rules_to(model: RuleModel, documents: Sequence[Document]) -> list[Document]:
+    """Return the notes with the spans that the model's TBED submodel finds by these rules, and no others."""
+    found = model.ensemble.predict(documents, submodel=_SUBMODEL)
+    return [document.with_spans(spans) for document, spans in zip(documents, found, strict=True)]
 
 
-def apply_rules_to(rules: Sequence[Rule], corpus: RuleCorpus) -> list[Document]:
-    """Return the documents with the spans that patterns and rules find."""
-    batch = corpus.batch
-    codes = final_tags(rules, batch, corpus.initial, corpus.scheme)
-    spans = tags_to_spans(codes, batch.tokens, corpus.scheme, source="tbed")
-    return [document.with_spans(found) for document, found in zip(batch.documents, spans, strict=True)]
-
-
-def explain_note(model: Path, document: Document) -> tuple[RuleList, list[TracedSpan]]:
-    """Return a model's rule list and, for every span that it leaves on a note, how it came about."""
-    ensemble, tagger = _model_with_rules(model)
-    batch = ensemble.feature_extractor.extract([document])
-    rules, scheme = tagger.rules.rules, ensemble.scheme
+def explain_note(model: RuleModel, document: Document) -> list[TracedSpan]:
+    """Return how every span that the rules leave on a note came about."""
+    batch = model.batch([document])
+    tagger = model.tagger
     touched: list[list[int]] = [[] for _ in range(len(batch.tokens))]
-    initial = tagger.initial.of(batch)
-    firings = RuleApplier(rules).firings(batch.table.columns, initial, batch.tokens.sentence_starts)
-    for firing in firings:
+    for firing in model.firings(batch):
         for token in firing.tokens.tolist():
             touched[token].append(firing.rule + 1)
-    codes = final_tags(rules, batch, initial, scheme)
-    spans = [span for found in tags_to_spans(codes, batch.tokens, scheme, source="tbed") for span in found]
+    codes = final_tags(model.rules.rules, batch, tagger.initial.tag(batch), tagger.scheme)
+    spans = [span for found in tags_to_spans(codes, batch.tokens, tagger.scheme, source="tbed") for span in found]
     first, after, _ = entity_rows(codes, batch.tokens)
     traced = []
     for span, low, high in zip(spans, first.tolist(), after.tolist(), strict=True):
         numbers = sorted({number for row in range(low, high) for number in touched[row]})
         patterns = [start.source for start in batch.initial[0] if start.overlaps(span)]
         traced.append(TracedSpan(span, patterns[0] if patterns else "", tuple(numbers)))
-    return tagger.rules, traced
-
-
-def replace_rules(model: Path, rules: RuleList, *, remark: str = "") -> tuple[int, int]:
-    """Put a reviewed rule list into a model, which records it; return how many rules were kept and how many are new.
-
-    A kept rule keeps the confidence that training measured; a new one is believed by its own counts. Raises RuleError
-    for a tag that the model does not know.
-    """
-    ensemble, tagger = _model_with_rules(model)
-    unknown = sorted(labels_of(rules.rules) - set(ensemble.scheme.labels))
-    if unknown:
-        raise RuleError(f"the rules name {unknown[0]!r}; the model knows {', '.join(ensemble.scheme.labels)}")
-    place = {rule.identity: k for k, rule in enumerate(tagger.rules.rules, 1)}
-    counts = {s: c for s, c in tagger.confidence.counts.items() if not s.startswith("rule ")}
-    kept = 0
-    for k, rule in enumerate(rules.rules, 1):
-        old = place.get(rule.identity)
-        measured = None if old is None else tagger.confidence.counts.get(f"rule {old}", (0, 0))
-        kept += old is not None
-        counts[f"rule {k}"] = measured if measured is not None else (rule.fixed, rule.fixed + rule.broken)
-    confidence = SourceConfidence(counts)
-    text = rules.text()
-
-    def edit(directory: Path, manifest: Manifest) -> Manifest:
-        record = {
-            "before": hashlib.sha256((directory / RULES).read_bytes()).hexdigest(),
-            "after": hashlib.sha256(text.encode()).hexdigest(),
-            "rules": str(len(rules)),
-            "remark": remark,
-        }
-        (directory / RULES).write_bytes(text.encode())
-        (directory / CONFIDENCE).write_text(confidence.to_json(), encoding="utf-8")
-        return replace(manifest, rules_replaced=(*manifest.rules_replaced, record))
-
-    update_model(model, edit)
-    return kept, len(rules) - kept
-
-
-def rule_curve(tagger: TbedTagger, train: Batch, dev: Batch | None) -> list[CurvePoint]:
-    """Return train and dev F1 after each rule, from none to all."""
-    start = fit_initial(tagger.initial.kind, train, tagger.scheme)[1]
-    on_train = _f1_by_rule(tagger, train, start)
-    on_dev = [None] * len(on_train) if dev is None else _f1_by_rule(tagger, dev, tagger.initial.of(dev))
-    return [CurvePoint(k, a, b) for k, (a, b) in enumerate(zip(on_train, on_dev, strict=True))]
-
-
-def _f1_by_rule(tagger: TbedTagger, batch: Batch, initial: Column) -> list[float | None]:
-    """Return strict F1 of the tags before the first rule and after each."""
-    scheme, rules = tagger.scheme, tagger.rules.rules
-    index = {tag: code for code, tag in enumerate(scheme.tags)}
-    codes = tag_codes(initial, scheme)
-    # Labels that training never showed count as missed, and have no tag.
-    known = [[span for span in document.spans if span.label in scheme.labels] for document in batch.documents]
-    gold = _entities(spans_to_tags(known, batch.tokens, scheme).codes, batch, len(scheme.labels))
-    n_gold = sum(len({span.key for span in document.spans}) for document in batch.documents)
-    values = [_f1(codes, batch, gold, n_gold, len(scheme.labels))]
-    at = 0
-    applier = RuleApplier(rules)
-    for firing in applier.firings(batch.table.columns, initial, batch.tokens.sentence_starts):
-        values += [values[-1]] * (firing.rule - at)
-        at = firing.rule + 1
-        codes[firing.tokens] = index[rules[firing.rule].to_tag]
-        values.append(_f1(codes, batch, gold, n_gold, len(scheme.labels)))
-    return values + [values[-1]] * (len(rules) - at)
-
-
-def _entities(codes: NDArray[np.int32], batch: Batch, n_labels: int) -> NDArray[np.int64]:
-    """Return one number for every entity that the tags spell."""
-    first, after, label = entity_rows(codes, batch.tokens)
-    return (first.astype(np.int64) * (len(codes) + 1) + after) * n_labels + label
-
-
-def _f1(codes: NDArray[np.int32], batch: Batch, gold: NDArray[np.int64], n_gold: int, n_labels: int) -> float | None:
-    found = _entities(codes, batch, n_labels)
-    right = len(np.intersect1d(found, gold, assume_unique=True))
-    return f1_score(right, gold=n_gold, system=len(found))
-
-
-def _model_with_rules(model: Path) -> tuple[Ensemble, TbedTagger]:
-    ensemble, _ = load_model(model)
-    tagger = ensemble.taggers.get("tbed")
-    if not isinstance(tagger, TbedTagger):
-        raise ModelError(f"{model}: the model has no rule list: it was trained without tbed")
-    return ensemble, tagger
-
-
-def model_rules(model: Path) -> RuleList:
-    """Return a model's rule list. Raises ModelError where it has none."""
-    return _model_with_rules(model)[1].rules
-
-
-def model_curve(model: Path) -> list[CurvePoint]:
-    """Return the curve that training measured. Raises ModelError where there is none."""
-    points = read_manifest(model).figures.get("rule_curve")
-    if not points:
-        raise ModelError(f"{model}: the model has no rule list: it was trained without tbed")
-    return [CurvePoint(int(rules), on_train, on_dev) for rules, on_train, on_dev in points]
+    return traced
 
 
 def diff_rules(a: RuleList, b: RuleList) -> list[str]:

@@ -7,7 +7,7 @@ from joblib import delayed
 from threadpoolctl import threadpool_limits
 
 from ensemble_deid.config import Config
-from ensemble_deid.features.batch import Batch, select_documents, with_lexicon
+from ensemble_deid.features.batch import Batch, select_documents, training_view, with_lexicon
 from ensemble_deid.parallel import in_processes
 from ensemble_deid.pipeline.feature_extractor import fit_lexicon
 from ensemble_deid.pipeline.submodels import submodel_class
@@ -83,7 +83,7 @@ def run(task: Task, batch: Batch, dev: Batch | None, *, scheme: TagScheme, confi
     with threadpool_limits(1):
         part = select_documents(batch, task.train)
         lexicon = fit_lexicon(part)
-        train = with_lexicon(part, lexicon, leave_own_patient_out=True)
+        train = training_view(with_lexicon(part, lexicon, leave_own_patient_out=True))
         held_out = None
         if task.held_out:
             held_out = with_lexicon(select_documents(batch, task.held_out), lexicon, leave_own_patient_out=False)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ensemble_deid.errors import ModelError
-from ensemble_deid.evaluation.operating_points import ChosenThreshold, Rule, choose_threshold
+from ensemble_deid.evaluation.operating_points import ChosenThreshold, ThresholdRule, choose_threshold
 from ensemble_deid.evaluation.threshold_record import threshold_to_record
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.directory import update_model
@@ -14,7 +14,7 @@ from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.text.document import Document
 
 
-def freeze_threshold(model: Path, dev: Sequence[Document], *, rule: Rule, wanted: float) -> ChosenThreshold:
+def freeze_threshold(model: Path, dev: Sequence[Document], *, rule: ThresholdRule, wanted: float) -> ChosenThreshold:
     """Choose the model's threshold on dev notes and store it in the model, with a record of how it was chosen.
 
     Raises EvaluationError when the notes allow no choice, ModelError when no threshold reaches the wanted value.

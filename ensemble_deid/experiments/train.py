@@ -9,9 +9,9 @@ import numpy as np
 from ensemble_deid.config import Config
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.experiments.progress import Reporter, Step
-from ensemble_deid.experiments.rules import rule_curve
+from ensemble_deid.experiments.rule_curve import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
-from ensemble_deid.features.batch import Batch, with_lexicon
+from ensemble_deid.features.batch import Batch, training_view, with_lexicon
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, fit_feature_extractor
 from ensemble_deid.pipeline.manifest import Manifest, fingerprint, installed_packages
@@ -22,7 +22,7 @@ from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.text.counts import Counts, strict_counts
-from ensemble_deid.text.document import Document
+from ensemble_deid.text.document import Document, grouped_by_site
 from ensemble_deid.text.span import drop_overlaps
 from ensemble_deid.text.tags import TagScheme, tag_loss
 
@@ -42,13 +42,12 @@ class Trained:
 def train(
     documents: Sequence[Document], dev_documents: Sequence[Document], *, config: Config, report: Reporter
 ) -> Trained:
-    """Train everything on annotated notes and score it on dev notes, which only the choice of the network's epoch sees.
+    """Train the stack on annotated notes and score it on dev notes, which are used only to choose the network's epoch.
 
-    Without dev notes the network's epoch is chosen on every tenth patient, who are held out from its training.
-    Raises CorpusError when there is too little to learn from.
+    Without dev notes, a tenth of the patients are held out of the network's training to choose its epoch. Raises
+    CorpusError when there is too little to learn from.
     """
-    # A blank note teaches nothing, and could leave a fold with nothing to learn from.
-    documents = [document for document in documents if document.text.strip()]
+    documents = in_fold_groups(training_notes(documents), config=config)
     labels = _check(documents)
     scheme = TagScheme.from_labels(labels)
     plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config)
@@ -75,7 +74,7 @@ def train(
         last = finished.messages[-1] if finished.messages else "done"
         report(Step(done, total, f"{task.submodel}, {part}: {last}"))
 
-    proposals = {name: _reunite(by_fold, name, folds) for name in names}
+    proposals = {name: _merge_folds(by_fold, name, folds) for name in names}
     stacking_dataset = build_stacking_dataset(
         proposals, plain, labels=scheme.labels, min_confidence=config.stack.min_confidence
     )
@@ -86,12 +85,15 @@ def train(
     loss = tag_loss(documents, plain.tokens)
     manifest = Manifest(
         labels=scheme.labels,
-        # How many processes there were does not shape a model: two that differ in it alone are the same files.
+        # The number of processes does not affect a model: with any number the files are the same.
         config=config.model_dump(mode="json", exclude={"jobs"}),
         fingerprint=fingerprint(documents),
+        dev_fingerprint=fingerprint(dev_documents) if dev_documents else "",
         training={
             "notes": len(documents),
-            "patients": len(set(groups)),
+            "patients": len({d.patient_id or d.id for d in documents}),
+            "sites": len({d.site for d in documents} - {None}),
+            "groups": len(set(groups)),
             "spans": loss.spans,
             "spans_cut": loss.cut,
             "spans_lost": loss.lost,
@@ -103,26 +105,44 @@ def train(
     return Trained(ensemble, stacking_dataset, manifest, counts)
 
 
+def training_notes(documents: Sequence[Document]) -> list[Document]:
+    """Return the notes that have text: a blank note teaches nothing, and could leave a fold with nothing to learn."""
+    return [document for document in documents if document.text.strip()]
+
+
+def in_fold_groups(documents: Sequence[Document], *, config: Config) -> list[Document]:
+    """Return the notes with the groups that folds keep together, as `group_by` says.
+
+    What is learned from such folds (the final estimator, how far the lexicon can be trusted) holds for new groups: with
+    sites, for sites that training has not seen. `auto` takes sites where there are at least as many as folds.
+    """
+    sites = {document.site for document in documents} - {None}
+    by_site = config.group_by == "site" or (config.group_by == "auto" and len(sites) >= config.folds)
+    return grouped_by_site(documents) if by_site else list(documents)
+
+
 def _check(documents: Sequence[Document]) -> set[str]:
     """Return the labels. Raises CorpusError when stacking is impossible."""
     labels = {span.label for document in documents for span in document.spans}
     if not labels:
         raise CorpusError(f"the training corpus ({len(documents)} notes) has no annotated PHI to learn from")
     if len({document.group for document in documents}) < 2:
-        raise CorpusError("training needs notes of at least two patients: folds are split by patient")
+        raise CorpusError(
+            "training needs notes of at least two patients (or sites): folds keep the notes of each together"
+        )
     return labels
 
 
 def _inner_dev(groups: Sequence[str], seed: int) -> list[int]:
-    """Return the notes of every tenth patient, drawn at random; at least one patient, never all."""
+    """Return the notes of a random tenth of the patients; at least one patient."""
     names = sorted(set(groups))
     size = max(1, len(names) // _INNER_DEV_SHARE)
     drawn = {names[k] for k in generator(seed, "inner dev").permutation(len(names))[:size].tolist()}
     return [d for d, group in enumerate(groups) if group in drawn]
 
 
-def _reunite(by_fold: dict[tuple[str, int], Proposals], name: str, folds: np.ndarray[Any, Any]) -> Proposals:
-    """Put the folds' proposals back into the order of the notes."""
+def _merge_folds(by_fold: dict[tuple[str, int], Proposals], name: str, folds: np.ndarray[Any, Any]) -> Proposals:
+    """Merge the proposals of the folds, in the order of the notes."""
     best: list[Any] = [()] * len(folds)
     candidates: list[Any] = [()] * len(folds)
     for fold in np.unique(folds).tolist():
@@ -158,6 +178,6 @@ def _rule_curve(
     tagger = next((tagger for tagger in taggers.values() if isinstance(tagger, TbedTagger)), None)
     if tagger is None:
         return {}
-    seen = with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True)
+    seen = training_view(with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True))
     points = rule_curve(tagger, seen, dev)
     return {"rule_curve": [[point.rules, point.train_f1, point.dev_f1] for point in points]}

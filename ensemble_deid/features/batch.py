@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.features.knowledge import Knowledge, as_training_sees, knowledge_columns, training_columns
 from ensemble_deid.features.lexicon import Lexicon, lexicon_columns
 from ensemble_deid.features.note import note_columns
 from ensemble_deid.features.patterns import PatternSet, find_all, first_come
@@ -75,10 +76,13 @@ def plain_batch(
     split_lines: bool,
     bpe: Bpe | None = None,
     annotate: Annotate | None = None,
+    knowledge: Knowledge | None = None,
+    for_training: bool = False,
 ) -> Batch:
     """Make a batch without the columns that are learned from annotations (see `with_lexicon`).
 
     `bpe` splits the tokens into pieces; `annotate`, a stanza pipeline, adds the columns `pos` and `ner`.
+    `knowledge` adds its columns, and with `for_training` also the version of them that `training_view` takes.
     """
     documents = tuple(documents)
     tokens = tokenize(documents, split_lines=split_lines)
@@ -97,6 +101,11 @@ def plain_batch(
     columns.update(note_columns(columns["lower"], columns["case"], columns["initial"], tokens))
     if annotate is not None:
         columns.update(stanza_columns(documents, tokens, annotate))
+    if knowledge is not None:
+        known = knowledge_columns(knowledge, word, tokens, hidden=False)
+        if for_training:
+            known = training_columns(known, knowledge_columns(knowledge, word, tokens, hidden=True))
+        columns.update(known)
     return Batch(documents, tokens, FeatureTable(columns), initial)
 
 
@@ -107,6 +116,11 @@ def with_lexicon(batch: Batch, lexicon: Lexicon, *, leave_own_patient_out: bool)
         lexicon, batch.documents, batch.tokens, lower, leave_own_patient_out=leave_own_patient_out
     )
     return Batch(batch.documents, batch.tokens, batch.table.with_columns(columns), batch.initial)
+
+
+def training_view(batch: Batch) -> Batch:
+    """Return a batch as learners see it while they train: a part of what public lists say is hidden from them."""
+    return Batch(batch.documents, batch.tokens, as_training_sees(batch.table), batch.initial)
 
 
 def _matches(patterns: PatternSet, document: Document) -> list[Span]:

@@ -1,4 +1,4 @@
-"""Features from elsewhere in the note: a name written plainly in the head is the same name in the text below."""
+"""Features from the rest of the note: a name found in the header is likely to be a name further down."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ _NAME_LIKE = ("title", "upper", "mixed")
 def note_columns(lower: Column, case: Column, initial: Column, tokens: TokenTable) -> dict[str, Column]:
     """Return `in_note`: the label that the initial tagger gives the same word most often in the same note.
 
-    Only words of three or more letters that are written like names count; `-` for the rest.
+    Only for words of three or more letters that are capitalised like names; `-` for the others.
     """
     labels = ("-", *sorted({tag[2:] for tag in initial.values if tag != "O"}))
     index = {label: k for k, label in enumerate(labels)}

@@ -1,35 +1,119 @@
-"""Conjunctions of columns at places around a token, as one column: `word[-1]&word[0]`."""
+"""Windows: which column of the feature table is looked at, and at which places around a token.
+
+The grammar of everything that names windows, the templates of rules and the features of the CRF alike:
+
+    lower[-1]                one place, by its offset from the token: here the token before
+    lower in [-3,-1]         several places, of which any one counts (`[-3..-1]` and a missing `in` are read, too)
+    lower[-1] & shape[0]     windows joined: all of them count
+"""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.errors import ConfigError
+from ensemble_deid.errors import RuleError
 from ensemble_deid.features.table import Column, FeatureTable
 
-_PART = re.compile(r"\s*([a-z_0-9]+)\[([+-]?\d+)\]\s*")
+COLUMN_NAME = re.compile(r"[^\W\d][\w.-]*")
+_OFFSET = r"([+-]?[0-9]{1,4})"
+_SINGLE = re.compile(rf"\[\s*{_OFFSET}\s*\]")
+_RANGE = re.compile(rf"\s*(?:in\s*)?\[\s*{_OFFSET}\s*(?:,|\.\.)\s*{_OFFSET}\s*\]")
+_SPACE = re.compile(r"\s*")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Window:
-    """A conjunction: (feature, offset) pairs, and the text it was written as."""
+    """The places where one column is looked at: offsets `first` to `last`, both included, 0 the token itself.
 
-    text: str
-    parts: tuple[tuple[str, int], ...]
+    Raises RuleError when it is empty, or when the column's name cannot be written in a rule.
+    """
+
+    column: str
+    first: int
+    last: int
+
+    def __post_init__(self) -> None:
+        if COLUMN_NAME.fullmatch(self.column) is None:
+            raise RuleError("a column's name is a letter followed by letters, digits, '_', '.' or '-'")
+        if self.first > self.last:
+            raise RuleError(f"the window [{self.first},{self.last}] ends before it begins")
+
+    def check_reach(self, most: int) -> None:
+        """Raise RuleError where the window reaches more than `most` tokens away."""
+        if self.first < -most or self.last > most:
+            raise RuleError(f"the window [{self.first},{self.last}] reaches beyond offsets -{most} to {most}")
+
+    @property
+    def offsets(self) -> range:
+        """Every offset of the window, in rising order."""
+        return range(self.first, self.last + 1)
+
+    def __str__(self) -> str:
+        if self.first == self.last:
+            return f"{self.column}[{self.first}]"
+        return f"{self.column} in [{self.first},{self.last}]"
 
 
-def parse_window(text: str) -> Window:
-    """Read `feature[offset]&feature[offset]...`. Raises ConfigError where it is not of that form."""
-    parts = []
-    for part in text.split("&"):
-        match = _PART.fullmatch(part)
-        if not match:
-            raise ConfigError(f"{text!r} is no window: expected feature[offset], joined by &, at {part.strip()!r}")
-        parts.append((match.group(1), int(match.group(2))))
-    canonical = "&".join(f"{name}[{offset}]" for name, offset in parts)
-    return Window(canonical, tuple(parts))
+def parse_windows(text: str, *, place: str, most: int | None = None) -> tuple[Window, ...]:
+    """Read windows joined by `&`; where `most` is given, none may reach more tokens away.
+
+    A RuleError begins with `place` and gives the column (from 1).
+    """
+    windows: list[Window] = []
+    at = _skip_space(text, 0)
+    while True:
+        name = COLUMN_NAME.match(text, at)
+        if name is None:
+            raise RuleError(f"{place}, column {at + 1}: expected the name of a feature column")
+        numbers = _SINGLE.match(text, name.end()) or _RANGE.match(text, name.end())
+        if numbers is None:
+            raise RuleError(f"{place}, column {name.end() + 1}: expected [offset] or in [first,last]")
+        try:
+            window = Window(name[0], int(numbers[1]), int(numbers[numbers.lastindex or 1]))
+            if most is not None:
+                window.check_reach(most)
+        except RuleError as error:
+            raise RuleError(f"{place}, column {at + 1}: {error}") from None
+        windows.append(window)
+        at = _skip_space(text, numbers.end())
+        if at == len(text):
+            return tuple(windows)
+        if text[at] != "&":
+            raise RuleError(f"{place}, column {at + 1}: expected '&' or the end")
+        at = _skip_space(text, at + 1)
+
+
+def _skip_space(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
+
+
+def joined_column(table: FeatureTable, windows: Sequence[Window], sequence: NDArray[np.int32]) -> Column:
+    """Return what windows of one place each show for every token, joined; `<>` where that is outside the sequence.
+
+    `sequence` is int32 (n_tokens,). Values are joined once per distinct combination. Raises ValueError for a window of
+    several places, which has no single value.
+    """
+    code: NDArray[np.int64] | None = None
+    values: list[tuple[str, ...]] = []
+    for window in windows:
+        if window.first != window.last:
+            raise ValueError(f"the window {window} has several places, and so no single value")
+        column = table[window.column]
+        pad = len(column.values)
+        shifted = _shifted(column.codes, window.first, sequence, pad)
+        if code is None:
+            distinct, code = np.unique(shifted, return_inverse=True)
+            values = [(column.values[c] if c < pad else "<>",) for c in distinct.tolist()]
+        else:
+            distinct, code = np.unique(code * (pad + 1) + shifted, return_inverse=True)
+            pairs = [divmod(c, pad + 1) for c in distinct.tolist()]
+            values = [(*values[a], column.values[b] if b < pad else "<>") for a, b in pairs]
+    codes = np.zeros(0, np.int32) if code is None else code.astype(np.int32)
+    return Column(codes, tuple("\x1f".join(parts) for parts in values))
 
 
 def _shifted(codes: NDArray[np.int32], offset: int, sequence: NDArray[np.int32], pad: int) -> NDArray[np.int64]:
@@ -43,25 +127,3 @@ def _shifted(codes: NDArray[np.int32], offset: int, sequence: NDArray[np.int32],
     same = sequence[here] == sequence[there]
     out[here] = np.where(same, codes[there], pad)
     return out
-
-
-def window_column(table: FeatureTable, window: Window, sequence: NDArray[np.int32]) -> Column:
-    """Return the window's value for every token; `<>` stands for a place outside the token's sequence.
-
-    `sequence` is int32 (n_tokens,). Values are joined once per distinct combination.
-    """
-    code: NDArray[np.int64] | None = None
-    values: list[tuple[str, ...]] = []
-    for name, offset in window.parts:
-        column = table[name]
-        pad = len(column.values)
-        shifted = _shifted(column.codes, offset, sequence, pad)
-        if code is None:
-            distinct, code = np.unique(shifted, return_inverse=True)
-            values = [(column.values[c] if c < pad else "<>",) for c in distinct.tolist()]
-        else:
-            distinct, code = np.unique(code * (pad + 1) + shifted, return_inverse=True)
-            pairs = [divmod(c, pad + 1) for c in distinct.tolist()]
-            values = [(*values[a], column.values[b] if b < pad else "<>") for a, b in pairs]
-    codes = np.zeros(0, np.int32) if code is None else code.astype(np.int32)
-    return Column(codes, tuple("\x1f".join(parts) for parts in values))

@@ -1,15 +1,19 @@
 """A trained ensemble on disk: readable, safe files that run no code when they are loaded.
 
     manifest.json            format, labels, configuration, fingerprint, versions, dev figures, file hashes
-    patterns.toml            the regex patterns; lexicon.json what training said of phrases and words
-    bpe.model                sentencepiece's own file, where BPE is on
+    patterns.toml            the regex patterns
+    lexicon.json             annotated phrases and words of the training notes, with counts
+    bpe.model                sentencepiece's own file, if BPE is switched on
+    knowledge.json           which tables of public lists, with their hashes, and the user's own lists
+    rule_approvals.json tbed.1.rules tbed.1.json ...    approvals of rules, and the rule lists that others replaced
     regex.json tbed.rules tbed.json tbed_initial.json crf.crfsuite network.safetensors network.json
     stacker.safetensors stacker.json stacker_statistics.json
     stacking_dataset.safetensors stacking_dataset.json
 
-The lexicon, the vocabularies and the rules hold words of the training notes: a model of real notes is itself PHI.
+The lexicon, the vocabularies and the rules contain words of the training notes: a model trained on real notes is PHI.
 """
 
+import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +26,7 @@ from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.lexicon import Lexicon
 from ensemble_deid.features.patterns import parse_patterns
 from ensemble_deid.pipeline.ensemble import Ensemble
-from ensemble_deid.pipeline.feature_extractor import NO_PATTERNS, FeatureExtractor, load_annotator
+from ensemble_deid.pipeline.feature_extractor import NO_PATTERNS, FeatureExtractor, load_annotator, reload_knowledge
 from ensemble_deid.pipeline.manifest import FILE, REPLACED, Manifest, file_hashes, listed_files, read_manifest
 from ensemble_deid.pipeline.submodels import submodel_class
 from ensemble_deid.stacking.dataset import StackingDataset
@@ -31,10 +35,10 @@ from ensemble_deid.taggers.base import TrainableTagger
 from ensemble_deid.text.bpe import Bpe
 from ensemble_deid.text.tags import TagScheme
 
-# What reading a file can meet whose hash is right but whose content is not: the manifest may have been forged.
+# Errors from reading a file with the right hash and the wrong content: the manifest may have been forged.
 _DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, MemoryError)
 
-PATTERNS, LEXICON, BPE = "patterns.toml", "lexicon.json", "bpe.model"
+PATTERNS, LEXICON, BPE, KNOWLEDGE = "patterns.toml", "lexicon.json", "bpe.model", "knowledge.json"
 
 
 def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: Manifest, directory: Path) -> None:
@@ -48,6 +52,9 @@ def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: 
         (scratch / LEXICON).write_text(ensemble.feature_extractor.lexicon.to_json(), encoding="utf-8")
         if ensemble.feature_extractor.bpe is not None:
             (scratch / BPE).write_bytes(ensemble.feature_extractor.bpe.data)
+        if ensemble.feature_extractor.knowledge is not None:
+            content = json.dumps(ensemble.feature_extractor.knowledge.to_json(), ensure_ascii=False, indent=1)
+            (scratch / KNOWLEDGE).write_text(content + "\n", encoding="utf-8")
         for tagger in ensemble.taggers.values():
             tagger.save(scratch)
         ensemble.stacker.save(scratch)
@@ -56,7 +63,7 @@ def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: 
 
 
 def update_model(directory: Path, edit: Callable[[Path, Manifest], Manifest]) -> None:
-    """Change a model as a whole: `edit` works on a copy and returns the new manifest, then the copy takes its place."""
+    """Change a model atomically: `edit` changes a copy and returns its manifest, then the copy replaces the model."""
     manifest = read_manifest(directory)
     refuse_foreign_files(directory)
     with _beside(directory) as scratch:
@@ -73,20 +80,20 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
 
 @contextmanager
 def _beside(directory: Path) -> Iterator[Path]:
-    """Give an empty folder that takes the place of `directory` when the block ends well, and is gone otherwise."""
-    # Resolved, so that the new folder lies on the same disk, also where `directory` is a link or the current folder.
+    """Yield an empty folder that replaces `directory` if the block succeeds, and is deleted otherwise."""
+    # Resolved, so that the new folder is on the same disk even if `directory` is a link or the current folder.
     place = directory.resolve()
     remove_stale(place.parent)
     _recover(place)
     with folder_atomically(place) as scratch:
         yield scratch
-        # The new folder is private; give it what a plain mkdir would have given.
+        # The new folder is private; give it the permissions of a plain mkdir.
         scratch.chmod(0o777 & ~current_umask())
         _swap(scratch, place)
 
 
 def _swap(scratch: Path, directory: Path) -> None:
-    """Put `scratch` in the place of `directory`, which comes back should that fail."""
+    """Replace `directory` by `scratch`; if that fails, `directory` is restored."""
     if not directory.exists():
         scratch.rename(directory)
         return
@@ -148,16 +155,19 @@ def load_model(directory: Path, *, device: str | None = None) -> tuple[Ensemble,
 
 def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config) -> FeatureExtractor:
     source = (directory / PATTERNS).read_text(encoding="utf-8")
-    # A corpus whose labels no pattern knows has an empty set, which a pattern file cannot say.
+    # An empty pattern set cannot be written as a pattern file.
     patterns = parse_patterns(source, path=str(directory / PATTERNS)) if source else NO_PATTERNS
     lexicon = Lexicon.from_json((directory / LEXICON).read_text(encoding="utf-8"))
     bpe = Bpe.from_bytes((directory / BPE).read_bytes()) if config.text.bpe_vocabulary else None
     patterns = patterns.restricted_to(manifest.labels)
-    return FeatureExtractor(patterns, lexicon, config.text.split_lines, bpe, load_annotator(config))
+    knowledge = None
+    if KNOWLEDGE in manifest.files:
+        knowledge = reload_knowledge(json.loads((directory / KNOWLEDGE).read_text(encoding="utf-8")))
+    return FeatureExtractor(patterns, lexicon, config.text.split_lines, bpe, load_annotator(config), knowledge)
 
 
 def refuse_foreign_folder(directory: Path) -> None:
-    """Raise ModelError where a model may not be written: a file, or a folder that holds something else."""
+    """Raise ModelError if a model must not be written here: a file, or a folder with other content."""
     if directory.exists() and not directory.is_dir():
         raise ModelError(f"{directory}: exists and is no folder")
     if not directory.is_dir() or not any(directory.iterdir()):

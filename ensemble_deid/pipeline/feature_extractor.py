@@ -1,12 +1,14 @@
 """Turning documents into the feature table of a given model: its patterns, tokenizer settings and lexicon."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ensemble_deid.config import Config
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
+from ensemble_deid.features.knowledge import Knowledge, read_knowledge, read_word_list
 from ensemble_deid.features.lexicon import Lexicon, learn_lexicon
 from ensemble_deid.features.patterns import PatternSet, read_patterns
 from ensemble_deid.features.stanza_tags import Annotate, load_pipeline
@@ -27,11 +29,17 @@ class FeatureExtractor:
     split_lines: bool
     bpe: Bpe | None = field(default=None, repr=False)
     annotate: Annotate | None = field(default=None, repr=False)
+    knowledge: Knowledge | None = field(default=None, repr=False)
 
     def extract(self, documents: Sequence[Document]) -> Batch:
         """Return the batch of documents that the model was not trained on."""
         plain = plain_batch(
-            documents, patterns=self.patterns, split_lines=self.split_lines, bpe=self.bpe, annotate=self.annotate
+            documents,
+            patterns=self.patterns,
+            split_lines=self.split_lines,
+            bpe=self.bpe,
+            annotate=self.annotate,
+            knowledge=self.knowledge,
         )
         return with_lexicon(plain, self.lexicon, leave_own_patient_out=False)
 
@@ -49,8 +57,47 @@ def fit_feature_extractor(
         Bpe.learn(documents, tokenize(documents), vocabulary=options.bpe_vocabulary) if options.bpe_vocabulary else None
     )
     annotate = load_annotator(config)
-    plain = plain_batch(documents, patterns=patterns, split_lines=options.split_lines, bpe=bpe, annotate=annotate)
-    return plain, FeatureExtractor(patterns, fit_lexicon(plain), options.split_lines, bpe, annotate)
+    knowledge = load_knowledge(config, patterns)
+    plain = plain_batch(
+        documents,
+        patterns=patterns,
+        split_lines=options.split_lines,
+        bpe=bpe,
+        annotate=annotate,
+        knowledge=knowledge,
+        for_training=True,
+    )
+    return plain, FeatureExtractor(patterns, fit_lexicon(plain), options.split_lines, bpe, annotate, knowledge)
+
+
+def load_knowledge(config: Config, patterns: PatternSet) -> Knowledge | None:
+    """Return the configured tables of public lists, None where there are none for the language.
+
+    `auto` takes the set of the language that the patterns are for, which their name begins with (`en-i2b2`). Raises
+    RuleError for a set that does not exist and for unreadable lists.
+    """
+    name = config.text.knowledge
+    if name == "none":
+        return None
+    sets = {folder.name: folder for folder in sorted((rules_directory() / "knowledge").iterdir()) if folder.is_dir()}
+    folder = sets.get(patterns.name.partition("-")[0]) if name == "auto" else sets.get(name, Path(name))
+    if folder is None:
+        return None
+    if not folder.is_dir():
+        raise RuleError(f"there is no knowledge set {name!r}; there are: {', '.join(sets)}, or a folder of tables")
+    own = sorted(entry.partition("=")[::2] for entry in config.text.word_lists)
+    return read_knowledge(folder, tuple((list_name, read_word_list(Path(file))) for list_name, file in own))
+
+
+def reload_knowledge(content: Mapping[str, Any]) -> Knowledge:
+    """Return the tables that a model was trained with. Raises RuleError when the installed ones are others."""
+    name = str(content["name"])
+    installed = rules_directory() / "knowledge" / Path(name).name
+    own = tuple((str(key), tuple(map(str, entries))) for key, entries in content["own"])
+    knowledge = read_knowledge(installed if installed.is_dir() else Path(str(content["folder"])), own)
+    if knowledge.hashes != content["hashes"]:
+        raise RuleError(f"the knowledge tables {name!r} are not the ones that the model was trained with")
+    return knowledge
 
 
 def load_annotator(config: Config) -> Annotate | None:
@@ -67,9 +114,12 @@ def load_pattern_set(config: Config, labels: Sequence[str]) -> PatternSet:
     """Return the configured pattern set, restricted to the labels of the corpus.
 
     `auto` picks the set of `rules/patterns` that covers most of the labels (the first by name in a tie); if no set
-    covers any of them, the pattern set is empty. Raises RuleError for a name that is neither a set nor a file.
+    covers any of them, the pattern set is empty, as it is for `none`. Raises RuleError for any other name that is
+    neither a set nor a file.
     """
     name = config.regex.patterns
+    if name == NO_PATTERNS.name:
+        return NO_PATTERNS
     if Path(name).suffix == ".toml":
         return read_patterns(Path(name)).restricted_to(labels)
     files = sorted((rules_directory() / "patterns").glob("*.toml"))

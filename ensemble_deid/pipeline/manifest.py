@@ -1,4 +1,4 @@
-"""What a model directory says of itself, and the check that its files are the ones that were written."""
+"""The manifest of a model directory, and the check that its files are the ones that were written."""
 
 import hashlib
 import json
@@ -21,6 +21,7 @@ _KINDS: Mapping[str, type] = {
     "labels": list,
     "config": dict,
     "fingerprint": str,
+    "dev_fingerprint": str,
     "training": dict,
     "figures": dict,
     "packages": dict,
@@ -36,14 +37,15 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsu
 class Manifest:
     """The manifest of a model directory, as JSON in `manifest.json`.
 
-    `fingerprint` is a hash of the training notes; `figures` holds what was measured on dev (strict entity F1 of the
-    ensemble and of each submodel); `rules_replaced` records reviewed rule lists put in by hand; `files` gives the
-    SHA-256 of every other file.
+    `fingerprint` is a hash of the training notes, `dev_fingerprint` of the dev notes (empty if there were none);
+    `figures` holds what was measured on dev (strict entity F1 of the ensemble and of each submodel); `rules_replaced`
+    records reviewed rule lists that replaced the learned one; `files` gives the SHA-256 of every other file.
     """
 
     labels: tuple[str, ...]
     config: Mapping[str, Any]
     fingerprint: str
+    dev_fingerprint: str
     training: Mapping[str, int]
     figures: Mapping[str, Any] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)
@@ -54,7 +56,7 @@ class Manifest:
 
     @property
     def checksum(self) -> str:
-        """A SHA-256 over everything the manifest says: it tells an edited manifest, and one model from another."""
+        """A SHA-256 over the whole manifest: it reveals an edited manifest, and tells one model from another."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     def to_json(self) -> str:
@@ -63,7 +65,7 @@ class Manifest:
 
 
 def installed_packages() -> dict[str, str]:
-    """Return the versions of the libraries that shape a model."""
+    """Return the versions of the libraries that a model depends on."""
     return {name: version(name) for name in _PACKAGES}
 
 

@@ -119,7 +119,7 @@ def _elsewhere(table: CandidateTable, context: CandidateContext) -> Floats:
     index: dict[tuple[int, str], int] = {}
     pairs = zip(table.document.tolist(), context.keys["string"], strict=True)
     group = np.array([index.setdefault(pair, len(index)) for pair in pairs], dtype=np.int64)
-    # Rows are sorted by place: a new place begins wherever document, start or end changes.
+    # Rows are sorted by offsets: a new occurrence begins wherever document, start or end changes.
     new = np.ones(n, dtype=bool)
     new[1:] = (
         (table.document[1:] != table.document[:-1])

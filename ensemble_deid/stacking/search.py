@@ -24,7 +24,7 @@ _THRESHOLDS = tuple(k / 100 for k in range(20, 81, 5))
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The result of the search: SVM settings, sigmoid, threshold, and their cross-validated F1.
+    """The result of the search: SVM settings, sigmoid, and by cross-validation the best threshold and its F1.
 
     That F1 is slightly optimistic (by about 0.1 points where it was measured): settings and threshold were chosen on
     it, and the statistics behind the features are counted once, over the patients of all folds.
@@ -32,7 +32,7 @@ class Chosen:
 
     settings: SvmSettings
     sigmoid: Sigmoid
-    threshold: float
+    cv_threshold: float
     cv_f1: float | None
 
 
@@ -110,7 +110,7 @@ def choose(dataset: StackingDataset, features: Floats, *, config: Config, progre
     sigmoid, threshold, f1 = _best_threshold(dataset.table, decisions, dataset.correct, dataset.n_gold)
     shown = "undefined" if f1 is None else f"{100 * f1:.2f}"
     progress(f"stacker: C+ {best.c_positive:g}, C- {best.c_negative:g}, gamma {best.gamma:g}, CV F1 {shown}")
-    return Chosen(best, sigmoid, threshold if options.threshold is None else options.threshold, f1)
+    return Chosen(best, sigmoid, threshold, f1)
 
 
 def _search(

@@ -26,7 +26,11 @@ SVM, STATISTICS, SETTINGS = "stacker.safetensors", "stacker_statistics.json", "s
 
 @dataclass(frozen=True, slots=True)
 class Stacker:
-    """The final estimator, fitted to the candidates of a fixed set of submodels."""
+    """The final estimator, fitted to the candidates of a fixed set of submodels.
+
+    `threshold` is the one in use: `cv_threshold`, chosen by cross-validation, unless the configuration or
+    `experiments/thresholds.py` set another.
+    """
 
     submodels: tuple[str, ...]
     labels: tuple[str, ...]
@@ -34,6 +38,7 @@ class Stacker:
     statistics: KeyStatistics
     sigmoid: Sigmoid
     threshold: float
+    cv_threshold: float
     min_confidence: float
     cv_f1: float | None
 
@@ -55,7 +60,8 @@ class Stacker:
             svm,
             statistics,
             chosen.sigmoid,
-            chosen.threshold,
+            chosen.cv_threshold if config.stack.threshold is None else config.stack.threshold,
+            chosen.cv_threshold,
             config.stack.min_confidence,
             chosen.cv_f1,
         )
@@ -86,6 +92,7 @@ class Stacker:
             "labels": list(self.labels),
             "sigmoid": [self.sigmoid.slope, self.sigmoid.offset],
             "threshold": self.threshold,
+            "cv_threshold": self.cv_threshold,
             "min_confidence": self.min_confidence,
             "cv_f1": self.cv_f1,
         }
@@ -106,6 +113,7 @@ class Stacker:
                 statistics,
                 sigmoid,
                 float(content["threshold"]),
+                float(content["cv_threshold"]),
                 float(content["min_confidence"]),
                 content["cv_f1"],
             )

@@ -1,8 +1,8 @@
-"""Exact inference in a linear chain: what the CRF and the network share once they have scored tags and transitions.
+"""Exact inference in a linear chain, shared by the CRF and the network, given the scores of tags and transitions.
 
-A batch is (batch, time, tags), its longest sequence first: those that still run at a step are the first ones, and only
-they are computed. Probabilities are kept scaled step by step, so that the forward and backward passes are matrix
-products (Rabiner 1989, section V.A).
+A batch is (batch, time, tags), longest sequence first: the sequences that have not ended at a step are the first ones,
+and only they are computed. Probabilities are rescaled at every step, so that the forward and backward passes are
+matrix products (Rabiner 1989, section V.A).
 """
 
 from dataclasses import dataclass
@@ -148,7 +148,7 @@ class Marginals:
     lengths: Ints
 
     @classmethod
-    def of(cls, chain: Chain, emissions: Floats, lengths: Ints) -> "Marginals":
+    def from_emissions(cls, chain: Chain, emissions: Floats, lengths: Ints) -> "Marginals":
         """Run forward-backward over emissions (batch, time, tags); `lengths` is as in `viterbi`."""
         size, time, _ = emissions.shape
         running = _running(lengths)

@@ -1,4 +1,4 @@
-"""From scores of tags to spans: the best tagging, and the spans of the n best with their exact probabilities."""
+"""From tag scores to spans: the best tagging, and the spans of the n best with their exact probabilities."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class SequenceSpan:
 
 @dataclass(slots=True, eq=False)
 class Decoded:
-    """What a chain says of a batch of tokens.
+    """The decoded tags and spans of a batch of tokens.
 
     `best` int32 (n_tokens,) is the most probable sequence's tags; `candidates` are the distinct spans of the `n_best`
     most probable sequences, each with its exact marginal probability.
@@ -39,7 +39,7 @@ def length_batches(starts: Ints, n_tokens: int) -> Iterator[Ints]:
     order = np.argsort(-lengths, kind="stable").astype(np.int32)
     begin = 0
     while begin < len(order):
-        # The first sequence is the longest: so many places does each of the batch take.
+        # The first sequence is the longest, and the others are padded to its length.
         size = max(1, _BATCH_TOKENS // max(1, int(lengths[order[begin]])))
         yield order[begin : begin + size]
         begin += size
@@ -48,8 +48,8 @@ def length_batches(starts: Ints, n_tokens: int) -> Iterator[Ints]:
 def decode(chain: Chain, emissions: Floats, starts: Ints, *, n: int, certain: float = 0.999) -> Decoded:
     """Decode all tokens: emissions (n_tokens, tags), sequences beginning at `starts`.
 
-    With `n` > 0 the spans of the n best sequences become candidates. A sequence whose best tagging has probability
-    over `certain` contributes that tagging alone: what else could be said of it has less than 1 - `certain`.
+    With `n` > 0 the spans of the n best sequences become candidates. A sequence whose best tagging has a probability
+    above `certain` contributes that tagging alone: all others together have less than 1 - `certain`.
     """
     best = np.zeros(len(emissions), dtype=np.int32)
     found = Decoded(best)
@@ -78,7 +78,7 @@ def _add_candidates(
     n: int,
     certain: float,
 ) -> None:
-    marginals = Marginals.of(chain, scores, lengths)
+    marginals = Marginals.from_emissions(chain, scores, lengths)
     paths: list[list[Ints]] = [[path] for path in tags]
     unsure = np.flatnonzero(path_probability(marginals, tags) <= certain)
     if len(unsure):
@@ -94,7 +94,7 @@ def _add_candidates(
 
 
 def spans_of(tags: Sequence[int] | Ints) -> list[tuple[int, int, int]]:
-    """Return (first, after, label index) of the entities that one tag sequence spells; an orphan `I-` opens one."""
+    """Return (first, after, label index) of the entities in a tag sequence; an `I-` with none before it opens one."""
     spans: list[tuple[int, int, int]] = []
     opened, label, going_on = -1, 0, 0
     for t, tag in enumerate([*np.asarray(tags).tolist(), 0]):

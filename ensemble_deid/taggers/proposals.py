@@ -1,4 +1,4 @@
-"""From what a chain decoded to spans of documents."""
+"""From decoded tag sequences to spans of documents."""
 
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.taggers.decoding import Decoded, SequenceSpan
@@ -10,7 +10,8 @@ from ensemble_deid.text.tokens import TokenTable
 def chain_proposals(decoded: Decoded, tokens: TokenTable, scheme: TagScheme, *, source: str) -> Proposals:
     """Return spans with their marginals as scores, grouped by document.
 
-    An entity of the best tagging that runs over a sequence's end is the union of its parts; its score is the least.
+    An entity of the best tagging that crosses the end of a sequence is the union of its parts, with the lowest of their
+    scores.
     """
     n_documents = len(tokens.document_starts) - 1
     best: list[list[Span]] = [[] for _ in range(n_documents)]
@@ -37,7 +38,7 @@ def chain_proposals(decoded: Decoded, tokens: TokenTable, scheme: TagScheme, *, 
 
 
 def _weakest_part(first: int, after: int, label: int, by_first: dict[tuple[int, int], list[SequenceSpan]]) -> float:
-    """Return the least probability among the parts that make up an entity over sequence ends."""
+    """Return the lowest probability among the parts of an entity that crosses sequence ends."""
     score = 1.0
     while first < after:
         parts = [span for span in by_first.get((first, label), ()) if span.after <= after]

@@ -1,4 +1,4 @@
-"""The sequences that a learner sees: whole lines, merged while they fit."""
+"""The sequences that a learner sees: whole lines, merged up to a maximum length."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ Ints = NDArray[np.int32]
 def merge_lines(tokens: TokenTable, *, max_tokens: int) -> Ints:
     """Return the first row of each sequence: lines of one document, merged up to `max_tokens`.
 
-    A line longer than that is a sequence of its own, uncut: every token keeps its context.
+    A longer line is a sequence of its own and is not split, so that every token keeps its context.
     """
     lines = first_rows(tokens.line)
     ends = np.append(lines, len(tokens))[1:]

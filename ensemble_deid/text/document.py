@@ -17,6 +17,7 @@ class Document:
 
     `patient_id` groups the notes of one patient; a note whose patient is unknown (None) forms its own group. `site`
     identifies the institution that wrote the note (None if unknown); all notes of a patient have the same site.
+    `fold_group` names a larger group than the patient that folds keep together (see `grouped_by_site`).
     Raises ValueError if a span extends beyond the text.
     """
 
@@ -26,6 +27,7 @@ class Document:
     patient_id: str | None = None
     metadata: Mapping[str, str] = field(default_factory=_no_metadata, hash=False, repr=False)
     site: str | None = None
+    fold_group: str | None = None
 
     def __post_init__(self) -> None:
         for span in self.spans:
@@ -37,9 +39,19 @@ class Document:
 
     @property
     def group(self) -> str:
-        """The patient's id, or the note's own id if there is none; folds and resamples keep a group together."""
+        """The `fold_group`, else the patient's id, else the note's own; folds and resamples keep a group together."""
+        if self.fold_group is not None:
+            return self.fold_group
         return self.patient_id if self.patient_id is not None else self.id
 
     def with_spans(self, spans: Iterable[Span]) -> "Document":
         """Return the same note with other annotations."""
         return replace(self, spans=tuple(spans))
+
+
+def grouped_by_site(documents: Iterable[Document]) -> list[Document]:
+    """Return the notes with their site as the group that folds keep together; a note of unknown site keeps its own."""
+    return [
+        replace(document, fold_group=None if document.site is None else f"site {document.site}")
+        for document in documents
+    ]

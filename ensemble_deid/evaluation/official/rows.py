@@ -43,7 +43,7 @@ class OfficialScores:
 
 
 @dataclass(frozen=True, slots=True)
-class Macro:
+class OfficialMacro:
     """Means and population standard deviations over documents, 0 standing for an undefined document."""
 
     precision: float
@@ -67,12 +67,12 @@ def f1_or_zero(precision: float, recall: float) -> float:
     return 2 * ((precision * recall) / (precision + recall)) if precision + recall else 0.0
 
 
-def macro_of(row: OfficialRow) -> Macro:
+def macro_of(row: OfficialRow) -> OfficialMacro:
     """Return the row's means over documents."""
     tp, fp, fn = row.counts.astype(np.float64).T
     precision = np.divide(tp, tp + fp, out=np.zeros_like(tp), where=tp + fp > 0)
     recall = np.divide(tp, tp + fn, out=np.zeros_like(tp), where=tp + fn > 0)
-    return Macro(float(precision.mean()), float(precision.std()), float(recall.mean()), float(recall.std()))
+    return OfficialMacro(float(precision.mean()), float(precision.std()), float(recall.mean()), float(recall.std()))
 
 
 def count_sets(golds: Sequence[set[object]], systems: Sequence[set[object]]) -> npt.NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""The CRF submodel: trained by CRFsuite over windows of the feature table, read back as arrays for exact inference."""
+"""The CRF submodel: trained by CRFsuite on windows over the feature table, read back as arrays for exact inference."""
 
 import itertools
 import tempfile
@@ -15,13 +15,14 @@ from scipy import sparse
 from ensemble_deid.config import CrfConfig
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE_PREFIX
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.features.table import Column
-from ensemble_deid.features.windows import parse_window, window_column
+from ensemble_deid.features.windows import joined_column
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.crf.crfsuite_file import CrfsuiteWeights, read_crfsuite
-from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS
+from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS, knowledge_windows, read_windows
 from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines, sequence_of_rows
@@ -77,7 +78,7 @@ class CrfTagger:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, scheme: TagScheme, config: CrfConfig) -> Self:
-        """Make the tagger of a CRFsuite model's bytes. Raises ModelError."""
+        """Return the tagger for the bytes of a CRFsuite model. Raises ModelError."""
         read = read_crfsuite(data)
         code = {tag: k for k, tag in enumerate(scheme.tags)}
         if any(label not in code for label in read.labels):
@@ -85,20 +86,20 @@ class CrfTagger:
         return cls(scheme, config, data, *_arrays(read, np.array([code[label] for label in read.labels]), len(code)))
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
-        """Return the best tagging's spans, and those of the n best, with exact marginals."""
+        """Return the spans of the best tagging and of the n best, scored with exact marginals."""
         columns, starts = _columns(batch, self.config)
         decoded = decode(self.chain, self.emissions(columns, len(batch.tokens)), starts, n=n_best)
         return chain_proposals(decoded, batch.tokens, self.scheme, source="crf")
 
     def emissions(self, columns: Sequence[tuple[str, Column]], n_tokens: int) -> NDArray[np.float64]:
-        """Return the score of every tag at every token, (n_tokens, tags): weights gathered by code."""
+        """Return the score of every tag at every token, (n_tokens, tags): weights are looked up by code."""
         scores = np.zeros((n_tokens, self.weights.shape[1]))
         for name, column in columns:
             rows = np.array([self.row_of.get(f"{name}={value}", -1) for value in column.values], dtype=np.int64)
             known = np.flatnonzero(rows >= 0)
             if not len(known):
                 continue
-            # Only the weights of the values in this batch are made dense; row 0 stands for the unknown ones.
+            # Only the weights of values in this batch are made dense; row 0 is for unknown values.
             dense = np.zeros((len(known) + 1, scores.shape[1]))
             dense[1:] = self.weights[rows[known]].toarray()
             place = np.zeros(len(rows), dtype=np.int64)
@@ -107,17 +108,17 @@ class CrfTagger:
         return scores
 
     def save(self, directory: Path) -> None:
-        """Write CRFsuite's own file, as it made it."""
+        """Write the model file as CRFsuite made it."""
         (directory / FILE).write_bytes(self.data)
 
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: CrfConfig, device: str) -> Self:
-        """Read CRFsuite's file without CRFsuite's reader, which crashes on damaged files."""
+        """Read the model file without CRFsuite's own reader, which crashes on damaged files."""
         return cls.from_bytes((directory / FILE).read_bytes(), scheme=scheme, config=config)
 
 
 class _Items:
-    """The attributes of one sequence after another, made while CRFsuite reads them: never all in memory."""
+    """The attributes of each sequence, generated while CRFsuite reads them, so that they never fill the memory."""
 
     def __init__(self, columns: Sequence[tuple[str, Column]], bounds: Sequence[int]) -> None:
         self._names = [np.array([f"{name}={value}" for value in column.values], object) for name, column in columns]
@@ -139,12 +140,13 @@ def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]],
     sequence = sequence_of_rows(starts, len(batch.tokens))
     present = set(batch.table.names)
     built_in = DEFAULT_WINDOWS + (STANZA_WINDOWS if present.issuperset(STANZA_COLUMNS) else ())
-    windows = [parse_window(text) for text in config.windows or built_in]
-    for window in windows:
-        missing = [name for name, _ in window.parts if name not in present]
+    built_in += knowledge_windows([name for name in batch.table.names if name.startswith(KNOWLEDGE_PREFIX)])
+    named = read_windows(config.windows or built_in)
+    for name, windows in named:
+        missing = [window.column for window in windows if window.column not in present]
         if missing:
-            raise ModelError(f"the CRF's window {window.text} asks for the feature {missing[0]!r}, which is not there")
-    return [(window.text, window_column(batch.table, window, sequence)) for window in windows], starts
+            raise ModelError(f"the CRF's window {name} asks for the feature {missing[0]!r}, which is not there")
+    return [(name, joined_column(batch.table, windows, sequence)) for name, windows in named], starts
 
 
 def _arrays(
@@ -152,7 +154,7 @@ def _arrays(
 ) -> tuple[dict[str, int], sparse.csr_matrix, Chain]:
     """Return attribute rows, the sparse weight matrix (attributes, tags), and the chain, in the scheme's tag order.
 
-    A tag that training never saw keeps a very low score, so that it is never chosen.
+    A tag that does not occur in training gets a very low score, so that it is never predicted.
     """
     shape = (len(read.attributes), n_tags)
     weights = sparse.csr_matrix((read.weight, (read.attribute_of_weight, tag[read.label_of_weight])), shape=shape)

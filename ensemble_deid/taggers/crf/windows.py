@@ -1,9 +1,14 @@
 """The CRF's windows: single features around the token and their crosses (Zhao et al. 2020 use 49 crosses).
 
-None looks at the patterns' columns (`initial`, `pattern`, `in_note`). Patterns are written with training notes in sight
-and are surer there than on new notes; a CRF that sees them leans on them and errs where they err. Without them it
-is the weaker tagger and the better member of the stack (docs/benchmarks.md).
+None uses the patterns' columns (`initial`, `pattern`, `in_note`). The patterns were written while reading training
+notes and are more precise there than on new notes; a CRF that sees them relies on them and repeats their errors. By
+itself it is weaker without them, but it is the better member of the stack (docs/benchmarks.md).
 """
+
+from collections.abc import Iterable, Sequence
+
+from ensemble_deid.errors import ConfigError, RuleError
+from ensemble_deid.features.windows import Window, parse_windows
 
 
 def _around(feature: str, reach: int) -> list[str]:
@@ -66,3 +71,38 @@ STANZA_WINDOWS: tuple[str, ...] = (
     "pos[0]&pos[1]",
     "ner[0]&short_shape[0]",
 )
+
+
+def knowledge_windows(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the windows over the columns of public lists: each around the token, and crosses of names and English."""
+    single = [window for column in columns for window in _around(column, 1)]
+    given, surname, english = (f"knowledge_{name}" for name in ("given", "surname", "english"))
+    if not {given, surname, english} <= set(columns):
+        return tuple(single)
+    crosses = [
+        f"{given}[0]&{surname}[0]&{english}[0]",
+        f"{given}[-1]&{surname}[0]",
+        f"{given}[0]&{surname}[1]",
+        f"{english}[0]&short_shape[0]",
+        f"{given}[0]&{english}[0]&short_shape[0]",
+        f"{surname}[0]&{english}[0]&short_shape[0]",
+    ]
+    return (*single, *crosses)
+
+
+def read_windows(texts: Iterable[str]) -> list[tuple[str, tuple[Window, ...]]]:
+    """Return windows, each with the name that its values carry in the CRF, such as `lower[-1]&lower[0]`.
+
+    Raises ConfigError where a text is no window, or looks at several places at once, which the CRF cannot.
+    """
+    named = []
+    for number, text in enumerate(texts, 1):
+        place = f"crf.windows: window {number}"
+        try:
+            windows = parse_windows(text, place=place)
+        except RuleError as error:
+            raise ConfigError(str(error)) from None
+        if any(window.first != window.last for window in windows):
+            raise ConfigError(f"{place}: the CRF looks at one place a window, such as lower[-1]")
+        named.append(("&".join(map(str, windows)), windows))
+    return named

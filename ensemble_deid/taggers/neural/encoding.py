@@ -1,4 +1,4 @@
-"""From the feature table to the network's numbers: vocabularies learned once, values looked up once a batch."""
+"""Encoding the feature table for the network: vocabularies learned once, each value looked up once per batch."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def _indexed(values: Sequence[str]) -> dict[str, int]:
 
 
 def learn_vocabularies(batch: Batch, *, features: Sequence[str], min_word_count: int) -> Vocabularies:
-    """Collect the values of a training batch, most frequent first, ties in order of code points.
+    """Collect the values of a training batch, most frequent first, ties by code point.
 
     Raises ConfigError when a feature is not in the table.
     """
@@ -72,7 +72,7 @@ def learn_vocabularies(batch: Batch, *, features: Sequence[str], min_word_count:
 
 
 def _used(batch: Batch, name: str) -> set[str]:
-    """Return the values of a column that some token has."""
+    """Return the values of a column that occur."""
     column = batch.table[name]
     return {column.values[code] for code in np.unique(column.codes).tolist()}
 
@@ -96,8 +96,8 @@ class Encoded:
         mask = np.arange(rows.shape[1])[None, :] < lengths[:, None]
         distinct, form = np.unique(self.form[rows], return_inverse=True)
         spelling = self.spelling[distinct]
-        # One column of padding stays, so that every word has a window of padding alone: without it a word's vector
-        # would depend on the longest word beside it.
+        # One column of padding is kept, so that every word has a window of padding only: otherwise its vector would
+        # depend on the longest word of the batch.
         spelling = spelling[:, : int((spelling > 0).sum(axis=1).max()) + 1]
         return Inputs(
             torch.from_numpy(np.where(mask, words[rows], PADDING)),
@@ -109,7 +109,7 @@ class Encoded:
 
 
 def encode(batch: Batch, vocabularies: Vocabularies) -> Encoded:
-    """Look up every distinct value once and gather by code. Raises ModelError when a feature is not in the table."""
+    """Look up every distinct value once, then index by code. Raises ModelError when a feature is not in the table."""
     table = batch.table
     missing = [name for name in vocabularies.features if name not in table.names]
     if missing:
@@ -132,7 +132,7 @@ def encode(batch: Batch, vocabularies: Vocabularies) -> Encoded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SequenceBatch:
-    """Sequences of about one length: `rows` int64 (batch, time) of token rows (the last row repeated as padding)."""
+    """Sequences of similar length: `rows` int64 (batch, time) of token rows (the last row repeated as padding)."""
 
     rows: NDArray[np.int64]
     lengths: NDArray[np.int64]
@@ -141,9 +141,9 @@ class SequenceBatch:
 def bucket(
     starts: NDArray[np.int32], n_tokens: int, *, batch_tokens: int, random: np.random.Generator | None = None
 ) -> Iterator[SequenceBatch]:
-    """Yield the sequences in batches of about `batch_tokens` tokens, alike in length, so that little is padding.
+    """Yield the sequences in batches of about `batch_tokens` tokens, of similar length so that there is little padding.
 
-    With `random`, sequences of the same length meet others in every call.
+    With `random`, sequences of the same length are shuffled between batches.
     """
     bounds = np.append(starts, n_tokens).astype(np.int64)
     lengths = np.diff(bounds)

@@ -41,7 +41,7 @@ class Inputs:
 
 
 class CharacterCnn(nn.Module):
-    """Spelling -> vector: one convolution for each kernel size, the maximum over places."""
+    """Spelling -> vector: one convolution per kernel size, with max pooling over positions."""
 
     def __init__(self, n_characters: int, dimension: int, kernel_sizes: Sequence[int], channels: int) -> None:
         super().__init__()
@@ -56,14 +56,14 @@ class CharacterCnn(nn.Module):
 
 
 class SequenceDropout(nn.Module):
-    """Dropout with one mask for all steps of a sequence (Gal and Ghahramani 2016): steadier, and cheaper to draw."""
+    """Dropout with one mask for all steps of a sequence (Gal and Ghahramani 2016): more stable, and cheaper to draw."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.rate = rate
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Return (batch, time, width) with whole columns of a sequence at zero, the rest scaled up."""
+        """Return (batch, time, width) with whole columns of a sequence set to zero and the others scaled up."""
         if not self.training or self.rate == 0:
             return vectors
         keep = 1 - self.rate
@@ -72,7 +72,7 @@ class SequenceDropout(nn.Module):
 
 
 class Bilstm(nn.Module):
-    """One LSTM in each direction. The second reads sequences turned round within their length.
+    """One LSTM in each direction. The second reads the sequences reversed, each within its own length.
 
     So padding comes last for both and is never read before a token; packed sequences, the usual way to that, cost
     twice the time on a CPU (each step's gradient fills a tensor as large as the batch).
@@ -86,7 +86,7 @@ class Bilstm(nn.Module):
     def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
         """Return states (batch, time, 2 * hidden) of vectors (batch, time, width)."""
         time = torch.arange(mask.shape[1], device=mask.device)[None, :]
-        # (batch, time): the place of each token counted from its sequence's end; padding stays where it is
+        # (batch, time): the position of each token counted from the end of its sequence; padding stays in place
         turned = torch.where(mask, mask.sum(dim=1, keepdim=True) - 1 - time, time).unsqueeze(2)
         left, _ = self.forwards(vectors)
         right, _ = self.backwards(vectors.gather(1, turned.expand_as(vectors)))
@@ -122,5 +122,5 @@ class BilstmCnnCrf(nn.Module):
         return scores
 
     def loss(self, inputs: Inputs, tags: Tensor) -> Tensor:
-        """Return the negative log-likelihood a token of gold tags (batch, time)."""
+        """Return the negative log-likelihood per token of gold tags (batch, time)."""
         return self.crf.negative_log_likelihood(self.emissions(inputs), tags, inputs.mask)

@@ -14,6 +14,7 @@ from safetensors.torch import load, save
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE_PREFIX
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.seeding import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
@@ -55,10 +56,11 @@ class NeuralTagger:
         device: str,
         progress: Progress,
     ) -> Self:
-        """Train on `device`; with `dev` the epoch with its best strict F1 is kept, else the last one."""
+        """Train on `device`; with `dev`, the epoch with the best strict F1 on it is kept, otherwise the last one."""
         place = choose_device(device)
         stanza = (name for name in STANZA_COLUMNS if name in train.table.names)
-        features = tuple(dict.fromkeys((*config.features, *stanza)))
+        known = (name for name in train.table.names if name.startswith(KNOWLEDGE_PREFIX))
+        features = tuple(dict.fromkeys((*config.features, *stanza, *known)))
         vocabularies = learn_vocabularies(train, features=features, min_word_count=config.min_word_count)
         starts = merge_lines(train.tokens, max_tokens=config.max_sequence)
         encoded = encode(train, vocabularies)
@@ -77,7 +79,7 @@ class NeuralTagger:
                 dev_score=None if dev is None else lambda: tagger.strict_f1(dev),
                 progress=progress,
             )
-        # Back from the device: a network travels between processes, some of which may not reach it.
+        # Move it back to the CPU: it is sent between processes, some of which may not have the device.
         return cls(scheme, config, device, vocabularies, network.cpu(), epochs)
 
     def strict_f1(self, batch: Batch) -> float | None:
@@ -87,7 +89,7 @@ class NeuralTagger:
         return strict_counts((document.spans for document in batch.documents), found).f1
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
-        """Return the best tagging's spans, and those of the n best, with exact marginals."""
+        """Return the spans of the best tagging and of the n best, scored with exact marginals."""
         chain, emissions, starts = self._score(batch)
         decoded = decode(chain, emissions, starts, n=n_best)
         return chain_proposals(decoded, batch.tokens, self.scheme, source="neural")

@@ -1,4 +1,4 @@
-"""How the network learns: AdamW, one warm-up and a cosine descent to nothing, the best epoch by dev F1."""
+"""Training the network: AdamW, learning rate with warm-up and cosine decay to zero, best epoch by dev F1."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _WARM_UP = 0.1
 
 
 def _rate(step: int, total: int) -> float:
-    """Return the share of the learning rate at a step."""
+    """Return the factor of the learning rate at a step."""
     warm = max(1, int(total * _WARM_UP))
     if step < warm:
         return (step + 1) / warm
@@ -36,7 +36,7 @@ def train_network(
     dev_score: Callable[[], float | None] | None,
     progress: Callable[[str], None],
 ) -> int:
-    """Train in place and return the number of epochs behind the weights kept.
+    """Train in place and return the epoch whose weights are kept.
 
     With `dev_score` the weights of the best epoch are kept (the earliest of equals), else those of the last. An epoch
     whose score is undefined (None: nothing to find, and nothing found) ranks with a score of 0.
@@ -64,7 +64,7 @@ def train_network(
             schedule.step()
             loss_sum += float(loss.detach())
         message = f"network: epoch {epoch}/{config.epochs}, loss {loss_sum / n_batches:.4f}"
-        # Early epochs are never the best ones under a schedule that descends to the end: they are not scored.
+        # The learning rate decays to the end, so the best epoch is never an early one: those are not evaluated.
         if dev_score is not None and epoch > config.epochs // 2:
             f1 = dev_score()
             message += ", dev F1 undefined" if f1 is None else f", dev F1 {100 * f1:.2f}"
@@ -88,7 +88,7 @@ def _step(
     random: np.random.Generator,
     device: torch.device,
 ) -> Tensor:
-    """Return the loss of one batch, with some words shown as unknown: the rare ones half of the time."""
+    """Return the loss of one batch with word dropout: rare words are replaced by UNKNOWN half of the time."""
     words = encoded.words.copy()
     rows = np.unique(batch.rows)
     draw = random.random(len(rows))

@@ -1,5 +1,6 @@
 """Transformation-based error-driven learning: rules that correct the tags of an initial tagger, one after another."""
 
+from ensemble_deid.features.windows import Window
 from ensemble_deid.taggers.tbed.applier import Firing, RuleApplier, apply_rules
 from ensemble_deid.taggers.tbed.foreign_templates import read_fntbl_templates, read_nltk_templates
 from ensemble_deid.taggers.tbed.learner import learn_rules
@@ -8,7 +9,6 @@ from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.templates import (
     Template,
     TemplateSet,
-    Window,
     load_templates,
     parse_templates,
 )

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ensemble_deid.features.table import Column
 from ensemble_deid.taggers.tbed.keyindex import distinct
 from ensemble_deid.taggers.tbed.layout import Integers, Layout, Strings, as_column, check_columns
+from ensemble_deid.taggers.tbed.places import PlaceLists, list_places, places_seeing, shortest_way
 from ensemble_deid.taggers.tbed.rule import Condition, Rule
 from ensemble_deid.taggers.tbed.templates import TAG_COLUMN
 
@@ -128,11 +129,12 @@ class _Batch:
         cells = initial.lookup(numbers, unknown=0).astype(cell_type)
         cells += cell_type.type(1)
         layout.spread(cells, self.cells)
-        self._tag_places = _lists(cells - 1, len(numbers), layout.places)
+        listed = list_places(cells - cell_type.type(1), len(numbers), layout.places)
+        self._tag_places = [listed[number] for number in range(len(listed))]
         # By tag: the places that rules have given it since its list was made.
         self._more: dict[int, list[Integers]] = {}
         # By column and number of a value: its places, and its code.
-        self.listed: dict[str, list[Integers]] = {}
+        self.listed: dict[str, PlaceLists] = {}
         self.codes: dict[str, NDArray[np.int64]] = {}
         for name, column in columns.items():
             self._list_values(name, column, values[name])
@@ -143,7 +145,7 @@ class _Batch:
             codes[numbers[column.values[code]]] = code
         narrow = np.full(len(column.values), len(numbers), np.min_scalar_type(len(numbers)))
         narrow[codes[codes >= 0]] = np.flatnonzero(codes >= 0)
-        self.listed[name] = _lists(narrow.take(column.codes), len(numbers), self.layout.places)
+        self.listed[name] = list_places(narrow.take(column.codes), len(numbers), self.layout.places)
 
     @cached_property
     def token_of(self) -> NDArray[np.int32]:
@@ -166,25 +168,21 @@ class _Batch:
 
     def _places(self, tag: int, tests: Sequence[_Test]) -> Integers:
         """Return the places where a tag and the conditions of a rule hold now, in rising order."""
-        source = None
-        listed = self._having(tag)
-        length = len(listed)
+        # The list of the rule's own tag, then those of its tests.
+        lists, offsets = [self._having(tag)], [_HERE]
         for test in tests:
-            found = self._having(test.value) if test.column is None else self.listed[test.column][test.value]
-            if len(found) * len(test.offsets) < length:
-                source, listed, length = test, found, len(found) * len(test.offsets)
+            lists.append(self._having(test.value) if test.column is None else self.listed[test.column][test.value])
+            offsets.append(test.offsets)
+        shortest, length = shortest_way(lists, offsets)
         if not length:
             return _NOWHERE
         if length > self._longest_list:
             return self._sweep(tag, tests)
-        places: Integers = listed
-        if source is not None:
-            places = listed - source.offsets[0]
-            if len(source.offsets) > 1:
-                places = distinct(np.concatenate([listed - offset for offset in source.offsets]))
+        source = tests[shortest - 1] if shortest else None
+        places: Integers = places_seeing(lists[shortest], offsets[shortest])
         places = places[self.cells.take(places) == tag + 1]
         for test in tests:
-            # A list of a column's values tells the truth; one of tags may be out of date.
+            # A list of a column's values is exact; one of tags may be out of date.
             if len(places) and (test is not source or test.column is None):
                 places = places[self._holds(test, places)]
         return places
@@ -230,15 +228,6 @@ class _Batch:
         return places
 
 
-def _lists(numbers: NDArray[np.unsignedinteger], n_numbers: int, places: Integers) -> list[Integers]:
-    """Return the places of each number, in rising order; numbers above the last one are passed over."""
-    counts = np.bincount(numbers, minlength=n_numbers)
-    if counts[:n_numbers].sum() < len(numbers):
-        (kept,) = (numbers < n_numbers).nonzero()
-        numbers, places = numbers.take(kept), places.take(kept)
-    ordered = places.take(numbers.argsort(kind="stable"))
-    ends = counts[:n_numbers].cumsum().tolist()
-    return [ordered[end - n : end] for end, n in zip(ends, counts.tolist(), strict=False)]
-
-
+# The offsets at which a place sees its own tag.
+_HERE: tuple[int, ...] = (0,)
 _NOWHERE: Integers = np.empty(0, np.int64)

@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.taggers.tbed.instances import Flags, Indices
 from ensemble_deid.taggers.tbed.keyindex import KeyIndex, distinct
-from ensemble_deid.taggers.tbed.keys import Contexts, Indices
+from ensemble_deid.taggers.tbed.keys import ContextKeys, Contexts
 from ensemble_deid.taggers.tbed.layout import Integers
 from ensemble_deid.taggers.tbed.matching import Matcher
 
@@ -24,13 +25,14 @@ class BrokenCounts:
     The last counts but one is always 0, for `UNKNOWN`; the last takes what counts nowhere.
     """
 
-    def __init__(self, matcher: Matcher, right: NDArray[np.bool_]) -> None:
+    def __init__(self, keys: ContextKeys, matcher: Matcher, right: Flags) -> None:
+        self.keys = keys
         self.matcher = matcher
-        self.keys = matcher.keys
         self._right = right
-        self._in_tables = self.keys.table_size
+        self._in_tables = keys.table_size
         self._index = KeyIndex(first=self._in_tables)
-        self._filled: NDArray[np.bool_] = ~self.keys.in_table
+        # By template: whether it has no table to be filled, or one that is.
+        self._filled: Flags = np.array([not keys.has_table(t) for t in range(len(keys.instances.rows))], bool)
         self.counts: NDArray[np.int32] = np.zeros(self._in_tables + 1024, np.int32)
 
     def numbers_of(self, keys: Integers, templates: Indices) -> Integers:
@@ -57,11 +59,11 @@ class BrokenCounts:
         return np.where(keys < self._in_tables, keys, self._index.find(keys))
 
     def _fill_table(self, t: int) -> None:
-        base, size = self.keys.bases[t], self.keys.sizes[t]
-        table = self.counts[base : base + size]
+        keys = self.keys.range_of(t)
+        table = self.counts[keys.start : keys.stop]
         table[:] = 0
         for found in self._right_keys(t):
-            table += np.bincount(found - base, minlength=size)
+            table += np.bincount(found - keys.start, minlength=len(keys))
         self._filled[t] = True
 
     def _count_new(self, keys: Integers) -> None:
@@ -83,7 +85,7 @@ class BrokenCounts:
     def _sweep(self, t: int, keys: Integers, contexts: Contexts) -> Integers:
         """Count contexts of one template that no short list leads to."""
         if len(keys) <= _FEW_CONTEXTS:
-            cells = contexts.cells[: len(self.keys.windows[t])].T.tolist()
+            cells = contexts.cells[: len(self.keys.instances.rows[t])].T.tolist()
             found = [
                 self.matcher.places(t, tag, values) for tag, values in zip(contexts.tags.tolist(), cells, strict=True)
             ]
@@ -108,7 +110,7 @@ class BrokenCounts:
         pad = self.keys.matrix.layout.pad
         inside = slice(pad, self.keys.matrix.size - pad)
         found: list[Integers] = []
-        for j in range(self.keys.first_instance[t], self.keys.first_instance[t + 1]):
-            keys = self.keys.of_instance(j, inside, number_new=False)
+        for j in self.keys.instances.of_template(t):
+            keys = self.keys.at(j, inside, number_new=False)
             found.append(keys[self._right[inside] & (keys >= 0)])
         return found

@@ -8,8 +8,9 @@ candidate that would fix it, so that an error that goes takes its counts along w
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.taggers.tbed.instances import Indices
 from ensemble_deid.taggers.tbed.keyindex import KeyIndex, distinct
-from ensemble_deid.taggers.tbed.keys import ContextKeys, Indices
+from ensemble_deid.taggers.tbed.keys import ContextKeys
 from ensemble_deid.taggers.tbed.layout import Integers
 
 Numbers = NDArray[np.int32]
@@ -21,32 +22,29 @@ _NO_KEY = np.int64(-1)
 class Candidates:
     """Counts of the errors that each candidate fixes; candidate 0 is none, for places without a context.
 
-    `fixed[c]` is exact at all times; `listed[c]` and `barred[c]` are marks for the owner's use.
+    `fixed[c]` is exact at all times, for c below `size`.
     """
 
     def __init__(self, keys: ContextKeys, errors: Integers, gold: NDArray[np.int32]) -> None:
-        self.contexts = keys
-        self.n_tags = keys.n_tags
+        self._contexts = keys
         self._gold = gold
         self._row_of: Numbers = np.full(keys.matrix.size, -1, np.int32)
         self._row_of[errors] = np.arange(len(errors))
         self._n_rows = len(errors)
         # (instances, errors): which candidate would fix the error.
-        self._numbers: Numbers = np.zeros((keys.n_instances, len(errors) + len(errors) // 8 + 16), np.int32)
+        self._numbers: Numbers = np.zeros((len(keys.instances), len(errors) + len(errors) // 8 + 16), np.int32)
         self._first_keys, self.fixed = self._count_errors(errors)
         self._later = KeyIndex(first=len(self._first_keys))
-        self.listed: NDArray[np.bool_] = np.zeros(len(self.fixed), bool)
-        self.barred: NDArray[np.bool_] = np.zeros(len(self.fixed), bool)
         self.size = len(self.fixed)
 
-    def keys_of(self, numbers: Numbers | Integers) -> Integers:
-        """Return the keys of candidates (n,)."""
+    def rules_of(self, numbers: Numbers | Integers) -> tuple[Integers, Integers]:
+        """Return the keys of the candidates' contexts (n,) and their new tags (n,)."""
         first = len(self._first_keys)
         keys = self._first_keys[np.minimum(numbers, first - 1)]
         later = numbers >= first
         if later.any():
             keys[later] = self._later.keys[numbers[later] - first]
-        return keys
+        return np.divmod(keys, self._contexts.n_tags)
 
     def remove(self, instances: Indices, places: Integers) -> None:
         """Take away what the errors at places, looked at by instances, count for."""
@@ -56,13 +54,12 @@ class Candidates:
 
     def add(self, instances: Indices, places: Integers, keys: Integers) -> Integers:
         """Count the errors at places, with the keys of their contexts now; return their candidates."""
-        rules = keys * self.n_tags
+        rules = keys * self._contexts.n_tags
         rules += self._gold.take(places)
         numbers = self._number(np.where(keys < 0, _NO_KEY, rules))
         rows = self._rows(places)
         self._numbers[instances, rows] = numbers
         np.add.at(self.fixed, numbers, _ONE)
-        self.barred[numbers] = False
         return numbers
 
     def _rows(self, places: Integers) -> Numbers:
@@ -100,21 +97,20 @@ class Candidates:
         if size > len(self.fixed):
             more = max(size - len(self.fixed), len(self.fixed) // 8, 256)
             self.fixed = np.concatenate([self.fixed, np.zeros(more, np.int32)])
-            self.listed = np.concatenate([self.listed, np.zeros(more, bool)])
-            self.barred = np.concatenate([self.barred, np.zeros(more, bool)])
 
     def _count_errors(self, errors: Integers) -> tuple[Integers, Numbers]:
         """Return the keys of all first candidates, in rising order after a -1, and what each fixes."""
         all_keys, all_counts, count = [np.array([-1])], [np.zeros(1, np.int64)], 1
-        first = self.contexts.first_instance
-        for t in self.contexts.order.tolist():
-            instances = np.arange(first[t], first[t + 1])
-            keys = np.concatenate([self.contexts.of_instance(j, errors, number_new=True) for j in instances.tolist()])
+        n_tags = self._contexts.n_tags
+        for t in self._contexts.templates_in_order():
+            instances = np.asarray(self._contexts.instances.of_template(t))
+            keys = np.concatenate([self._contexts.at(j, errors, number_new=True) for j in instances.tolist()])
             (valid,) = (keys >= 0).nonzero()
-            rules = keys[valid] * self.n_tags
+            rules = keys[valid] * n_tags
             rules += self._gold[errors][valid % max(len(errors), 1)]
-            base = int(self.contexts.bases[t]) * self.n_tags
-            distinct, order, counts = _group(rules - base, self.contexts.sizes[t] * self.n_tags)
+            keys_of_template = self._contexts.range_of(t)
+            base = keys_of_template.start * n_tags
+            distinct, order, counts = _group(rules - base, len(keys_of_template) * n_tags)
             members = valid[order]
             numbers = np.repeat(np.arange(count, count + len(distinct), dtype=np.int32), counts)
             self._numbers[instances[members // max(len(errors), 1)], members % max(len(errors), 1)] = numbers

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ensemble_deid.features.table import Column
 from ensemble_deid.taggers.tbed.layout import Cells, Integers, Layout
+from ensemble_deid.taggers.tbed.places import PlaceLists, stable_order
 from ensemble_deid.taggers.tbed.templates import MAX_OFFSET, TAG_COLUMN
 
 # Row 0 holds 1 everywhere (a condition that always holds), row 1 holds 0 (one that never does), row 2 the current
@@ -19,6 +20,7 @@ class CellMatrix:
 
     `current` and `gold` are the tokens' tags, as indices into `tags`. `flat[row * size + place]` is the cell of a row
     at a place; `sizes[row]` is the number of distinct values, and `values[row]` the values, that of cell v at v - 1.
+    The places of cell v of a row are list `first_list[row] + v` of `lists`; the tags, which change, have no lists.
     `room[place]` is 5 * (tokens before it in its sentence) + tokens after it, each counted up to 4.
     """
 
@@ -48,32 +50,18 @@ class CellMatrix:
         self._list_places()
 
     def _list_places(self) -> None:
-        """Sort the places of every fixed row by value, one row after the other."""
+        """Sort the places of every row that never changes by value, one row after the other."""
         orders: list[Integers] = []
-        # The first two starts make an empty list, for conditions that have none.
-        starts: list[Integers] = [np.zeros(2, np.int64)]
-        self.first_start: list[int] = [0] * len(self.values)
+        counts: list[Integers] = []
+        # By row: the number of its first list, that of the empty places; -1 where the row has no lists.
+        self.first_list: list[int] = [-1] * len(self.values)
         for row in range(GOLD, len(self.values)):
-            self.first_start[row] = sum(map(len, starts))
-            counts = np.bincount(self.cells[row], minlength=self.sizes[row] + 1)
-            first = sum(map(len, orders))
-            starts.append(np.concatenate([[0], counts.cumsum()]) + first)
-            orders.append(_stable_order(self.cells[row], self.sizes[row]))
-        empty = np.empty(0, np.int64)
-        # Cell value v of row r occurs at order[starts[first_start[r] + v] : starts[first_start[r] + v + 1]].
-        self.order: Integers = np.concatenate([empty, *orders])
-        self.starts: Integers = np.concatenate([empty, *starts])
+            self.first_list[row] = sum(map(len, counts))
+            counts.append(np.bincount(self.cells[row], minlength=self.sizes[row] + 1))
+            orders.append(stable_order(self.cells[row], self.sizes[row]))
+        # Every row lists all places, so that the end of one row's lists is the start of the next one's.
+        self.lists = PlaceLists(np.concatenate(orders), np.concatenate([[0], *counts]).cumsum())
 
     def listed(self, row: int, cell: int) -> Integers:
         """Return the places, in rising order, where a row (not the tags) has a value."""
-        at = self.first_start[row] + cell
-        return self.order[self.starts[at] : self.starts[at + 1]]
-
-
-def _stable_order(cells: Cells, largest: int) -> Integers:
-    if largest < 1 << 16:
-        # A stable sort of 16-bit integers is a radix sort.
-        return np.argsort(cells.astype(np.uint16), kind="stable")
-    bits = len(cells).bit_length()
-    packed = np.sort((cells.astype(np.int64) << bits) | np.arange(len(cells)))
-    return packed & ((1 << bits) - 1)
+        return self.lists[self.first_list[row] + cell]

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ensemble_deid.errors import RuleError
-from ensemble_deid.taggers.tbed.templates import TAG_COLUMN, Template, Window
+from ensemble_deid.features.windows import Window
+from ensemble_deid.taggers.tbed.templates import MAX_OFFSET, TAG_COLUMN, Template
 
 # NLTK's feature classes and the columns that hold what they look at.
 NLTK_COLUMNS: Mapping[str, str] = {"Word": "word", "Pos": TAG_COLUMN}
@@ -38,7 +39,7 @@ def read_fntbl_templates(
 
     `tag` is fnTBL's name of the tag that the rules change; the condition on the token's own tag is dropped, as
     every rule here has it. `columns` maps other names to columns; left out, they are columns themselves. Empty
-    lines and those that begin with `#` are passed over. A RuleError begins with `name:line:column`; what rules here
+    lines and those that begin with `#` are skipped. A RuleError begins with `name:line:column`; what rules here
     cannot do (affix terms, other targets) is refused.
     """
     found: list[Template] = []
@@ -61,7 +62,7 @@ def _nltk_windows(text: str, place: str, columns: Mapping[str, str]) -> list[Win
         positions = [int(position) for position in feature[2].split(",")]
         if positions != list(range(positions[0], positions[-1] + 1)):
             raise RuleError(f"{place}: the positions of a window must follow one another")
-        windows.append(Window(columns[feature[1]], positions[0], positions[-1]))
+        windows.append(_window(columns[feature[1]], positions[0], positions[-1], place))
         at = feature.end()
     return windows
 
@@ -93,6 +94,8 @@ def _fntbl_template(line: str, place: str, tag: str, columns: Mapping[str, str])
 
 def _window(column: str, first: int, last: int, place: str) -> Window:
     try:
-        return Window(column, first, last)
+        window = Window(column, first, last)
+        window.check_reach(MAX_OFFSET)
     except RuleError as error:
         raise RuleError(f"{place}: {error}") from None
+    return window

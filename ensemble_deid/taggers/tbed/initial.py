@@ -23,13 +23,13 @@ _MIN_COUNT = 2
 
 
 @dataclass(frozen=True, slots=True)
-class InitialTags:
+class InitialTagger:
     """How rules start: one of `KINDS`, and for `frequent` the tag of each lower-cased word that has one."""
 
     kind: str
     words: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def of(self, batch: Batch) -> Column:
+    def tag(self, batch: Batch) -> Column:
         """Return the initial tags of a batch."""
         if self.kind == "regex":
             return batch.table["initial"]
@@ -42,7 +42,7 @@ class InitialTags:
         return json.dumps({"kind": self.kind, "words": dict(sorted(self.words.items()))}, ensure_ascii=False)
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> "InitialTags":
+    def from_json(cls, text: str | bytes) -> "InitialTagger":
         """Read what `to_json` gave. Raises ModelError."""
         try:
             content = json.loads(text)
@@ -55,14 +55,14 @@ class InitialTags:
         return cls(kind, words)
 
 
-REGEX = InitialTags("regex")
+REGEX = InitialTagger("regex")
 
 
-def fit_initial(kind: str, train: Batch, scheme: TagScheme) -> tuple[InitialTags, Column]:
+def fit_initial(kind: str, train: Batch, scheme: TagScheme) -> tuple[InitialTagger, Column]:
     """Return the tagger, and the tags of the training notes that rules are to be learned from."""
     if kind != "frequent":
-        tagger = InitialTags(kind)
-        return tagger, tagger.of(train)
+        tagger = InitialTagger(kind)
+        return tagger, tagger.tag(train)
     words = train.table["lower"].strings()
     tags = [scheme.tags[code] for code in train.gold(scheme).tolist()]
     fold = _folds(train)
@@ -72,11 +72,11 @@ def fit_initial(kind: str, train: Batch, scheme: TagScheme) -> tuple[InitialTags
         known = _most_frequent([words[i] for i in rows], [tags[i] for i in rows])
         for i in np.flatnonzero(fold == number).tolist():
             crossed[i] = known.get(words[i], OUTSIDE)
-    return InitialTags(kind, _most_frequent(words, tags)), Column.from_strings(crossed)
+    return InitialTagger(kind, _most_frequent(words, tags)), Column.from_strings(crossed)
 
 
 def _folds(train: Batch) -> NDArray[np.int64]:
-    """Return each token's fold; patients go round in order of their names."""
+    """Return each token's fold; patients are dealt out in order of their names."""
     groups = sorted({document.group for document in train.documents})
     number = {group: k % _FOLDS for k, group in enumerate(groups)}
     by_document = np.array([number[document.group] for document in train.documents] or [0], dtype=np.int64)

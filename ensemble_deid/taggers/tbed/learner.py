@@ -18,12 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 from ensemble_deid.taggers.tbed.broken import BrokenCounts
 from ensemble_deid.taggers.tbed.candidates import Candidates
 from ensemble_deid.taggers.tbed.cells import GOLD, TAGS, CellMatrix
-from ensemble_deid.taggers.tbed.keys import ContextKeys, Flags, Indices, Looks
+from ensemble_deid.taggers.tbed.instances import Flags, Indices
+from ensemble_deid.taggers.tbed.keys import ContextKeys, Looks
 from ensemble_deid.taggers.tbed.layout import Integers, Layout, Strings, as_column, check_columns
 from ensemble_deid.taggers.tbed.matching import Matcher
 from ensemble_deid.taggers.tbed.neighbours import Neighbours
 from ensemble_deid.taggers.tbed.rule import Condition, Rule
-from ensemble_deid.taggers.tbed.selection import Choice, Selection
+from ensemble_deid.taggers.tbed.selection import Choice, Limits, Selection
 from ensemble_deid.taggers.tbed.templates import Template
 
 # Changed places are recounted in blocks of about this many (place, instance) pairs, to bound the memory.
@@ -64,14 +65,9 @@ def learn_rules(
     if not n_tokens or not templates:
         return []
     tags, initial, gold = _encode_tags(initial_tags, gold_tags)
-    learner = _Learner(CellMatrix(layout, encoded, tags, initial, gold), templates)
-    learner.selection.set_limits(
-        min_score=max(1, min_score),
-        min_accuracy=min_accuracy,
-        min_patients=min_patients,
-        patients=None if patients is None else np.asarray(patients, np.int64),
-    )
-    return learner.learn(max_rules)
+    numbers = None if patients is None else np.asarray(patients, np.int64)
+    limits = Limits(max(1, min_score), min_accuracy, min_patients, numbers)
+    return _Learner(CellMatrix(layout, encoded, tags, initial, gold), templates, limits).learn(max_rules)
 
 
 def _encode_tags(initial: Strings, gold: Strings) -> tuple[tuple[str, ...], NDArray[np.int32], NDArray[np.int32]]:
@@ -85,7 +81,7 @@ def _encode_tags(initial: Strings, gold: Strings) -> tuple[tuple[str, ...], NDAr
 class _Learner:
     """The state between two rules: tags, the counts of all candidates, and those that may win next."""
 
-    def __init__(self, matrix: CellMatrix, templates: Sequence[Template]) -> None:
+    def __init__(self, matrix: CellMatrix, templates: Sequence[Template], limits: Limits) -> None:
         self.matrix = matrix
         self.keys = ContextKeys(templates, matrix)
         current, gold = matrix.cells[TAGS], matrix.cells[GOLD]
@@ -93,14 +89,13 @@ class _Learner:
         self.real: Flags = gold > 0
         self.right: Flags = current == gold
         self.right &= self.real
-        tag_bytes = current.astype(np.min_scalar_type(matrix.sizes[TAGS]))
-        self.matcher = Matcher(self.keys, tag_bytes)
+        self.matcher = Matcher(self.keys)
         errors = np.flatnonzero(self.real & ~self.right)
         self.candidates = Candidates(self.keys, errors, self.gold)
-        self.broken = BrokenCounts(self.matcher, self.right)
-        self.neighbours = Neighbours(self.keys)
+        self.broken = BrokenCounts(self.keys, self.matcher, self.right)
+        self.neighbours = Neighbours(self.keys.instances)
         self.changed: Flags = np.zeros(matrix.size, bool)
-        self.selection = Selection(self.candidates, self.broken, self.gold)
+        self.selection = Selection(self.keys, self.candidates, self.broken, self.matcher, self.gold, limits)
 
     def learn(self, max_rules: int) -> list[Rule]:
         rules: list[Rule] = []
@@ -114,7 +109,8 @@ class _Learner:
 
     def _rule(self, choice: Choice) -> Rule:
         tags = self.matrix.values[TAGS]
-        windows, rows = self.keys.windows[choice.template], self.keys.window_rows[choice.template]
+        instances = self.keys.instances
+        windows, rows = instances.windows[choice.template], instances.rows[choice.template]
         conditions = tuple(
             Condition(window, self.matrix.values[row][cell - 1])
             for window, row, cell in zip(windows, rows, choice.cells, strict=True)
@@ -124,11 +120,11 @@ class _Learner:
     def _fire(self, places: Integers, new_tag: int) -> None:
         """Give the places their new tag and bring all counts up to date."""
         self.changed[places] = True
-        step = max(1, _BLOCK_PAIRS // (self.keys.n_instances + len(self.neighbours.instance)))
+        step = max(1, _BLOCK_PAIRS // (len(self.keys.instances) + len(self.neighbours.instance)))
         starts = range(0, len(places), step)
         blocks = [self._uncount(places[start : start + step]) for start in starts]
         self.matrix.cells[TAGS, places] = new_tag + 1
-        self.matcher.tag_bytes[places] = new_tag + 1
+        self.matcher.set_tag(places, new_tag)
         self.right[places] = self.gold.take(places) == new_tag
         for block in blocks:
             self._recount(*block)
@@ -144,11 +140,11 @@ class _Learner:
         right = self.right.take(pair_places)
         (wrong,) = (~right).nonzero()
         self.candidates.remove(instances.take(wrong), pair_places.take(wrong))
-        return pair_places, instances, looks, looks.keys(number_new=False)[right]
+        return pair_places, instances, looks, self.keys.seen(looks, number_new=False)[right]
 
     def _recount(self, places: Integers, instances: Indices, looks: Looks, right_before: Integers) -> None:
         """Count the pairs again with the tags as they are now."""
-        keys = looks.keys(number_new=True)
+        keys = self.keys.seen(looks, number_new=True)
         right = self.right.take(places)
         self.broken.move(right_before, keys[right])
         (wrong,) = (~right).nonzero()

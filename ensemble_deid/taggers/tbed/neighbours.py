@@ -3,7 +3,7 @@
 import numpy as np
 
 from ensemble_deid.taggers.tbed.cells import TAGS
-from ensemble_deid.taggers.tbed.keys import ContextKeys, Flags, Indices
+from ensemble_deid.taggers.tbed.instances import Flags, Indices, Instances
 from ensemble_deid.taggers.tbed.layout import Integers
 
 
@@ -14,14 +14,14 @@ class Neighbours:
     the instance's entries before e (0 where there are fewer), by which a pair seen twice is kept once.
     """
 
-    def __init__(self, keys: ContextKeys) -> None:
+    def __init__(self, instances: Instances) -> None:
         entries: list[tuple[int, int, list[int]]] = []
-        for j in range(keys.n_instances):
-            t = int(keys.template[j])
+        for j in range(len(instances)):
+            t = int(instances.template[j])
             # An instance asks for the tags before its own in a window too: it is left out where one is the same.
             beside = {
                 offset
-                for row, window, last in zip(keys.window_rows[t], keys.windows[t], keys.offsets[j], strict=True)
+                for row, window, last in zip(instances.rows[t], instances.windows[t], instances.offsets[j], strict=True)
                 for offset in range(window.first, last + 1)
                 if row == TAGS and offset != 0
             }
@@ -35,7 +35,7 @@ class Neighbours:
         for e, (_, _, earlier) in enumerate(entries):
             self._earlier[1 : 1 + len(earlier), 0, e] = earlier
 
-        self._all: Indices = np.arange(keys.n_instances)
+        self._all: Indices = np.arange(len(instances))
         self._rows: Indices = self._all
 
     def pairs(self, places: Integers, changed: Flags, real: Flags) -> tuple[Integers, Indices]:

@@ -3,15 +3,22 @@
 from dataclasses import dataclass, field
 
 from ensemble_deid.errors import RuleError
-from ensemble_deid.taggers.tbed.templates import Template, Window
+from ensemble_deid.features.windows import Window
+from ensemble_deid.taggers.tbed.templates import MAX_OFFSET, Template
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A window and the value that at least one of its places must have. The value may be text of a note."""
+    """A window and the value that at least one of its places must have. The value may be text of a note.
+
+    Raises RuleError when the window reaches beyond four tokens.
+    """
 
     window: Window
     value: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        self.window.check_reach(MAX_OFFSET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,11 @@ class Rule:
     def score(self) -> int:
         """Errors fixed less right tags broken: what the learner maximises."""
         return self.fixed - self.broken
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the two tags, where they are BIO tags; `O` has none."""
+        return tuple(label for tag in (self.from_tag, self.to_tag) if (label := tag.partition("-")[2]))
 
     @property
     def template(self) -> Template:

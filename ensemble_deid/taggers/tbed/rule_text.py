@@ -11,12 +11,12 @@ that what a reviewer sees is what the rule says, and any token survives.
 import re
 
 from ensemble_deid.errors import RuleError
+from ensemble_deid.features.windows import COLUMN_NAME, Window
 from ensemble_deid.taggers.tbed.rule import Condition, Rule
-from ensemble_deid.taggers.tbed.templates import MAX_OFFSET, Window
+from ensemble_deid.taggers.tbed.templates import MAX_OFFSET
 
 _BARE_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]*")
-_NAME = re.compile(r"[^\W\d][\w.-]*")
-_NUMBER = re.compile(r"[0-9]+")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _SPACE = re.compile(r"[ \t]+")
 _PLAIN = re.compile(r'[^"\\]+')
 _ESCAPE = re.compile(r'\\(?:(["\\])|u\{([0-9a-fA-F]{1,6})\})')
@@ -172,10 +172,10 @@ def _read_tag(reader: LineReader) -> str:
 def _read_condition(reader: LineReader) -> Condition:
     start = reader.at
     if reader.try_word("the"):
-        column = reader.match(_NAME, "the name of a feature column")
+        column = reader.match(COLUMN_NAME, "the name of a feature column")
         first = last = _read_place(reader) if _NUMBER.match(reader.line, reader.at) else 0
     elif reader.try_word("any"):
-        column = reader.match(_NAME, "the name of a feature column")
+        column = reader.match(COLUMN_NAME, "the name of a feature column")
         reader.word("from")
         first = _read_place(reader)
         reader.word("to")

@@ -22,10 +22,11 @@ from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rule_text import LineReader, parse_rule, quote, write_rule
 
 VERSION = 1
-_FIRST_LINE = re.compile(r"ensemble-deid rule list, version ([0-9]+)")
+_FIRST_LINE = re.compile(r"ensemble-deid rule list, version ([0-9]{1,9})")
 _KEY = re.compile(r"[a-z]+(?: [a-z]+)*")
 _HEADER_LINE = re.compile(rf"[ \t]*{_KEY.pattern}[ \t]*:")
-REQUIRED_KEYS = ("corpus", "templates", "initial tagger")
+INITIAL_KEY = "initial tagger"
+REQUIRED_KEYS = ("corpus", "templates", INITIAL_KEY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The TBED submodel: the regex tagger's output corrected by a learned list of rules (Zhao et al. 2020)."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,10 +17,10 @@ from ensemble_deid.resources import rules_directory
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.confidence import SourceConfidence
 from ensemble_deid.taggers.tbed.applier import RuleApplier
-from ensemble_deid.taggers.tbed.initial import REGEX, InitialTags, fit_initial
+from ensemble_deid.taggers.tbed.initial import REGEX, InitialTagger, fit_initial
 from ensemble_deid.taggers.tbed.learner import learn_rules
 from ensemble_deid.taggers.tbed.rule import Rule
-from ensemble_deid.taggers.tbed.rulelist import RuleList
+from ensemble_deid.taggers.tbed.rulelist import INITIAL_KEY, RuleList
 from ensemble_deid.taggers.tbed.templates import TemplateSet, load_templates
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tags import TagScheme, entity_rows, tags_to_spans
@@ -29,12 +30,12 @@ RULES, CONFIDENCE, INITIAL = "tbed.rules", "tbed.json", "tbed_initial.json"
 
 @dataclass(frozen=True, slots=True)
 class TbedTagger:
-    """What rules start from, the rule list, and how far the spans of each rule can be believed."""
+    """The initial tagger, the rule list, and the precision of each rule's spans on the training notes."""
 
     scheme: TagScheme
     rules: RuleList
     confidence: SourceConfidence
-    initial: InitialTags = REGEX
+    initial: InitialTagger = REGEX
 
     @classmethod
     def fit(
@@ -70,7 +71,7 @@ class TbedTagger:
         header = {
             "corpus": f"{len(train.documents)} notes of {len(groups)} patients",
             "templates": templates.name,
-            "initial tagger": config.initial,
+            INITIAL_KEY: config.initial,
         }
         return cls.measured(RuleList(tuple(rules), header), train, scheme=scheme, initial=initial, start=start)
 
@@ -81,16 +82,44 @@ class TbedTagger:
         train: Batch,
         *,
         scheme: TagScheme,
-        initial: InitialTags = REGEX,
+        initial: InitialTagger = REGEX,
         start: Column | None = None,
     ) -> Self:
         """Make the tagger of a rule list, its confidences measured on annotated notes that begin as `start` says."""
-        spans = _tagged(rules.rules, train, initial.of(train) if start is None else start, scheme)
+        spans = _tagged(rules.rules, train, initial.tag(train) if start is None else start, scheme)
         return cls(scheme, rules, SourceConfidence.measured(spans, (d.spans for d in train.documents)), initial)
+
+    def with_rules(self, rules: RuleList) -> Self:
+        """Return the tagger with another list; it starts from the same initial tags.
+
+        A rule that the old list has, too, keeps the confidence that training measured; a new one has that of its own
+        counts. Raises RuleError for a list made for another initial tagger, or a tag that the model does not know.
+        """
+        kind = rules.header[INITIAL_KEY]
+        if kind != self.initial.kind:
+            raise RuleError(f"the list starts from the initial tagger {kind!r}, the model from {self.initial.kind!r}")
+        for number, rule in enumerate(rules, 1):
+            for tag in (rule.from_tag, rule.to_tag):
+                if tag not in self.scheme.tags:
+                    known = ", ".join(self.scheme.labels)
+                    raise RuleError(f"rule {number} has the tag {tag!r}; the model knows O, and B- and I- of {known}")
+        # Lists may repeat a rule: the first of equal rules takes over from the first, the second from the second.
+        numbers: dict[object, list[int]] = defaultdict(list)
+        for number, rule in enumerate(self.rules, 1):
+            numbers[rule.identity].append(number)
+        old = self.confidence.counts
+        counts = {source: old[source] for source in old if not source.startswith("rule ")}
+        for number, rule in enumerate(rules, 1):
+            if not numbers[rule.identity]:
+                counts[f"rule {number}"] = (rule.fixed, rule.fixed + rule.broken)
+            elif (source := f"rule {numbers[rule.identity].pop(0)}") in old:
+                counts[f"rule {number}"] = old[source]
+        confidence = SourceConfidence({source: counts[source] for source in sorted(counts)})
+        return replace(self, rules=rules, confidence=confidence)
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
         """Return the spans after all rules; a rule list has no second best."""
-        found = _tagged(self.rules.rules, batch, self.initial.of(batch), self.scheme)
+        found = _tagged(self.rules.rules, batch, self.initial.tag(batch), self.scheme)
         best = tuple(self.confidence.scored(spans) for spans in found)
         return Proposals(best, best)
 
@@ -111,7 +140,7 @@ class TbedTagger:
             if rule.from_tag not in scheme.tags or rule.to_tag not in scheme.tags:
                 raise ModelError(f"{directory / RULES}: rule {k} has a tag that the model does not know")
         confidence = SourceConfidence.from_json((directory / CONFIDENCE).read_bytes())
-        return cls(scheme, rules, confidence, InitialTags.from_json((directory / INITIAL).read_bytes()))
+        return cls(scheme, rules, confidence, InitialTagger.from_json((directory / INITIAL).read_bytes()))
 
 
 def find_templates(name: str) -> TemplateSet:

@@ -1,68 +1,36 @@
 """Templates: which columns, at which offsets, a learned rule may ask about.
 
-The short form of a template joins windows with `&`: `word[0] & tag[-1]`, `shape[0] & word in [-3,-1]`.
-The column `tag` is the current tag, which the rules themselves rewrite; the present tag of the token in hand
-is a condition of every rule and is never written.
+A template is written as windows are (`features/windows.py`): `word[0] & tag[-1]`, `shape[0] & word in [-3,-1]`. A
+window of several offsets holds when any of them has the rule's value. The column `tag` is the current tag, which the
+rules themselves rewrite; the token's own present tag is a condition of every rule and is never written.
 """
 
-import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ensemble_deid.errors import RuleError
+from ensemble_deid.features.windows import Window, parse_windows
 
 TAG_COLUMN = "tag"
 MAX_OFFSET = 4
-_NAME = re.compile(r"[^\W\d][\w.-]*")
-_SINGLE = re.compile(r"\[\s*([+-]?\d+)\s*\]")
-_RANGE = re.compile(r"\s*(?:in\s*)?\[\s*([+-]?\d+)\s*(?:,|\.\.)\s*([+-]?\d+)\s*\]")
-_SPACE = re.compile(r"\s*")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Window:
-    """The places where one column is looked at: offsets `first` to `last`, both included, 0 the token in hand.
-
-    A window of several offsets holds when any of them has the value. Raises RuleError when it is empty or
-    reaches beyond four tokens, or when the column's name cannot be written in a rule.
-    """
-
-    column: str
-    first: int
-    last: int
-
-    def __post_init__(self) -> None:
-        if _NAME.fullmatch(self.column) is None:
-            raise RuleError("a column's name is a letter followed by letters, digits, '_', '.' or '-'")
-        if self.first > self.last:
-            raise RuleError(f"the window [{self.first},{self.last}] ends before it begins")
-        if self.first < -MAX_OFFSET or self.last > MAX_OFFSET:
-            raise RuleError(
-                f"the window [{self.first},{self.last}] reaches beyond offsets -{MAX_OFFSET} to {MAX_OFFSET}"
-            )
-
-    @property
-    def offsets(self) -> range:
-        """Every offset of the window, in rising order."""
-        return range(self.first, self.last + 1)
-
-    def __str__(self) -> str:
-        if self.first == self.last:
-            return f"{self.column}[{self.first}]"
-        return f"{self.column} in [{self.first},{self.last}]"
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A conjunction of windows; its rules give each window a value. Raises RuleError when it has none."""
+    """A conjunction of windows; its rules give each window a value.
+
+    Raises RuleError when it has no window, or one that reaches beyond four tokens.
+    """
 
     windows: tuple[Window, ...]
 
     def __post_init__(self) -> None:
         if not self.windows:
             raise RuleError("a template needs at least one window")
+        for window in self.windows:
+            window.check_reach(MAX_OFFSET)
 
     def __str__(self) -> str:
         return " & ".join(map(str, self.windows))
@@ -79,30 +47,7 @@ class TemplateSet:
 
 def parse_template(text: str, *, place: str = "template") -> Template:
     """Read the short form of one template; `place` begins the message of a RuleError, which gives the column."""
-    windows: list[Window] = []
-    at = _skip_space(text, 0)
-    while True:
-        name = _NAME.match(text, at)
-        if name is None:
-            raise RuleError(f"{place}, column {at + 1}: expected the name of a feature column")
-        numbers = _SINGLE.match(text, name.end()) or _RANGE.match(text, name.end())
-        if numbers is None:
-            raise RuleError(f"{place}, column {name.end() + 1}: expected [offset] or in [first,last]")
-        first, last = int(numbers[1]), int(numbers[numbers.lastindex or 1])
-        try:
-            windows.append(Window(name[0], first, last))
-        except RuleError as error:
-            raise RuleError(f"{place}, column {at + 1}: {error}") from None
-        at = _skip_space(text, numbers.end())
-        if at == len(text):
-            break
-        if text[at] != "&":
-            raise RuleError(f"{place}, column {at + 1}: expected '&' or the end of the template")
-        at = _skip_space(text, at + 1)
-    try:
-        return Template(tuple(windows))
-    except RuleError as error:
-        raise RuleError(f"{place}: {error}") from None
+    return Template(parse_windows(text, place=place, most=MAX_OFFSET))
 
 
 def parse_templates(texts: Iterable[str]) -> tuple[Template, ...]:
@@ -135,8 +80,3 @@ def load_templates(path: Path) -> TemplateSet:
         if template in templates[: number - 1]:
             raise RuleError(f"{path}: template {number} repeats template {templates.index(template) + 1}")
     return TemplateSet(name, description, tuple(templates))
-
-
-def _skip_space(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    return match.end() if match else at

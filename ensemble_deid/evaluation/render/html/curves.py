@@ -1,36 +1,84 @@
-"""The report's curves and operating points."""
+"""The report's curves over all thresholds, and its operating points."""
 
 import json
+from dataclasses import dataclass
 
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, spread
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.render.figures import figure
-from ensemble_deid.evaluation.render.html.charts import ORIGIN_X, ORIGIN_Y, SPAN_X, SPAN_Y, curves, place
+from ensemble_deid.evaluation.render.html.charts import ORIGIN_X, ORIGIN_Y, SPAN_X, SPAN_Y, Point, curves, place
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import data_table, section
+from ensemble_deid.evaluation.views import VIEWS
 
 MOST_POINTS = 400
+"""Points of a longer curve that are drawn, evenly spread; the page says so."""
 
 
-def operating_section(curve: Curve | None, operating: OperatingPoints | None) -> Html:
-    """Draw the curves of a system with scores, and list its operating points where they were chosen."""
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """The points drawn, from the highest threshold to the lowest; at index `own` the system works as it is.
+
+    `threshold` is None where there is nothing to mark: the system keeps all that it scores, or nothing of it.
+    """
+
+    points: tuple[OperatingPoint, ...]
+    own: int
+    threshold: float | None
+
+
+def curve_section(curve: Curve | None, operating: OperatingPoints | None, *, threshold: float) -> Html:
+    """Draw the curves of a system with scores, and list its operating points where they were chosen.
+
+    `threshold` is the one the system works with; 0 where it keeps all that it scores.
+    """
     if curve is None or not len(curve):
         line = "The system does not score its annotations, so there is no threshold to move."
         return section("curves", "Precision, recall and thresholds", element("p", line))
-    points = [curve.point(index) for index in spread(len(curve), MOST_POINTS)]
+    drawn = _draw(curve, threshold)
     return section(
         "curves",
         "Precision, recall and thresholds",
-        element("p", f"Counted as {curve.view}: an annotation is kept when its score is at least the threshold."),
-        element("div", _precision_recall(points), _by_threshold(points), class_="charts"),
-        _reader(points),
+        element("p", *_explanation(curve, drawn)),
+        element("div", _precision_recall(drawn), _by_threshold(drawn), class_="charts"),
+        _reader(drawn, unit=_unit(curve.view)),
         _table(operating) if operating is not None else None,
     )
 
 
-def _precision_recall(points: list[OperatingPoint]) -> Html:
-    known = [(p.counts.recall, p.counts.precision) for p in points]
+def _draw(curve: Curve, threshold: float) -> _Drawn:
+    kept = int((curve.thresholds >= threshold).sum())
+    own = max(0, kept - 1)
+    indexes = sorted({*spread(len(curve), MOST_POINTS), own})
+    marked = threshold if kept and threshold > 0 else None
+    return _Drawn(tuple(curve.point(index) for index in indexes), indexes.index(own), marked)
+
+
+def _unit(view: str) -> str:
+    return "PHI tokens" if VIEWS[view].unit == "token" else "annotations"
+
+
+def _explanation(curve: Curve, drawn: _Drawn) -> list[str]:
+    highest, lowest = drawn.points[0].threshold, drawn.points[-1].threshold
+    said = [
+        f"Counted in {_unit(curve.view)} (view {curve.view}). An annotation is kept when its score is at least the "
+        f"threshold. The curves go over all {len(curve):,} distinct scores, from {highest:.4f} down to {lowest:.4f}"
+    ]
+    said.append(f", and are drawn at {len(drawn.points):,} of them. " if len(drawn.points) < len(curve) else ". ")
+    if drawn.threshold is not None:
+        said.append(f"The ring and the dashed line mark the system's own threshold, {drawn.threshold:.4f}.")
+    return said
+
+
+def _precision_recall(drawn: _Drawn) -> Html:
+    known = [(p.counts.recall, p.counts.precision) for p in drawn.points]
     line = [(recall, precision) for recall, precision in known if recall is not None and precision is not None]
+    extra: list[Html] = []
+    own = drawn.points[drawn.own].counts
+    if drawn.threshold is not None and own.recall is not None and own.precision is not None:
+        x, y = place((own.recall, own.precision))
+        ring = element("circle", r=7, cx=x, cy=y, fill="none", stroke="var(--ink)", stroke_width=1.5, class_="own")
+        extra.append(ring)
     dot = element(
         "circle",
         id="pr-dot",
@@ -38,44 +86,49 @@ def _precision_recall(points: list[OperatingPoint]) -> Html:
         cx=-9,
         cy=-9,
         fill="var(--accent)",
+        class_="screen",
         data_x0=ORIGIN_X,
         data_w=SPAN_X,
         data_y0=ORIGIN_Y,
         data_h=SPAN_Y,
     )
-    drawing = curves([("c1", "", line)], x="recall", y="precision", description="Precision against recall", extra=[dot])
+    extra.append(dot)
+    drawing = curves([("c1", "", line)], x="recall", y="precision", description="Precision against recall", extra=extra)
     return element("figure", element("figcaption", "Precision and recall"), drawing)
 
 
-def _by_threshold(points: list[OperatingPoint]) -> Html:
-    def line(value: str) -> list[tuple[float, float]]:
-        pairs = [(point.threshold, getattr(point.counts, value)) for point in points]
+def _by_threshold(drawn: _Drawn) -> Html:
+    def line(value: str) -> list[Point]:
+        pairs = [(point.threshold, getattr(point.counts, value)) for point in drawn.points]
         return [(threshold, figure) for threshold, figure in pairs if figure is not None]
 
-    x, _ = place((0.0, 0.0))
-    cursor = element(
-        "line",
-        x1=x,
-        x2=x,
-        y1=ORIGIN_Y,
-        y2=ORIGIN_Y - SPAN_Y,
-        stroke="var(--ink)",
-        stroke_width=1,
-        class_="screen",
-        data_x0=ORIGIN_X,
-        data_w=SPAN_X,
-    )
+    cursor = _upright(0.0, id="threshold-line", stroke_width=1, class_="screen", data_x0=ORIGIN_X, data_w=SPAN_X)
+    extra = [cursor]
+    if drawn.threshold is not None:
+        extra.append(_upright(drawn.threshold, stroke_width=1.5, stroke_dasharray="5 4", class_="own"))
     lines = [("c1", "", line("precision")), ("c2", "7 4", line("recall")), ("c3", "2 3", line("f1"))]
     keys = [("c1", "precision"), ("c2 dash", "recall"), ("c3 dot", "F1")]
     return element(
         "figure",
         element("figcaption", "By threshold"),
-        curves(lines, x="threshold", y="", description="Precision, recall and F1 by threshold", extra=[cursor]),
+        curves(
+            lines,
+            x="threshold",
+            y="",
+            description="Precision, recall and F1 by threshold",
+            extra=extra,
+        ),
         element("div", *(element("span", element("i", class_=css), name) for css, name in keys), class_="key"),
     )
 
 
-def _reader(points: list[OperatingPoint]) -> Html:
+def _upright(threshold: float, **attributes: str | float) -> Html:
+    """Draw a line over the whole height at a threshold."""
+    x, _ = place((threshold, 0.0))
+    return element("line", x1=x, x2=x, y1=ORIGIN_Y, y2=ORIGIN_Y - SPAN_Y, stroke="var(--ink)", **attributes)
+
+
+def _reader(drawn: _Drawn, *, unit: str) -> Html:
     rows = [
         [
             point.threshold,
@@ -85,14 +138,16 @@ def _reader(points: list[OperatingPoint]) -> Html:
             point.fn_per_1000,
             point.fp_per_1000,
         ]
-        for point in points
+        for point in drawn.points
     ]
+    last = len(rows) - 1
     names = [("threshold", "threshold"), ("precision", "precision"), ("recall", "recall"), ("f1", "F1")]
-    names += [("fn", "missed per 1000 tokens"), ("fp", "spurious per 1000 tokens")]
+    names += [("fn", f"{unit} missed per 1000 tokens"), ("fp", f"{unit} spurious per 1000 tokens")]
     return element(
         "figure",
         element("label", "Read the curves at a threshold", for_="threshold"),
-        element("input", id="threshold", type="range", min=0, max=len(points) - 1, step=1, value=0),
+        # To the right the threshold rises; it starts at the system's own.
+        element("input", id="threshold", type="range", min=0, max=last, step=1, value=last - drawn.own),
         element(
             "div",
             *(element("span", f"{name} ", element("b", id=f"r-{key}")) for key, name in names),
@@ -112,13 +167,15 @@ def _table(operating: OperatingPoints) -> Html:
     recall = operating.recall_at_precision
     note = "" if recall.adjusted else " (not adjusted: below it as it is)"
     rows.append((f"Recall at precision {100 * recall.precision:g}%{note}", *_cells(recall.reported)))
+    unit = _unit(operating.view)
     origin = (
         "ORACLE: the thresholds were chosen on the very notes they are reported on."
         if operating.oracle
         else "The thresholds were chosen on other notes than those reported on."
     )
+    counted = f" FN and FP: {unit} missed and spurious ({operating.view}) per 1000 tokens of the notes."
     header = ("", "Threshold", "PPV", "Sensitivity", "F1", "FN per 1000", "FP per 1000")
-    return data_table("Operating points.", header, rows, note=origin)
+    return data_table("Operating points.", header, rows, note=origin + counted)
 
 
 def _cells(point: OperatingPoint) -> tuple[str, ...]:

@@ -17,11 +17,11 @@ Votes = Mapping[str, Mapping[str, Sequence[Span]]]
 """Submodel, then note id, to what that submodel proposed."""
 
 _MEANING: Mapping[ErrorKind, str] = {
-    "missed": "gold, and no annotation of the system that is its counterpart",
-    "spurious": "given by the system, and no gold counterpart",
-    "wrong label": "right place, another label",
-    "wrong boundary": "right label, overlapping but not the same place",
-    "wrong label and boundary": "overlapping, another label",
+    "missed": "gold annotations without a counterpart, not even one with another label or other ends",
+    "spurious": "annotations of the system without a counterpart in gold",
+    "wrong label": "annotations at the right place with another label",
+    "wrong boundary": "annotations with the right label that overlap, but not at the same place",
+    "wrong label and boundary": "annotations that overlap, with another label",
 }
 
 
@@ -49,8 +49,9 @@ def error_section(
         "Errors",
         element(
             "p",
-            f"Of {near.total:,} PHI tokens that no annotation of the system covers, {near.count:,} ({share}) stand "
-            "directly before or after a token that is tagged rightly.",
+            "Every annotation of gold and of the system that is not an exact match is in one error of this list. Of "
+            f"{near.total:,} PHI tokens (here: tokens of the text that gold touches) that no annotation of the system "
+            f"touches, {near.count:,} ({share}) stand directly before or after a token with the right label.",
         ),
         _legend() if include_text else None,
         _filters(errors),
@@ -61,7 +62,7 @@ def error_section(
 
 def _group(kind: ErrorKind, found: int, cards: Sequence[Html]) -> Html:
     more = f", the first {len(cards):,} of them listed" if len(cards) < found else ""
-    title = f"{kind.capitalize()}: {found:,}{more}"
+    title = f"{kind.capitalize()}: {found:,} annotation{'s' if found != 1 else ''}{more}"
     return element(
         "details",
         element(

@@ -10,9 +10,10 @@ _TERMS: tuple[tuple[str, str], ...] = (
     ("F1", "2 TP / (2 TP + FP + FN)"),
     ("Undefined", "there was nothing to divide by; it is neither 0 nor 1"),
     ("Interval", "from resampling patients with all their notes, because one patient's annotations are alike"),
+    ("Missed", "depends on the unit: see “Missed, unit by unit” in the summary, which defines each figure"),
     ("Leak", "a letter or digit of gold PHI that no annotation of the system covers, whatever its label"),
     ("At most", "a rate this high would show as few leaks, or fewer, in one sample of twenty (Clopper-Pearson)"),
-    ("Score", "how sure the system is of an annotation, from 0 to 1"),
+    ("Score", "the system's confidence in an annotation, from 0 to 1"),
 )
 
 

@@ -21,7 +21,11 @@ def label_section(evaluation: Evaluation) -> Html:
         )
         for part, title in parts
     ]
-    return section("labels", "Labels (strict)", *tables)
+    meaning = (
+        "Counted in annotations. TP: in gold and given by the system, with the same start, end and type; FN: in gold "
+        "alone; FP: given by the system alone."
+    )
+    return section("labels", "Labels (strict)", element("p", meaning), *tables)
 
 
 def confusion_section(errors: ErrorList) -> Html:
@@ -50,7 +54,12 @@ def confusion_section(errors: ErrorList) -> Html:
     )
     table = element(
         "table",
-        element("caption", f"Annotations by gold and system label; {NONE}: nothing on that side."),
+        element(
+            "caption",
+            "Annotations by gold and system label, where they are at the same place or overlap. "
+            f"Column {NONE}: gold annotations without a counterpart (missed in the list of errors); row {NONE}: "
+            "annotations of the system without one (spurious).",
+        ),
         element("thead", element("tr", *head)),
         element("tbody", *rows),
         class_="matrix",

@@ -7,7 +7,10 @@ from ensemble_deid.evaluation.render.figures import figure, percent
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import data_table, section
 
-_AT_MOST = "At most: the exact one-sided 95% upper bound of the rate, as if each were independent, which patients are."
+_LEAK = (
+    "An annotation leaks when at least one of its letters or digits does, and leaks entirely when all of them do. "
+    "At most: the exact one-sided 95% upper bound of the rate, as if each were independent, which patients are."
+)
 
 
 def leak_section(evaluation: Evaluation) -> Html:
@@ -32,16 +35,25 @@ def leak_section(evaluation: Evaluation) -> Html:
 
 def _at_all(view: LeakView) -> Html:
     rows = [
-        ("Notes", *_cells(view.total.notes)),
-        ("Patients", *_cells(view.total.patients)),
-        ("Annotations", *_cells(view.total.phi)),
-        ("Annotations missed whole", *_cells(view.missed_whole)),
+        ("Notes with a leak", *_cells(view.total.notes)),
+        ("Patients with a leak", *_cells(view.total.patients)),
+        ("Annotations with a leak", *_cells(view.total.phi)),
+        ("Annotations that leak entirely", *_cells(view.missed_whole)),
     ]
-    return data_table("Leaks at all", ("Of", "Leak", "All", "Share", "At most"), rows, note=_AT_MOST)
+    return data_table("Leaks overall.", ("Unit", "With a leak", "All", "Share", "At most"), rows, note=_LEAK)
 
 
 def _by_label(view: LeakView) -> Html:
-    header = ("Label", "Missed", "All", "Share", "At most", "Notes with a leak", "Patients with a leak", "At most")
+    header = (
+        "Label",
+        "Annotations with a leak",
+        "Annotations",
+        "Share",
+        "At most",
+        "Notes with a leak",
+        "Patients with a leak",
+        "At most",
+    )
     rows = [
         (label, *_cells(row.phi), _of(row.notes), _of(row.patients), percent(row.patients.upper))
         for label, row in view.by_label.items()
@@ -50,7 +62,7 @@ def _by_label(view: LeakView) -> Html:
 
 
 def _by_errors(view: LeakView) -> Html:
-    header = ("Missed in a note", "Notes", "Missed", "Cumulative", "Coverage", "Labels per note")
+    header = ("Annotations with a leak in a note", "Notes", "Annotations", "Cumulative", "Coverage", "Labels per note")
     rows = [
         (
             str(row.errors),
@@ -62,14 +74,14 @@ def _by_errors(view: LeakView) -> Html:
         )
         for row in view.by_errors
     ]
-    note = "Coverage: the recall if only notes with more missed annotations counted."
-    return data_table("Missed annotations per note", header, rows, note=note)
+    note = "Coverage: the recall if only the leaks of notes with more of them counted."
+    return data_table("Annotations with a leak per note.", header, rows, note=note)
 
 
 def _by_kind(view: LeakView) -> Html:
-    header = ("Kind", "Missed", "Annotations", "Notes with a leak", "Notes", "Share", "At most")
+    header = ("Kind", "Annotations with a leak", "Annotations", "Notes with a leak", "Notes", "Share", "At most")
     rows = [(row.kind or "(none)", f"{row.missed:,}", f"{row.phi:,}", *_cells(row.notes)) for row in view.by_kind]
-    return data_table("Missed by kind of note", header, rows)
+    return data_table("Leaks by kind of note", header, rows)
 
 
 def _cells(share: Share) -> tuple[str, str, str, str]:

@@ -7,20 +7,20 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
 from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES
-from ensemble_deid.evaluation.curve import has_scores, trace_curve
+from ensemble_deid.evaluation.curve import Curve, has_scores, trace_curve
 from ensemble_deid.evaluation.error_list import ErrorList, list_errors
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.leaks import KIND_KEY
 from ensemble_deid.evaluation.operating_points import OperatingPoints
-from ensemble_deid.evaluation.pairs import Pair, keep_labels, pair_documents
-from ensemble_deid.evaluation.render.html.curves import operating_section
+from ensemble_deid.evaluation.pairs import Pair, keep_labels, pair_documents, select_labels
+from ensemble_deid.evaluation.render.html.curves import curve_section
 from ensemble_deid.evaluation.render.html.errors import Votes, error_section
 from ensemble_deid.evaluation.render.html.guide import guide
 from ensemble_deid.evaluation.render.html.labels import confusion_section, label_section
 from ensemble_deid.evaluation.render.html.leaks import leak_section
 from ensemble_deid.evaluation.render.html.markup import Html, element, join
 from ensemble_deid.evaluation.render.html.summary import summary_section
-from ensemble_deid.evaluation.render.html.words import forms_section
+from ensemble_deid.evaluation.render.html.words import words_section
 from ensemble_deid.text.document import Document
 
 MOST_NOTE_TEXT = 8_000_000
@@ -37,7 +37,7 @@ _SECTIONS = {
     "confusion": "Confusion",
     "curves": "Curves",
     "errors": "Errors",
-    "forms": "Words",
+    "words": "Words",
     "guide": "How to read",
 }
 
@@ -49,6 +49,8 @@ def render_report(
     title: str = "De-identification: what was found and what was not",
     include_text: bool = True,
     votes: Mapping[str, Sequence[Document]] | None = None,
+    scored: Sequence[Document] | None = None,
+    threshold: float = 0.0,
     operating: OperatingPoints | None = None,
     curve_view: str = "token-binary",
     labels: Sequence[str] | None = None,
@@ -59,10 +61,11 @@ def render_report(
 ) -> str:
     """Return the report as one HTML page that loads nothing; it contains PHI unless `include_text` is False.
 
-    `votes` maps each submodel's name to its own output, notes by id, to be shown at each error. `operating` adds
-    operating points that were chosen elsewhere. Without text the page holds no word of any note, but still note
-    ids, kinds, labels and offsets. The other options are those of `evaluate`. Raises EvaluationError when the
-    documents do not match.
+    `votes` maps each submodel's name to its own output, notes by id, to be shown at each error. `scored` has all
+    that the system gives a score, of which `system` is what it keeps at its `threshold`: the curves go over all of
+    it (without it, over `system`). `operating` adds operating points that were chosen elsewhere. Without text the
+    page holds no word of any note, but still note ids, kinds, labels and offsets. The other options are those of
+    `evaluate`. Raises EvaluationError when the documents do not match.
     """
     result = evaluate(gold, system, labels=labels, kind_key=kind_key, resamples=resamples, level=level, seed=seed)
     pairs = pair_documents(gold, system)
@@ -71,21 +74,34 @@ def render_report(
     golds, systems = [pair.gold for pair in pairs], [pair.system for pair in pairs]
     by_id = {pair.id: pair for pair in pairs}
     errors = list_errors(golds, systems, kind_key=kind_key)
-    curve = trace_curve(golds, systems, view=curve_view) if has_scores(systems) else None
+    curve = _curve(golds, systems if scored is None else scored, labels=result.labels, view=curve_view)
     held = _held_notes(errors, by_id) if include_text else {}
     sections = [
-        summary_section(result),
+        summary_section(result, errors),
         leak_section(result),
         label_section(result),
         confusion_section(errors),
-        operating_section(curve, operating),
+        curve_section(curve, operating, threshold=threshold),
         error_section(errors, by_id, _votes(votes), held, include_text=include_text),
-        forms_section(errors, by_id) if include_text else None,
+        words_section(errors, by_id) if include_text else None,
         guide(),
     ]
-    main = element("main", *sections, id="main", tabindex=-1)
-    links = [name for name in _SECTIONS if include_text or name != "forms"]
     dialog = _dialog(held, by_id) if held else None
+    return _page(title, sections, dialog, include_text=include_text)
+
+
+def _curve(
+    golds: Sequence[Document], candidates: Sequence[Document], *, labels: Sequence[str] | None, view: str
+) -> Curve | None:
+    """Return the curve over all the scores there are; None where the system gives none."""
+    if labels is not None:
+        candidates = select_labels(candidates, frozenset(labels))
+    return trace_curve(golds, candidates, view=view) if has_scores(candidates) else None
+
+
+def _page(title: str, sections: Sequence[Html | None], dialog: Html | None, *, include_text: bool) -> str:
+    main = element("main", *sections, id="main", tabindex=-1)
+    links = [name for name in _SECTIONS if include_text or name != "words"]
     body = element(
         "body", _head_of_page(title, include_text=include_text), _navigation(links), main, dialog, _script(), _footer()
     )

@@ -16,8 +16,13 @@ def section(name: str, title: str, *children: Child) -> Html:
 
 
 def scroll(name: str, child: Html) -> Html:
-    """Let a wide table scroll on its own, also by keyboard."""
-    return element("div", child, class_="scroll", tabindex=0, role="region", aria_label=name)
+    """Let a wide table scroll on its own, also by keyboard, under a line that says so where it is cut off."""
+    return element(
+        "div",
+        element("p", "Scroll sideways for more columns →", class_="cue screen", aria_hidden="true"),
+        element("div", child, class_="scroll", tabindex=0, role="region", aria_label=name),
+        class_="table",
+    )
 
 
 def data_table(
@@ -47,14 +52,18 @@ def data_table(
 
 def score_row(name: str, score: Score, *, definition: str = "", with_bar: bool = False) -> tuple[str | Html, ...]:
     """Return a table row: the name (and what it means), F1 as a bar where wanted, the three figures, TP, FP and FN."""
-    first = join([name, element("small", definition, class_="soft", style="display:block;font-weight:400")])
     bars = [element("td", bar(score.f1, name=f"F1 of {name}"), class_="drawn")] if with_bar else []
     return (
-        first if definition else name,
+        named(name, definition) if definition else name,
         *bars,
         *(_estimate_cell(estimate) for estimate in (score.precision, score.recall, score.f1)),
         *(f"{count:,}" for count in (score.counts.tp, score.counts.fp, score.counts.fn)),
     )
+
+
+def named(name: str, definition: str) -> Html:
+    """Return a row's name with what it means below it."""
+    return join([name, element("small", definition, class_="soft meaning")])
 
 
 def breakable(name: str | Html) -> Html:

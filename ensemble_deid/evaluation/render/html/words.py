@@ -8,18 +8,26 @@ from ensemble_deid.evaluation.pairs import Pair
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import data_table, section
 
-MOST_FORMS = 25
+MOST_WORDS = 25
+"""Lines of each table."""
 
 
-def forms_section(errors: ErrorList, pairs: Mapping[str, Pair]) -> Html:
-    """List the surface forms that are missed and made up most often, with their labels and in how many notes."""
+def words_section(errors: ErrorList, pairs: Mapping[str, Pair]) -> Html:
+    """List the words that are missed and made up most often, with their labels and in how many notes."""
+    kinds: tuple[ErrorKind, ...] = ("missed", "spurious")
     tables = [
-        data_table(title, ("Form", "Label", "Times", "Notes"), rows, words=2)
-        for title, kind in (("Most frequent missed forms", "missed"), ("Most frequent spurious forms", "spurious"))
-        if (rows := _rows(errors, pairs, kind))  # type: ignore[arg-type]
+        data_table(
+            f"Most frequent {kind} words.",
+            ("Words", "Label", "Annotations", "Notes"),
+            rows,
+            words=2,
+            note=f"The annotations that the list of errors calls {kind}, by their text.",
+        )
+        for kind in kinds
+        if (rows := _rows(errors, pairs, kind))
     ]
     nothing = element("p", "Nothing is missed or spurious.")
-    return section("forms", "Missed and spurious words", *(tables or [nothing]))
+    return section("words", "Missed and spurious words", *(tables or [nothing]))
 
 
 def _rows(errors: ErrorList, pairs: Mapping[str, Pair], kind: ErrorKind) -> list[tuple[str, ...]]:
@@ -32,5 +40,5 @@ def _rows(errors: ErrorList, pairs: Mapping[str, Pair], kind: ErrorKind) -> list
         words = " ".join(pairs[error.document_id].gold.text[span.start : span.end].split())
         times[words, span.label] += 1
         notes[words, span.label].add(error.document_id)
-    most = sorted(times.items(), key=lambda item: (-item[1], item[0]))[:MOST_FORMS]
-    return [(form, label, f"{n:,}", f"{len(notes[form, label]):,}") for (form, label), n in most]
+    most = sorted(times.items(), key=lambda item: (-item[1], item[0]))[:MOST_WORDS]
+    return [(words, label, f"{n:,}", f"{len(notes[words, label]):,}") for (words, label), n in most]

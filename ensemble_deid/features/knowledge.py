@@ -1,0 +1,192 @@
+"""What public lists say of words: names, places, occupations, institutions, English and medical vocabulary.
+
+A folder of `rules/knowledge` holds two kinds of tables, gzipped text in UTF-8, sorted. A word table (`*.words.gz`) has
+a line `word<TAB>bin`, the bin (1 to 9) being the word's frequency on a log scale. A phrase table (`*.phrases.gz`) has
+a phrase a line, its words separated by one blank. Words are lower-cased without accents, and cut as tokens are.
+
+A learner that meets in training only names that are on some list trusts the lists too far: new names are often on none.
+So a third of the entries, chosen by a checksum, is hidden while training (`hidden=True`).
+"""
+
+import gzip
+import hashlib
+import unicodedata
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ensemble_deid.errors import RuleError
+from ensemble_deid.features.table import Column, FeatureTable
+from ensemble_deid.text.tokens import TokenTable, first_rows
+
+WORDS, PHRASES = ".words.gz", ".phrases.gz"
+PREFIX = "knowledge_"
+_LONGEST_PHRASE = 8
+_TRAINING = "training:"
+_PLACES = ("-", "B", "I", "b", "i")
+"""Values of a phrase column: outside, first and later token of a match, in lower case where its text begins so."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Knowledge:
+    """The tables of one folder: `words` table -> word -> bin, `phrases` table -> first word -> whole phrases.
+
+    `hashes` gives the SHA-256 of every file, by which a model recognises the tables that it was trained with; `own`
+    holds the user's lists, which a model keeps.
+    """
+
+    folder: Path
+    words: Mapping[str, Mapping[str, int]] = field(repr=False)
+    phrases: Mapping[str, Mapping[str, frozenset[tuple[str, ...]]]] = field(repr=False)
+    hashes: Mapping[str, str]
+    own: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a model keeps: which tables, their hashes, and the user's own lists."""
+        return {"name": self.folder.name, "folder": str(self.folder), "hashes": dict(self.hashes), "own": self.own}
+
+
+def fold(word: str) -> str:
+    """Return a word as the tables have it: lower case, without accents."""
+    if word.isascii():
+        return word.lower()
+    decomposed = unicodedata.normalize("NFKD", word.lower())
+    return "".join(character for character in decomposed if not unicodedata.combining(character))
+
+
+@lru_cache(maxsize=4)
+def read_knowledge(folder: Path, own: tuple[tuple[str, tuple[str, ...]], ...] = ()) -> Knowledge:
+    """Read a folder of tables; `own` adds lists of the user's (name, words and phrases), each a column of its own.
+
+    Raises RuleError with the file and the line at fault.
+    """
+    words: dict[str, Mapping[str, int]] = {}
+    phrases: dict[str, Mapping[str, frozenset[tuple[str, ...]]]] = {}
+    hashes: dict[str, str] = {}
+    for path in sorted(folder.glob("*.gz")):
+        data = path.read_bytes()
+        hashes[path.name] = hashlib.sha256(data).hexdigest()
+        lines = _lines(path, data)
+        if path.name.endswith(WORDS):
+            words[path.name.removesuffix(WORDS)] = _word_table(path, lines)
+        elif path.name.endswith(PHRASES):
+            phrases[path.name.removesuffix(PHRASES)] = _phrase_table(tuple(line.split(" ")) for line in lines)
+    if not hashes:
+        raise RuleError(f"{folder}: there are no knowledge tables")
+    for list_name, entries in own:
+        phrases[list_name] = _phrase_table(tuple(fold(word) for word in entry.split()) for entry in entries)
+    return Knowledge(folder, words, phrases, hashes, own)
+
+
+def read_word_list(path: Path) -> tuple[str, ...]:
+    """Read a list of the user's own, a word or phrase a line; blank lines and lines that begin with # are left out."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise RuleError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise RuleError(f"{path}: not UTF-8 at byte {error.start}") from None
+    entries = tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    if not entries:
+        raise RuleError(f"{path}: the list is empty")
+    return entries
+
+
+def _lines(path: Path, data: bytes) -> list[str]:
+    try:
+        return gzip.decompress(data).decode("utf-8").splitlines()
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise RuleError(f"{path}: damaged ({type(error).__name__})") from None
+
+
+def _word_table(path: Path, lines: Sequence[str]) -> dict[str, int]:
+    table: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        word, _, level = line.partition("\t")
+        if not word or level not in "123456789" or len(level) != 1:
+            raise RuleError(f"{path}: line {number}: expected a word, a tab and a bin from 1 to 9")
+        table[word] = int(level)
+    return table
+
+
+def _phrase_table(phrases: Iterable[tuple[str, ...]]) -> dict[str, frozenset[tuple[str, ...]]]:
+    """Return the phrases by their first word."""
+    by_first: dict[str, set[tuple[str, ...]]] = {}
+    for phrase in phrases:
+        if len(phrase) <= _LONGEST_PHRASE:
+            by_first.setdefault(phrase[0], set()).add(phrase)
+    return {word: frozenset(found) for word, found in by_first.items()}
+
+
+def is_hidden(entry: str) -> bool:
+    """Return whether an entry is one of the third that training does not see."""
+    return zlib.crc32(entry.encode("utf-8")) % 3 == 0
+
+
+def knowledge_columns(knowledge: Knowledge, word: Column, tokens: TokenTable, *, hidden: bool) -> dict[str, Column]:
+    """Return a column for each table: the bin of the token's word (`-` for none), or its place in a longest match."""
+    folded = [fold(value) for value in word.values]
+    columns: dict[str, Column] = {}
+    for name, table in knowledge.words.items():
+        levels = dict(zip(word.values, (_level(table, value, hidden) for value in folded), strict=True))
+        columns[PREFIX + name] = word.map_values(levels.__getitem__)
+    if knowledge.phrases:
+        strings = np.array(folded, dtype=object)[word.codes].tolist() if folded else []
+        lower = [value[:1].islower() for value in word.values]
+        small = np.array(lower, dtype=bool)[word.codes] if lower else np.zeros(0, bool)
+        bounds = [*first_rows(tokens.document).tolist(), len(strings)]
+        for name, phrases in knowledge.phrases.items():
+            codes = _matches(phrases, strings, bounds, hidden=hidden)
+            first = np.maximum.accumulate(np.where(codes == 1, np.arange(len(codes)), 0)) if len(codes) else codes
+            codes = np.where((codes > 0) & small[first], codes + 2, codes) if len(codes) else codes
+            columns[PREFIX + name] = Column(codes.astype(np.int32), _PLACES)
+    return columns
+
+
+def training_columns(columns: Mapping[str, Column], hidden: Mapping[str, Column]) -> dict[str, Column]:
+    """Return columns as they are for prediction, and beside each, under another name, as training sees it."""
+    return {**columns, **{_TRAINING + name: column for name, column in hidden.items()}}
+
+
+def as_training_sees(table: FeatureTable) -> FeatureTable:
+    """Return the table with each column that has a version for training in that version."""
+    twins = {name.removeprefix(_TRAINING): name for name in table.names if name.startswith(_TRAINING)}
+    return table.with_columns({name: table[twin] for name, twin in twins.items()})
+
+
+def _level(table: Mapping[str, int], word: str, hidden: bool) -> str:
+    level = table.get(word)
+    return "-" if level is None or (hidden and is_hidden(word)) else str(level)
+
+
+def _matches(
+    phrases: Mapping[str, frozenset[tuple[str, ...]]], words: Sequence[str], bounds: Sequence[int], *, hidden: bool
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return 1 at the first and 2 at the later tokens of every longest match, else 0; a match stays in its document."""
+    codes = np.zeros(len(words), dtype=np.int64)
+    ends = iter(bounds[1:])
+    end = next(ends, 0)
+    row = 0
+    while row < len(words):
+        while row >= end:
+            end = next(ends)
+        found = phrases.get(words[row])
+        size = _longest(found, words, row, end, hidden) if found else 0
+        if size:
+            codes[row] = 1
+            codes[row + 1 : row + size] = 2
+        row += max(1, size)
+    return codes
+
+
+def _longest(found: frozenset[tuple[str, ...]], words: Sequence[str], row: int, end: int, hidden: bool) -> int:
+    for size in range(min(_LONGEST_PHRASE, end - row), 0, -1):
+        phrase = tuple(words[row : row + size])
+        if phrase in found and not (hidden and is_hidden(" ".join(phrase))):
+            return size
+    return 0

@@ -1,0 +1,192 @@
+"""Ablation: what is left out, with which members and at which threshold."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_stack
+
+from ensemble_deid.cli.main import main
+from ensemble_deid.config import Config, make_config
+from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.errors import ModelError
+from ensemble_deid.evaluation.operating_points import choose_threshold
+from ensemble_deid.experiments.ablate import AS_TRAINED, RETRAINED, AblationRow, ThresholdTarget, ablate
+from ensemble_deid.experiments.retrain import TrainingNotes, without_patterns
+from ensemble_deid.experiments.train import train
+from ensemble_deid.pipeline.directory import load_model, save_model, update_model
+from ensemble_deid.pipeline.manifest import Manifest
+from ensemble_deid.stacking.dataset import StackingDataset
+from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.text.document import Document
+
+
+@pytest.fixture
+def model(tiny_model: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(tiny_model, tmp_path / "model"))
+
+
+def notes(path: Path) -> tuple[Document, ...]:
+    return tuple(read_corpus(str(path)).documents)
+
+
+def rows_of(model: Path, dev: Path, **options: Any) -> list[AblationRow]:
+    return ablate(model, notes(dev), jobs=1, report=lambda step: None, **options)
+
+
+def freeze(model: Path, threshold: float) -> None:
+    def edit(directory: Path, manifest: Manifest) -> Manifest:
+        replace(Stacker.load(directory), threshold=threshold).save(directory)
+        return manifest
+
+    update_model(model, edit)
+
+
+def test_a_frozen_threshold_changes_no_row(model: Path, tiny_dev: Path) -> None:
+    """All systems have thresholds chosen alike: otherwise leaving out a submodel that finds nothing would change F1."""
+    before = rows_of(model, tiny_dev)
+    assert before[0].counts.f1 == pytest.approx(load_model(model)[1].figures["dev_strict_f1"]["ensemble"])
+    freeze(model, 1.0)
+    assert rows_of(model, tiny_dev) == before
+
+
+def test_a_submodel_that_finds_nothing_makes_no_difference(tmp_path: Path, tiny_dev: Path) -> None:
+    patterns = tmp_path / "none.toml"
+    never = tiny_stack.PATTERNS.replace(r"\b\d\d/\d\d/\d{4}\b", "never written").partition("positive")[0]
+    patterns.write_text(never, encoding="utf-8")
+    sections = {"regex": {"patterns": str(patterns)}, "crf": {"max_iterations": 8}}
+    settings = {"c_grid": [1.0], "gamma_grid": [0.01], "weight_grid": [1.0]}
+    config = make_config({"submodels": ["regex", "crf"], "folds": 2, "jobs": 1, "stack": settings, **sections})
+    trained = train(tiny_stack.notes(), [], config=config, report=lambda step: None)
+    save_model(trained.ensemble, trained.stacking_dataset, trained.manifest, tmp_path / "model")
+    freeze(tmp_path / "model", 1.0)
+    rows = {row.name: row for row in rows_of(tmp_path / "model", tiny_dev)}
+    assert rows["regex alone"].counts.tp + rows["regex alone"].counts.fp == 0
+    assert rows["without regex"].counts == rows["ensemble"].counts
+    assert rows["without regex"].difference.difference == 0
+
+
+def test_the_rule_based_submodels_are_also_left_out_together(tiny_model: Path, tiny_dev: Path) -> None:
+    rows = {row.name: row for row in rows_of(tiny_model, tiny_dev)}
+    ensemble, _ = load_model(tiny_model)
+    dataset = StackingDataset.load(tiny_model).without(["regex", "tbed"], min_confidence=0.01)
+    assert dataset.table.submodels == ("crf", "neural")
+    stacker = Stacker.fit(dataset, config=ensemble.config, progress=lambda message: None)
+    batch = ensemble.feature_extractor.extract(notes(tiny_dev))
+    proposals = {name: ensemble.propose(batch)[name] for name in ("crf", "neural")}
+    found = sum(map(len, stacker.predict(proposals, batch)))
+    counts = rows["without regex and tbed"].counts
+    assert counts.tp + counts.fp == found
+
+
+def test_a_threshold_rule_holds_for_every_system(tiny_model: Path, tiny_dev: Path) -> None:
+    dev = notes(tiny_dev)
+    rows = rows_of(tiny_model, tiny_dev, threshold_rule=ThresholdTarget("sensitivity", 0.5))
+    ensemble, _ = load_model(tiny_model)
+    scored = [d.with_spans(s) for d, s in zip(dev, ensemble.predict(dev, threshold=0.0), strict=True)]
+    assert rows[0].threshold == choose_threshold(dev, scored, rule="sensitivity", wanted=0.5).threshold
+    assert rows[0].threshold is not None
+    cut = ensemble.predict(dev, threshold=rows[0].threshold)
+    assert rows[0].counts.tp + rows[0].counts.fp == sum(map(len, cut))
+    stacked = [row for row in rows if row.name == "ensemble" or row.name.startswith("without")]
+    assert all((row.threshold is None) == (row.counts is None) for row in stacked)
+
+
+def test_a_rule_that_the_ensemble_cannot_follow_is_an_error(model: Path, tiny_dev: Path) -> None:
+    unlike_any = tiny_stack.note("z", (" ".join(f"w{k} {'-' * k}" for k in range(1, 60)), "CITY"), patient="z")
+    with pytest.raises(ModelError, match="no threshold of the ensemble reaches"):
+        ablate(
+            model,
+            [*notes(tiny_dev), unlike_any],
+            jobs=1,
+            report=lambda step: None,
+            threshold_rule=ThresholdTarget("sensitivity", 1.0),
+        )
+
+
+def test_without_patterns_nothing_comes_from_them() -> None:
+    config = without_patterns(Config(jobs=1))
+    assert config.submodels == ("tbed", "crf", "neural")
+    assert (config.regex.patterns, config.tbed.initial, config.jobs) == ("none", "none", 1)
+    assert without_patterns(make_config({"tbed": {"initial": "frequent"}})).tbed.initial == "frequent"
+    with pytest.raises(ModelError, match="no submodel is left"):
+        without_patterns(make_config({"submodels": ["regex"]}))
+
+
+def test_retraining_leaves_the_patterns_out_of_the_features(tiny_model: Path, tiny_train: Path, tiny_dev: Path) -> None:
+    retrain = TrainingNotes(notes(tiny_train), notes(tiny_dev))
+    rows = rows_of(tiny_model, tiny_dev, retrain=retrain)
+    assert [row.name for row in rows if row.members == RETRAINED] == ["without regex", "without regex and tbed"]
+    assert [row for row in rows if row.members == AS_TRAINED] == rows_of(tiny_model, tiny_dev)
+    config = without_patterns(load_model(tiny_model)[0].config)
+    again = train(retrain.train, retrain.dev, config=config, report=lambda step: None)
+    batch = again.ensemble.feature_extractor.extract(notes(tiny_dev))
+    for name in ("initial", "pattern", "in_note"):
+        assert len(set(batch.table[name].strings())) == 1
+    (row,) = [row for row in rows if row.members == RETRAINED and row.name == "without regex"]
+    assert row.counts == again.dev_counts["ensemble"]
+    assert row.threshold == again.ensemble.stacker.cv_threshold
+
+
+def test_retraining_needs_the_notes_of_training(tiny_model: Path, tiny_train: Path, tiny_dev: Path) -> None:
+    train_notes, dev = notes(tiny_train), notes(tiny_dev)
+    with pytest.raises(ModelError, match="was trained on other notes"):
+        rows_of(tiny_model, tiny_dev, retrain=TrainingNotes(train_notes[1:], dev))
+    with pytest.raises(ModelError, match=r"was trained with other dev notes; .* \(--retrain-dev\)"):
+        rows_of(tiny_model, tiny_dev, retrain=TrainingNotes(train_notes, dev[1:]))
+
+
+def test_the_command_writes_both_meanings(
+    tiny_model: Path, tiny_train: Path, tiny_dev: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "report.md"
+    arguments = ["ablate", str(tiny_model), str(tiny_dev), "--jobs", "1", "--quiet"]
+    retrain = ["--retrain", str(tiny_train), "--retrain-dev", str(tiny_dev)]
+    assert main([*arguments, *retrain, "--out", str(out), "--threshold-rule", "sensitivity=0.5"]) == 0
+    text = out.read_text(encoding="utf-8")
+    assert text == capsys.readouterr().out
+    assert "Every threshold was chosen on the notes scored here, for a token sensitivity of 0.5" in text
+    assert "| without regex | as trained |" in text
+    assert "| without regex | retrained without patterns |" in text
+    assert "| system | other submodels | threshold | P | R | F1 | change | paired 95% interval |" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--threshold-rule", "sensitivity"], "expected sensitivity=S or precision=P"),
+        (["--threshold-rule", "recall=0.9"], "expected sensitivity=S or precision=P"),
+        (["--threshold-rule", "precision=1.5"], "above 0 and at most 1"),
+        (["--retrain-dev", "demo:dev"], "--retrain-dev goes with --retrain"),
+    ],
+)
+def test_bad_options_are_refused(
+    tiny_model: Path,
+    tiny_dev: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    message: str,
+) -> None:
+    out = tmp_path / "report.json"
+    assert main(["ablate", str(tiny_model), str(tiny_dev), "--out", str(out), *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_system_that_cannot_follow_the_rule_has_no_figures(
+    tiny_model: Path, tiny_dev: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = iter([0.5])
+    monkeypatch.setattr("ensemble_deid.experiments.ablate._threshold", lambda *_: next(found, None))
+    out = tmp_path / "report.json"
+    arguments = ["ablate", str(tiny_model), str(tiny_dev), "--out", str(out), "--jobs", "1"]
+    assert main([*arguments, "--threshold-rule", "precision=0.9"]) == 0
+    rows = {row["system"]: row for row in json.loads(out.read_text(encoding="utf-8"))}
+    assert rows["without crf"]["f1"] is rows["without crf"]["threshold"] is None
+    assert rows["ensemble"]["threshold"] == 0.5
+    assert main([*arguments[:4], str(tmp_path / "report.md"), "--threshold-rule", "precision=0.9"]) == 2

@@ -1,0 +1,121 @@
+"""Public lists as columns: against a slow and obvious look-up, hidden entries, own lists, damaged tables."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_notes import PATTERNS
+
+from ensemble_deid.errors import RuleError
+from ensemble_deid.features.batch import plain_batch, training_view
+from ensemble_deid.features.knowledge import fold, is_hidden, read_knowledge, read_word_list
+from ensemble_deid.resources import rules_directory
+from ensemble_deid.text.document import Document
+
+PLACES = ("ann arbor", "ann", "new york", "york", "new york city hall park")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "given.words.gz", "ann\t7\nzoe\t3\n")
+    write(tmp_path / "place.phrases.gz", "".join(f"{place}\n" for place in PLACES))
+    return tmp_path
+
+
+def write(path: Path, text: str) -> None:
+    path.write_bytes(gzip.compress(text.encode("utf-8"), mtime=0))
+
+
+def columns(folder: Path, text: str, **options: object) -> dict[str, list[str]]:
+    batch = plain_batch([Document("a", text)], patterns=PATTERNS, split_lines=True, knowledge=read_knowledge(folder))
+    return {name: batch.table[name].strings() for name in batch.table.names if name.startswith("knowledge")}
+
+
+def test_words_are_looked_up_without_case_and_accents(folder: Path) -> None:
+    assert columns(folder, "Zoë, ANN and Bob")["knowledge_given"] == ["3", "-", "7", "-", "-"]
+
+
+def test_the_longest_phrase_is_matched_and_lower_case_is_told(folder: Path) -> None:
+    found = columns(folder, "New York City, ann arbor\nYork")["knowledge_place"]
+    assert found == ["B", "I", "-", "-", "b", "i", "B"]
+
+
+def test_a_phrase_does_not_cross_documents(folder: Path) -> None:
+    documents = [Document("a", "New"), Document("b", "York")]
+    batch = plain_batch(documents, patterns=PATTERNS, split_lines=True, knowledge=read_knowledge(folder))
+    assert batch.table["knowledge_place"].strings() == ["-", "B"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from("new york city hall park ann arbor x".split()), max_size=12), st.booleans())
+def test_matches_are_those_of_a_slow_search(words: list[str], hidden: bool) -> None:
+    from ensemble_deid.features.knowledge import _matches, _phrase_table
+
+    table = _phrase_table(tuple(place.split()) for place in PLACES)
+    expected, row = [], 0
+    while row < len(words):
+        sizes = [k for k in range(1, 9) if row + k <= len(words) and " ".join(words[row : row + k]) in PLACES]
+        sizes = [k for k in sizes if not (hidden and is_hidden(" ".join(words[row : row + k])))]
+        size = max(sizes, default=0)
+        expected += [1] + [2] * (size - 1) if size else [0]
+        row += max(1, size)
+    assert _matches(table, words, [0, len(words)], hidden=hidden).tolist() == expected
+
+
+def test_training_does_not_see_a_third_of_the_entries(tmp_path: Path) -> None:
+    names = [f"name{chr(97 + k // 26)}{chr(97 + k % 26)}" for k in range(600)]
+    letters = [name.replace("name", "q") for name in names]
+    write(tmp_path / "given.words.gz", "".join(f"{name}\t5\n" for name in sorted(set(letters))))
+    text = " ".join(letters)
+    batch = plain_batch(
+        [Document("a", text)],
+        patterns=PATTERNS,
+        split_lines=True,
+        knowledge=read_knowledge(tmp_path),
+        for_training=True,
+    )
+    assert batch.table["knowledge_given"].strings() == ["5"] * len(letters)
+    seen = training_view(batch).table["knowledge_given"].strings()
+    assert seen == ["-" if is_hidden(name) else "5" for name in letters]
+    assert 0.25 < seen.count("-") / len(seen) < 0.42
+
+
+def test_own_lists_are_columns(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "staff.txt"
+    path.write_text("# our ward\nNurse Joy\n\nWú\n", encoding="utf-8")
+    knowledge = read_knowledge(folder, (("staff", read_word_list(path)),))
+    batch = plain_batch([Document("a", "nurse Joy, Wu")], patterns=PATTERNS, split_lines=True, knowledge=knowledge)
+    assert batch.table["knowledge_staff"].strings() == ["b", "i", "-", "B"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b\x08", gzip.compress(b"ann 7\n"), gzip.compress(b"ann\t0\n")])
+def test_a_damaged_table_is_one_error_that_names_it(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "given.words.gz").write_bytes(content)
+    if not content:
+        (tmp_path / "given.words.gz").write_bytes(b"no gzip")
+    with pytest.raises(RuleError, match=r"given\.words\.gz"):
+        read_knowledge(tmp_path)
+
+
+def test_the_shipped_tables_know_common_names_and_not_common_words() -> None:
+    knowledge = read_knowledge(rules_directory() / "knowledge" / "en")
+    assert knowledge.words["given"]["maria"] >= 7
+    assert knowledge.words["surname"]["nguyen"] >= 5
+    assert knowledge.words["english"]["patient"] >= 5
+    assert "nguyen" not in knowledge.words["english"]
+    assert ("new", "york") in knowledge.phrases["place"]["new"]
+    assert fold("Éire") == "eire"
+
+
+def test_building_without_the_sources_names_the_extra(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from ensemble_deid.cli.main import main
+    from ensemble_deid.experiments import knowledge_build
+
+    assert "no-such-list" not in knowledge_build.SOURCES
+    status = main(["knowledge", "build", "--out", str(tmp_path / "out"), "--scowl", str(tmp_path)])
+    said = capsys.readouterr().err
+    assert status == 2
+    assert "pip install 'ensemble_deid[knowledge]'" in said or "apt-get install scowl" in said
+    assert not (tmp_path / "out").exists()
