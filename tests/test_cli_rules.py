@@ -112,7 +112,7 @@ change O to B-DATE if the lower 1 before is "on"
         ["3", "0", "4", "-4"],
         ["4", "4", "0", "4"],
     ]
-    assert lines[5:] == ["2 rules never fire here: 1, 2", "1 rules hurt here: 3"]
+    assert lines[5:] == ["rules that never fire here: 1, 2", "rules that hurt here: 3"]
 
 
 def test_a_label_that_the_model_does_not_know_cannot_be_put_right(
