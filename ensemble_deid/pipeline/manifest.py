@@ -16,7 +16,11 @@ FORMAT_VERSION = 2
 FILE = "manifest.json"
 REPLACED = ".ensemble-deid-replaced"
 """The end of the name under which a model stands beside its place while another one is moved there."""
+MOST_LABELS = 200
+_LONGEST_LABEL = 100
 _CHECKSUM = "checksum"
+_SUFFIXES = (".bin", ".crfsuite", ".json", ".model", ".rules", ".safetensors", ".toml")
+"""Of the files that are read when a model is loaded: no other one may lie among them."""
 _KINDS: Mapping[str, type] = {
     "labels": list,
     "config": dict,
@@ -147,9 +151,18 @@ def _check_kinds(content: Mapping[str, Any], path: Path) -> None:
     labels = content["labels"]
     if not labels or not all(isinstance(label, str) and label for label in labels) or len(set(labels)) < len(labels):
         raise ModelError(f"{path}: damaged: the labels are not distinct names")
+    # Time and memory grow with the square of the number of labels.
+    if len(labels) > MOST_LABELS or max(map(len, labels)) > _LONGEST_LABEL:
+        raise ModelError(
+            f"{path}: {len(labels)} labels of up to {max(map(len, labels))} characters; "
+            f"{MOST_LABELS} of up to {_LONGEST_LABEL} are possible"
+        )
 
 
 def _check_files(directory: Path, expected: Mapping[str, Any]) -> None:
+    for path in sorted(directory.iterdir()):
+        if path.suffix in _SUFFIXES and path.name not in (FILE, *expected):
+            raise ModelError(f"{path}: the manifest does not name this file: it was added, or the manifest is damaged")
     for name, digest in expected.items():
         path = directory / name
         if Path(name).name != name or not path.is_file():
