@@ -66,7 +66,9 @@ class TextConfig(Section):
         (), description="own lists (staff, wards ...), name=file with a word or phrase a line; a column for each"
     )
     stanza: str = Field(
-        "", description="stanza models, as language or language/package, for the features pos and ner; empty: none"
+        "",
+        pattern=r"^([a-z-]{2,20}(/[A-Za-z0-9_-]{1,40})?)?$",
+        description="stanza models, as language or language/package, for the features pos and ner; empty: none",
     )
 
 

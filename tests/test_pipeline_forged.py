@@ -86,6 +86,7 @@ FORGED: dict[str, tuple[Forge, str]] = {
     "a wide network": (with_config("neural", hidden=10**9), "neural.hidden: Input should be less"),
     "long kernels": (with_config("neural", kernel_sizes=[10**6]), "neural.kernel_sizes.0: Input should be less"),
     "many kernels": (with_config("neural", kernel_sizes=[2] * 10**5), "neural.kernel_sizes: Tuple should have at most"),
+    "stanza models of another folder": (with_config("text", stanza="../../models"), "text.stanza: String should match"),
     "many windows": (with_config("crf", windows=["lower[0]"] * 10**5), "crf.windows: Tuple should have at most"),
     "thousands of labels": (with_labels, "3000 labels of up to 5 characters; 200 of up to 100 are possible"),
     "a long label": (with_long_label, "labels of up to 1000000 characters"),
