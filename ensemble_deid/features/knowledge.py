@@ -9,8 +9,8 @@ So a third of the entries, chosen by a checksum, is hidden while training (`hidd
 """
 
 import gzip
-import io
 import hashlib
+import io
 import unicodedata
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
