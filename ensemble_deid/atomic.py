@@ -6,8 +6,8 @@ and nothing else.
 """
 
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -19,6 +19,7 @@ except ImportError:  # pragma: no cover (Windows has other locks: what a killed 
     fcntl = None  # type: ignore[assignment]
 
 _MARK = ".ensemble-deid-unfinished"
+_BINARY = getattr(os, "O_BINARY", 0)
 
 
 @contextmanager
@@ -69,8 +70,12 @@ def _finish(stream: BinaryIO, temporary: Path) -> None:
 def folder_atomically(place: Path) -> Iterator[Path]:
     """Give an empty folder beside `place`, for the caller to move there; it is gone when the block ends."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    folder, lock = _locked_folder(place.parent)
+    folder, lock = _unfinished_name(place.parent), -1
     try:
+        folder.mkdir(mode=0o700)
+        while fcntl is not None and (lock := _locked(folder, os.O_RDONLY)) < 0:
+            folder = _unfinished_name(place.parent)
+            folder.mkdir(mode=0o700)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -153,39 +158,37 @@ def _opened(path: str) -> Iterator[int]:
 @contextmanager
 def _unfinished_file(folder: Path) -> Iterator[tuple[BinaryIO, Path]]:
     """Give an empty file of `folder`, open for writing; it is locked until the block ends, and gone unless moved."""
-    handle, name, lock = _locked_file(folder)
+    path, lock = _unfinished_name(folder), -1
+    # The name is chosen here and not by the system, so that an interruption finds it known as soon as the file exists.
     try:
+        while lock < 0:
+            path = _unfinished_name(folder)
+            lock = _locked(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY)
+        # The lock outlives the closing of the file; where there are none, an open file could not be moved.
+        handle, lock = (lock, -1) if fcntl is None else (os.dup(lock), lock)
         with os.fdopen(handle, "wb") as stream:
-            yield stream, Path(name)
+            yield stream, path
     finally:
-        Path(name).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         _unlock(lock)
 
 
-def _locked_file(folder: Path) -> tuple[int, str, int | None]:
-    while True:
-        handle, name = tempfile.mkstemp(dir=folder, prefix=f"{_MARK}-")
-        # Between its making and its locking, another process may have taken it for stale and removed it.
-        if _lock(handle) and os.fstat(handle).st_nlink:
-            # A lock of its own: it outlives the closing of the file.
-            return handle, name, None if fcntl is None else os.dup(handle)
-        os.close(handle)
+def _unfinished_name(folder: Path) -> Path:
+    return folder / f"{_MARK}-{secrets.token_hex(8)}"
 
 
-def _locked_folder(parent: Path) -> tuple[Path, int | None]:
-    while True:
-        folder = Path(tempfile.mkdtemp(dir=parent, prefix=f"{_MARK}-"))
-        if fcntl is None:
-            return folder, None
-        with suppress(FileNotFoundError):
-            lock = os.open(folder, os.O_RDONLY)
-            if _lock(lock) and folder.exists():
-                return folder, lock
-            os.close(lock)
+def _locked(path: Path, flags: int) -> int:
+    """Open and lock a new file or folder that only its owner may read; -1 where another process took it for stale."""
+    handle = os.open(path, flags, 0o600)
+    # Between its making and its locking it was nobody's.
+    if _lock(handle) and path.exists():
+        return handle
+    os.close(handle)
+    return -1
 
 
-def _unlock(lock: int | None) -> None:
-    if lock is not None:
+def _unlock(lock: int) -> None:
+    if lock >= 0:
         os.close(lock)
 
 

@@ -127,7 +127,7 @@ def test_a_model_takes_no_inputs_away_with_it(
         (tiny_train, "--set", f"regex.patterns={model / 'patterns.toml'}"),
     ):
         refused("train", *arguments, *settings, "--out", model)
-    assert "would be lost" in refused("rules", "replace", model, model / "new.rules")
+    assert "the manifest does not name this file" in refused("rules", "replace", model, model / "new.rules")
     # Each reason by itself, where the folder has nothing but the model.
     shutil.rmtree(model / "notes")
     (model / "config.toml").unlink()
@@ -153,10 +153,10 @@ def test_a_place_that_cannot_be_written_is_found_before_the_work(
     monkeypatch: pytest.MonkeyPatch,
     format: str,
 ) -> None:
-    def read_only(folder: Path) -> tuple[int, str, int | None]:
-        raise OSError(30, "Read-only file system", str(folder / "temporary name"))
+    def read_only(path: Path, _: int) -> int:
+        raise OSError(30, "Read-only file system", str(path))
 
-    monkeypatch.setattr(atomic, "_locked_file", read_only)
+    monkeypatch.setattr(atomic, "_locked", read_only)
     monkeypatch.setattr("ensemble_deid.pipeline.notes.load_model", lambda *_, **__: pytest.fail("work was done"))
     out = tmp_path / "deep" / "out"
     said = refused("predict", tiny_model, tiny_dev, "--format", format, "--out", out)
