@@ -1,27 +1,109 @@
-"""Find and remove protected health information (PHI) in clinical notes with a stack of learners."""
+"""Find and remove protected health information (PHI) in clinical notes with a stack of learners.
+
+    from ensemble_deid import Deidentifier, read_corpus, train
+
+    trained = train(read_corpus("my/train"), dev=read_corpus("my/dev"))
+    trained.save("model")
+    model = Deidentifier.load("model")
+    print(model.deidentify("Seen by Dr. Ada Strong on 4/2/2071.").text)
+
+Everything in `__all__` is public; its docstring has an example. The submodules may change between versions.
+"""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ensemble_deid.config import (
+        Config,
+        CrfConfig,
+        NeuralConfig,
+        RegexConfig,
+        StackConfig,
+        TbedConfig,
+        TextConfig,
+        TransformerConfig,
+    )
+    from ensemble_deid.config_files import load_config
+    from ensemble_deid.corpora.corpus import Corpus
+    from ensemble_deid.corpora.read import read_corpus
+    from ensemble_deid.corpora.write import write_corpus
+    from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
+    from ensemble_deid.evaluation.evaluate import Evaluation, evaluate
+    from ensemble_deid.evaluation.pairs import EvaluationError
+    from ensemble_deid.experiments.train import Trained, train
     from ensemble_deid.pipeline.deidentifier import DeidentificationResult, Deidentifier
     from ensemble_deid.text.document import Document
     from ensemble_deid.text.span import Span
 
 __version__ = "0.1.0"
-__all__ = ["DeidentificationResult", "Deidentifier", "Document", "Span", "__version__"]
+__all__ = [
+    "Config",
+    "ConfigError",
+    "Corpus",
+    "CorpusError",
+    "CrfConfig",
+    "DeidError",
+    "DeidentificationResult",
+    "Deidentifier",
+    "Document",
+    "Evaluation",
+    "EvaluationError",
+    "ModelError",
+    "NeuralConfig",
+    "RegexConfig",
+    "RuleError",
+    "Span",
+    "StackConfig",
+    "TbedConfig",
+    "TextConfig",
+    "Trained",
+    "TransformerConfig",
+    "__version__",
+    "evaluate",
+    "load_config",
+    "read_corpus",
+    "train",
+    "write_corpus",
+]
 
-_HOMES = {
-    "DeidentificationResult": "ensemble_deid.pipeline.deidentifier",
-    "Deidentifier": "ensemble_deid.pipeline.deidentifier",
-    "Document": "ensemble_deid.text.document",
-    "Span": "ensemble_deid.text.span",
+# Where each public name is defined; a test compares this table with the imports above.
+_MODULES = {
+    "ensemble_deid.config": (
+        "Config",
+        "CrfConfig",
+        "NeuralConfig",
+        "RegexConfig",
+        "StackConfig",
+        "TbedConfig",
+        "TextConfig",
+        "TransformerConfig",
+    ),
+    "ensemble_deid.config_files": ("load_config",),
+    "ensemble_deid.corpora.corpus": ("Corpus",),
+    "ensemble_deid.corpora.read": ("read_corpus",),
+    "ensemble_deid.corpora.write": ("write_corpus",),
+    "ensemble_deid.errors": ("ConfigError", "CorpusError", "DeidError", "ModelError", "RuleError"),
+    "ensemble_deid.evaluation.evaluate": ("Evaluation", "evaluate"),
+    "ensemble_deid.evaluation.pairs": ("EvaluationError",),
+    "ensemble_deid.experiments.train": ("Trained", "train"),
+    "ensemble_deid.pipeline.deidentifier": ("DeidentificationResult", "Deidentifier"),
+    "ensemble_deid.text.document": ("Document",),
+    "ensemble_deid.text.span": ("Span",),
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Import the public classes when they are asked for: `import ensemble_deid` alone stays quick."""
-    if name not in _HOMES:
+    """Import a public name when it is first used, so that `import ensemble_deid` alone stays quick."""
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    value = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, also those that are not imported yet."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -1,16 +1,22 @@
-"""Every option of training, in one place: TOML text -> validated, frozen models.
+"""Every option of training, in one place, as validated, frozen models.
 
 An unknown key or a wrong value raises ConfigError, which names the key (and for an unknown one the nearest known key),
 whether a configuration is read from a file or constructed in Python.
 """
 
 import difflib
-import tomllib
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.submodels import DEFAULT, NAMES
@@ -51,7 +57,12 @@ class Section(BaseModel):
 
 
 class TextConfig(Section):
-    """Tokenization."""
+    """Tokenization.
+
+    >>> from ensemble_deid import Config, TextConfig
+    >>> Config(text=TextConfig(bpe_vocabulary=500)).text.bpe_vocabulary
+    500
+    """
 
     prefix = "text."
 
@@ -73,15 +84,31 @@ class TextConfig(Section):
 
 
 class RegexConfig(Section):
-    """The patterns."""
+    """The patterns.
+
+    >>> from ensemble_deid import Config, RegexConfig
+    >>> Config(regex=RegexConfig(patterns="en-i2b2")).regex.patterns
+    'en-i2b2'
+    """
 
     prefix = "regex."
 
     patterns: str = Field("auto", description="a set in rules/patterns, a .toml file, none, or auto: the best match")
+    language: Literal["auto", "en", "es", "none"] = Field(
+        "auto", description="the language that auto takes patterns for; auto: told from the notes; none: no patterns"
+    )
+    map: str = Field(
+        "", description="labels of patterns -> labels of the corpus: a .toml file or a built-in map; empty: the same"
+    )
 
 
 class TbedConfig(Section):
-    """Transformation-based error-driven learning."""
+    """Transformation-based error-driven learning.
+
+    >>> from ensemble_deid import Config, TbedConfig
+    >>> Config(tbed=TbedConfig(max_rules=100)).tbed.max_rules
+    100
+    """
 
     prefix = "tbed."
 
@@ -92,11 +119,19 @@ class TbedConfig(Section):
     max_rules: int = Field(400, ge=0)
     min_score: int = Field(2, ge=1, description="least number of errors fixed minus correct tags broken")
     min_accuracy: float = Field(0.0, ge=0, le=1, description="least share of changed tags that fix an error")
+    cv_folds: int = Field(
+        3, ge=0, description="folds of the cross-validation that says how many rules are used; 0: all are"
+    )
     min_patients: int = Field(2, ge=1, description="least number of patients in whom a rule fixes an error")
 
 
 class CrfConfig(Section):
-    """The conditional random field (sklearn-crfsuite, L-BFGS)."""
+    """The conditional random field (sklearn-crfsuite, L-BFGS).
+
+    >>> from ensemble_deid import Config, CrfConfig
+    >>> Config(crf=CrfConfig(max_iterations=20)).crf.max_iterations
+    20
+    """
 
     prefix = "crf."
 
@@ -114,7 +149,12 @@ KernelSize = Annotated[int, Field(ge=1, le=64)]
 
 
 class NeuralConfig(Section):
-    """The BiLSTM-CNN-CRF; sizes are those of Zhao et al. 2020, table 3, where it gives them."""
+    """The BiLSTM-CNN-CRF; sizes are those of Zhao et al. 2020, table 3, where it gives them.
+
+    >>> from ensemble_deid import Config, NeuralConfig
+    >>> Config(neural=NeuralConfig(epochs=8)).neural.epochs
+    8
+    """
 
     prefix = "neural."
 
@@ -153,7 +193,12 @@ class NeuralConfig(Section):
 
 
 class TransformerConfig(Section):
-    """A pretrained encoder, fine-tuned (BERT-deid, Johnson et al. 2020)."""
+    """A pretrained encoder, fine-tuned (BERT-deid, Johnson et al. 2020).
+
+    >>> from ensemble_deid import Config, TransformerConfig
+    >>> Config(transformer=TransformerConfig(epochs=3)).transformer.epochs
+    3
+    """
 
     prefix = "transformer."
 
@@ -161,10 +206,10 @@ class TransformerConfig(Section):
         "all-MiniLM-L6-v2", min_length=1, description="a packaged encoder, a folder, or a name on the hub"
     )
     window: int = Field(126, ge=16, le=10_000, description="word pieces that are read together")
-    overlap: int = Field(40, ge=0, description="pieces that consecutive windows share when predicting")
+    overlap: int = Field(20, ge=0, description="pieces that consecutive windows share when predicting")
     training_overlap: int = Field(0, ge=0, description="pieces that consecutive windows share in training")
     epochs: int = Field(6, ge=1)
-    learning_rate: float = Field(1e-4, gt=0)
+    learning_rate: float = Field(2e-4, gt=0)
     head_rate: float = Field(
         10.0, gt=0, description="learning rate of the new layers, in learning rates of the encoder"
     )
@@ -172,15 +217,23 @@ class TransformerConfig(Section):
     weight_decay: float = Field(0.01, ge=0)
     dropout: float = Field(0.1, ge=0, lt=1)
     gradient_clip: float = Field(1.0, gt=0)
-    batch_pieces: int = Field(2048, ge=16, description="pieces a batch")
+    batch_pieces: int = Field(1024, ge=16, description="pieces a batch")
     max_sequence: int = Field(
         90, ge=1, le=10_000, description="tokens that are decoded together: whole lines, merged while they fit"
+    )
+    features: tuple[str, ...] = Field(
+        (), description="columns embedded beside the pieces, those that are in the table (knowledge_given, ...)"
     )
     half_precision_weights: bool = Field(True, description="round and store the weights as 16-bit floats")
 
 
 class StackConfig(Section):
-    """The stacker: an RBF-kernel SVM over the candidates of all submodels."""
+    """The stacker: an RBF-kernel SVM over the candidates of all submodels.
+
+    >>> from ensemble_deid import Config, StackConfig
+    >>> Config(stack=StackConfig(threshold=0.4)).stack.threshold
+    0.4
+    """
 
     prefix = "stack."
 
@@ -192,12 +245,28 @@ class StackConfig(Section):
     weight_grid: tuple[PositiveFloat, ...] = Field((0.417, 1.0), min_length=1)
     search_candidates: int = Field(8000, ge=100, description="size of the sample for the search, whole patients")
     threshold: float | None = Field(
-        None, ge=0, le=1, description="probability from which on a candidate is accepted; default: by CV"
+        None, ge=0, le=1, description="probability from which on a candidate is accepted; default: by operating_point"
     )
+    operating_point: Literal["f1", "recall"] = Field(
+        "f1", description="the threshold by CV: best strict F1, or highest recall within max_false_positives"
+    )
+    max_false_positives: float = Field(15.0, ge=0, description="wrongly tagged tokens in 1000 tokens, for recall")
+
+    @model_validator(mode="after")
+    def _one_threshold(self) -> "StackConfig":
+        if self.threshold is not None and self.operating_point != "f1":
+            raise ConfigError("stack.threshold and stack.operating_point: give one of the two")
+        return self
 
 
 class Config(Section):
-    """The whole configuration. `submodels` is kept in the order of the table of submodels, each name once."""
+    """The whole configuration. `submodels` is kept in the order of the table of submodels, each name once.
+
+    >>> from ensemble_deid import Config, CrfConfig
+    >>> config = Config(seed=7, submodels=["crf", "regex"], crf=CrfConfig(max_iterations=20))
+    >>> config.submodels, config.crf.max_iterations, config.crf.c1
+    (('regex', 'crf'), 20, 0.05)
+    """
 
     seed: int = Field(13, ge=0)
     folds: int = Field(5, ge=2)
@@ -232,45 +301,9 @@ class Config(Section):
         return section
 
 
-def load_config(path: Path | None = None, *, overrides: Sequence[str] = (), **options: Any) -> Config:
-    """Read a TOML file, then apply `section.key=value` overrides, then keyword options (None is ignored)."""
-    content: dict[str, Any] = {}
-    if path is not None:
-        try:
-            content = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ConfigError(f"{path}: no such configuration file") from None
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot be read as a file ({error.strerror})") from None
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{path}: {error}") from None
-    for override in overrides:
-        _apply_override(content, override)
-    content.update({key: value for key, value in options.items() if value is not None})
-    return make_config(content, place=str(path) if path else "configuration")
-
-
 def make_config(content: Mapping[str, Any], *, place: str = "configuration") -> Config:
     """Validate a nested mapping. Raises ConfigError, whose message begins with `place`."""
     try:
         return Config(**content)
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from None
-
-
-def _apply_override(content: dict[str, Any], override: str) -> None:
-    key, sign, value = override.partition("=")
-    if not sign or not key:
-        raise ConfigError(f"--set {override}: expected section.key=value")
-    *sections, last = key.strip().split(".")
-    target = content
-    for section in sections:
-        target = target.setdefault(section, {})
-        if not isinstance(target, dict):
-            raise ConfigError(f"--set {override}: {section} is a value, not a section")
-    try:
-        target[last] = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        target[last] = value.strip()

@@ -2,20 +2,55 @@
 
 
 class DeidError(Exception):
-    """Base of all errors that are the input's fault: the command line prints the message and exits 2."""
+    """Base of all errors that are the input's fault: the command line prints the message and exits 2.
+
+    >>> from ensemble_deid import DeidError, read_corpus
+    >>> try:
+    ...     corpus = read_corpus("nowhere")
+    ... except DeidError as error:
+    ...     print(error)
+    nowhere: there is no such file or folder
+    """
 
 
 class ConfigError(DeidError):
-    """A configuration file, key or value that cannot be used."""
+    """A configuration file, key or value that cannot be used.
+
+    >>> from ensemble_deid import CrfConfig
+    >>> CrfConfig(max_iteration=20)
+    Traceback (most recent call last):
+    ensemble_deid.errors.ConfigError: unknown key crf.max_iteration; did you mean max_iterations?
+    """
 
 
 class CorpusError(DeidError):
-    """A corpus, note or annotation that cannot be read or written faithfully."""
+    """A corpus, note or annotation that cannot be read or written faithfully.
+
+    >>> from ensemble_deid import read_corpus
+    >>> read_corpus("demo:all")
+    Traceback (most recent call last):
+    ensemble_deid.errors.CorpusError: the demo corpus has no split 'all'; it has train, dev, test
+    """
+
+    note: str | None = None
+    """The name of the note that cannot be read, as far as it is known: its file without the suffix."""
 
 
 class RuleError(DeidError):
-    """A pattern, template or rule list that cannot be read."""
+    """A pattern, template or rule list that cannot be read.
+
+    >>> from ensemble_deid import Config, RegexConfig, read_corpus, train
+    >>> train(read_corpus("demo:dev"), config=Config(regex=RegexConfig(patterns="my.toml")))
+    Traceback (most recent call last):
+    ensemble_deid.errors.RuleError: my.toml: no such pattern file
+    """
 
 
 class ModelError(DeidError):
-    """A model directory that is missing, damaged, or made by a newer version."""
+    """A model directory that is missing, damaged, or made by another version.
+
+    >>> from ensemble_deid import Deidentifier
+    >>> Deidentifier.load("nowhere")
+    Traceback (most recent call last):
+    ensemble_deid.errors.ModelError: nowhere: no such model directory
+    """

@@ -11,7 +11,10 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "ensemble_deid"
 
 FLOORS = (
-    ("errors", "resources", "seeding", "atomic", "parallel", "submodels", "config"),
+    (
+        *("errors", "resources", "seeding", "atomic", "parallel", "submodels", "config", "config_files", "folds"),
+        "reproducible",
+    ),
     ("text",),
     ("phi",),
     ("features",),

@@ -155,7 +155,7 @@ def test_spaces_between_submodels_are_meant_well(
     manifest = json.loads((tmp_path / "model" / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["config"]["submodels"] == ["regex", "tbed"]
     out = capsys.readouterr().out.splitlines()
-    assert out == [
+    assert out[-2:] == [
         "tokenization: 0 of 40 spans begin or end inside a token, 0 cannot be tagged",
         f"trained on 8 notes; the model is in {tmp_path / 'model'}",
     ]
@@ -196,7 +196,7 @@ def test_models_and_folders_are_checked_first(
         ((tiny_model, notes, "--out", notes / ".." / "notes"), "the output folder is the input folder"),
         ((tiny_model, notes, "--out", tiny_model), "the output folder is the model"),
         ((tiny_model, notes, "--out", tmp_path / "file"), "file: exists and is no folder"),
-        ((tiny_model, notes, "--out", out, "--jobs", 0), "--jobs must be at least 1, not 0"),
+        ((tiny_model, notes, "--out", out, "--jobs", 0), "jobs must be a whole number of at least 1, not 0"),
     ):
         assert expected in fails(command, *arguments)
     assert {path: path.read_bytes() for path in notes.iterdir()} == before
@@ -218,7 +218,7 @@ def test_a_missing_gpu_is_said(tiny_model: Path, tiny_dev: Path, tmp_path: Path,
     assert "torch sees no GPU here" in fails(
         "predict", tiny_model, tiny_dev, "--out", tmp_path / "out", "--device", "cuda"
     )
-    assert not list((tmp_path / "out").iterdir())
+    assert not (tmp_path / "out").exists()
 
 
 def plain_folder(folder: Path) -> dict[str, str]:

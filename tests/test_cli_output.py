@@ -1,15 +1,17 @@
 """No command writes over what it reads, however that is reached, and an unusable place is found before the work."""
 
+import argparse
+import inspect
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import tiny_stack
 
 from ensemble_deid import atomic
-from ensemble_deid.cli import output
-from ensemble_deid.cli.main import main
+from ensemble_deid.cli import output, prediction
+from ensemble_deid.cli.main import build_parser, main
 from ensemble_deid.corpora.write import write_corpus
 
 
@@ -83,6 +85,8 @@ def test_no_single_file_is_written_over_an_input(
             ("evaluate", tiny_dev, model, "--dev", gold, model, "--csv"),
             ("compare", tiny_dev, tiny_dev, gold, "--json"),
             ("annotations", tiny_dev, gold, "--csv"),
+            ("explain", model, gold, "--json"),
+            ("explain", model, gold, "--html"),
             ("report", tiny_dev, gold, "--out"),
             ("ablate", model, gold, "--out"),
         ):
@@ -106,6 +110,30 @@ def test_no_single_file_is_written_over_an_input(
     refused("ablate", model, tiny_dev, "--retrain", gold, "--out", hard)
     refused("corpus", "convert", gold, "--format", "jsonl", "--map", tmp_path / "map.toml", "--out", tmp_path)
     assert "named for two outputs" in refused("evaluate", gold, gold, "--json", "x", "--csv", "./x")
+
+
+def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not groups:
+        yield parser
+    for group in groups:
+        for child in group.choices.values():
+            yield from leaves(child)
+
+
+def test_every_command_that_writes_is_guarded() -> None:
+    """An option with a path names a file or folder to write, unless it is among those that are read."""
+    read = {"--config", "--rules", "--scowl"}
+    guarded = set()
+    for parser in leaves(build_parser()):
+        paths = {option for action in parser._actions if action.type is Path for option in action.option_strings}
+        if paths - read:
+            source = inspect.getsource(parser.get_default("run"))
+            if "return _run(" in source:
+                source = inspect.getsource(prediction._run)
+            assert "refuse_output" in source, parser.prog
+            guarded.add(parser.prog.partition(" ")[2])
+    assert {"train", "evaluate", "corpus convert", "rules review", "explain"} <= guarded
 
 
 def test_a_model_takes_no_inputs_away_with_it(

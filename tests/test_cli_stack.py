@@ -38,7 +38,8 @@ def test_the_model_says_what_it_is(tiny_model: Path) -> None:
     manifest = json.loads((tiny_model / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["format_version"] == 2
     assert manifest["labels"] == ["CITY", "DATE", "DOCTOR", "PATIENT"]
-    assert manifest["training"] == {"notes": 8, "patients": 4, "spans": 40, "spans_cut": 0, "spans_lost": 0}
+    counts = {"notes": 8, "patients": 4, "sites": 0, "groups": 4, "spans": 40, "spans_cut": 0, "spans_lost": 0}
+    assert manifest["training"] == counts
     assert manifest["config"]["submodels"] == ["regex", "tbed", "crf", "neural"]
     assert set(manifest["figures"]["dev_strict_f1"]) == {"regex", "tbed", "crf", "neural", "ensemble"}
     assert manifest["packages"]["torch"]

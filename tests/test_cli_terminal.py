@@ -11,7 +11,7 @@ import tiny_stack
 
 from ensemble_deid.cli import corpus as corpus_commands
 from ensemble_deid.cli.main import main
-from ensemble_deid.cli.terminal import progress_bar, say
+from ensemble_deid.cli.terminal import expected_end, progress_bar, say
 from ensemble_deid.experiments.progress import Step
 
 
@@ -33,6 +33,26 @@ def test_a_terminal_sees_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = show_steps(Terminal(), monkeypatch)
     # The last step is shown when the bar is taken away; what looks like markup is shown as it is.
     assert "[/odd] [bold]name[/bold]" in seen
+
+
+def test_the_time_left_is_that_of_the_work_done_so_far() -> None:
+    assert expected_end(Step(1, 4, ""), start=100, now=130) == 220
+    assert expected_end(Step(3, 4, ""), start=100, now=130) == 140
+    assert expected_end(Step(4, 4, ""), start=100, now=130) == 130
+    for unknown in (Step(0, 4, ""), Step(2, None, ""), Step(0, 0, "")):
+        assert expected_end(unknown, start=100, now=130) is None
+
+
+def test_a_terminal_sees_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "160")
+    clock = iter([1000.0, *[1060.0] * 1000])
+    monkeypatch.setattr("ensemble_deid.cli.terminal.time.monotonic", lambda: next(clock))
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress_bar(quiet=False) as show:
+        show(Step(1, 4, "crf, fold 1 of 2"))
+    assert "about 0:03:00 left" in stream.getvalue()
 
 
 def test_quiet_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ensemble_deid.config import Config, CrfConfig, NeuralConfig, load_config, make_config
+from ensemble_deid.config import Config, CrfConfig, NeuralConfig, make_config
+from ensemble_deid.config_files import load_config, named_configurations
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.seeding import derive_seed, generator
 from ensemble_deid.submodels import DEFAULT, NAMES
@@ -144,7 +145,7 @@ def test_bad_overrides(tmp_path: Path, override: str, message: str) -> None:
 
 
 def test_bad_files(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no such configuration file"):
+    with pytest.raises(ConfigError, match="no such file"):
         load_config(tmp_path / "none.toml")
     with pytest.raises(ConfigError, match="cannot be read as a file"):
         load_config(tmp_path)
@@ -162,3 +163,15 @@ def test_streams_depend_on_seed_and_name_alone() -> None:
     assert len({derive_seed(13, "folds"), derive_seed(14, "folds"), derive_seed(13, "other")}) == 3
     assert 0 <= derive_seed(13, "folds") < 2**32
     assert generator(13, "a").integers(1 << 60) == generator(13, "a").integers(1 << 60)
+
+
+def test_named_configurations_are_valid_and_travel_by_name() -> None:
+    names = named_configurations()
+    assert {"best", "small", "johnson2020"} <= set(names)
+    for name in names:
+        assert load_config(name) == load_config(names[name])
+    assert load_config("best").submodels == NAMES
+    assert load_config("small").submodels == DEFAULT
+    assert load_config("small", overrides=["folds=4"]).folds == 4
+    with pytest.raises(ConfigError, match="best, johnson2020, small"):
+        load_config("bset")

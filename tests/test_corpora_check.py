@@ -82,6 +82,7 @@ def test_files_and_folders_are_named(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("PHONE", "+44 7700 900123"),
         ("PHONE", "020 7946 0018"),
         ("PHONE", "(07) 5550 0142"),
+        ("PHONE", "5550 4882"),
         ("PHONE", "0491 570 156"),
         ("PHONE", "020 913 4567"),
         ("FAX", "+1 360.555.0148"),

@@ -99,7 +99,7 @@ def test_a_file_that_becomes_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     location = locate_corpus(tmp_path)
     path.unlink()
     os.mkfifo(path)
-    ((_, outcome),) = iterate_notes(location)
+    (outcome,) = iterate_notes(location)
     assert "it is no regular file" in str(outcome)
     with pytest.raises(CorpusError, match="no regular file"):
         read_utf8(tmp_path / "a.txt")

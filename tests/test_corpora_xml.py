@@ -7,6 +7,7 @@ import pytest
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import iterate_notes, read_corpus
 from ensemble_deid.errors import CorpusError
+from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
 SECRET = "Quillfeather"
@@ -124,11 +125,11 @@ def test_a_bad_note_does_not_stop_the_others(tmp_path: Path) -> None:
     (tmp_path / "2.xml").write_bytes(b"<d><TEXT>")
     write(tmp_path / "3.xml", "three", tag(0, 99, "broken"))
     location = locate_corpus(tmp_path)
-    outcomes = dict(iterate_notes(location))
-    assert list(outcomes) == ["1", "2", "3"]
-    assert isinstance(outcomes["2"], CorpusError)
-    with_gold = dict(iterate_notes(location, gold=True))
-    assert isinstance(with_gold["3"], CorpusError)
+    one, two, three = iterate_notes(location)
+    assert isinstance(one, Document)
+    assert "2.xml" in str(two)
+    assert isinstance(three, Document)
+    assert [isinstance(note, CorpusError) for note in iterate_notes(location, gold=True)] == [False, True, True]
 
 
 @pytest.mark.parametrize("text", ["x", " \n\t ", ""])

@@ -1,13 +1,17 @@
 """Thresholds: the curve against a slow reference, and the refusal to choose on what is reported."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ensemble_deid.cli.main import main
 from ensemble_deid.evaluation.curve import CURVE_VIEWS, has_scores, keep_above, trace_curve
 from ensemble_deid.evaluation.operating_points import (
+    NoScoresError,
     choose_threshold,
     find_operating_points,
     report_threshold,
@@ -145,3 +149,48 @@ def test_notes_without_annotations_have_an_empty_curve() -> None:
     curve = trace_curve([note], [note])
     assert len(curve) == 0
     assert curve.at(0.5).counts == Counts()
+
+
+def test_labels_restrict_every_side() -> None:
+    def relabelled(notes: list[Document], names: tuple[str, ...]) -> list[Document]:
+        return [
+            note.with_spans(replace(span, label=names[k % len(names)]) for span in note.spans)
+            for k, note in enumerate(notes)
+        ]
+
+    names = ("DATE", "PATIENT")
+    dev, test = ([relabelled(side, names) for side in sides] for sides in (DEV, TEST))
+    points = find_operating_points(*test, dev=(dev[0], dev[1]), labels=["DATE"])
+    only = [[note.with_spans(s for s in note.spans if s.label == "DATE") for note in side] for side in (*test, *dev)]
+    assert points == replace(find_operating_points(only[0], only[1], dev=(only[2], only[3])), curve=points.curve)
+    assert points.curve.gold == 2
+    assert points.as_it_is.counts == Counts(2, 0, 0)
+    assert find_operating_points(*test, dev=(dev[0], dev[1]), labels=["NAME"]).curve.gold == 2
+    with pytest.raises(NoScoresError):
+        find_operating_points(*test, dev=(dev[0], dev[1]), labels=["SSN"])
+    with pytest.raises(EvaluationError, match="no label, group or category 'Nobody'"):
+        find_operating_points(*test, dev=(dev[0], dev[1]), labels=["Nobody"])
+
+
+def test_the_command_restricts_operating_points(
+    tmp_path: Path, tiny_model: Path, tiny_dev: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures = tmp_path / "figures.json"
+    arguments = ["evaluate", str(tiny_dev), str(tiny_model), "--oracle", "--resamples", "0", "--json", str(figures)]
+
+    def point() -> dict[str, float]:
+        content = json.loads(figures.read_text(encoding="utf-8"))
+        found: dict[str, float] = content["operating_points"]["as_it_is"]
+        scores = [s for s in content["scores"] if (s["view"], s["part"]) == ("token-binary", "total")]
+        assert (found["tp"], found["fp"], found["fn"]) == tuple(scores[0][key] for key in ("tp", "fp", "fn"))
+        return found
+
+    assert main(arguments) == 0
+    everything = point()
+    assert main([*arguments, "--labels", "CITY"]) == 0
+    assert 0 < point()["tp"] < everything["tp"]
+    capsys.readouterr()
+    assert main([*arguments, "--labels", "SSN"]) == 0
+    said = capsys.readouterr()
+    assert "--labels SSN: too few annotations" in said.err
+    assert "Operating points" not in said.out

@@ -158,8 +158,8 @@ def test_the_command_writes_both_meanings(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--threshold-rule", "sensitivity"], "expected sensitivity=S or precision=P"),
-        (["--threshold-rule", "recall=0.9"], "expected sensitivity=S or precision=P"),
+        (["--threshold-rule", "sensitivity"], "expected sensitivity=S, precision=P or false-positives=N"),
+        (["--threshold-rule", "recall=0.9"], "expected sensitivity=S, precision=P or false-positives=N"),
         (["--threshold-rule", "precision=1.5"], "above 0 and at most 1"),
         (["--retrain-dev", "demo:dev"], "--retrain-dev goes with --retrain"),
     ],

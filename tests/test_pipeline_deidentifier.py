@@ -1,15 +1,16 @@
 """The model as a user of the library holds it."""
 
-from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiny_stack
 
-import ensemble_deid
 from ensemble_deid import DeidentificationResult, Deidentifier, Document, Span
 from ensemble_deid.errors import ConfigError, CorpusError, ModelError
 from ensemble_deid.experiments.train import Trained
+from ensemble_deid.experiments.training_points import TrainingPoints
+from ensemble_deid.pipeline import deidentifier
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.stacking.dataset import StackingDataset
 
@@ -35,8 +36,10 @@ def test_what_is_found_is_taken_out(model: Deidentifier) -> None:
 def test_styles(model: Deidentifier) -> None:
     assert len(model.deidentify(NOTE.text, style="mask").text) == len(NOTE.text)
     assert "Date: \nCity: \n" in model.deidentify(NOTE.text, style="remove").text
-    with pytest.raises(ValueError, match="tag, mask, remove"):
+    with pytest.raises(ConfigError, match="tag, mask, remove"):
         model.deidentify(NOTE.text, style="surprise")
+    with pytest.raises(ConfigError, match="tag, mask, remove"):
+        model.pipe([NOTE.text], style="surprise")
 
 
 @pytest.mark.parametrize("text", ["", " \n", "x", "\r\n\r"])
@@ -44,11 +47,89 @@ def test_texts_of_next_to_nothing(model: Deidentifier, text: str) -> None:
     assert model.deidentify(text) == DeidentificationResult(text, ())
 
 
-@pytest.mark.parametrize("text", ["Anna\0Bell", "Anna \ud800", "\udfff"])
-def test_texts_that_were_not_decoded_rightly_are_refused(model: Deidentifier, text: str) -> None:
-    with pytest.raises(CorpusError, match="not decoded rightly") as raised:
+NO_TEXTS = {
+    "Anna\0Bell": "character 4 of the text is NUL, which no note may hold",
+    "Anna \ud800": "character 5 of the text is half of a surrogate pair",
+    None: "the text must be a string, not NoneType",
+    float("nan"): "the text must be a string, not float",
+    b"Anna": "the text must be a string, not bytes",
+    7: "the text must be a string, not int",
+}
+
+
+@pytest.mark.parametrize("text", NO_TEXTS, ids=ascii)
+def test_what_is_no_text_is_refused_alike(model: Deidentifier, text: Any) -> None:
+    said = NO_TEXTS[text]
+    with pytest.raises(CorpusError) as raised:
         model.deidentify(text)
-    assert "Anna" not in str(raised.value)
+    assert str(raised.value) == f"the text: {said}"
+    with pytest.raises(CorpusError) as raised:
+        model.predict([NOTE, Document("a", text)])
+    assert str(raised.value) == f"a: {said}"
+    before, bad, after = model.pipe([NOTE.text, text, NOTE.text])
+    assert bad == DeidentificationResult(None, (), f"texts[1]: {said}")
+    assert before == after == model.deidentify(NOTE.text)
+
+
+def test_what_is_no_list_of_texts_is_refused(model: Deidentifier) -> None:
+    with pytest.raises(CorpusError, match="pipe takes several texts, not one string"):
+        model.pipe(NOTE.text)
+    with pytest.raises(CorpusError, match="a note must be a Document, not str"):
+        model.predict(NOTE.text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.1, float("nan"), float("inf"), "0.5"])
+def test_a_threshold_that_is_no_probability_is_refused_alike(model: Deidentifier, threshold: Any) -> None:
+    said = "a threshold must be a number from 0 to 1"
+    for call, given in ((model.predict, [NOTE]), (model.deidentify, NOTE.text), (model.pipe, [NOTE.text])):
+        with pytest.raises(ConfigError, match=said):
+            call(given, threshold=threshold)
+    with pytest.raises(ConfigError, match=said):
+        model.predict([NOTE], submodel="regex", threshold=threshold)
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 5}, {"jobs": 2}], ids=str)
+def test_results_come_in_order_whatever_the_batches(model: Deidentifier, options: dict[str, int]) -> None:
+    texts = [f"Date: 0{k % 9 + 1}/04/2019\nNote {k}.\n" for k in range(20)]
+    texts[3] = texts[17] = "\0"
+    results = list(model.pipe(iter(texts), **options))
+    assert [result.text for result in results] == [
+        None if text == "\0" else f"Date: [DATE]\nNote {k}.\n" for k, text in enumerate(texts)
+    ]
+    assert [k for k, result in enumerate(results) if result.error] == [3, 17]
+    assert list(model.pipe([], **options)) == []
+
+
+def test_a_text_that_fails_is_withheld_and_not_quoted(model: Deidentifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bad(text: str, spans: tuple[Span, ...], *, style: str) -> str:
+        if "Lyndale" in text:
+            raise ValueError(text)
+        return "clean"
+
+    monkeypatch.setattr(deidentifier, "redact", bad)
+    results = list(model.pipe([NOTE.text, "fine"]))
+    failure = "texts[0]: redaction failed (ValueError)"
+    assert results == [DeidentificationResult(None, (), failure), DeidentificationResult("clean", ())]
+    with pytest.raises(CorpusError, match="the text: redaction failed") as raised:
+        model.deidentify(NOTE.text)
+    assert "Lyndale" not in str(raised.value)
+
+
+def test_thresholds_change_what_is_taken_out(model: Deidentifier) -> None:
+    assert model.deidentify(NOTE.text, threshold=1.0) == DeidentificationResult(NOTE.text, ())
+    (everything,) = model.pipe([NOTE.text], threshold=0.0)
+    (predicted,) = model.predict([NOTE], threshold=0.0)
+    assert everything.spans == predicted.spans
+
+
+def test_a_gpu_that_is_not_there_is_said_at_once(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match="torch sees no GPU here; use auto or cpu"):
+        Deidentifier.load(tiny_model, device="cuda")
+    with pytest.raises(ConfigError, match="device"):
+        Deidentifier.load(tiny_model, device="gpu")
 
 
 def test_predicting_keeps_the_documents_and_leaves_their_own_spans(model: Deidentifier) -> None:
@@ -81,7 +162,7 @@ def test_nothing_shows_text_or_words(tiny_model: Path, model: Deidentifier) -> N
     """Words of notes live in documents, the lexicon, vocabularies, rules and statistics: no repr shows them."""
     ensemble, manifest = load_model(tiny_model)
     result, (found,) = model.deidentify(NOTE.text), model.predict([NOTE])
-    trained = Trained(ensemble, StackingDataset.load(tiny_model), manifest, {})
+    trained = Trained(ensemble, StackingDataset.load(tiny_model), manifest, {}, TrainingPoints((), "f1", 15, False))
     batch = ensemble.feature_extractor.extract([NOTE])
     shown = [
         model,
@@ -99,12 +180,3 @@ def test_nothing_shows_text_or_words(tiny_model: Path, model: Deidentifier) -> N
     words = {"anna", "bell", "lyndale", "gale", "chest", "pain", "frost", "marbury"}
     for thing in shown:
         assert not words & set(repr(thing).lower().replace("'", " ").split()), type(thing)
-
-
-def test_what_is_public_can_be_had() -> None:
-    for name in ensemble_deid.__all__:
-        assert getattr(ensemble_deid, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'Surrogates'"):
-        _ = ensemble_deid.Surrogates
-    assert is_dataclass(DeidentificationResult)
-    assert [field.name for field in fields(DeidentificationResult)] == ["text", "spans"]

@@ -1,28 +1,44 @@
 """Many notes: in order, each with its own outcome, failing closed."""
 
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tiny_stack
 
-from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError
+from ensemble_deid.errors import ConfigError, CorpusError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.pipeline import notes as notes_module
-from ensemble_deid.pipeline.directory import load_model, save_model
+from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.directory import load_model, save_model, update_model
 from ensemble_deid.pipeline.ensemble import Ensemble
-from ensemble_deid.pipeline.notes import Outcome, predict_notes
+from ensemble_deid.pipeline.notes import Note, predict_notes
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.text.document import Document
 
 MARKER = "Zyxwvut"
-Notes = list[tuple[str, Document | DeidError]]
 
 
-def given_notes(count: int = 20) -> Notes:
-    return [(document.id, document) for document in tiny_stack.notes(300, patients=count // 2)]
+@pytest.fixture(scope="module")
+def model(tiny_model: Path) -> Deidentifier:
+    return Deidentifier.load(tiny_model)
+
+
+def given_notes(count: int = 20) -> list[Note]:
+    return list(tiny_stack.notes(300, patients=count // 2))
+
+
+def found(notes: Iterable[Note]) -> list[Document]:
+    """Return the notes, none of which may be withheld."""
+    documents = []
+    for note in notes:
+        assert isinstance(note, Document), note
+        documents.append(note)
+    return documents
 
 
 def raise_on_marker(monkeypatch: pytest.MonkeyPatch, error: type[BaseException]) -> list[int]:
@@ -43,96 +59,89 @@ def raise_on_marker(monkeypatch: pytest.MonkeyPatch, error: type[BaseException])
 
 @pytest.mark.parametrize("error", [ValueError, KeyError, MemoryError, RecursionError, AssertionError])
 def test_a_note_on_which_a_tagger_fails_is_withheld_alone(
-    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+    model: Deidentifier, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
     notes = given_notes()
-    notes[3] = ("bad", Document("bad", f"Patient: {MARKER}\n"))
-    expected = list(predict_notes(tiny_model, [note for note in notes if note[0] != "bad"]))
+    expected = found(model.predict_each(notes[:3] + notes[4:]))
+    notes[3] = Document("bad", f"Patient: {MARKER}\n")
     seen = raise_on_marker(monkeypatch, error)
-    outcomes = list(predict_notes(tiny_model, notes))
-    assert [outcome.name for outcome in outcomes] == [name for name, _ in notes]
-    bad = outcomes.pop(3)
-    assert (bad.document, bad.problem) == (None, f"bad: processing failed ({error.__name__})")
-    assert [(o.name, o.problem, o.document.spans) for o in outcomes if o.document] == [
-        (o.name, None, o.document.spans) for o in expected if o.document
-    ]
+    predicted = list(model.predict_each(notes))
+    bad = predicted.pop(3)
+    assert isinstance(bad, CorpusError)
+    assert str(bad) == f"bad: processing failed ({error.__name__})"
+    assert predicted == expected
     assert seen == [8, 1, 1, 1, 1, 1, 1, 1, 1, 8, 4]
 
 
-def test_the_models_own_fault_ends_the_run(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    notes = [("bad", Document("bad", MARKER)), *given_notes(2)]
+def test_the_models_own_fault_ends_the_run(model: Deidentifier, monkeypatch: pytest.MonkeyPatch) -> None:
     raise_on_marker(monkeypatch, ModelError)
     with pytest.raises(ModelError):
-        list(predict_notes(tiny_model, notes))
+        list(model.predict_each([Document("bad", MARKER), *given_notes(2)]))
 
 
-def test_an_interruption_ends_the_run(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_ends_the_run(model: Deidentifier, monkeypatch: pytest.MonkeyPatch) -> None:
     raise_on_marker(monkeypatch, KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
-        list(predict_notes(tiny_model, [("bad", Document("bad", MARKER))]))
+        list(model.predict_each([Document("bad", MARKER)]))
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_unreadable_notes_keep_their_places(tiny_model: Path, jobs: int) -> None:
+def test_unreadable_notes_keep_their_places(model: Deidentifier, jobs: int) -> None:
     notes = given_notes(18)
     for place in (0, 7, 8, 17):
-        notes[place] = (f"unreadable {place}", CorpusError(f"file {place}: not UTF-8"))
-    outcomes = list(predict_notes(tiny_model, notes, jobs=jobs))
-    assert [outcome.name for outcome in outcomes] == [name for name, _ in notes]
-    assert [k for k, outcome in enumerate(outcomes) if outcome.document is None] == [0, 7, 8, 17]
-    assert outcomes[8].problem == "file 8: not UTF-8"
-    assert all((outcome.document is None) != (outcome.problem is None) for outcome in outcomes)
-    assert all(
-        o.document.text == n.text
-        for o, (_, n) in zip(outcomes, notes, strict=True)
-        if o.document and isinstance(n, Document)
-    )
+        notes[place] = CorpusError(f"file {place}: not UTF-8")
+    predicted = list(model.predict_each(notes, jobs=jobs))
+    assert len(predicted) == 18
+    for place, (given, note) in enumerate(zip(notes, predicted, strict=True)):
+        if isinstance(given, Document):
+            assert isinstance(note, Document)
+            assert (note.id, note.text) == (given.id, given.text)
+        else:
+            assert str(note) == f"file {place}: not UTF-8"
 
 
-def test_only_unreadable_notes_and_none_at_all(tiny_model: Path) -> None:
+def test_only_unreadable_notes_and_none_at_all(model: Deidentifier) -> None:
     problem = CorpusError("x: broken")
-    assert list(predict_notes(tiny_model, [("x", problem)])) == [Outcome("x", None, "x: broken")]
-    assert list(predict_notes(tiny_model, [])) == []
+    assert list(model.predict_each([problem])) == [problem]
+    assert list(model.predict_each([])) == []
 
 
-def test_notes_of_one_name_are_kept_apart(tiny_model: Path) -> None:
+def test_notes_of_one_name_are_kept_apart(model: Deidentifier) -> None:
     texts = ["Date: 03/04/2019\n", "Seen. Back on 05/06/2020.\n"]
-    outcomes = list(predict_notes(tiny_model, [("same", Document("same", text)) for text in texts]))
-    assert [outcome.document.text for outcome in outcomes if outcome.document] == texts
-    assert [len(o.document.spans) for o in outcomes if o.document] == [1, 1]
+    notes = found(model.predict_each([Document("same", text) for text in texts]))
+    assert [note.text for note in notes] == texts
+    assert [len(note.spans) for note in notes] == [1, 1]
 
 
 @pytest.mark.parametrize("text", ["", "\n", " \t\r\n  ", "x", "7", ".", "\N{SNOWMAN}", "́", "﻿", "🙂" * 3])
-def test_notes_of_next_to_nothing(tiny_model: Path, text: str) -> None:
-    (alone,) = predict_notes(tiny_model, [("odd", Document("odd", text))])
-    among = list(predict_notes(tiny_model, [*given_notes(2), ("odd", Document("odd", text))]))
-    for outcome in (alone, among[-1]):
-        assert outcome.problem is None
-        assert outcome.document is not None
-        assert outcome.document.text == text
-        assert all(text[span.start : span.end].strip() for span in outcome.document.spans)
+def test_notes_of_next_to_nothing(model: Deidentifier, text: str) -> None:
+    (alone,) = found(model.predict_each([Document("odd", text)]))
+    among = found(model.predict_each([*given_notes(2), Document("odd", text)]))
+    for note in (alone, among[-1]):
+        assert note.text == text
+        assert all(text[span.start : span.end].strip() for span in note.spans)
 
 
-def test_gold_annotations_neither_help_nor_pass(tiny_model: Path) -> None:
+def test_gold_annotations_neither_help_nor_pass(model: Deidentifier) -> None:
     note = tiny_stack.notes(900, patients=1)[0]
-    (with_gold,) = predict_notes(tiny_model, [("a", note)])
-    (without,) = predict_notes(tiny_model, [("a", note.with_spans(()))])
-    assert with_gold.document is not None
-    assert without.document is not None
-    assert with_gold.document.spans == without.document.spans
-    assert all(span.source != "" for span in with_gold.document.spans)
+    with_gold, without = found(model.predict_each([note, note.with_spans(())]))
+    assert with_gold == without
+    assert all(span.source != "" for span in with_gold.spans)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_an_unusable_model_is_refused_before_a_note_is_read(tiny_model: Path, tmp_path: Path, jobs: int) -> None:
-    def notes() -> Iterator[tuple[str, Document | DeidError]]:
+def test_what_a_model_cannot_serve_is_refused_before_a_note_is_read(model: Deidentifier) -> None:
+    def notes() -> Iterator[Note]:
         pytest.fail("a note was read")
         yield from ()
 
-    with pytest.raises(ModelError, match="no such model directory"):
-        predict_notes(tmp_path / "nowhere", notes(), jobs=jobs)
-    with pytest.raises(ConfigError, match="no submodel 'crv'; it has: regex, tbed, crf, neural"):
-        predict_notes(tiny_model, notes(), submodel="crv", jobs=jobs)
+    for jobs in (1, 2):
+        with pytest.raises(ConfigError, match="no submodel 'crv'; it has: regex, tbed, crf, neural"):
+            model.predict_each(notes(), submodel="crv", jobs=jobs)
+    with pytest.raises(ConfigError, match="save this one, then load it"):
+        Deidentifier(model.ensemble).predict_each(notes(), jobs=2)
+    for options in ({"jobs": 0}, {"jobs": 1.5}, {"batch_size": 0}, {"batch_size": None}):
+        with pytest.raises(ConfigError, match="must be a whole number of at least 1"):
+            model.predict_each(notes(), **options)
 
 
 def test_a_model_trained_anew_in_the_same_place_is_used(tiny_model: Path, tmp_path: Path) -> None:
@@ -150,30 +159,41 @@ def test_a_model_trained_anew_in_the_same_place_is_used(tiny_model: Path, tmp_pa
         )
         changed = Ensemble(ensemble.config, ensemble.scheme, ensemble.feature_extractor, ensemble.taggers, stacker)
         save_model(changed, stacking_dataset, manifest, place)
-        outcomes = list(predict_notes(place, given_notes(2), jobs=2))
-        answers.append(sum(len(outcome.document.spans) for outcome in outcomes if outcome.document))
+        notes = found(Deidentifier.load(place).predict_each(given_notes(2), jobs=2))
+        answers.append(sum(len(note.spans) for note in notes))
     assert answers[0] > 0
     assert answers[1] == 0
 
 
-def test_notes_are_read_while_others_are_processed(tiny_model: Path) -> None:
+def test_a_model_replaced_while_it_is_in_use_is_refused(tiny_model: Path, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(tiny_model, tmp_path / "model"))
+    loaded = Deidentifier.load(place)
+    update_model(place, lambda _, manifest: replace(manifest, figures={}))
+    with pytest.raises(ModelError, match="the model was replaced while it was in use"):
+        list(loaded.predict_each(given_notes(2), jobs=2))
+
+
+def test_notes_are_read_while_others_are_processed(model: Deidentifier) -> None:
     """A corpus larger than memory passes: nothing runs far ahead of what is taken."""
     read = 0
 
-    def notes() -> Iterator[tuple[str, Document | DeidError]]:
+    def notes() -> Iterator[Note]:
         nonlocal read
-        for name, document in given_notes(40):
+        for note in given_notes(40):
             read += 1
-            yield name, document
+            yield note
 
-    outcomes = predict_notes(tiny_model, notes(), submodel="regex")
-    next(outcomes)
-    assert read == 8
-    assert sum(1 for _ in outcomes) == 39
+    predicted = predict_notes(model.ensemble, notes(), submodel="regex", batch_size=5)
+    next(predicted)
+    assert read == 5
+    assert sum(1 for _ in predicted) == 39
 
 
 def test_long_notes_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notes_module, "PORTION", 10)
-    notes: Notes = [(str(k), Document(str(k), "x" * size)) for k, size in enumerate([3, 3, 3, 3, 30, 1, 9, 2])]
-    chunks: Sequence[Notes] = list(notes_module._chunks([*notes, ("e", CorpusError("e"))]))
-    assert [[name for name, _ in chunk] for chunk in chunks] == [["0", "1", "2", "3"], ["4"], ["5", "6"], ["7", "e"]]
+    sizes = [3, 3, 3, 3, 30, 1, 9, 2]
+    notes: list[Note] = [*(Document(str(size), "x" * size) for size in sizes), CorpusError("e")]
+    chunks = [
+        [len(n.text) if isinstance(n, Document) else 0 for n in chunk] for chunk in notes_module._chunks(notes, 8)
+    ]
+    assert chunks == [[3, 3, 3, 3], [30], [1, 9], [2, 0]]

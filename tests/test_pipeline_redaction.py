@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ensemble_deid.errors import ConfigError
 from ensemble_deid.pipeline.redaction import STYLES, redact
 from ensemble_deid.text.span import Span
 
@@ -75,5 +76,5 @@ def test_spans_that_cannot_be_taken_out_are_refused(spans: list[Span], style: st
 
 
 def test_an_unknown_style_names_the_known() -> None:
-    with pytest.raises(ValueError, match="tag, mask, remove"):
+    with pytest.raises(ConfigError, match="tag, mask, remove"):
         redact("", [], style="blank")

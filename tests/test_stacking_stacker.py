@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,13 @@ from hypothesis import strategies as st
 from tiny_notes import SCHEME, plain, tiny_notes
 
 from ensemble_deid.config import Config, make_config
-from ensemble_deid.errors import ModelError
+from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.folds import group_folds
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.stacking.context import CandidateContext
 from ensemble_deid.stacking.dataset import ARRAYS, KEYS, StackingDataset, build_stacking_dataset
-from ensemble_deid.stacking.search import _best_threshold, group_folds, settings_grid, strict_f1
+from ensemble_deid.stacking.search import _best_threshold, settings_grid, strict_f1
 from ensemble_deid.stacking.stacker import SETTINGS, STATISTICS, SVM, Stacker
 from ensemble_deid.stacking.svm import ZHAO2020
 from ensemble_deid.taggers.base import Proposals
@@ -161,7 +163,7 @@ def test_the_stack_beats_the_best_submodel_and_spans_never_overlap(stacker: Stac
     for spans in predicted:
         assert not any(a.overlaps(b) for a, b in itertools.combinations(spans, 2))
         assert all(stacker.threshold <= span.score <= 1 for span in spans)
-    assert sum(map(len, stacker.predict(proposals, batch, threshold=1.1))) == 0
+    assert sum(map(len, stacker.predict(proposals, batch, threshold=1.0))) == 0
     everything = collect(proposals, labels=SCHEME.labels, min_confidence=CONFIG.stack.min_confidence)
     with_scores = stacker.predict_proba(proposals, batch)
     assert [(d, span.key) for d, spans in enumerate(with_scores) for span in spans] == [
@@ -197,6 +199,16 @@ def test_two_fits_are_the_same_and_survive_the_disk(stacker: Stacker, dataset: S
             with pytest.raises(ModelError, match="damaged"):
                 Stacker.load(tmp_path / "one")
         (tmp_path / "one" / name).write_bytes(data)
+
+
+@pytest.mark.parametrize("threshold", [float("nan"), -0.5, 1.5])
+def test_a_threshold_that_is_no_probability_is_refused(stacker: Stacker, tmp_path: Path, threshold: float) -> None:
+    said = "a threshold must be a number from 0 to 1"
+    with pytest.raises(ConfigError, match=said):
+        stacker.predict({}, plain(NOTES), threshold=threshold)
+    replace(stacker, threshold=threshold).save(tmp_path)
+    with pytest.raises(ModelError, match=rf"stacker\.json: damaged: {said}"):
+        Stacker.load(tmp_path)
 
 
 def test_the_search_takes_the_best_of_the_grid_and_a_threshold_given(dataset: StackingDataset) -> None:

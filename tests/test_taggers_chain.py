@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from viterbi import viterbi
 
 from ensemble_deid.taggers import decoding
-from ensemble_deid.taggers.chain import Chain, Marginals, n_best, viterbi
+from ensemble_deid.taggers.chain import Chain, Marginals, n_best
 from ensemble_deid.taggers.decoding import decode, spans_of
 
 N_LABELS = 2
@@ -116,3 +117,32 @@ def test_a_batch_gives_each_sequence_what_it_gets_alone(
 
 def test_an_orphan_inside_tag_opens_an_entity() -> None:
     assert spans_of([0, 2, 2, 1, 4, 0, 3, 4, 2]) == [(1, 3, 0), (3, 4, 0), (4, 5, 1), (6, 8, 1), (8, 9, 0)]
+
+
+def test_decoding_finds_what_an_unpruned_search_finds() -> None:
+    """Peaked scores, as trained taggers give: the candidates that matter are those of the exact search."""
+    rng = np.random.default_rng(5)
+    n_tags, n_tokens = 15, 120
+    chain = Chain(rng.normal(size=(n_tags, n_tags)), rng.normal(size=n_tags), rng.normal(size=n_tags))
+    emissions = rng.normal(size=(n_tokens, n_tags)) * 2
+    emissions[:, 0] += 9
+    emissions[rng.random(n_tokens) < 0.1, 0] -= 8
+    starts = np.array([0, 30, 31, 70], dtype=np.int32)
+    found = decode(chain, emissions, starts, n=5)
+    expected: dict[tuple[int, int, int], float] = {}
+    best = np.zeros(n_tokens, dtype=np.int32)
+    for low, high in itertools.pairwise([*starts.tolist(), n_tokens]):
+        lengths = np.array([high - low], dtype=np.int32)
+        paths, _ = n_best(chain, emissions[None, low:high], lengths, 5)
+        marginals = Marginals.from_emissions(chain, emissions[None, low:high], lengths)
+        best[low:high] = viterbi(chain, emissions[None, low:high], lengths)[0]
+        for path in paths[0]:
+            for first, after, label in spans_of(path):
+                expected[(low + first, low + after, label)] = marginals.span_probability(0, first, after, label)
+    assert (found.best == best).all()
+    kept = {(s.first, s.after, s.label): s.probability for s in found.candidates if s.probability >= 0.01}
+    certain = {key: value for key, value in expected.items() if value >= 0.01}
+    assert len(kept) > 5
+    assert set(kept) <= set(certain)
+    assert all(kept[key] == pytest.approx(certain[key]) for key in kept)
+    assert all(value < 0.05 for key, value in certain.items() if key not in kept)

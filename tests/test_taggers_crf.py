@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import sklearn_crfsuite
 from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
+from viterbi import viterbi
 
 from ensemble_deid.config import CrfConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.windows import joined_column
-from ensemble_deid.taggers.chain import Marginals, viterbi
+from ensemble_deid.taggers.chain import Marginals
 from ensemble_deid.taggers.crf.crfsuite_file import read_crfsuite
 from ensemble_deid.taggers.crf.tagger import FILE, CrfTagger
 from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, read_windows

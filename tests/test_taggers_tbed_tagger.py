@@ -1,5 +1,6 @@
 """The TBED submodel over a batch: rules learned, applied, given a confidence, saved."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from ensemble_deid.config import TbedConfig
 from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.windows import Window
+from ensemble_deid.taggers.tbed.curve import CountsByRule, best_number_of_rules
 from ensemble_deid.taggers.tbed.rule import Condition, Rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES, TbedTagger, find_templates
@@ -96,3 +98,40 @@ def test_templates_are_found_by_name_or_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('name = "mine"\ndescription = "one"\ntemplates = ["word[0]"]\n')
     assert find_templates(str(path)).name == "mine"
+
+
+def test_the_number_of_rules_is_the_one_that_is_best_on_all_held_out_folds_together() -> None:
+    # Matches and entities found before the first rule and after each; 10 annotated in each fold.
+    folds = [CountsByRule(((5, 6), (7, 8), (8, 9), (8, 14)), 10), CountsByRule(((4, 6), (5, 7), (5, 9)), 10)]
+    f1 = [2 * (5 + 4) / (20 + 12), 2 * (7 + 5) / (20 + 15), 2 * (8 + 5) / (20 + 18), 2 * (8 + 5) / (20 + 23)]
+    assert best_number_of_rules(folds) == f1.index(max(f1)) == 1
+    assert best_number_of_rules([CountsByRule(((0, 0), (0, 0)), 0)]) == 0
+
+
+def test_rules_that_only_training_bears_out_are_kept_as_remarks() -> None:
+    """Cut lists apply the first rules only, and say so in the file, which reads back as it is."""
+    notes = tiny_notes(24)
+    # Every note ends in a word of its own; that three of them are annotated can be learned by heart, and helps nowhere.
+    for k, note in enumerate(notes):
+        text = f"{note.text} {chr(97 + k) * 3}"
+        odd = (Span(len(text) - 3, len(text), "ID"),) if k in (3, 8, 17) else ()
+        notes[k] = replace(note, text=text, spans=(*note.spans, *odd))
+    batch = tiny_batch(notes)
+    whole, cut = (
+        TbedTagger.fit(
+            batch,
+            None,
+            scheme=SCHEME,
+            config=TbedConfig(initial="none", cv_folds=folds, min_score=1, min_patients=1),
+            seed=3,
+            device="cpu",
+            progress=no_progress,
+        ).rules
+        for folds in (0, 3)
+    )
+    assert 0 < len(cut) < len(whole)
+    assert cut.rules == whole.rules[: len(cut)]
+    text = cut.text()
+    assert f"# Not used: on held-out groups the list is best after {len(cut)} of {len(whole)} rules." in text
+    assert text.count("\n# change ") == len(whole) - len(cut)
+    assert RuleList.parse(text) == cut

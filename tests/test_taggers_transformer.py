@@ -15,9 +15,9 @@ from tiny_encoder import tiny_encoder, tiny_tokenizer, write_tiny_encoder
 from tiny_notes import SCHEME, no_progress, plain, tiny_batch, tiny_notes
 
 from ensemble_deid.config import TransformerConfig
-from ensemble_deid.errors import ConfigError
+from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.taggers.transformer import source
-from ensemble_deid.taggers.transformer.pieces import CASES, GAPS, cut_into_pieces, windows
+from ensemble_deid.taggers.transformer.pieces import CASES, GAPS, cut_into_pieces, learn_vocabulary, windows
 from ensemble_deid.taggers.transformer.tagger import WEIGHTS, TransformerTagger
 from ensemble_deid.taggers.transformer.training import SpecialPieces, batches
 from ensemble_deid.text.document import Document
@@ -30,7 +30,7 @@ TEXTS = st.lists(st.text("aB1. \n-é", max_size=40), max_size=4)
 
 def pieces_of(*texts: str):  # type: ignore[no-untyped-def]
     batch = plain([Document(str(i), text) for i, text in enumerate(texts)])
-    return batch, cut_into_pieces(batch, TOKENIZER, unknown=UNKNOWN)
+    return batch, cut_into_pieces(batch, TOKENIZER, {}, unknown=UNKNOWN)
 
 
 def test_pieces_are_those_of_each_word_cut_by_itself() -> None:
@@ -124,3 +124,17 @@ def test_a_packaged_encoder_that_is_not_installed_or_not_the_published_one_is_re
     monkeypatch.setitem(source.PACKAGED, "changed", ("weights_with_another_hash", "0" * 64))
     with pytest.raises(ConfigError, match="SHA-256"):
         source.load_encoder("changed")
+
+
+def test_columns_are_embedded_for_every_piece_of_a_token() -> None:
+    batch = plain([Document("a", "Name: Zoe 12")])
+    vocabulary = learn_vocabulary(batch, ["case", "absent"])
+    assert set(vocabulary) == {"case"}
+    pieces = cut_into_pieces(batch, TOKENIZER, vocabulary, unknown=UNKNOWN)
+    codes = {"-": 0, **vocabulary["case"]}
+    for t, value in enumerate(batch.table["case"].strings()):
+        assert set(pieces.features[pieces.first[t] : pieces.first[t + 1], 0].tolist()) == {codes[value]}
+    other = cut_into_pieces(plain([Document("b", "x")]), TOKENIZER, {"case": {"title": 1}}, unknown=UNKNOWN)
+    assert other.features.tolist() == [[0]]
+    with pytest.raises(ModelError, match="absent"):
+        cut_into_pieces(batch, TOKENIZER, {"absent": {}}, unknown=UNKNOWN)

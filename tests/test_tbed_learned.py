@@ -4,7 +4,8 @@ from tiny_notes import no_progress
 
 from ensemble_deid.config import Config, TbedConfig
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.features.batch import with_lexicon
+from ensemble_deid.experiments.train import in_fold_groups
+from ensemble_deid.features.batch import training_view, with_lexicon
 from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
 from ensemble_deid.resources import rules_directory
 from ensemble_deid.taggers.tbed.rulelist import RuleList
@@ -15,8 +16,9 @@ from ensemble_deid.text.tags import TagScheme
 def test_training_on_the_demo_corpus_learns_the_committed_rules() -> None:
     corpus = read_corpus("demo:train")
     scheme = TagScheme.from_labels(corpus.labels)
-    plain, extractor = fit_feature_extractor(corpus.documents, scheme.labels, config=Config())
-    batch = with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True)
+    documents = in_fold_groups(corpus.documents, config=Config())
+    plain, extractor = fit_feature_extractor(documents, scheme.labels, config=Config())
+    batch = training_view(with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True))
     learned = TbedTagger.fit(
         batch, None, scheme=scheme, config=TbedConfig(), seed=13, device="cpu", progress=no_progress
     )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ensemble_deid.cli.terminal import percent
+from ensemble_deid.evaluation.operating_points import target_text
 from ensemble_deid.experiments.ablate import AS_TRAINED, RETRAINED, AblationRow, ThresholdTarget
 
 _MEANING = {
@@ -19,7 +20,7 @@ def threshold_sentence(rule: ThresholdTarget | None) -> str:
     if rule is None:
         return "Every threshold was chosen by cross-validation on the training notes."
     return (
-        f"Every threshold was chosen on the notes scored here, for a token {rule.rule} of {rule.wanted:g}: "
+        f"Every threshold was chosen on the notes scored here, for {target_text(rule.rule, rule.wanted)}: "
         "the figures are optimistic."
     )
 

@@ -28,7 +28,7 @@ def add_commands(commands: Any) -> None:
     convert.add_argument("corpus", metavar="CORPUS")
     convert.add_argument("--out", metavar="DIR", type=Path, required=True)
     convert.add_argument("--format", choices=_FORMATS, required=True)
-    convert.add_argument("--map", metavar="MAP", help="new labels: a .toml file, category, binary or hipaa")
+    convert.add_argument("--map", metavar="MAP", help="new labels: a .toml file, category, binary, i2b2 or hipaa")
     convert.set_defaults(run=run_convert)
     check = actions.add_parser("check", help="list everything that is wrong with marked-up notes (.note files)")
     check.add_argument("paths", metavar="FILE_OR_FOLDER", type=Path, nargs="+")

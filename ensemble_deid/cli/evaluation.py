@@ -2,13 +2,14 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.output import refuse_output_files
-from ensemble_deid.cli.sources import System, add_resampling, read_gold, read_system, resampling
-from ensemble_deid.cli.terminal import percent, say
+from ensemble_deid.cli.sources import System, add_resampling, overlap_warning, read_gold, read_system, resampling
+from ensemble_deid.cli.terminal import percent, say, warn
 from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.errors import ConfigError
 
@@ -49,15 +50,49 @@ def add_commands(commands: Any) -> None:
     _add_gold_and_system(report)
     report.add_argument("--out", metavar="FILE.html", type=Path, required=True)
     report.add_argument("--no-text", action="store_true", help="leave all note text out")
+    report.add_argument(
+        "--summary", action="store_true", help="a few printed pages; the errors go into FILE-errors.html beside it"
+    )
+    report.add_argument(
+        "--name-list",
+        metavar="ORIGIN=FILE",
+        action="append",
+        default=[],
+        help="names of one origin, one a line, to compare how well names are hidden; several times",
+    )
+    report.add_argument("--annotators", metavar="TEXT", help="who annotated the notes, for the first page")
+    report.add_argument("--agreement", metavar="TEXT", help="how far the annotators agree, for the first page")
+    report.add_argument("--date", metavar="YYYY-MM-DD", help="the report's day (default: SOURCE_DATE_EPOCH, or today)")
     report.set_defaults(run=run_report)
 
-    threshold = commands.add_parser("threshold", help="choose a model's threshold on dev notes and freeze it into it")
+    threshold = commands.add_parser("threshold", help="choose a model's threshold on dev notes, or reset it")
     threshold.add_argument("model", metavar="MODEL", type=Path)
-    threshold.add_argument("dev", metavar="DEV")
+    dev = threshold.add_argument("dev", metavar="DEV", help="annotated notes to choose it on (not with --reset)")
     wanted = threshold.add_mutually_exclusive_group(required=True)
-    wanted.add_argument("--sensitivity", type=float, metavar="S", help="share of PHI tokens to find, such as 0.997")
+    wanted.add_argument(
+        "--sensitivity", "--min-recall", type=float, metavar="S", help="share of PHI tokens to find, such as 0.997"
+    )
     wanted.add_argument("--precision", type=float, metavar="P", help="highest recall at this precision or more")
+    wanted.add_argument(
+        "--max-false-positives", type=float, metavar="N", help="highest recall at N wrong tokens in 1000 or fewer"
+    )
+    wanted.add_argument("--reset", action=_without(dev), help="restore the threshold that training chose")
+    threshold.add_argument("--allow-overlap", action="store_true", help="accept training notes or their patients")
     threshold.set_defaults(run=run_threshold)
+
+
+def _without(argument: argparse.Action) -> type[argparse.Action]:
+    """Return an option that makes an argument unnecessary (nargs="?" would not let options stand before it)."""
+
+    class Without(argparse.Action):
+        def __init__(self, option_strings: Sequence[str], dest: str, **settings: Any) -> None:
+            super().__init__(option_strings, dest, nargs=0, default=False, **settings)
+
+        def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
+            setattr(namespace, self.dest, True)
+            argument.required = False
+
+    return Without
 
 
 def _add_gold_and_system(parser: argparse.ArgumentParser) -> None:
@@ -85,19 +120,45 @@ def _write_files(options: argparse.Namespace, as_json: object, as_csv: str) -> N
         write_text_atomically(options.csv, as_csv)
 
 
+def _say_warnings(warnings: Sequence[str]) -> None:
+    for line in warnings:
+        say(f"WARNING: {line}.\n")
+
+
 def _operating(options: argparse.Namespace, gold: Corpus, system: System) -> "OperatingPoints | None":
-    """Return operating points where the user gave dev notes or asked for an oracle."""
-    from ensemble_deid.evaluation.operating_points import find_operating_points
+    """Return operating points where the user gave dev notes or asked for an oracle, over the labels of `--labels`.
+
+    Raises ConfigError for dev notes that the model was trained on: thresholds chosen there hold nowhere else.
+    """
+    from ensemble_deid.evaluation.operating_points import NoScoresError, find_operating_points
 
     if options.dev is None and not options.oracle:
         return None
     dev = None
     if options.dev is not None:
         dev_gold = read_gold(options.dev[0])
-        dev = (dev_gold.documents, read_system(options.dev[1], dev_gold.documents).scored)
-    return find_operating_points(
-        gold.documents, system.scored, dev=dev, oracle=options.oracle, threshold=system.threshold
-    )
+        dev_system = read_system(options.dev[1], dev_gold.documents)
+        if dev_system.overlap:
+            raise ConfigError(
+                f"--dev: {overlap_warning(dev_system.overlap, where='of the dev notes')}; use other notes"
+            )
+        dev = (dev_gold.documents, dev_system.scored)
+    labels = resampling(options)["labels"]
+    try:
+        return find_operating_points(
+            gold.documents,
+            system.scored,
+            dev=dev,
+            oracle=options.oracle,
+            threshold=system.threshold,
+            labels=labels,
+        )
+    except NoScoresError:
+        # The whole system may carry scores, and its few annotations with these labels none that differ.
+        if labels is None:
+            raise
+        warn(f"--labels {options.labels}: too few annotations to choose a threshold by: no operating points")
+        return None
 
 
 def run_evaluate(options: argparse.Namespace) -> int:
@@ -122,6 +183,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
     official = score_official(gold.documents, system.answer, scheme=scheme) if scheme else None
     operating = _operating(options, gold, system)
     evaluation = evaluate(gold.documents, system.answer, **resampling(options))
+    _say_warnings(system.warnings)
     if official:
         say(render_official(official))
     elif options.full:
@@ -129,7 +191,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
     else:
         say(render_summary(evaluation, operating=operating))
         say("\nEvery table: --full. All figures as data: --json FILE, --csv FILE.")
-    as_json = evaluation_to_json(evaluation, official=official, operating=operating)
+    as_json = {"warnings": system.warnings, **evaluation_to_json(evaluation, official=official, operating=operating)}
     _write_files(options, as_json, evaluation_to_csv(evaluation, official=official, operating=operating))
     return 0
 
@@ -143,10 +205,13 @@ def run_compare(options: argparse.Namespace) -> int:
 
     refuse_output_files([options.json, options.csv], options.gold, options.a, options.b)
     gold = read_gold(options.gold)
-    a, b = (read_system(name, gold.documents).answer for name in (options.a, options.b))
-    comparison = compare(gold.documents, a, b, **resampling(options))
+    a, b = (read_system(name, gold.documents) for name in (options.a, options.b))
+    comparison = compare(gold.documents, a.answer, b.answer, **resampling(options))
+    warnings = [f"{name}: {line}" for name, system in (("A", a), ("B", b)) for line in system.warnings]
+    _say_warnings(warnings)
     say(render_comparison(comparison, name_a=options.a, name_b=options.b))
-    _write_files(options, comparison_to_json(comparison), comparison_to_csv(comparison))
+    as_json = {"warnings": warnings, **comparison_to_json(comparison)}
+    _write_files(options, as_json, comparison_to_csv(comparison))
     return 0
 
 
@@ -166,41 +231,70 @@ def run_annotations(options: argparse.Namespace) -> int:
 
 
 def run_report(options: argparse.Namespace) -> int:
-    """Write the HTML page."""
-    from ensemble_deid.evaluation.render.html.page import render_report
+    """Write the HTML page, or with `--summary` two: the figures for print, and the errors."""
+    from ensemble_deid.cli.report_facts import read_name_lists, report_facts
+    from ensemble_deid.evaluation.render.html.front import FrontPage
+    from ensemble_deid.evaluation.render.html.page import ReportPart, render_report
 
-    refuse_output_files([options.out], options.gold, options.system, *(options.dev or ()))
+    parts: dict[ReportPart, Path] = {"whole": options.out}
+    if options.summary:
+        parts = {"summary": options.out, "errors": options.out.with_name(f"{options.out.stem}-errors.html")}
+    lists = [Path(entry.partition("=")[2]) for entry in options.name_list]
+    refuse_output_files(parts.values(), options.gold, options.system, *(options.dev or ()), *lists)
+    name_lists = read_name_lists(options.name_list)
     gold = read_gold(options.gold)
+    front = FrontPage(report_facts(options, gold))
     system = read_system(options.system, gold.documents, votes=True)
     operating = _operating(options, gold, system)
-    page = render_report(
-        gold.documents,
-        system.answer,
-        include_text=not options.no_text,
-        votes=system.votes or None,
-        scored=system.scored,
-        threshold=system.threshold,
-        operating=operating,
-        **resampling(options),
-    )
-    write_text_atomically(options.out, page)
-    contains = "no note text" if options.no_text else "PHI: keep it where the notes are kept"
-    say(f"the report is {options.out}; it contains {contains}")
+    for part, path in parts.items():
+        page = render_report(
+            gold.documents,
+            system.answer,
+            include_text=not options.no_text,
+            votes=system.votes or None,
+            scored=system.scored,
+            threshold=system.threshold,
+            operating=operating,
+            warnings=system.warnings,
+            front=front,
+            part=part,
+            seen=system.seen,
+            name_lists=name_lists,
+            **resampling(options),
+        )
+        write_text_atomically(path, page)
+        quotes = not options.no_text and part != "summary"
+        contains = "PHI: keep it where the notes are kept" if quotes else "no note text"
+        say(f"the {'list of errors' if part == 'errors' else 'report'} is {path}; it contains {contains}")
     return 0
 
 
 def run_threshold(options: argparse.Namespace) -> int:
-    """Freeze a threshold into a model."""
-    from ensemble_deid.experiments.thresholds import freeze_threshold
+    """Freeze a threshold into a model, or restore the one that training chose."""
+    from ensemble_deid.evaluation.operating_points import ThresholdRule, check_target
+    from ensemble_deid.experiments.thresholds import freeze_threshold, reset_threshold
 
-    rule: Literal["sensitivity", "precision"] = "sensitivity" if options.sensitivity is not None else "precision"
-    wanted = options.sensitivity if options.sensitivity is not None else options.precision
-    if not 0 < wanted <= 1:
-        raise ConfigError(f"--{rule} must be above 0 and at most 1, not {wanted:g}")
-    chosen = freeze_threshold(options.model, read_gold(options.dev).documents, rule=rule, wanted=wanted)
+    if options.reset:
+        if options.dev is not None:
+            raise ConfigError("--reset takes no DEV: the threshold of training is recorded in the model")
+        say(f"threshold {reset_threshold(options.model):.4f}, which training chose, is now in {options.model}")
+        return 0
+    targets: dict[ThresholdRule, float | None] = {
+        "sensitivity": options.sensitivity,
+        "precision": options.precision,
+        "false-positives": options.max_false_positives,
+    }
+    rule, wanted = next((rule, wanted) for rule, wanted in targets.items() if wanted is not None)
+    check_target(rule, wanted)
+    chosen = freeze_threshold(
+        options.model, read_gold(options.dev).documents, rule=rule, wanted=wanted, allow_overlap=options.allow_overlap
+    )
     point = chosen.chosen_at
     say(f"threshold {chosen.threshold:.4f} is now in {options.model}")
     if point is not None:
-        counts = point.counts
-        say(f"on {options.dev}: token recall {percent(counts.recall)}, precision {percent(counts.precision)}")
+        counts, rate = point.counts, point.fp_per_1000
+        say(
+            f"on {options.dev}: token recall {percent(counts.recall)}, precision {percent(counts.precision)}, "
+            f"{'undefined' if rate is None else f'{rate:.2f}'} false positives in 1000 tokens"
+        )
     return 0

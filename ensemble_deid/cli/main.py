@@ -20,14 +20,14 @@ from ensemble_deid.errors import DeidError
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands; each command's module adds its own."""
-    from ensemble_deid.cli import corpus, evaluation, knowledge, prediction, rules, training
+    from ensemble_deid.cli import corpus, evaluation, explain, knowledge, prediction, rules, training
 
     parser = argparse.ArgumentParser(
         prog="ensemble-deid", description="Find and remove protected health information in clinical notes."
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (training, prediction, evaluation, rules, corpus, knowledge):
+    for module in (training, prediction, evaluation, explain, rules, corpus, knowledge):
         module.add_commands(commands)
     return parser
 
@@ -35,6 +35,8 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status (`cli/status.py`, docs/cli.md)."""
     options = build_parser().parse_args(arguments)
+    # A command that starts itself again needs them.
+    options.arguments = sys.argv[1:] if arguments is None else list(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name or a rule that the terminal's encoding lacks must not end a command that has done its work.
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -1,7 +1,8 @@
 """`predict` and `deidentify`: a folder in, a folder out, note by note failing closed."""
 
 import argparse
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.corpora.note_writer import note_writer
 from ensemble_deid.corpora.read import iterate_notes
-from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.experiments.progress import Step
 from ensemble_deid.text.document import Document
 
@@ -37,6 +38,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path)
     parser.add_argument("input", metavar="INPUT", help="a folder or file of notes, or demo:test")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True)
+    parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
     parser.add_argument("--jobs", metavar="N", type=int, default=1)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"))
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -61,7 +63,7 @@ def run_deidentify(options: argparse.Namespace) -> int:
     def redacted(document: Document) -> Document:
         return Document(document.id, redact(document.text, document.spans, style=options.style))
 
-    return _run(options, locate_corpus(options.input), redacted, format="plain", submodel=None)
+    return _run(options, locate_corpus(options.input), redacted, format="plain")
 
 
 def _run(
@@ -70,30 +72,35 @@ def _run(
     finish: Callable[[Document], Document],
     *,
     format: str,
-    submodel: str | None,
+    submodel: str | None = None,
 ) -> int:
-    from ensemble_deid.pipeline.notes import predict_notes
+    from ensemble_deid.pipeline.deidentifier import Deidentifier
 
-    if options.jobs < 1:
-        raise ConfigError(f"--jobs must be at least 1, not {options.jobs}")
     refuse_output(options.out, location, options.model, format=format)
     for remark in location.remarks:
         warn(remark)
     # A line-based file does not say how many notes it holds before it is read.
     total = None if location.format.name == "jsonl" else len(location.files)
-    notes = iterate_notes(location.without(options.out), file_names=format != "jsonl")
-    outcomes = predict_notes(options.model, notes, submodel=submodel, jobs=options.jobs, device=options.device)
+    model = Deidentifier.load(options.model, device=options.device)
+    # Results are in the order of the notes, so the first of these is the name of the note whose result comes next.
+    names: deque[str] = deque()
+
+    def named() -> Iterator[Document | CorpusError]:
+        for note in iterate_notes(location.without(options.out), file_names=format != "jsonl"):
+            names.append((note.id if isinstance(note, Document) else note.note) or "")
+            yield note
+
+    notes = model.predict_each(named(), submodel=submodel, threshold=options.threshold, jobs=options.jobs)
     problems: list[str] = []
     count = 0
     with progress_bar(quiet=options.quiet) as show, note_writer(options.out, format) as writer:
-        for outcome in outcomes:
-            problem = outcome.problem
-            if outcome.document is not None:
-                problem = _finish_and_write(outcome.document, finish, writer.write)
+        for note in notes:
+            name = names.popleft()
+            problem = str(note) if isinstance(note, DeidError) else _finish_and_write(note, finish, writer.write)
             if problem is None:
                 count += 1
             else:
-                writer.withhold(outcome.name)
+                writer.withhold(name)
                 problems.append(problem)
             show(Step(count + len(problems), total, f"{counted(count, 'note')} written, {len(problems)} withheld"))
     for problem in problems:

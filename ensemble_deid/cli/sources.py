@@ -3,24 +3,54 @@
 import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.cli.terminal import warn
 from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.text.document import Document
 
+if TYPE_CHECKING:
+    from ensemble_deid.pipeline.seen_notes import Overlap
+
 Documents = tuple[Document, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A system's answer; `scored` has what operating points need, `threshold` is where the answer was cut."""
+    """A system's answer; `scored` has what operating points need, `threshold` is where the answer was cut.
+
+    `overlap` says which of the notes a model was trained on; None where none were, and for annotations from a folder.
+    `seen` has the strings annotated in a model's training notes, as `evaluation.subgroups.seen_key` gives them.
+    """
 
     answer: Documents = field(repr=False)
     scored: Documents = field(repr=False)
     threshold: float = 0.0
     votes: dict[str, Documents] = field(default_factory=dict, repr=False)
+    overlap: "Overlap | None" = None
+    seen: frozenset[str] | None = field(default=None, repr=False)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What whoever reads the system's figures must know first."""
+        return [] if self.overlap is None else [overlap_warning(self.overlap)]
+
+
+def training_overlap(model: Path, documents: Documents) -> "Overlap | None":
+    """Return how many of the notes and patients a model was trained on; None for none. Raises ModelError."""
+    from ensemble_deid.pipeline.manifest import read_manifest
+    from ensemble_deid.pipeline.seen_notes import SeenNotes
+
+    return SeenNotes.from_record(read_manifest(model).seen_notes).overlap(documents) or None
+
+
+def overlap_warning(overlap: "Overlap", *, where: str = "scored here") -> str:
+    """Say that a model's figures come from notes that it was trained on."""
+    return (
+        f"{overlap} {where} are among the model's training notes: the figures say how well it remembers them, "
+        "not what it finds in others"
+    )
 
 
 def read_gold(name: str) -> Corpus:
@@ -37,6 +67,7 @@ def read_system(name: str, gold: Documents, *, votes: bool = False) -> System:
         documents = read_gold(name).documents
         return System(documents, documents)
     from ensemble_deid.evaluation.curve import keep_above
+    from ensemble_deid.evaluation.subgroups import seen_key
     from ensemble_deid.pipeline.deidentifier import Deidentifier
 
     deidentifier = Deidentifier.load(name)
@@ -44,7 +75,10 @@ def read_system(name: str, gold: Documents, *, votes: bool = False) -> System:
     scored = tuple(deidentifier.predict(gold, threshold=0.0))
     submodels = deidentifier.ensemble.taggers if votes else ()
     by_submodel = {submodel: tuple(deidentifier.predict(gold, submodel=submodel)) for submodel in submodels}
-    return System(keep_above(scored, threshold), scored, threshold, by_submodel)
+    overlap = training_overlap(Path(name), gold)
+    phrases = deidentifier.ensemble.feature_extractor.lexicon.phrases
+    seen = frozenset(seen_key("".join(phrase)) for phrase in phrases)
+    return System(keep_above(scored, threshold), scored, threshold, by_submodel, overlap, seen)
 
 
 def add_resampling(parser: argparse.ArgumentParser) -> None:

@@ -1,14 +1,38 @@
 """What a person at a terminal sees: a progress bar on standard error. `--quiet` and non-terminals get none."""
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from ensemble_deid.corpora.checks import printable
 from ensemble_deid.experiments.progress import Reporter, Step
+
+
+class TimeLeftColumn(ProgressColumn):
+    """The time left, if the rest of the work goes as fast as the work done so far.
+
+    rich's own column looks at the last seconds alone, and a step of training can take minutes.
+    """
+
+    def render(self, task: Task) -> Text:
+        """Count down to the end that the last step let expect."""
+        end: float | None = task.fields["end"]
+        if end is None:
+            return Text("")
+        return Text(f"about {timedelta(seconds=max(0, round(end - time.monotonic())))} left")
+
+
+def expected_end(step: Step, *, start: float, now: float) -> float | None:
+    """Return when the work will be done, in seconds of the clock of `start` and `now`; None while nobody can know."""
+    if not step.total or not step.done:
+        return None
+    return start + (now - start) * step.total / step.done
 
 
 @contextmanager
@@ -22,13 +46,16 @@ def progress_bar(*, quiet: bool) -> Iterator[Reporter]:
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
+        TimeLeftColumn(),
         TextColumn("{task.description}", markup=False),
     )
+    start = time.monotonic()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=None)
+        task = bar.add_task("starting", total=None, end=None)
 
         def show(step: Step) -> None:
-            bar.update(task, total=step.total, completed=step.done, description=step.message)
+            end = expected_end(step, start=start, now=time.monotonic())
+            bar.update(task, total=step.total, completed=step.done, description=step.message, end=end)
 
         yield show
 

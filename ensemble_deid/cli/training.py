@@ -1,19 +1,27 @@
 """`train` and `ablate`."""
 
 import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.output import refuse_output_files, refuse_output_model
-from ensemble_deid.cli.sources import read_gold
+from ensemble_deid.cli.sources import overlap_warning, read_gold, training_overlap
 from ensemble_deid.cli.terminal import counted, percent, progress_bar, say, warn
-from ensemble_deid.config import load_config
+from ensemble_deid.config import Config, make_config
+from ensemble_deid.config_files import load_config
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.reproducible import is_pinned, pinned_environment
 from ensemble_deid.submodels import NAMES
 
 if TYPE_CHECKING:
     from ensemble_deid.experiments.ablate import ThresholdTarget
+    from ensemble_deid.experiments.training_points import TrainingPoints
 
 _HELP_CORPUS = "a folder or file (i2b2 or MEDDOCAN XML, brat, JSONL), or demo, demo:train, demo:dev, demo:test"
 
@@ -23,15 +31,36 @@ def add_commands(commands: Any) -> None:
     train = commands.add_parser("train", help="train the full stack")
     train.add_argument("train", metavar="TRAIN", help=_HELP_CORPUS)
     train.add_argument("--dev", metavar="DEV", help="notes to choose the network's epoch by, and to score")
+    train.add_argument(
+        "--allow-overlap", action="store_true", help="accept dev notes or patients of the training notes"
+    )
     train.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the model to")
-    train.add_argument("--config", metavar="FILE.toml", type=Path)
+    train.add_argument("--config", metavar="NAME_OR_FILE", help="best, small, johnson2020, or a .toml file")
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
+    train.add_argument(
+        "--language", choices=("auto", "en", "es", "none"), help="whose patterns to use; auto: told from the notes"
+    )
+    train.add_argument(
+        "--map",
+        metavar="MAP",
+        help="the patterns' labels -> the corpus's: a .toml file as for `corpus convert`, category, binary or i2b2",
+    )
+    train.add_argument(
+        "--recall-first",
+        action="store_true",
+        help="freeze the threshold with the highest recall within stack.max_false_positives, not that of the best F1",
+    )
     train.add_argument("--submodels", metavar="LIST", help=f"comma-separated: {','.join(NAMES)}")
     train.add_argument("--folds", type=int)
     train.add_argument("--group-by", choices=("auto", "patient", "site"), help="what folds keep together")
     train.add_argument("--jobs", type=int)
     train.add_argument("--device", choices=("auto", "cpu", "cuda"))
     train.add_argument("--seed", type=int)
+    train.add_argument(
+        "--reproducible",
+        action="store_true",
+        help="tie libraries to one instruction set (AVX2) and torch to deterministic algorithms on the CPU; slower",
+    )
     train.add_argument("--quiet", action="store_true", help="no progress bar")
     train.set_defaults(run=run_train)
 
@@ -49,7 +78,8 @@ def add_commands(commands: Any) -> None:
     ablate.add_argument(
         "--threshold-rule",
         metavar="RULE",
-        help="choose every threshold on DEV: sensitivity=S or precision=P (default: by cross-validation in training)",
+        help="choose every threshold on DEV: sensitivity=S, precision=P or false-positives=N "
+        "(default: by cross-validation in training)",
     )
     ablate.add_argument("--out", metavar="REPORT", type=Path, required=True, help=".json or .md")
     ablate.add_argument("--jobs", type=int, default=2)
@@ -58,14 +88,16 @@ def add_commands(commands: Any) -> None:
 
 
 def run_train(options: argparse.Namespace) -> int:
-    """Train, save, and print the dev figures."""
+    """Train, save, and print the dev figures; with `--reproducible` in a process of its own with pinned libraries."""
     from ensemble_deid.experiments.train import train
-    from ensemble_deid.pipeline.directory import refuse_foreign_folder, save_model
+    from ensemble_deid.pipeline.directory import refuse_foreign_folder
     from ensemble_deid.text.tags import TagLoss
 
+    if options.reproducible and not is_pinned():
+        return _start_pinned(options.arguments)
     config = load_config(
         options.config,
-        overrides=options.overrides,
+        overrides=[*options.overrides, *_overrides(options)],
         submodels=None if options.submodels is None else [name.strip() for name in options.submodels.split(",")],
         folds=options.folds,
         group_by=options.group_by,
@@ -73,6 +105,8 @@ def run_train(options: argparse.Namespace) -> int:
         device=options.device,
         seed=options.seed,
     )
+    if options.reproducible:
+        config = _on_cpu(config)
     refuse_foreign_folder(options.out)
     named = (config.regex.patterns, config.text.knowledge, config.tbed.templates, config.transformer.encoder)
     refuse_output_model(options.out, options.train, options.dev, options.config, *map(Path, named))
@@ -83,16 +117,64 @@ def run_train(options: argparse.Namespace) -> int:
         if unseen:
             warn(f"{options.dev}: labels that training never shows, and so cannot be found: {', '.join(unseen)}")
     with progress_bar(quiet=options.quiet) as show:
-        trained = train(corpus.documents, dev.documents if dev else (), config=config, report=show)
-        save_model(trained.ensemble, trained.stacking_dataset, trained.manifest, options.out)
+        trained = train(corpus, dev or (), config=config, report=show, notify=warn, allow_overlap=options.allow_overlap)
+        trained.save(options.out)
     if trained.dev_counts:
         say("strict entity figures on dev   precision  recall      F1")
         for name, counts in trained.dev_counts.items():
             say(f"  {name:<28} {percent(counts.precision):>9} {percent(counts.recall):>7} {percent(counts.f1):>7}")
+    _say_points(trained.points)
     figures = trained.manifest.training
     say(f"tokenization: {TagLoss(figures['spans'], figures['spans_cut'], figures['spans_lost'])}")
     say(f"trained on {counted(figures['notes'], 'note')}; the model is in {options.out}")
     return 0
+
+
+def _start_pinned(arguments: Sequence[str]) -> int:
+    """Run the command again in a process whose libraries are pinned before they are loaded; return its status."""
+    environment = {**os.environ, **pinned_environment()}
+    command = [sys.executable, "-m", "ensemble_deid", *arguments]
+    # The user's own arguments, to the same program, without a shell.
+    status = subprocess.run(command, env=environment, check=False).returncode  # noqa: S603
+    return status if status >= 0 else 128 - status
+
+
+def _on_cpu(config: Config) -> Config:
+    """Return the configuration for the CPU: what a GPU computes depends on its kind. Raises ConfigError for `cuda`."""
+    if config.device == "cuda":
+        raise ConfigError("--reproducible trains on the CPU; leave out the device cuda")
+    return make_config({**config.model_dump(mode="json"), "device": "cpu"})
+
+
+def _say_points(points: "TrainingPoints") -> None:
+    """Print the operating points side by side, out of fold on the training notes and on dev."""
+    names = {
+        "f1": "best F1",
+        "recall": f"recall first (up to {points.max_false_positives:g} false positives in 1000 tokens)",
+        "given": "as configured",
+    }
+    say("operating points   threshold  strict F1  token recall  token precision  false positives in 1000 tokens")
+    for point in points.points:
+        say(f"  {names[point.name]}{', frozen into the model' if point.name == points.frozen else ''}")
+        rows = {"training, out of fold": (point.strict, point.tokens), "dev": point.dev}
+        for name, row in rows.items():
+            if row is None:
+                continue
+            strict, tokens = row
+            figures = f"{percent(strict.f1):>9}  {percent(tokens.counts.recall):>12}"
+            rate = "undefined" if tokens.fp_per_1000 is None else f"{tokens.fp_per_1000:.2f}"
+            say(f"    {name:<22} {point.threshold:.3f}  {figures}  {percent(tokens.counts.precision):>15}  {rate:>30}")
+
+
+def _overrides(options: argparse.Namespace) -> list[str]:
+    """Return the options that stand for a key of a section, as overrides of the configuration."""
+    found = {
+        "regex.language": options.language,
+        "regex.map": options.map,
+        "stack.operating_point": "recall" if options.recall_first else None,
+    }
+    # A JSON string is a TOML string, whatever a path holds.
+    return [f"{key}={json.dumps(value)}" for key, value in found.items() if value is not None]
 
 
 def run_ablate(options: argparse.Namespace) -> int:
@@ -106,6 +188,9 @@ def run_ablate(options: argparse.Namespace) -> int:
     rule = _threshold_rule(options.threshold_rule)
     refuse_output_files([options.out], options.model, options.dev, options.retrain, options.retrain_dev)
     corpus = read_gold(options.dev)
+    overlap = training_overlap(options.model, corpus.documents)
+    if overlap:
+        warn(overlap_warning(overlap))
     notes = None
     if options.retrain:
         stop_by = read_gold(options.retrain_dev) if options.retrain_dev else corpus
@@ -121,18 +206,19 @@ def run_ablate(options: argparse.Namespace) -> int:
 
 
 def _threshold_rule(text: str | None) -> "ThresholdTarget | None":
-    """Read `sensitivity=0.99` or `precision=0.9`. Raises ConfigError."""
-    from ensemble_deid.evaluation.operating_points import ThresholdRule
+    """Read `sensitivity=0.99`, `precision=0.9` or `false-positives=5`. Raises ConfigError or EvaluationError."""
+    from ensemble_deid.evaluation.operating_points import ThresholdRule, check_target
     from ensemble_deid.experiments.ablate import ThresholdTarget
 
     if text is None:
         return None
     name, _, value = text.partition("=")
-    try:
-        wanted = float(value)
-    except ValueError:
-        wanted = 0.0
     for rule in get_args(ThresholdRule):
-        if name == rule and 0 < wanted <= 1:
+        if name == rule:
+            try:
+                wanted = float(value)
+            except ValueError:
+                break
+            check_target(rule, wanted)
             return ThresholdTarget(rule, wanted)
-    raise ConfigError(f"--threshold-rule {text}: expected sensitivity=S or precision=P, above 0 and at most 1")
+    raise ConfigError(f"--threshold-rule {text}: expected sensitivity=S, precision=P or false-positives=N")

@@ -14,6 +14,11 @@ class Corpus:
     `format` is the name of the format they were read from, `source` the file or folder. `warnings` has one line for
     each thing that a person should know, and how it was handled: overlapping gold spans (kept), repeated ones
     (dropped), files of other types (not read).
+
+    >>> from ensemble_deid import read_corpus
+    >>> corpus = read_corpus("demo:dev")
+    >>> len(corpus) == len(corpus.documents), corpus.format, "PATIENT" in corpus.labels
+    (True, 'i2b2', True)
     """
 
     documents: tuple[Document, ...]

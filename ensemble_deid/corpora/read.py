@@ -8,7 +8,7 @@ from pathlib import Path
 from ensemble_deid.corpora.checks import Notice, ReadNote, check_file_name, patient_of_name, printable
 from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.corpora.locate import Location, locate_corpus
-from ensemble_deid.errors import CorpusError, DeidError
+from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
 
 _NAMELESS_PATIENTS = ("brat", "plain")
@@ -20,6 +20,12 @@ def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = Tru
     `path` is a folder, a file, or the word `demo` (`demo:train`, `demo:dev`, `demo:test`; alone it means train).
     `gold=False` reads only the text and ignores annotations, even broken ones. Raises CorpusError with the file and the
     place of the first problem; ids must be unique in the corpus.
+
+    >>> from ensemble_deid import read_corpus
+    >>> for note in read_corpus("demo:dev").documents[:2]:
+    ...     print(note.id, note.patient_id, len(note.spans) > 0)
+    102-01 102 True
+    102-02 102 True
     """
     location = locate_corpus(path, format=format)
     folders = [f"{folder}: is a folder, whose notes were not read" for folder in location.folders]
@@ -41,24 +47,24 @@ def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = Tru
 
 def iterate_notes(
     location: Location, *, gold: bool = False, file_names: bool = False
-) -> Iterator[tuple[str, Document | DeidError]]:
-    """Yield (name, note) or (name, error) for every note of a located corpus, going on after a bad one.
+) -> Iterator[Document | CorpusError]:
+    """Yield every note of a located corpus, or the error that names it, one at a time, going on after a bad one.
 
-    The name is the note's id if it could be read, else the file (JSONL: file:line). With `file_names`, an id that
-    cannot be a file name makes its note a bad one. Whatever lies in the folder but cannot be read, folders included,
-    is an error of its own: it may hold notes.
+    With `file_names`, an id that cannot be a file name makes its note a bad one. Whatever lies in the folder but cannot
+    be read, folders included, is an error of its own: it may hold notes.
     """
     for name, outcome in _outcomes(location, gold):
         if isinstance(outcome, CorpusError):
-            yield name, outcome
+            outcome.note = name
+            yield outcome
             continue
         try:
             if file_names:
                 check_file_name(outcome.document.id, outcome.place)
         except CorpusError as error:
-            yield name, error
+            yield error
         else:
-            yield name, outcome.document
+            yield outcome.document
 
 
 def _outcomes(location: Location, gold: bool) -> Iterator[tuple[str, ReadNote | CorpusError]]:

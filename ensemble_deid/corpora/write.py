@@ -38,12 +38,18 @@ def remove_document(identity: str, directory: Path, format: str) -> None:
             raise CorpusError(f"{path}: of an earlier run, cannot be removed: {error.strerror}") from None
 
 
-def write_corpus(documents: Iterable[Document], directory: Path, format: str) -> tuple[Path, ...]:
+def write_corpus(documents: Iterable[Document], directory: Path | str, format: str) -> tuple[Path, ...]:
     """Write all notes into `directory` and return the paths: a file per note, or `corpus.jsonl` with a line per note.
 
     For jsonl, `directory` may also be the file itself (a name that ends in .jsonl). Raises like `write_document`, and
     on repeated ids; all notes are rendered before the first file is written.
+
+    >>> from ensemble_deid import Document, Span, write_corpus
+    >>> notes = [Document("note-1", "Date: 03/04/2019", (Span(6, 16, "DATE"),))]
+    >>> [path.name for path in write_corpus(notes, "as_brat", "brat")]
+    ['note-1.txt', 'note-1.ann']
     """
+    directory = Path(directory)
     notes = list(documents)
     _refuse_repeated_ids(notes)
     if format == "jsonl":

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ensemble_deid.evaluation.alphanumeric_runs import label_tokens, tokens_of
 from ensemble_deid.evaluation.annotation_stats import AnnotationStats, count_annotations
 from ensemble_deid.evaluation.bootstrap import (
     LEVEL,
@@ -17,7 +18,6 @@ from ensemble_deid.evaluation.bootstrap import (
 )
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
 from ensemble_deid.evaluation.scores import Estimate, Resampling, Row, Score, score_rows
-from ensemble_deid.evaluation.tokens import label_tokens, tokens_of
 from ensemble_deid.evaluation.views import VIEWS, Naming, count_sides, name_under, sides_of
 from ensemble_deid.text.document import Document
 

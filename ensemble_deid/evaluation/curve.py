@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ensemble_deid.evaluation.alphanumeric_runs import runs_in, tokens_of
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents
-from ensemble_deid.evaluation.tokens import runs_in, tokens_of
 from ensemble_deid.evaluation.views import Naming, View, name_under, token_keys, view_named
 from ensemble_deid.text.counts import Counts
 from ensemble_deid.text.document import Document

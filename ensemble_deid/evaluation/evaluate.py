@@ -1,11 +1,12 @@
 """Every figure that needs no threshold, of one system against gold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 
+from ensemble_deid.evaluation.alphanumeric_runs import tokens_of
 from ensemble_deid.evaluation.annotation_stats import AnnotationStats, count_annotations
 from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES
 from ensemble_deid.evaluation.count_table import CountTable, Sides
@@ -30,7 +31,6 @@ from ensemble_deid.evaluation.scores import (
     score_rows,
 )
 from ensemble_deid.evaluation.subsets import SUBSETS, resolve_labels, subset_labels
-from ensemble_deid.evaluation.tokens import tokens_of
 from ensemble_deid.evaluation.views import ANY_PHI, UNITS, VIEWS, View, count_sides, sides_of
 from ensemble_deid.phi.groups import category_of
 from ensemble_deid.text.document import Document
@@ -59,6 +59,14 @@ class Evaluation:
     """All figures of one system; `labels` are those the user chose (None: all).
 
     A note that names no patient counts as a patient of its own; `without_patient` is the number of such notes.
+
+    >>> from ensemble_deid import Document, Span, evaluate
+    >>> gold = Document("a", "Anna Bell, 4/2", (Span(0, 9, "PATIENT"), Span(11, 14, "DATE")))
+    >>> evaluation = evaluate([gold], [gold.with_spans([Span(11, 14, "DATE")])], resamples=0)
+    >>> evaluation.score("strict").recall.value
+    0.5
+    >>> evaluation.score("strict", "label", "DATE").f1.value
+    1.0
     """
 
     documents: int
@@ -84,8 +92,8 @@ class Evaluation:
 
 
 def evaluate(
-    gold: Sequence[Document],
-    system: Sequence[Document],
+    gold: Iterable[Document],
+    system: Iterable[Document],
     *,
     labels: Sequence[str] | None = None,
     kind_key: str = KIND_KEY,
@@ -98,8 +106,14 @@ def evaluate(
     `labels` keeps only those labels, categories or groups on both sides (what hides gold PHI counts as hiding it
     under any label all the same); `kind_key` names the metadata entry of a note's kind; `resamples=0` makes no
     intervals. Raises EvaluationError when the documents do not match or a label is unknown.
+
+    >>> from ensemble_deid import Deidentifier, evaluate, read_corpus
+    >>> gold = read_corpus("my/test")
+    >>> found = Deidentifier.load("model").predict(gold)
+    >>> evaluate(gold, found, resamples=0).score("strict").counts.fn
+    0
     """
-    pairs = pair_documents(gold, system)
+    pairs = pair_documents(tuple(gold), tuple(system))
     present = labels_of_pairs(pairs)
     chosen = present if labels is None else resolve_labels(labels, present)
     kept = pairs if labels is None else keep_labels(pairs, chosen)

@@ -10,16 +10,23 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, has_scores, trace_curve
-from ensemble_deid.evaluation.pairs import EvaluationError
+from ensemble_deid.evaluation.pairs import EvaluationError, select_labels
+from ensemble_deid.evaluation.subsets import resolve_labels
 from ensemble_deid.text.document import Document
 
 SENSITIVITIES: tuple[float, ...] = (0.990, 0.997, 0.999, 1.0)
 PRECISION = 0.85
-ThresholdRule = Literal["sensitivity", "precision"]
+ThresholdRule = Literal["sensitivity", "precision", "false-positives"]
+"""`false-positives`: the highest recall at so many false positives in 1000 tokens of the notes, or fewer."""
 # Below this, a ratio of two counts is no longer told from the wanted one by rounding alone.
 _ROUNDING = 1e-12
+
+
+class NoScoresError(EvaluationError):
+    """A system whose annotations do not differ in score, so that no threshold can be chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +93,39 @@ def choose_threshold(
     view: str = "token-binary",
 ) -> ChosenThreshold:
     """Choose a threshold on development notes: the highest that reaches the sensitivity (fewest false alarms), or
-    the one with the highest recall among those that reach the precision.
+    the one with the highest recall among those that reach the precision, or that keep within the false positives.
 
     Johnson et al. speak of "the lowest threshold which has at least the specified sensitivity"; their figures are
-    those of the one that only just has it. Raises EvaluationError when nothing carries different scores.
+    those of the one that only just has it. Raises NoScoresError when nothing carries different scores.
     """
     if rule not in get_args(ThresholdRule):
         raise EvaluationError(f"there is no rule {rule!r}; there are: {', '.join(get_args(ThresholdRule))}")
-    if not 0 < wanted <= 1:
-        raise EvaluationError(f"a wanted {rule} lies above 0 and is at most 1, not {wanted}")
+    check_target(rule, wanted)
     if not has_scores(dev_system):
-        raise EvaluationError("a threshold needs a system that scores its annotations; all scores are the same")
-    curve = trace_curve(dev_gold, dev_system, view=view)
-    point = _REACH[rule](curve, wanted)
+        raise NoScoresError("a threshold needs a system that scores its annotations; all scores are the same")
+    point = find_point(trace_curve(dev_gold, dev_system, view=view), rule=rule, wanted=wanted)
     return ChosenThreshold(rule, wanted, view, None if point is None else point.threshold, point, digests(dev_gold))
+
+
+def check_target(rule: ThresholdRule, wanted: float) -> None:
+    """Raise EvaluationError for a sensitivity or precision outside 0 to 1, or a number of false positives below 0."""
+    if rule == "false-positives":
+        if not 0 <= wanted <= 1000:
+            raise EvaluationError(f"false positives in 1000 tokens must be between 0 and 1000, not {wanted:g}")
+    elif not 0 < wanted <= 1:
+        raise EvaluationError(f"a wanted {rule} must be above 0 and at most 1, not {wanted:g}")
+
+
+def target_text(rule: ThresholdRule, wanted: float) -> str:
+    """Say what a threshold was chosen for."""
+    if rule == "false-positives":
+        return f"the highest token recall at {wanted:g} false positives in 1000 tokens or fewer"
+    return f"a token {rule} of {wanted:g}"
+
+
+def find_point(curve: Curve, *, rule: ThresholdRule, wanted: float) -> OperatingPoint | None:
+    """Return the operating point that `choose_threshold` describes; None where the curve has none."""
+    return _REACH[rule](curve, wanted)
 
 
 def report_threshold(
@@ -132,11 +158,13 @@ def find_operating_points(
     sensitivities: Sequence[float] = SENSITIVITIES,
     precision: float = PRECISION,
     threshold: float = 0.0,
+    labels: Sequence[str] | None = None,
 ) -> OperatingPoints:
     """Choose thresholds on `dev` (its gold and system documents) and say what they give on `gold` and `system`.
 
     Without `dev` they are chosen on what is reported, which is refused unless `oracle`. `threshold` is the one that
-    the system works with as it is (0: it keeps all it gives). Raises EvaluationError.
+    the system works with as it is (0: it keeps all it gives). `labels` keeps only those labels, categories or groups,
+    on both sides and in the development notes too. Raises EvaluationError (NoScoresError where no scores differ).
     """
     if dev is None and not oracle:
         raise EvaluationError(
@@ -144,6 +172,10 @@ def find_operating_points(
             "give development notes, or ask for an oracle and have the output say so"
         )
     dev_gold, dev_system = (gold, system) if dev is None else dev
+    if labels is not None:
+        sides = (gold, system, dev_gold, dev_system)
+        chosen_labels = resolve_labels(labels, {span.label for side in sides for note in side for span in note.spans})
+        gold, system, dev_gold, dev_system = (select_labels(side, chosen_labels) for side in sides)
     reported = tuple(
         report_threshold(
             gold,
@@ -183,11 +215,18 @@ def _reach_sensitivity(curve: Curve, wanted: float) -> OperatingPoint | None:
 
 
 def _reach_precision(curve: Curve, wanted: float) -> OperatingPoint | None:
-    precise = np.flatnonzero(curve.tp / (curve.tp + curve.fp) >= wanted - _ROUNDING)
-    if not len(precise) or not curve.gold:
+    return _highest_recall(curve, np.flatnonzero(curve.tp / (curve.tp + curve.fp) >= wanted - _ROUNDING))
+
+
+def _reach_false_positives(curve: Curve, wanted: float) -> OperatingPoint | None:
+    return _highest_recall(curve, np.flatnonzero(1000 * curve.fp <= wanted * curve.tokens))
+
+
+def _highest_recall(curve: Curve, allowed: npt.NDArray[np.intp]) -> OperatingPoint | None:
+    if not len(allowed) or not curve.gold:
         return None
     # Recall grows as the threshold falls, so the last is the highest; of equal recalls take the higher precision.
-    best = precise[curve.tp[precise] == curve.tp[precise[-1]]][0]
+    best = allowed[curve.tp[allowed] == curve.tp[allowed[-1]]][0]
     return curve.point(int(best))
 
 
@@ -198,4 +237,5 @@ def _reaches(value: float | None, wanted: float) -> bool:
 _REACH: Mapping[ThresholdRule, Callable[[Curve, float], OperatingPoint | None]] = {
     "sensitivity": _reach_sensitivity,
     "precision": _reach_precision,
+    "false-positives": _reach_false_positives,
 }

@@ -8,7 +8,13 @@ from ensemble_deid.text.document import Document
 
 
 class EvaluationError(DeidError):
-    """Documents, labels or options that cannot be compared or scored."""
+    """Documents, labels or options that cannot be compared or scored.
+
+    >>> from ensemble_deid import Document, evaluate
+    >>> evaluate([Document("a", "Anna")], [Document("b", "Anna")])
+    Traceback (most recent call last):
+    ensemble_deid.evaluation.pairs.EvaluationError: 1 documents of the gold side are not on the system side: a
+    """
 
 
 @dataclass(frozen=True, slots=True)

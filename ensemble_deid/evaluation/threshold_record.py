@@ -32,8 +32,12 @@ def threshold_from_record(record: Mapping[str, Any]) -> ChosenThreshold:
     threshold, at = record["threshold"], record["chosen_at"]
     if record["rule"] not in get_args(ThresholdRule) or record["view"] not in CURVE_VIEWS:
         raise EvaluationError(f"a stored threshold cannot have rule {record['rule']!r} and view {record['view']!r}")
-    if not (_is_number(record["wanted"]) and (threshold is None or _is_number(threshold))):
-        raise EvaluationError("a stored threshold and what it was wanted for are numbers between 0 and 1")
+    rule, wanted = record["rule"], record["wanted"]
+    most = 1000 if rule == "false-positives" else 1
+    if not (_is_number(wanted, most=most) and (threshold is None or _is_number(threshold))):
+        raise EvaluationError(
+            f"a stored threshold is a number between 0 and 1, and what it was wanted for one up to {most}"
+        )
     if (threshold is None) != (at is None):
         raise EvaluationError("a stored threshold comes with the operating point it was chosen at, or without both")
     if not (isinstance(record["notes"], list) and all(isinstance(note, str) for note in record["notes"])):
@@ -58,5 +62,5 @@ def _point(threshold: float, at: Any) -> OperatingPoint:
     return OperatingPoint(threshold, Counts(at["tp"], at["fp"], at["fn"]), at["tokens"])
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+def _is_number(value: Any, *, most: float = 1) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
 
+from ensemble_deid.evaluation.alphanumeric_runs import runs_in
 from ensemble_deid.evaluation.count_table import CountTable, Match, Sides, tabulate
 from ensemble_deid.evaluation.matching import Key, match_overlapping, match_relaxed, match_strict
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents
-from ensemble_deid.evaluation.tokens import runs_in
 from ensemble_deid.phi.groups import category_of
 from ensemble_deid.text.document import Document
 

@@ -3,32 +3,83 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ensemble_deid.errors import ModelError
+from ensemble_deid.evaluation.curve import Curve, OperatingPoint, trace_curve
 from ensemble_deid.evaluation.operating_points import ChosenThreshold, ThresholdRule, choose_threshold
 from ensemble_deid.evaluation.threshold_record import threshold_to_record
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.directory import update_model
-from ensemble_deid.pipeline.manifest import Manifest
+from ensemble_deid.pipeline.manifest import Manifest, read_manifest
+from ensemble_deid.pipeline.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.text.document import Document
 
+# Figures of the manifest: how the model's threshold was chosen on dev notes, and the one that training chose.
+CHOSEN, OF_TRAINING = "threshold", "training_threshold"
 
-def freeze_threshold(model: Path, dev: Sequence[Document], *, rule: ThresholdRule, wanted: float) -> ChosenThreshold:
+
+def freeze_threshold(
+    model: Path, dev: Sequence[Document], *, rule: ThresholdRule, wanted: float, allow_overlap: bool = False
+) -> ChosenThreshold:
     """Choose the model's threshold on dev notes and store it in the model, with a record of how it was chosen.
 
-    Raises EvaluationError when the notes allow no choice, ModelError when no threshold reaches the wanted value.
+    Raises EvaluationError when the notes allow no choice; ModelError when no threshold reaches the wanted value (its
+    message gives the best value that can be reached); and, unless `allow_overlap`, CorpusError when any of the notes or
+    patients are among those that the model was trained on.
     """
+    seen = SeenNotes.from_record(read_manifest(model).seen_notes)
+    if not allow_overlap:
+        seen.refuse(dev, used_for="to choose the threshold on")
     system = Deidentifier.load(model).predict(dev, threshold=0.0)
     chosen = choose_threshold(dev, system, rule=rule, wanted=wanted)
-    threshold = chosen.threshold
-    if threshold is None:
-        raise ModelError(f"{model}: no threshold reaches {rule} {wanted:g} on these notes; the model is as it was")
+    if chosen.threshold is None:
+        best = _best(trace_curve(dev, system, view=chosen.view), rule)
+        target = f"{wanted:g} false positives in 1000 tokens" if rule == "false-positives" else f"{rule} {wanted:g}"
+        raise ModelError(f"{model}: no threshold reaches {target} on these notes{best}; {_UNCHANGED}")
+    record = {CHOSEN: threshold_to_record(chosen)}
+    _store(model, chosen.threshold, record, overlap_choice("threshold", seen.overlap(dev)))
+    return chosen
 
+
+def reset_threshold(model: Path) -> float:
+    """Restore the threshold that training chose, and return it. Raises ModelError if the model has no record of it."""
+    threshold = read_manifest(model).figures.get(OF_TRAINING)
+    if threshold is None:
+        raise ModelError(f"{model}: has no record of the threshold of its training; {_UNCHANGED}")
+    _store(model, threshold, {}, {})
+    return float(threshold)
+
+
+_UNCHANGED = "the model is as it was"
+
+
+def _store(model: Path, threshold: float, record: dict[str, Any], overlap: dict[str, Any]) -> None:
     def edit(directory: Path, manifest: Manifest) -> Manifest:
         replace(Stacker.load(directory), threshold=threshold).save(directory)
-        figures = {**manifest.figures, "threshold": threshold_to_record(chosen)}
-        return replace(manifest, figures=figures)
+        figures = {name: figure for name, figure in manifest.figures.items() if name != CHOSEN}
+        choices = {name: choice for name, choice in manifest.choices.items() if name != "overlap_of_threshold"}
+        return replace(manifest, figures={**figures, **record}, choices={**choices, **overlap})
 
     update_model(model, edit)
-    return chosen
+
+
+def _best(curve: Curve, rule: ThresholdRule) -> str:
+    """Say the best value of the rule's figure on a curve, and at which threshold (the highest that has it)."""
+
+    def value(point: OperatingPoint) -> float:
+        if rule == "false-positives":
+            return -(point.fp_per_1000 or 0.0)
+        return (point.counts.recall if rule == "sensitivity" else point.counts.precision) or 0.0
+
+    points = [curve.point(index) for index in range(len(curve))]
+    if not points or not curve.gold:
+        return " (they hold no PHI, or the model finds none)"
+    best = max(points, key=value)
+    other = "precision" if rule == "sensitivity" else "sensitivity"
+    rest = (best.counts.precision if rule == "sensitivity" else best.counts.recall) or 0.0
+    shown = (
+        f"the fewest are {best.fp_per_1000:.2f}" if rule == "false-positives" else f"the highest is {value(best):.4f}"
+    )
+    return f": {shown}, at threshold {best.threshold:.4f}, with {other} {rest:.4f}"

@@ -1,23 +1,32 @@
 """Training the full stack: the submodels on each fold and on all notes, then the final estimator."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ensemble_deid import reproducible
 from ensemble_deid.config import Config
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rule_curve import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
+from ensemble_deid.experiments.thresholds import OF_TRAINING
+from ensemble_deid.experiments.training_points import Scored, TrainingPoints, training_points
 from ensemble_deid.features.batch import Batch, training_view, with_lexicon
+from ensemble_deid.folds import group_folds
+from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.directory import save_model
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, fit_feature_extractor
 from ensemble_deid.pipeline.manifest import Manifest, fingerprint, installed_packages
+from ensemble_deid.pipeline.pattern_choice import choose_patterns
+from ensemble_deid.pipeline.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.dataset import StackingDataset, build_stacking_dataset
-from ensemble_deid.stacking.search import group_folds
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
@@ -27,61 +36,114 @@ from ensemble_deid.text.span import drop_overlaps
 from ensemble_deid.text.tags import TagScheme, tag_loss
 
 _INNER_DEV_SHARE = 10
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A trained ensemble, the stacker's training set, the manifest, and the counts on dev (empty without dev notes)."""
+    """A trained ensemble and all that training measured; `dev_counts` is empty without dev notes.
+
+    >>> from ensemble_deid import Config, Deidentifier, read_corpus, train
+    >>> trained = train(read_corpus("demo:dev").documents[:10], config=Config(submodels=["regex"], folds=2, jobs=1))
+    >>> trained.save("regex_model")
+    >>> Deidentifier.load("regex_model").deidentify("Seen on 4/2/2071.").text
+    'Seen on [DATE].'
+    """
 
     ensemble: Ensemble
     stacking_dataset: StackingDataset = field(repr=False)
     manifest: Manifest
     dev_counts: dict[str, Counts]
+    points: TrainingPoints
+
+    @property
+    def deidentifier(self) -> Deidentifier:
+        """The model, ready to use without being saved (in one process: others load it from a directory)."""
+        return Deidentifier(self.ensemble)
+
+    def save(self, directory: str | Path) -> None:
+        """Write the model directory, replacing an older model.
+
+        Raises ModelError where the directory exists and holds something other than a model.
+        """
+        save_model(self.ensemble, self.stacking_dataset, self.manifest, Path(directory))
 
 
 def train(
-    documents: Sequence[Document], dev_documents: Sequence[Document], *, config: Config, report: Reporter
+    documents: Iterable[Document],
+    dev: Iterable[Document] = (),
+    *,
+    config: Config | None = None,
+    report: Reporter | None = None,
+    notify: Callable[[str], None] = _LOG.warning,
+    allow_overlap: bool = False,
 ) -> Trained:
     """Train the stack on annotated notes and score it on dev notes, which are used only to choose the network's epoch.
 
-    Without dev notes, a tenth of the patients are held out of the network's training to choose its epoch. Raises
-    CorpusError when there is too little to learn from.
+    `documents` and `dev` are corpora or any other documents, of different patients. Without dev notes, a tenth of the
+    patients are held out of the network's training to choose its epoch. `report` is called with a `Step` (done,
+    total, message) after each step, `notify` with a sentence on what was chosen for these notes (which patterns, and
+    why); it is logged otherwise. Raises CorpusError when there is too little to learn from, and, unless
+    `allow_overlap`, when dev notes or their patients are among those trained on.
+
+    >>> from ensemble_deid import Config, read_corpus, train
+    >>> notes = read_corpus("demo:dev").documents
+    >>> config = Config(submodels=["regex", "tbed"], folds=2, jobs=1)
+    >>> trained = train(notes[:10], dev=notes[-4:], config=config)
+    >>> for name, counts in trained.dev_counts.items():
+    ...     print(name, counts.tp > 50)
+    regex True
+    tbed True
+    ensemble True
     """
+    documents, dev = tuple(documents), tuple(dev)
+    return _train(
+        documents, dev, config=config or Config(), report=report or _ignore, notify=notify, allow_overlap=allow_overlap
+    )
+
+
+def _ignore(step: Step) -> None:
+    """Report nothing."""
+
+
+def _train(
+    documents: Sequence[Document],
+    dev_documents: Sequence[Document],
+    *,
+    config: Config,
+    report: Reporter,
+    notify: Callable[[str], None],
+    allow_overlap: bool,
+) -> Trained:
+    if reproducible.is_pinned():
+        reproducible.check_pinned()
     documents = in_fold_groups(training_notes(documents), config=config)
     labels = _check(documents)
+    seen = SeenNotes.of(documents, seed=config.seed)
+    if not allow_overlap:
+        seen.refuse(dev_documents, used_for="for dev")
     scheme = TagScheme.from_labels(labels)
-    plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config)
+    patterns = choose_patterns(config, scheme.labels, documents)
+    notify(patterns.notice)
+    plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config, choice=patterns)
     dev = extractor.extract(dev_documents) if dev_documents else None
 
     groups = [document.group for document in documents]
-    n_folds = min(config.folds, len(set(groups)))
-    folds = group_folds(groups, n_folds, generator(config.seed, "folds"))
-    names: tuple[str, ...] = config.submodels
-    inner_dev = [] if dev_documents else _inner_dev(groups, config.seed)
-    tasks = plan(names, folds.tolist(), n_folds, inner_dev=inner_dev)
-    total = sum(task.cost for task in tasks) * 1.2
-    done = 0.0
-    taggers: dict[str, TrainableTagger] = {}
-    by_fold: dict[tuple[str, int], Proposals] = {}
-    for finished in run_all(tasks, plain, dev, scheme=scheme, config=config):
-        task = finished.task
-        if finished.tagger is not None:
-            taggers[task.submodel] = finished.tagger
-        if finished.proposals is not None:
-            by_fold[(task.submodel, task.fold)] = finished.proposals
-        done += task.cost
-        part = "all notes" if task.fold == WHOLE else f"fold {task.fold + 1} of {n_folds}"
-        last = finished.messages[-1] if finished.messages else "done"
-        report(Step(done, total, f"{task.submodel}, {part}: {last}"))
-
-    proposals = {name: _merge_folds(by_fold, name, folds) for name in names}
+    taggers, proposals, progress = _train_submodels(plain, dev, groups, scheme=scheme, config=config, report=report)
     stacking_dataset = build_stacking_dataset(
         proposals, plain, labels=scheme.labels, min_confidence=config.stack.min_confidence
     )
-    stacker = Stacker.fit(stacking_dataset, config=config, progress=lambda message: report(Step(done, total, message)))
-    ordered = {name: taggers[name] for name in names}
-    ensemble = Ensemble(config, scheme, extractor, ordered, stacker)
-    counts = score(ensemble, dev, dev_documents) if dev is not None else {}
+    stacker, probability = Stacker.fit_and_score(stacking_dataset, config=config, progress=progress.say)
+    points = training_points(
+        documents, stacking_dataset, probability, cv_threshold=stacker.cv_threshold, config=config.stack
+    )
+    if points.unreached:
+        notify("no threshold keeps within stack.max_false_positives: the one with the best F1 is frozen instead")
+    ensemble = Ensemble(config, scheme, extractor, taggers, replace(stacker, threshold=points.threshold))
+    counts: dict[str, Counts] = {}
+    if dev is not None:
+        counts, scored = score(ensemble, dev, dev_documents)
+        points = points.with_dev(scored)
     loss = tag_loss(documents, plain.tokens)
     manifest = Manifest(
         labels=scheme.labels,
@@ -98,11 +160,59 @@ def train(
             "spans_cut": loss.cut,
             "spans_lost": loss.lost,
         },
-        figures={**_figures(counts, stacker), **_rule_curve(ordered, plain, extractor, dev)},
+        seen_notes=seen.to_record(),
+        choices={
+            "patterns": patterns.to_record(),
+            "operating_point": points.to_record(),
+            **overlap_choice("dev", seen.overlap(dev_documents)),
+            **({"reproducible": reproducible.record()} if reproducible.is_pinned() else {}),
+        },
+        figures={**_figures(counts, ensemble.stacker), **_rule_curve(taggers, plain, extractor, dev)},
         packages=installed_packages(),
     )
-    report(Step(total, total, "trained"))
-    return Trained(ensemble, stacking_dataset, manifest, counts)
+    progress.finish()
+    return Trained(ensemble, stacking_dataset, manifest, counts, points)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a training run is, told to a reporter."""
+
+    report: Reporter
+    total: float
+    done: float = 0.0
+
+    def say(self, message: str) -> None:
+        self.report(Step(self.done, self.total, message))
+
+    def finish(self) -> None:
+        self.report(Step(self.total, self.total, "trained"))
+
+
+def _train_submodels(
+    plain: Batch, dev: Batch | None, groups: Sequence[str], *, scheme: TagScheme, config: Config, report: Reporter
+) -> tuple[dict[str, TrainableTagger], dict[str, Proposals], _Progress]:
+    """Train every submodel on all notes and on each fold's rest; return them, and their out-of-fold proposals."""
+    n_folds = min(config.folds, len(set(groups)))
+    folds = group_folds(groups, n_folds, generator(config.seed, "folds"))
+    names: tuple[str, ...] = config.submodels
+    inner_dev = [] if dev is not None else _inner_dev(groups, config.seed)
+    tasks = plan(names, folds.tolist(), n_folds, inner_dev=inner_dev)
+    progress = _Progress(report, sum(task.cost for task in tasks) * 1.2)
+    taggers: dict[str, TrainableTagger] = {}
+    by_fold: dict[tuple[str, int], Proposals] = {}
+    for finished in run_all(tasks, plain, dev, scheme=scheme, config=config):
+        task = finished.task
+        if finished.tagger is not None:
+            taggers[task.submodel] = finished.tagger
+        if finished.proposals is not None:
+            by_fold[(task.submodel, task.fold)] = finished.proposals
+        progress.done += task.cost
+        part = "all notes" if task.fold == WHOLE else f"fold {task.fold + 1} of {n_folds}"
+        last = finished.messages[-1] if finished.messages else "done"
+        progress.say(f"{task.submodel}, {part}: {last}")
+    proposals = {name: _merge_folds(by_fold, name, folds) for name in names}
+    return {name: taggers[name] for name in names}, proposals, progress
 
 
 def training_notes(documents: Sequence[Document]) -> list[Document]:
@@ -153,19 +263,18 @@ def _merge_folds(by_fold: dict[tuple[str, int], Proposals], name: str, folds: np
     return Proposals(tuple(best), tuple(candidates))
 
 
-def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> dict[str, Counts]:
-    """Return strict entity counts of every submodel and of the ensemble."""
+def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> tuple[dict[str, Counts], Scored]:
+    """Return strict entity counts of every submodel and of the ensemble, and all that the ensemble scores."""
     proposals = ensemble.propose(batch)
     answers = {name: [drop_overlaps(spans) for spans in p.best] for name, p in proposals.items()}
-    answers["ensemble"] = ensemble.stacker.predict(proposals, batch)
-    counts = {}
-    for name, spans in answers.items():
-        counts[name] = strict_counts((document.spans for document in documents), spans)
-    return counts
+    scored = Scored.of(documents, ensemble.stacker.predict_proba(proposals, batch))
+    counts = {name: strict_counts((document.spans for document in documents), spans) for name, spans in answers.items()}
+    counts["ensemble"] = scored.at(ensemble.stacker.threshold)[0]
+    return counts, scored
 
 
 def _figures(counts: dict[str, Counts], stacker: Stacker) -> dict[str, Any]:
-    figures: dict[str, Any] = {"cross_validated_f1": stacker.cv_f1}
+    figures: dict[str, Any] = {"cross_validated_f1": stacker.cv_f1, OF_TRAINING: stacker.threshold}
     if counts:
         figures["dev_strict_f1"] = {name: count.f1 for name, count in counts.items()}
     return figures

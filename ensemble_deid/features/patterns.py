@@ -22,8 +22,8 @@ which takes the syntax of `re` and can be stopped, within the time that a note's
 import re
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,11 @@ class PatternSet:
     def labels(self) -> frozenset[str]:
         """Labels that the set can propose."""
         return frozenset(pattern.label for pattern in self.patterns)
+
+    def relabelled(self, new_label: Callable[[str], str | None]) -> "PatternSet":
+        """Return the set with other labels, without the patterns whose label has none (None)."""
+        named = ((pattern, new_label(pattern.label)) for pattern in self.patterns)
+        return PatternSet(self.name, tuple(replace(p, label=label) for p, label in named if label), self.source)
 
     def restricted_to(self, labels: Sequence[str]) -> "PatternSet":
         """Return the set without the patterns whose label is not among `labels`."""

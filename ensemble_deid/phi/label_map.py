@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.phi.groups import category_of, is_hipaa
+from ensemble_deid.phi.maps import to_i2b2
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
@@ -48,13 +49,21 @@ def _category(label: str) -> str | None:
     return category
 
 
+def _i2b2(label: str) -> str | None:
+    i2b2_type = to_i2b2(label)
+    if i2b2_type is None:
+        raise ConfigError(f"the label '{label[:60]}' is neither an i2b2 nor a MEDDOCAN label")
+    return i2b2_type
+
+
 BUILT_IN: Mapping[str, LabelMap] = {
     "category": LabelMap("category", _category),
     "binary": LabelMap("binary", lambda label: BINARY_LABEL),
+    "i2b2": LabelMap("i2b2", _i2b2),
     "hipaa": LabelMap("hipaa", lambda label: label if is_hipaa(label) else None),
 }
-"""`category` maps i2b2 and MEDDOCAN types to their categories, `binary` maps all labels to `PHI`, and `hipaa` keeps
-only the types of the HIPAA subset."""
+"""`category` maps i2b2 and MEDDOCAN types to their categories, `binary` maps all labels to `PHI`, `i2b2`
+MEDDOCAN types to i2b2 types, and `hipaa` keeps only the types of the HIPAA subset."""
 
 
 def load_label_map(name: str) -> LabelMap:

@@ -26,8 +26,9 @@ from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.lexicon import Lexicon
 from ensemble_deid.features.patterns import parse_patterns
 from ensemble_deid.pipeline.ensemble import Ensemble
-from ensemble_deid.pipeline.feature_extractor import NO_PATTERNS, FeatureExtractor, load_annotator, reload_knowledge
+from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, load_annotator, reload_knowledge
 from ensemble_deid.pipeline.manifest import FILE, REPLACED, Manifest, file_hashes, listed_files, read_manifest
+from ensemble_deid.pipeline.pattern_choice import NO_PATTERNS, relabelled
 from ensemble_deid.pipeline.submodels import submodel_class
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
@@ -159,7 +160,7 @@ def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config)
     patterns = parse_patterns(source, path=str(directory / PATTERNS)) if source else NO_PATTERNS
     lexicon = Lexicon.from_json((directory / LEXICON).read_text(encoding="utf-8"))
     bpe = Bpe.from_bytes((directory / BPE).read_bytes()) if config.text.bpe_vocabulary else None
-    patterns = patterns.restricted_to(manifest.labels)
+    patterns = relabelled(patterns, manifest.choices).restricted_to(manifest.labels)
     knowledge = None
     if KNOWLEDGE in manifest.files:
         knowledge = reload_knowledge(json.loads((directory / KNOWLEDGE).read_text(encoding="utf-8")))

@@ -10,7 +10,7 @@ from ensemble_deid.features.batch import Batch
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor
 from ensemble_deid.pipeline.portions import portions
 from ensemble_deid.pipeline.submodels import refuse_unknown
-from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.stacking.stacker import Stacker, check_threshold
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, drop_overlaps
@@ -41,9 +41,10 @@ class Ensemble:
 
         With `submodel`, that submodel's own predictions are returned instead of the ensemble's. `threshold` overrides
         the model's: 0 returns every candidate that does not overlap a higher-scoring one, as operating points need
-        them. Raises ConfigError if the model has no such submodel.
+        them. Raises ConfigError for a submodel that the model does not have, or a threshold outside [0, 1].
         """
         refuse_unknown(submodel, self.taggers)
+        check_threshold(threshold)
         found: list[list[Span]] = [[] for _ in documents]
         for portion in portions(documents):
             batch = self.feature_extractor.extract([piece.document for piece in portion])

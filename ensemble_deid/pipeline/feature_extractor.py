@@ -10,14 +10,13 @@ from ensemble_deid.errors import RuleError
 from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
 from ensemble_deid.features.knowledge import Knowledge, read_knowledge, read_word_list
 from ensemble_deid.features.lexicon import Lexicon, learn_lexicon
-from ensemble_deid.features.patterns import PatternSet, read_patterns
+from ensemble_deid.features.patterns import PatternSet
 from ensemble_deid.features.stanza_tags import Annotate, load_pipeline
+from ensemble_deid.pipeline.pattern_choice import PatternChoice, choose_patterns
 from ensemble_deid.resources import rules_directory
 from ensemble_deid.text.bpe import Bpe
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.tokens import tokenize
-
-NO_PATTERNS = PatternSet("none", (), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +44,20 @@ class FeatureExtractor:
 
 
 def fit_feature_extractor(
-    documents: Sequence[Document], labels: Sequence[str], *, config: Config
+    documents: Sequence[Document], labels: Sequence[str], *, config: Config, choice: PatternChoice | None = None
 ) -> tuple[Batch, FeatureExtractor]:
     """Return the plain batch of the training notes, and the feature extractor fitted to them.
 
-    Raises RuleError for a bad pattern set, and ConfigError when BPE or stanza is unavailable as configured.
+    `choice` is that of the patterns, where it has been made already. Raises RuleError for a bad pattern set, and
+    ConfigError when BPE or stanza is unavailable as configured.
     """
-    patterns = load_pattern_set(config, labels)
-    options = config.text
+    choice = choice or choose_patterns(config, labels, documents)
+    patterns, options = choice.patterns, config.text
     bpe = (
         Bpe.learn(documents, tokenize(documents), vocabulary=options.bpe_vocabulary) if options.bpe_vocabulary else None
     )
     annotate = load_annotator(config)
-    knowledge = load_knowledge(config, patterns)
+    knowledge = load_knowledge(config, choice.language or patterns.name.partition("-")[0])
     plain = plain_batch(
         documents,
         patterns=patterns,
@@ -70,17 +70,17 @@ def fit_feature_extractor(
     return plain, FeatureExtractor(patterns, fit_lexicon(plain), options.split_lines, bpe, annotate, knowledge)
 
 
-def load_knowledge(config: Config, patterns: PatternSet) -> Knowledge | None:
+def load_knowledge(config: Config, language: str) -> Knowledge | None:
     """Return the configured tables of public lists, None where there are none for the language.
 
-    `auto` takes the set of the language that the patterns are for, which their name begins with (`en-i2b2`). Raises
-    RuleError for a set that does not exist and for unreadable lists.
+    `auto` takes the set of the notes' language. Raises RuleError for a set that does not exist and for unreadable
+    lists.
     """
     name = config.text.knowledge
     if name == "none":
         return None
     sets = {folder.name: folder for folder in sorted((rules_directory() / "knowledge").iterdir()) if folder.is_dir()}
-    folder = sets.get(patterns.name.partition("-")[0]) if name == "auto" else sets.get(name, Path(name))
+    folder = sets.get(language) if name == "auto" else sets.get(name, Path(name))
     if folder is None:
         return None
     if not folder.is_dir():
@@ -108,25 +108,3 @@ def load_annotator(config: Config) -> Annotate | None:
 def fit_lexicon(batch: Batch) -> Lexicon:
     """Learn the lexicon of an annotated batch."""
     return learn_lexicon(batch.documents, batch.tokens, batch.table["lower"].strings())
-
-
-def load_pattern_set(config: Config, labels: Sequence[str]) -> PatternSet:
-    """Return the configured pattern set, restricted to the labels of the corpus.
-
-    `auto` picks the set of `rules/patterns` that covers most of the labels (the first by name in a tie); if no set
-    covers any of them, the pattern set is empty, as it is for `none`. Raises RuleError for any other name that is
-    neither a set nor a file.
-    """
-    name = config.regex.patterns
-    if name == NO_PATTERNS.name:
-        return NO_PATTERNS
-    if Path(name).suffix == ".toml":
-        return read_patterns(Path(name)).restricted_to(labels)
-    files = sorted((rules_directory() / "patterns").glob("*.toml"))
-    if name == "auto":
-        sets = [read_patterns(file).restricted_to(labels) for file in files]
-        return max(sets, key=lambda patterns: len(patterns.labels), default=NO_PATTERNS)
-    for file in files:
-        if file.stem == name:
-            return read_patterns(file).restricted_to(labels)
-    raise RuleError(f"there is no pattern set {name!r}; there are: {', '.join(f.stem for f in files)}, or a .toml file")

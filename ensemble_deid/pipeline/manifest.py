@@ -27,6 +27,8 @@ _KINDS: Mapping[str, type] = {
     "fingerprint": str,
     "dev_fingerprint": str,
     "training": dict,
+    "seen_notes": dict,
+    "choices": dict,
     "figures": dict,
     "packages": dict,
     "rules_replaced": list,
@@ -42,8 +44,10 @@ class Manifest:
     """The manifest of a model directory, as JSON in `manifest.json`.
 
     `fingerprint` is a hash of the training notes, `dev_fingerprint` of the dev notes (empty if there were none);
-    `figures` holds what was measured on dev (strict entity F1 of the ensemble and of each submodel); `rules_replaced`
-    records reviewed rule lists that replaced the learned one; `files` gives the SHA-256 of every other file.
+    `seen_notes` has the digests by which each training note is known again (`pipeline/seen_notes.py`); `choices` tells
+    what training and `threshold` decided beyond the configuration; `figures` holds what was measured on dev (strict
+    entity F1 of the ensemble and of each submodel); `rules_replaced` records reviewed rule lists that replaced the
+    learned one; `files` gives the SHA-256 of every other file.
     """
 
     labels: tuple[str, ...]
@@ -51,6 +55,8 @@ class Manifest:
     fingerprint: str
     dev_fingerprint: str
     training: Mapping[str, int]
+    seen_notes: Mapping[str, str] = field(default_factory=dict, repr=False)
+    choices: Mapping[str, Any] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)
     rules_replaced: tuple[Mapping[str, str], ...] = ()

@@ -1,106 +1,147 @@
-"""A model over many notes, note by note failing closed: what cannot be processed whole is withheld and reported."""
+"""A model over many notes, a few at a time, failing closed: what cannot be processed whole is withheld and reported.
+
+A note has one of two shapes on its whole way from the reader to the writer: a `Document`, or the `DeidError` that says
+why it is withheld.
+"""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from joblib import delayed
 
+from ensemble_deid.corpora.checks import check_text
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
 from ensemble_deid.parallel import in_processes
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
-from ensemble_deid.pipeline.manifest import read_manifest
 from ensemble_deid.pipeline.portions import PORTION
 from ensemble_deid.pipeline.submodels import refuse_unknown
+from ensemble_deid.stacking.stacker import check_threshold
 from ensemble_deid.text.document import Document
 
 # The same notes go together whatever the number of processes, so that results do not depend on it.
-_NOTES_AT_ONCE = 8
+BATCH_SIZE = 8
 
-Note = tuple[str, Document | DeidError]
+Note = Document | DeidError
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """One note: with the spans found, or why it was withheld (never both)."""
+class ModelSource:
+    """Where a model was loaded from, so that another process can load the same one.
 
-    name: str
-    document: Document | None = field(repr=False)
-    problem: str | None
+    The checksum is that of the manifest: a model trained anew in the same place is another one.
+    """
+
+    directory: Path
+    device: str | None
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `Ensemble.predict` is asked for."""
+
+    submodel: str | None
+    threshold: float | None
 
 
 def predict_notes(
-    directory: Path, notes: Iterable[Note], *, submodel: str | None = None, jobs: int = 1, device: str | None = None
-) -> Iterator[Outcome]:
-    """Return an iterator over an outcome for every note, in order.
+    ensemble: Ensemble,
+    notes: Iterable[Note],
+    *,
+    source: ModelSource | None = None,
+    submodel: str | None = None,
+    threshold: float | None = None,
+    batch_size: int = BATCH_SIZE,
+    jobs: int = 1,
+) -> Iterator[Note]:
+    """Return an iterator over the notes, in order, with the spans found; errors among them are handed on.
 
-    Notes are read while others are processed, a few at a time in each of `jobs` processes, so a corpus larger than
-    memory passes. Raises ModelError or ConfigError, at the call, when the model cannot be used; what only shows when
-    a process loads the model is raised by the iterator.
+    Notes are read while others are processed, `batch_size` at a time in each of `jobs` processes, so a corpus larger
+    than memory passes. `source` is what other processes load the model from. Raises ConfigError, at the call, for
+    options that this model cannot serve; what only shows when a process loads the model is raised by the iterator.
     """
+    for name, value in (("batch_size", batch_size), ("jobs", jobs)):
+        if not isinstance(value, int) or value < 1:
+            raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}")
+    refuse_unknown(submodel, ensemble.taggers)
+    check_threshold(threshold)
+    options = Options(submodel, threshold)
+    chunks = _chunks(notes, batch_size)
     if jobs == 1:
-        ensemble, _ = load_model(directory, device=device)
-        refuse_unknown(submodel, ensemble.taggers)
-        return (outcome for chunk in _chunks(notes) for outcome in _process(ensemble, chunk, submodel))
-    manifest = read_manifest(directory)
-    refuse_unknown(submodel, manifest.config.get("submodels", ()))
-    # Absolute, since a process that was started earlier may stand in another folder.
-    place = directory.absolute()
-    runs = (delayed(_process_apart)(place, device, manifest.checksum, chunk, submodel) for chunk in _chunks(notes))
+        return (note for chunk in chunks for note in _predict_chunk(ensemble, chunk, options))
+    if source is None:
+        raise ConfigError(f"jobs={jobs} needs a model that other processes can load: save this one, then load it")
+    runs = (delayed(_predict_apart)(source, chunk, options) for chunk in chunks)
     done = in_processes(runs, jobs=jobs, ahead="2*n_jobs")
-    return (outcome for outcomes in done for outcome in outcomes)
+    return (note for chunk in done for note in chunk)
 
 
-def _chunks(notes: Iterable[Note]) -> Iterator[list[Note]]:
+def check_note(document: Document) -> None:
+    """Raise CorpusError for what is no note: no Document, a text that is no string, NUL, unpaired surrogates."""
+    if not isinstance(document, Document):
+        raise CorpusError(f"a note must be a Document, not {type(document).__name__}")
+    if not isinstance(document.text, str):
+        raise CorpusError(f"{document.id}: the text must be a string, not {type(document.text).__name__}")
+    check_text(document.text, document.id)
+
+
+def _chunks(notes: Iterable[Note], batch_size: int) -> Iterator[list[Note]]:
     """Yield notes that go together: at most so many, and no more once they are long."""
     chunk: list[Note] = []
     size = 0
-    for name, note in notes:
-        chunk.append((name, note))
-        size += len(note.text) if isinstance(note, Document) else 0
-        if len(chunk) == _NOTES_AT_ONCE or size >= PORTION:
+    for note in notes:
+        checked = _checked(note)
+        chunk.append(checked)
+        size += len(checked.text) if isinstance(checked, Document) else 0
+        if len(chunk) == batch_size or size >= PORTION:
             yield chunk
             chunk, size = [], 0
     if chunk:
         yield chunk
 
 
+def _checked(note: Note) -> Note:
+    if isinstance(note, DeidError):
+        return note
+    try:
+        check_note(note)
+    except CorpusError as error:
+        return error
+    return note
+
+
 @lru_cache(maxsize=1)
-def _loaded(directory: Path, device: str | None, checksum: str) -> Ensemble:
-    """Load a model once in a process; by the checksum, one trained anew in the same place is another one."""
-    ensemble, manifest = load_model(directory, device=device)
-    if manifest.checksum != checksum:
-        raise ModelError(f"{directory}: the model was replaced while it was in use")
+def _loaded(source: ModelSource) -> Ensemble:
+    """Load a model once in a process."""
+    ensemble, manifest = load_model(source.directory, device=source.device)
+    if manifest.checksum != source.checksum:
+        raise ModelError(f"{source.directory}: the model was replaced while it was in use")
     return ensemble
 
 
-def _process_apart(
-    directory: Path, device: str | None, checksum: str, chunk: list[Note], submodel: str | None
-) -> list[Outcome]:
-    return _process(_loaded(directory, device, checksum), chunk, submodel)
+def _predict_apart(source: ModelSource, chunk: list[Note], options: Options) -> list[Note]:
+    return _predict_chunk(_loaded(source), chunk, options)
 
 
-def _process(ensemble: Ensemble, chunk: list[Note], submodel: str | None) -> list[Outcome]:
-    readable = [(name, note) for name, note in chunk if isinstance(note, Document)]
-    predicted = iter(_predict(ensemble, readable, submodel))
-    return [Outcome(name, None, str(note)) if isinstance(note, DeidError) else next(predicted) for name, note in chunk]
+def _predict_chunk(ensemble: Ensemble, chunk: list[Note], options: Options) -> list[Note]:
+    predicted = iter(_predict(ensemble, [note for note in chunk if isinstance(note, Document)], options))
+    return [note if isinstance(note, DeidError) else next(predicted) for note in chunk]
 
 
-def _predict(ensemble: Ensemble, notes: list[tuple[str, Document]], submodel: str | None) -> list[Outcome]:
+def _predict(ensemble: Ensemble, documents: list[Document], options: Options) -> list[Note]:
     """Predict together; when that fails, each note alone, so that one bad note withholds only itself."""
     try:
-        found = ensemble.predict([document for _, document in notes], submodel=submodel)
+        found = ensemble.predict(documents, submodel=options.submodel, threshold=options.threshold)
     except (ConfigError, ModelError, RuleError):
         # The model, not a note, is at fault: there is nothing to go on with.
         raise
     except Exception as error:  # noqa: BLE001 (whatever happens to a note, it is withheld and reported)
-        if len(notes) > 1:
-            return [outcome for note in notes for outcome in _predict(ensemble, [note], submodel)]
-        name = notes[0][0]
+        if len(documents) > 1:
+            return [note for document in documents for note in _predict(ensemble, [document], options)]
         # Of an unforeseen error the type alone: its message may quote the note.
-        said = str(error) if isinstance(error, CorpusError) else f"{name}: processing failed ({type(error).__name__})"
-        return [Outcome(name, None, said)]
-    pairs = zip(notes, found, strict=True)
-    return [Outcome(name, document.with_spans(spans), None) for (name, document), spans in pairs]
+        failure = f"{documents[0].id}: processing failed ({type(error).__name__})"
+        return [error if isinstance(error, CorpusError) else CorpusError(failure)]
+    return [document.with_spans(spans) for document, spans in zip(documents, found, strict=True)]

@@ -42,7 +42,7 @@ def portions(documents: Sequence[Document], *, size: int = PORTION) -> Iterator[
     for index, document in enumerate(documents):
         for start, end in stretches(document.text, longest=size, most_tokens=max(1, size // _LEAST_CHARACTERS)):
             whole = end - start == len(document.text)
-            piece = document if whole else Document(document.id, document.text[start:end], (), document.patient_id)
+            piece = document if whole else replace(document, text=document.text[start:end], spans=())
             weight = max(end - start, _LEAST_CHARACTERS * len(tokenize([piece])))
             if portion and weight > room:
                 yield portion

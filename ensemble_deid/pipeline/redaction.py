@@ -2,9 +2,16 @@
 
 from collections.abc import Sequence
 
+from ensemble_deid.errors import ConfigError
 from ensemble_deid.text.span import Span
 
 STYLES = ("tag", "mask", "remove")
+
+
+def check_style(style: str) -> None:
+    """Raise ConfigError for a style that does not exist."""
+    if style not in STYLES:
+        raise ConfigError(f"unknown style {style!r}; known: {', '.join(STYLES)}")
 
 
 def redact(text: str, spans: Sequence[Span], *, style: str = "tag") -> str:
@@ -12,10 +19,9 @@ def redact(text: str, spans: Sequence[Span], *, style: str = "tag") -> str:
 
     `tag` puts `[LABEL]` in the place of each span, `mask` an `X` for each of its characters but white space (the
     text keeps its length), `remove` nothing. Raises ValueError for spans that overlap or reach outside the text, and
-    for an unknown style.
+    ConfigError for an unknown style.
     """
-    if style not in STYLES:
-        raise ValueError(f"unknown style {style!r}; known: {', '.join(STYLES)}")
+    check_style(style)
     parts: list[str] = []
     position = 0
     for span in sorted(spans):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ensemble_deid.config import Config, StackConfig
+from ensemble_deid.folds import group_folds
 from ensemble_deid.parallel import in_processes
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.candidates import CandidateTable
@@ -27,31 +28,15 @@ class Chosen:
     """The result of the search: SVM settings, sigmoid, and by cross-validation the best threshold and its F1.
 
     That F1 is slightly optimistic (by about 0.1 points where it was measured): settings and threshold were chosen on
-    it, and the statistics behind the features are counted once, over the patients of all folds.
+    it, and the statistics behind the features are counted once, over the patients of all folds. `probability` (n,) is
+    each candidate's, by an SVM that did not see its group.
     """
 
     settings: SvmSettings
     sigmoid: Sigmoid
     cv_threshold: float
     cv_f1: float | None
-
-
-def group_folds(groups: Sequence[str], n_folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return a fold for each row, (n,): groups stay together, and folds are about equal in size.
-
-    Groups are shuffled, then assigned, largest first, to the smallest fold so far. Notes and candidates are both split
-    by patient in this way.
-    """
-    names, index, sizes = np.unique(np.asarray(groups, dtype=object), return_inverse=True, return_counts=True)
-    order = rng.permutation(len(names))
-    order = order[np.argsort(-sizes[order], kind="stable")]
-    load = [0] * n_folds
-    fold_of_group = np.zeros(len(names), dtype=np.int64)
-    for group in order.tolist():
-        fold = min(range(n_folds), key=lambda k: (load[k], k))
-        fold_of_group[group] = fold
-        load[fold] += int(sizes[group])
-    return fold_of_group[index]
+    probability: Floats
 
 
 def strict_f1(
@@ -110,7 +95,7 @@ def choose(dataset: StackingDataset, features: Floats, *, config: Config, progre
     sigmoid, threshold, f1 = _best_threshold(dataset.table, decisions, dataset.correct, dataset.n_gold)
     shown = "undefined" if f1 is None else f"{100 * f1:.2f}"
     progress(f"stacker: C+ {best.c_positive:g}, C- {best.c_negative:g}, gamma {best.gamma:g}, CV F1 {shown}")
-    return Chosen(best, sigmoid, threshold, f1)
+    return Chosen(best, sigmoid, threshold, f1, sigmoid.probability(decisions))
 
 
 def _search(

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ensemble_deid.config import Config
-from ensemble_deid.errors import ModelError
+from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.stacking.context import extract_context
@@ -17,11 +18,18 @@ from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
 from ensemble_deid.stacking.search import choose
 from ensemble_deid.stacking.statistics import KeyStatistics
-from ensemble_deid.stacking.svm import Sigmoid, Svm
+from ensemble_deid.stacking.svm import Floats, Sigmoid, Svm
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.text.span import Span, drop_overlaps
 
 SVM, STATISTICS, SETTINGS = "stacker.safetensors", "stacker_statistics.json", "stacker.json"
+
+
+def check_threshold(threshold: float | None) -> None:
+    """Raise ConfigError unless a threshold is a number from 0 to 1, or None for the model's own."""
+    # What is not a number at all (NaN) lies on neither side of a bound.
+    if threshold is not None and not (isinstance(threshold, Real) and 0 <= threshold <= 1):
+        raise ConfigError(f"a threshold must be a number from 0 to 1, not {threshold!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,13 @@ class Stacker:
     @classmethod
     def fit(cls, dataset: StackingDataset, *, config: Config, progress: Callable[[str], None]) -> "Stacker":
         """Fit to out-of-fold candidates, with settings chosen by cross-validation grouped by patient."""
+        return cls.fit_and_score(dataset, config=config, progress=progress)[0]
+
+    @classmethod
+    def fit_and_score(
+        cls, dataset: StackingDataset, *, config: Config, progress: Callable[[str], None]
+    ) -> tuple["Stacker", Floats]:
+        """Fit as `fit` does; return with it each candidate's probability by cross-validation, (n,)."""
         table, correct = dataset.table, dataset.correct
         statistics = measure_statistics(table, dataset.context, correct)
         features = candidate_features(table, dataset.context, statistics, counted=correct)
@@ -54,7 +69,7 @@ class Stacker:
         chosen = choose(dataset, features, config=config, progress=progress)
         with threadpool_limits(1):
             svm = Svm.fit(features, correct, chosen.settings)
-        return cls(
+        stacker = cls(
             table.submodels,
             table.labels,
             svm,
@@ -65,6 +80,7 @@ class Stacker:
             config.stack.min_confidence,
             chosen.cv_f1,
         )
+        return stacker, chosen.probability
 
     def predict_proba(self, proposals: Mapping[str, Proposals], batch: Batch) -> list[list[Span]]:
         """Return every candidate of each document, scored with its probability of being a PHI span."""
@@ -80,6 +96,7 @@ class Stacker:
         self, proposals: Mapping[str, Proposals], batch: Batch, *, threshold: float | None = None
     ) -> list[tuple[Span, ...]]:
         """Return the predicted spans of each document: probability at least the threshold, overlaps resolved."""
+        check_threshold(threshold)
         limit = self.threshold if threshold is None else threshold
         return [drop_overlaps(s for s in spans if s.score >= limit) for spans in self.predict_proba(proposals, batch)]
 
@@ -106,16 +123,21 @@ class Stacker:
         try:
             content = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
             sigmoid = Sigmoid(float(content["sigmoid"][0]), float(content["sigmoid"][1]))
+            threshold, cv_threshold = float(content["threshold"]), float(content["cv_threshold"])
+            check_threshold(threshold)
+            check_threshold(cv_threshold)
             return cls(
                 tuple(content["submodels"]),
                 tuple(content["labels"]),
                 svm,
                 statistics,
                 sigmoid,
-                float(content["threshold"]),
-                float(content["cv_threshold"]),
+                threshold,
+                cv_threshold,
                 float(content["min_confidence"]),
                 content["cv_f1"],
             )
+        except ConfigError as error:
+            raise ModelError(f"{directory / SETTINGS}: damaged: {error}") from None
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise ModelError(f"{directory / SETTINGS}: damaged ({type(error).__name__})") from None

@@ -36,41 +36,22 @@ def _running(lengths: Ints) -> list[int]:
     return [int(n) for n in (lengths[None, :] > steps[:, None]).sum(axis=1)]
 
 
-def viterbi(chain: Chain, emissions: Floats, lengths: Ints) -> Ints:
-    """Return the best tags, (batch, time), 0 after a sequence's end.
-
-    `emissions` is (batch, time, tags), `lengths` (batch,) says how many steps of each count, in descending order.
-    """
-    size, time, _ = emissions.shape
-    running = _running(lengths)
-    score = chain.start + emissions[:, 0]
-    back = np.zeros((time, size, chain.n_tags), dtype=np.int32)
-    for t in range(1, time):
-        k = running[t]
-        # (batch, from, to)
-        through = score[:k, :, None] + chain.transitions
-        back[t, :k] = through.argmax(axis=1)
-        score[:k] = through.max(axis=1) + emissions[:k, t]
-    tags = np.zeros((size, time), dtype=np.int32)
-    tag = (score + chain.end).argmax(axis=1)
-    rows = np.arange(size)
-    for t in range(time - 1, -1, -1):
-        k = running[t]
-        tags[:k, t] = tag[:k]
-        tag[:k] = back[t, rows[:k], tag[:k]]
-    return tags
-
-
-def n_best(chain: Chain, emissions: Floats, lengths: Ints, n: int) -> tuple[Ints, Floats]:
+def n_best(
+    chain: Chain, emissions: Floats, lengths: Ints, n: int, *, likely: NDArray[np.int64] | None = None
+) -> tuple[Ints, Floats]:
     """Return the n best tag sequences (batch, n, time) and their scores (batch, n), best first.
 
-    `emissions`, `lengths` and the tags after a sequence's end are as in `viterbi`. Where a sequence has fewer than n
+    `emissions` is (batch, time, tags), `lengths` (batch,) gives the steps of each sequence in descending order; the
+    tags after a sequence's end are 0. Where a sequence has fewer than n
     taggings the rest have score -inf. Every tagging that is better than the n-th best is there; where several are
     equal to that one, which of them is there is not said, and a worse one can stand in the place of another.
+
+    With `likely` (batch, time, tags), in ascending order, only taggings among these tags are searched.
     """
     size, time, tags = emissions.shape
     running = _running(lengths)
-    likely = _likely_tags(chain, emissions, lengths, min(n, tags))
+    if likely is None:
+        likely = _likely_tags(chain, emissions, lengths, min(n, tags))
     width = likely.shape[2]
     # (batch, width, n): the n best scores of paths that end in a likely tag
     score = np.full((size, width, n), -np.inf)
@@ -82,13 +63,13 @@ def n_best(chain: Chain, emissions: Floats, lengths: Ints, n: int) -> tuple[Ints
         # (batch, to, from), then (batch, to, from and rank)
         moves = chain.transitions[before[:, None, :], now[:, :, None]]
         paths_in = (score[:k, None] + moves[..., None]).reshape(k, width, width * n)
-        chosen = _top(paths_in, n)
+        chosen = top(paths_in, n)
         came_from[t, :k] = chosen
         local = np.take_along_axis(emissions[:k, t], now, axis=1)
         score[:k] = np.take_along_axis(paths_in, chosen, axis=2) + local[:, :, None]
     rows = np.arange(size)[:, None]
     final = (score + chain.end[likely[rows[:, 0], lengths - 1]][:, :, None]).reshape(size, width * n)
-    state = _top(final, n)
+    state = top(final, n)
     scores = np.take_along_axis(final, state, axis=1)
     paths = np.zeros((size, n, time), dtype=np.int32)
     for t in range(time - 1, -1, -1):
@@ -121,10 +102,10 @@ def _likely_tags(chain: Chain, emissions: Floats, lengths: Ints, n: int) -> NDAr
         onward = backward[:k, t + 1] + emissions[:k, t + 1]
         # (batch, from, to)
         backward[:k, t] = (onward[:, None, :] + chain.transitions).max(axis=2)
-    return np.sort(_top(forward + backward, n), axis=2)
+    return np.sort(top(forward + backward, n), axis=2)
 
 
-def _top(values: Floats, n: int) -> NDArray[np.int64]:
+def top(values: Floats, n: int) -> NDArray[np.int64]:
     """Return the indexes of n of the largest of the last axis, largest first; equal ones in the order of indexes."""
     if values.shape[-1] <= n:
         return np.argsort(-values, axis=-1, kind="stable")[..., :n]
@@ -149,7 +130,7 @@ class Marginals:
 
     @classmethod
     def from_emissions(cls, chain: Chain, emissions: Floats, lengths: Ints) -> "Marginals":
-        """Run forward-backward over emissions (batch, time, tags); `lengths` is as in `viterbi`."""
+        """Run forward-backward over emissions (batch, time, tags); `lengths` is as in `n_best`."""
         size, time, _ = emissions.shape
         running = _running(lengths)
         moves = np.exp(chain.transitions - chain.transitions.max())
@@ -171,6 +152,16 @@ class Marginals:
             k = running[t + 1]
             backward[:k, t] = (backward[:k, t + 1] * local[:k, t + 1]) @ moves.T
         return cls(forward, backward, local, moves, lengths)
+
+    def select(self, sequences: NDArray[np.intp]) -> "Marginals":
+        """Return the passes of some of the sequences, by ascending index, up to the end of the longest."""
+        longest = int(self.lengths[sequences].max())
+        forward, backward, local = (values[sequences, :longest] for values in (self.forward, self.backward, self.local))
+        return Marginals(forward, backward, local, self.moves, self.lengths[sequences])
+
+    def of_tags(self) -> Floats:
+        """Return the marginal of every tag at every token, (batch, time, tags)."""
+        return self.forward * self.backward
 
     def span_probability(self, sequence: int, first: int, after: int, label: int) -> float:
         """Return P(tags `first` to `after` spell exactly one entity of `label`) in one sequence of the batch.

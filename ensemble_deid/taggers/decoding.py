@@ -5,11 +5,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ensemble_deid.taggers.chain import Chain, Floats, Ints, Marginals, n_best, path_probability, viterbi
+from ensemble_deid.taggers.chain import Chain, Floats, Ints, Marginals, n_best, path_probability, top
 from ensemble_deid.text.tags import TagScheme
 
 _BATCH_TOKENS = 4096
 _LEAST_BATCH = 16
+_WIDTH = 8
+
+NEGLIGIBLE = 1e-3
+"""Probability of PHI at a token under which it is not searched for, a tenth of the least confidence that is kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,8 +57,12 @@ def length_batches(starts: Ints, n_tokens: int) -> Iterator[Ints]:
 def decode(chain: Chain, emissions: Floats, starts: Ints, *, n: int, certain: float = 0.999) -> Decoded:
     """Decode all tokens: emissions (n_tokens, tags), sequences beginning at `starts`.
 
-    With `n` > 0 the spans of the n best sequences become candidates. A sequence whose best tagging has a probability
-    above `certain` contributes that tagging alone: all others together have less than 1 - `certain`.
+    With `n` > 0 the spans of the n best sequences become candidates. A sequence whose best tagging has probability
+    over `certain` contributes that tagging alone: what else could be said of it has less than 1 - `certain`.
+
+    Nothing is searched where nothing can be found: a sequence without a token whose chance of PHI reaches `NEGLIGIBLE`
+    has no candidates, and elsewhere the `_WIDTH` most probable tags of each token are searched. What is left out has a
+    probability under that of any candidate that is kept.
     """
     best = np.zeros(len(emissions), dtype=np.int32)
     found = Decoded(best)
@@ -64,35 +72,31 @@ def decode(chain: Chain, emissions: Floats, starts: Ints, *, n: int, certain: fl
         steps = np.arange(lengths[0])
         within = steps[None, :] < lengths[:, None]
         rows = first[:, None] + np.minimum(steps[None, :], lengths[:, None] - 1)
-        scores = emissions[rows]
-        tags = viterbi(chain, scores, lengths)
-        best[rows[within]] = tags[within]
+        marginals = Marginals.from_emissions(chain, emissions[rows], lengths)
+        probability = marginals.of_tags()
+        searched = np.flatnonzero(((1 - probability[:, :, 0] >= NEGLIGIBLE) & within).any(axis=1))
+        if not len(searched):
+            continue
+        longest = int(lengths[searched[0]])
+        rows, within = rows[searched, :longest], within[searched, :longest]
+        part = marginals.select(searched)
+        likely = np.sort(top(probability[searched, :longest], min(_WIDTH, chain.n_tags)), axis=2)
+        paths, scores = n_best(chain, emissions[rows], part.lengths, max(1, n), likely=likely)
+        best[rows[within]] = paths[:, 0][within]
         if n > 0:
-            _add_candidates(found, chain, scores, lengths, tags, first, n, certain)
+            _add_candidates(found, part, paths, scores, first[searched], certain)
     found.candidates.sort(key=lambda span: (span.first, span.after, span.label))
     return found
 
 
 def _add_candidates(
-    found: Decoded,
-    chain: Chain,
-    scores: Floats,
-    lengths: Ints,
-    tags: Ints,
-    first_rows: Ints,
-    n: int,
-    certain: float,
+    found: Decoded, marginals: Marginals, paths: Ints, scores: Floats, first_rows: Ints, certain: float
 ) -> None:
-    marginals = Marginals.from_emissions(chain, scores, lengths)
-    paths: list[list[Ints]] = [[path] for path in tags]
-    unsure = np.flatnonzero(path_probability(marginals, tags) <= certain)
-    if len(unsure):
-        longest = int(lengths[unsure[0]])
-        others, other_scores = n_best(chain, scores[unsure, :longest], lengths[unsure], n)
-        for i, taggings, values in zip(unsure.tolist(), others, other_scores, strict=True):
-            paths[i].extend(path for path, value in zip(taggings, values, strict=True) if np.isfinite(value))
-    for i, (taggings, offset) in enumerate(zip(paths, first_rows.tolist(), strict=True)):
-        spans = {span for path in taggings for span in spans_of(path)}
+    unsure = path_probability(marginals, paths[:, 0]) <= certain
+    for i, offset in enumerate(first_rows.tolist()):
+        size = int(marginals.lengths[i])
+        kept = [0, *(k for k in range(1, paths.shape[1]) if unsure[i] and np.isfinite(scores[i, k]))]
+        spans = {span for k in kept for span in spans_of(paths[i, k, :size])}
         for first, after, label in sorted(spans):
             probability = marginals.span_probability(i, first, after, label)
             found.candidates.append(SequenceSpan(first + offset, after + offset, label, probability))

@@ -1,4 +1,4 @@
-"""Where torch computes, with how many threads, and whether weights are those of a network."""
+"""Where torch computes, with how many threads, with which algorithms, and whether weights are those of a network."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -6,17 +6,31 @@ from contextlib import contextmanager
 import torch
 
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.reproducible import INSTRUCTION_SET, is_pinned
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep torch to one thread: several processes each with several threads slow each other down."""
+    """Keep torch to one thread: several processes each with several threads slow each other down.
+
+    In a pinned process (`reproducible.py`) algorithms whose results vary are refused too; ConfigError where torch could
+    not be pinned.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
+    if is_pinned():
+        _pin_algorithms()
     try:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _pin_algorithms() -> None:
+    used = torch.backends.cpu.get_cpu_capability()
+    if used != INSTRUCTION_SET:
+        raise ConfigError(f"--reproducible: torch uses {used}, not {INSTRUCTION_SET}: the processor may not have it")
+    torch.use_deterministic_algorithms(True)
 
 
 def check_weights(make_network: Callable[[], torch.nn.Module], weights: Mapping[str, torch.Tensor]) -> None:

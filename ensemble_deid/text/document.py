@@ -19,6 +19,11 @@ class Document:
     identifies the institution that wrote the note (None if unknown); all notes of a patient have the same site.
     `fold_group` names a larger group than the patient that folds keep together (see `grouped_by_site`).
     Raises ValueError if a span extends beyond the text.
+
+    >>> from ensemble_deid import Document, Span
+    >>> note = Document("note-1", "Date: 03/04/2019", (Span(6, 16, "DATE"),), patient_id="7")
+    >>> note.group, note.text[6:16], "Date" in repr(note)
+    ('7', '03/04/2019', False)
     """
 
     id: str

@@ -13,6 +13,11 @@ class Span:
 
     `score` is a confidence in [0, 1]; `source` names what proposed the span (a pattern, a rule, a tagger).
     A span holds no text, so it can be logged. Raises ValueError when it is empty, negative or unlabelled.
+
+    >>> from ensemble_deid import Span
+    >>> span = Span(12, 18, "DOCTOR", 0.97)
+    >>> "Seen by Dr. Strong."[span.start : span.end]
+    'Strong'
     """
 
     start: int
@@ -33,6 +38,25 @@ class Span:
     def key(self) -> SpanKey:
         """Position and label, which together identify an annotation."""
         return (self.start, self.end, self.label)
+
+    def to_dict(self, *, text: str | None = None) -> dict[str, str | int | float]:
+        """Return the span with the keys of a Hugging Face token-classification pipeline (aggregated).
+
+        `text` is the text of the document; with it, the key `word` holds the covered text, which is PHI. Raises
+        ValueError when the span reaches outside it.
+
+        >>> from ensemble_deid import Span
+        >>> Span(12, 18, "DOCTOR", 0.97).to_dict()
+        {'entity_group': 'DOCTOR', 'score': 0.97, 'start': 12, 'end': 18}
+        >>> Span(12, 18, "DOCTOR", 0.97).to_dict(text="Seen by Dr. Strong.")["word"]
+        'Strong'
+        """
+        entry: dict[str, str | int | float] = {"entity_group": self.label, "score": self.score}
+        if text is not None:
+            if self.end > len(text):
+                raise ValueError(f"the span {self.start}-{self.end} reaches outside a text of {len(text)} characters")
+            entry["word"] = text[self.start : self.end]
+        return {**entry, "start": self.start, "end": self.end}
 
     def overlaps(self, other: "Span") -> bool:
         """True when the two share at least one character."""

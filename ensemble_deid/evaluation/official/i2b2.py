@@ -11,10 +11,10 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
+from ensemble_deid.evaluation.alphanumeric_runs import runs_in
 from ensemble_deid.evaluation.matching import RELAXED_END
 from ensemble_deid.evaluation.official.rows import OfficialRow, OfficialScores, count_sets
 from ensemble_deid.evaluation.pairs import pair_documents
-from ensemble_deid.evaluation.tokens import runs_in
 from ensemble_deid.phi.groups import category_of, is_hipaa
 from ensemble_deid.phi.taxonomy import I2B2_CATEGORIES
 from ensemble_deid.text.document import Document

@@ -114,7 +114,11 @@ class NeuralTagger:
 
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: NeuralConfig, device: str) -> Self:
-        """Read weights and vocabularies. Raises ModelError when they are damaged or do not fit each other."""
+        """Read weights and vocabularies. Raises ModelError when they are damaged or do not fit each other.
+
+        Raises ConfigError when the device does not exist: now, not at the first note.
+        """
+        choose_device(device)
         try:
             content = json.loads((directory / VOCABULARY).read_text(encoding="utf-8"))
             vocabularies = Vocabularies.from_json(content["vocabularies"])

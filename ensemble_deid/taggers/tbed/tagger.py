@@ -11,15 +11,19 @@ from numpy.typing import NDArray
 
 from ensemble_deid.config import TbedConfig
 from ensemble_deid.errors import ModelError, RuleError
-from ensemble_deid.features.batch import Batch
+from ensemble_deid.features.batch import Batch, select_documents
 from ensemble_deid.features.table import Column
+from ensemble_deid.folds import group_folds
 from ensemble_deid.resources import rules_directory
+from ensemble_deid.seeding import generator
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.confidence import SourceConfidence
 from ensemble_deid.taggers.tbed.applier import RuleApplier
+from ensemble_deid.taggers.tbed.curve import best_number_of_rules, strict_counts_by_rule, tag_codes
 from ensemble_deid.taggers.tbed.initial import REGEX, InitialTagger, fit_initial
 from ensemble_deid.taggers.tbed.learner import learn_rules
 from ensemble_deid.taggers.tbed.rule import Rule
+from ensemble_deid.taggers.tbed.rule_text import write_rule
 from ensemble_deid.taggers.tbed.rulelist import INITIAL_KEY, RuleList
 from ensemble_deid.taggers.tbed.templates import TemplateSet, load_templates
 from ensemble_deid.text.span import Span
@@ -49,31 +53,25 @@ class TbedTagger:
         device: str,
         progress: Progress,
     ) -> Self:
-        """Learn rules from the errors of the initial tags. `dev` is not used: the limits are settings."""
+        """Learn rules from the errors of the initial tags. `dev` is not used.
+
+        With `cv_folds` the list is cut after as many rules as are best on held-out groups; the rest of it stays in the
+        file as remarks.
+        """
         templates = find_templates(config.templates)
-        groups = sorted({document.group for document in train.documents})
-        number = {group: k for k, group in enumerate(groups)}
-        patient_of_document = np.array([number[document.group] for document in train.documents])
+        patients = {document.patient_id or document.id for document in train.documents}
         initial, start = fit_initial(config.initial, train, scheme)
-        rules = learn_rules(
-            train.table.columns,
-            start,
-            Column(train.gold(scheme), scheme.tags),
-            train.tokens.sentence_starts,
-            templates.templates,
-            max_rules=config.max_rules,
-            min_score=config.min_score,
-            min_accuracy=config.min_accuracy,
-            min_patients=min(config.min_patients, len(groups)),
-            patients=patient_of_document[train.tokens.document],
-        )
-        progress(f"TBED: {len(rules)} rules")
+        rules = _learn(train, start, scheme, templates, config)
+        used = _cross_validated_number(train, scheme, templates, config, seed) if config.cv_folds else len(rules)
+        used = min(used, len(rules))
+        progress(f"TBED: {len(rules)} rules learned, {used} used")
         header = {
-            "corpus": f"{len(train.documents)} notes of {len(groups)} patients",
+            "corpus": f"{len(train.documents)} notes of {len(patients)} patients",
             "templates": templates.name,
             INITIAL_KEY: config.initial,
         }
-        return cls.measured(RuleList(tuple(rules), header), train, scheme=scheme, initial=initial, start=start)
+        kept = RuleList(tuple(rules[:used]), header, _unused(rules, used))
+        return cls.measured(kept, train, scheme=scheme, initial=initial, start=start)
 
     @classmethod
     def measured(
@@ -143,6 +141,51 @@ class TbedTagger:
         return cls(scheme, rules, confidence, InitialTagger.from_json((directory / INITIAL).read_bytes()))
 
 
+def _learn(train: Batch, start: Column, scheme: TagScheme, templates: TemplateSet, config: TbedConfig) -> list[Rule]:
+    groups = sorted({document.group for document in train.documents})
+    number = {group: k for k, group in enumerate(groups)}
+    group_of_document = np.array([number[document.group] for document in train.documents] or [0])
+    return learn_rules(
+        train.table.columns,
+        start,
+        Column(train.gold(scheme), scheme.tags),
+        train.tokens.sentence_starts,
+        templates.templates,
+        max_rules=config.max_rules,
+        min_score=config.min_score,
+        min_accuracy=config.min_accuracy,
+        min_patients=max(1, min(config.min_patients, len(groups))),
+        patients=group_of_document[train.tokens.document],
+    )
+
+
+def _cross_validated_number(
+    train: Batch, scheme: TagScheme, templates: TemplateSet, config: TbedConfig, seed: int
+) -> int:
+    """Return how many rules to use: the number that is best on groups (patients or sites) that were held out."""
+    groups = [document.group for document in train.documents]
+    folds = group_folds(groups, min(config.cv_folds, len(set(groups))), generator(seed, "TBED folds"))
+    counts = []
+    for fold in np.unique(folds).tolist():
+        inside = select_documents(train, np.flatnonzero(folds != fold).tolist())
+        outside = select_documents(train, np.flatnonzero(folds == fold).tolist())
+        if not inside.documents:
+            continue
+        initial, start = fit_initial(config.initial, inside, scheme)
+        rules = _learn(inside, start, scheme, templates, config)
+        counts.append(strict_counts_by_rule(rules, outside, initial.tag(outside), scheme))
+    return best_number_of_rules(counts) if counts else config.max_rules
+
+
+def _unused(rules: Sequence[Rule], used: int) -> dict[int, tuple[str, ...]]:
+    """Return the remarks of a list of the first `used` rules, in which the others can be read."""
+    if used == len(rules):
+        return {0: ("",)}
+    said = f"# Not used: on held-out groups the list is best after {used} of {len(rules)} rules."
+    tail = ("", said, *(f"# {write_rule(rule)}" for rule in rules[used:]))
+    return {0: tail} if used == 0 else {0: ("",), used: tail}
+
+
 def find_templates(name: str) -> TemplateSet:
     """Return the named set of `rules/templates`, or the one of a file. Raises RuleError."""
     path = Path(name)
@@ -159,14 +202,6 @@ def final_tags(rules: Sequence[Rule], batch: Batch, initial: Column, scheme: Tag
     """Return the tags after all rules, as codes of the scheme."""
     after = RuleApplier(rules).apply(batch.table.columns, initial, batch.tokens.sentence_starts)
     return tag_codes(after, scheme)
-
-
-def tag_codes(tags: Column, scheme: TagScheme) -> NDArray[np.int32]:
-    """Return tags as codes of the scheme, int32 (n_tokens,)."""
-    index = {tag: code for code, tag in enumerate(scheme.tags)}
-    # Tags outside the scheme cannot be used: patterns are restricted to its labels before a batch is made.
-    table = np.array([index.get(tag, 0) for tag in tags.values] or [0], dtype=np.int32)
-    return table[tags.codes]
 
 
 def _tagged(rules: Sequence[Rule], batch: Batch, initial: Column, scheme: TagScheme) -> list[tuple[Span, ...]]:

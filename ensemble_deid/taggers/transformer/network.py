@@ -1,5 +1,6 @@
 """The network: a pretrained encoder over word pieces, with embeddings of casing and gaps, and a tag classifier."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,34 +17,39 @@ _MOST_LAYERS = 100
 class Windows:
     """Windows of pieces as tensors, padded: `ids`, `case`, `gap` int64 and `mask` bool (batch, pieces).
 
+    `features` is int64 (batch, pieces, features).
     The first and the last valid piece of each window are the encoder's special ones.
     """
 
     ids: Tensor
     case: Tensor
     gap: Tensor
+    features: Tensor
     mask: Tensor
 
     def to(self, device: torch.device) -> "Windows":
         """Return the same on a device."""
-        return Windows(self.ids.to(device), self.case.to(device), self.gap.to(device), self.mask.to(device))
+        parts = (self.ids, self.case, self.gap, self.features, self.mask)
+        return Windows(*(part.to(device) for part in parts))
 
 
 class EncoderClassifier(nn.Module):
     """Token classification over a pretrained encoder (Devlin et al. 2019; Johnson et al. 2020).
 
-    What an uncased vocabulary loses (casing, line breaks) is added to the pieces' embeddings. Both tables start at
-    zero, so that training begins with what the encoder was pretrained on.
+    What an uncased vocabulary loses (casing, line breaks) and what public lists say of a word are added to the pieces'
+    embeddings. All these tables start at zero, so that training begins with what the encoder was pretrained on.
+    `sizes` gives the number of codes of each feature.
     """
 
-    def __init__(self, encoder: PreTrainedModel, n_tags: int, *, dropout: float) -> None:
+    def __init__(self, encoder: PreTrainedModel, n_tags: int, sizes: Sequence[int], *, dropout: float) -> None:
         super().__init__()
         self.encoder = encoder
         width = int(encoder.config.hidden_size)
         self.case = nn.Embedding(len(CASES), width)
         self.gap = nn.Embedding(len(GAPS), width)
-        nn.init.zeros_(self.case.weight)
-        nn.init.zeros_(self.gap.weight)
+        self.features = nn.ModuleList(nn.Embedding(size, width) for size in sizes)
+        for table in (self.case, self.gap, *self.features):
+            nn.init.zeros_(cast(nn.Embedding, table).weight)
         self.dropout = nn.Dropout(dropout)
         self.scores = nn.Linear(width, n_tags)
 
@@ -51,6 +57,8 @@ class EncoderClassifier(nn.Module):
         """Return the score of every tag at every piece, (batch, pieces, tags)."""
         # (batch, pieces, width)
         embedded = self.encoder.get_input_embeddings()(windows.ids) + self.case(windows.case) + self.gap(windows.gap)
+        for k, table in enumerate(self.features):
+            embedded = embedded + table(windows.features[:, :, k])
         output = self.encoder(inputs_embeds=embedded, attention_mask=windows.mask.long())
         return cast(Tensor, self.scores(self.dropout(output.last_hidden_state)))
 

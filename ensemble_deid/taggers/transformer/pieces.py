@@ -1,13 +1,14 @@
 """From tokens to word pieces: every distinct word is cut once, and windows of whole tokens are laid over a document."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.text.tokens import TokenTable
 
@@ -28,18 +29,33 @@ class Pieces:
     """A batch of documents as word pieces, one row a piece in text order.
 
     `ids` int64 (n_pieces,) are vocabulary ids; `case` and `gap` int64 (n_pieces,) index `CASES` and `GAPS` (later
-    pieces of a token have the gap `none`); `first` int64 (n_tokens + 1,): token t has the pieces
-    `first[t]` to `first[t + 1]`.
+    pieces of a token have the gap `none`); `features` int64 (n_pieces, features) are codes of columns, 0 for a value
+    that training did not see; `first` int64 (n_tokens + 1,): token t has the pieces `first[t]` to `first[t + 1]`.
     """
 
     ids: Ints
     case: Ints
     gap: Ints
+    features: Ints
     first: Ints
 
 
-def cut_into_pieces(batch: Batch, tokenizer: Tokenizer, *, unknown: int) -> Pieces:
-    """Cut the tokens of a batch into word pieces."""
+Vocabulary = Mapping[str, Mapping[str, int]]
+"""Column -> value -> code, from 1 on."""
+
+
+def learn_vocabulary(batch: Batch, columns: Sequence[str]) -> Vocabulary:
+    """Return the codes of the values that the columns have in a training batch; columns that it lacks are left out."""
+    table = batch.table
+    present = [name for name in columns if name in table.names]
+    return {name: {value: k for k, value in enumerate(sorted(set(table[name].values)), 1)} for name in present}
+
+
+def cut_into_pieces(batch: Batch, tokenizer: Tokenizer, vocabulary: Vocabulary, *, unknown: int) -> Pieces:
+    """Cut the tokens of a batch into word pieces. Raises ModelError when a column of the vocabulary is not there."""
+    missing = [name for name in vocabulary if name not in batch.table.names]
+    if missing:
+        raise ModelError(f"the transformer asks for the column {missing[0]!r}, which is not there")
     word = batch.table["word"]
     encodings = tokenizer.encode_batch(list(word.values), add_special_tokens=False) if word.values else []
     by_word = [encoding.ids[:_LONGEST_WORD] or [unknown] for encoding in encodings]
@@ -52,7 +68,15 @@ def cut_into_pieces(batch: Batch, tokenizer: Tokenizer, *, unknown: int) -> Piec
     within = np.arange(len(token_of_piece)) - first[:-1][token_of_piece]
     case_of_word = np.array([_case(value) for value in word.values] or [0], dtype=np.int64)
     gap = np.where(within == 0, _gaps(batch)[token_of_piece], 0)
-    return Pieces(table[word.codes[token_of_piece], within], case_of_word[word.codes[token_of_piece]], gap, first)
+    codes = [batch.table[name].lookup(values, unknown=0) for name, values in vocabulary.items()]
+    features = np.stack(codes, axis=1).astype(np.int64) if codes else np.zeros((len(word.codes), 0), np.int64)
+    return Pieces(
+        table[word.codes[token_of_piece], within],
+        case_of_word[word.codes[token_of_piece]],
+        gap,
+        features[token_of_piece],
+        first,
+    )
 
 
 def _case(word: str) -> int:

@@ -22,7 +22,7 @@ from ensemble_deid.taggers.device import check_weights, choose_device, one_threa
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, build_encoder
-from ensemble_deid.taggers.transformer.pieces import cut_into_pieces, windows
+from ensemble_deid.taggers.transformer.pieces import Vocabulary, cut_into_pieces, learn_vocabulary, windows
 from ensemble_deid.taggers.transformer.source import load_encoder
 from ensemble_deid.taggers.transformer.training import SpecialPieces, fine_tune, score_tokens
 from ensemble_deid.text.tags import TagScheme
@@ -40,6 +40,7 @@ class TransformerTagger:
     device: str
     encoder_config: dict[str, Any] = field(repr=False)
     tokenizer: Tokenizer = field(repr=False)
+    vocabulary: Vocabulary = field(repr=False)
     network: EncoderClassifier = field(repr=False)
 
     @classmethod
@@ -62,9 +63,10 @@ class TransformerTagger:
         place = choose_device(device)
         with one_thread(), torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
             torch.manual_seed(derive_seed(seed, "transformer"))
-            network = EncoderClassifier(source.encoder, len(scheme.tags), dropout=config.dropout)
-            tagger = cls(scheme, config, device, source.config, source.tokenizer, network)
-            pieces = cut_into_pieces(train, tagger.tokenizer, unknown=tagger._id("[UNK]"))
+            vocabulary = learn_vocabulary(train, config.features)
+            network = EncoderClassifier(source.encoder, len(scheme.tags), _sizes(vocabulary), dropout=config.dropout)
+            tagger = cls(scheme, config, device, source.config, source.tokenizer, vocabulary, network)
+            pieces = cut_into_pieces(train, tagger.tokenizer, vocabulary, unknown=tagger._id("[UNK]"))
             found = windows(train.tokens, pieces, size=config.window, overlap=config.training_overlap)
             gold = train.gold(scheme)
             fine_tune(
@@ -96,7 +98,7 @@ class TransformerTagger:
         """Return the log probability of every tag at every token, (n_tokens, tags)."""
         if not len(batch.tokens):
             return np.zeros((0, len(self.scheme.tags)))
-        pieces = cut_into_pieces(batch, self.tokenizer, unknown=self._id("[UNK]"))
+        pieces = cut_into_pieces(batch, self.tokenizer, self.vocabulary, unknown=self._id("[UNK]"))
         found = windows(batch.tokens, pieces, size=self.config.window, overlap=self.config.overlap)
         with one_thread():
             return score_tokens(
@@ -125,20 +127,33 @@ class TransformerTagger:
         if self.config.half_precision_weights:
             weights = {name: v.half() if v.is_floating_point() else v for name, v in weights.items()}
         (directory / WEIGHTS).write_bytes(save(weights))
-        content = json.dumps({"encoder": self.encoder_config}, ensure_ascii=False, indent=1, sort_keys=True)
+        content = json.dumps(
+            {"encoder": self.encoder_config, "features": {name: list(v) for name, v in self.vocabulary.items()}},
+            ensure_ascii=False,
+            indent=1,
+        )
         (directory / SETTINGS).write_text(content + "\n", encoding="utf-8")
         (directory / TOKENIZER).write_text(self.tokenizer.to_str(), encoding="utf-8")
 
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: TransformerConfig, device: str) -> Self:
-        """Read what `save` wrote, without network. Raises ModelError when the files are damaged or do not fit."""
+        """Read what `save` wrote, without network. Raises ModelError when the files are damaged or do not fit.
+
+        Raises ConfigError when the device does not exist: now, not at the first note.
+        """
+        choose_device(device)
         try:
-            encoder_config = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))["encoder"]
+            settings = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
+            encoder_config = settings["encoder"]
+            vocabulary = {
+                name: {value: k for k, value in enumerate(values, 1)} for name, values in settings["features"].items()
+            }
             tokenizer = Tokenizer.from_str((directory / TOKENIZER).read_text(encoding="utf-8"))
             weights = load((directory / WEIGHTS).read_bytes())
 
             def make() -> EncoderClassifier:
-                return EncoderClassifier(build_encoder(encoder_config), len(scheme.tags), dropout=config.dropout)
+                encoder = build_encoder(encoder_config)
+                return EncoderClassifier(encoder, len(scheme.tags), _sizes(vocabulary), dropout=config.dropout)
 
             check_weights(make, weights)
             network = make()
@@ -148,7 +163,7 @@ class TransformerTagger:
         except Exception as error:  # noqa: BLE001 (tokenizers raises bare Exception for a damaged file)
             raise ModelError(f"{directory}: the transformer's files are damaged ({type(error).__name__})") from None
         network.eval()
-        return cls(scheme, config, device, encoder_config, tokenizer, network)
+        return cls(scheme, config, device, encoder_config, tokenizer, vocabulary, network)
 
 
 _ROBERTA = {"[UNK]": "<unk>", "[CLS]": "<s>", "[SEP]": "</s>", "[PAD]": "<pad>"}
@@ -165,6 +180,10 @@ def _bio_chain(scheme: TagScheme) -> Chain:
         transitions[[begin, inside], inside] = 0.0
         start[inside] = _NEVER
     return Chain(transitions, start, np.zeros(n_tags))
+
+
+def _sizes(vocabulary: Vocabulary) -> list[int]:
+    return [len(values) + 1 for values in vocabulary.values()]
 
 
 def _round_to_half(network: EncoderClassifier) -> None:

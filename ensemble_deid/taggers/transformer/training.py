@@ -68,6 +68,7 @@ def _stack(chosen: Sequence[Window], pieces: Pieces, special: SpecialPieces) -> 
     width = max(high - low for low, high in bounds) + 2
     ids = np.full((len(chosen), width), special.padding, dtype=np.int64)
     case, gap = np.zeros_like(ids), np.zeros_like(ids)
+    features = np.zeros((*ids.shape, pieces.features.shape[1]), dtype=np.int64)
     mask = np.zeros(ids.shape, dtype=bool)
     rows, window, place = [], [], []
     for k, ((start, after), (low, high)) in enumerate(zip(chosen, bounds, strict=True)):
@@ -76,11 +77,12 @@ def _stack(chosen: Sequence[Window], pieces: Pieces, special: SpecialPieces) -> 
         ids[k, 1 : size + 1] = pieces.ids[low:high]
         case[k, 1 : size + 1] = pieces.case[low:high]
         gap[k, 1 : size + 1] = pieces.gap[low:high]
+        features[k, 1 : size + 1] = pieces.features[low:high]
         mask[k, : size + 2] = True
         rows.append(np.arange(start, after))
         window.append(np.full(after - start, k))
         place.append(pieces.first[start:after] - low + 1)
-    tensors = Windows(torch.from_numpy(ids), torch.from_numpy(case), torch.from_numpy(gap), torch.from_numpy(mask))
+    tensors = Windows(*(torch.from_numpy(part) for part in (ids, case, gap, features, mask)))
     return WindowBatch(tensors, np.concatenate(rows), np.concatenate(window), np.concatenate(place))
 
 

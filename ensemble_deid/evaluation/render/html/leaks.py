@@ -13,8 +13,8 @@ _LEAK = (
 )
 
 
-def leak_section(evaluation: Evaluation) -> Html:
-    """Say what leaks at all, by label, by number of errors in a note and by kind of note."""
+def leak_section(evaluation: Evaluation, *, brief: bool = False) -> Html:
+    """Say what leaks at all, by label, by number of errors in a note and by kind of note; `brief` ends with labels."""
     view = evaluation.leaks
     characters = view.characters
     line = (
@@ -28,8 +28,8 @@ def leak_section(evaluation: Evaluation) -> Html:
         element("p", line),
         _at_all(view),
         _by_label(view),
-        _by_errors(view) if view.by_errors else None,
-        _by_kind(view) if view.by_kind else None,
+        _by_errors(view) if view.by_errors and not brief else None,
+        _by_kind(view) if view.by_kind and not brief else None,
     )
 
 

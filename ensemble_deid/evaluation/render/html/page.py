@@ -3,24 +3,28 @@
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from importlib.resources import files
+from typing import Literal
 
 from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES
 from ensemble_deid.evaluation.curve import Curve, has_scores, trace_curve
 from ensemble_deid.evaluation.error_list import ErrorList, list_errors
-from ensemble_deid.evaluation.evaluate import evaluate
+from ensemble_deid.evaluation.evaluate import Evaluation, evaluate
 from ensemble_deid.evaluation.leaks import KIND_KEY
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.pairs import Pair, keep_labels, pair_documents, select_labels
 from ensemble_deid.evaluation.render.html.curves import curve_section
 from ensemble_deid.evaluation.render.html.errors import Votes, error_section
+from ensemble_deid.evaluation.render.html.front import FrontPage, front_section
 from ensemble_deid.evaluation.render.html.guide import guide
 from ensemble_deid.evaluation.render.html.labels import confusion_section, label_section
 from ensemble_deid.evaluation.render.html.leaks import leak_section
 from ensemble_deid.evaluation.render.html.markup import Html, element, join
+from ensemble_deid.evaluation.render.html.subgroups import subgroup_section
 from ensemble_deid.evaluation.render.html.summary import summary_section
 from ensemble_deid.evaluation.render.html.words import words_section
+from ensemble_deid.evaluation.subgroups import Subgroups, measure_subgroups
 from ensemble_deid.text.document import Document
 
 MOST_NOTE_TEXT = 8_000_000
@@ -31,14 +35,23 @@ _SCRIPT = "\n" + _FILES.joinpath("report.js").read_text(encoding="utf-8")
 _STYLE = "\n" + _FILES.joinpath("report.css").read_text(encoding="utf-8")
 
 _SECTIONS = {
+    "front": "Record",
     "summary": "Summary",
     "leaks": "Leaks",
+    "subgroups": "Subgroups",
     "labels": "Labels",
     "confusion": "Confusion",
     "curves": "Curves",
     "errors": "Errors",
     "words": "Words",
     "guide": "How to read",
+}
+
+ReportPart = Literal["whole", "summary", "errors"]
+_PARTS: Mapping[ReportPart, tuple[str, ...]] = {
+    "whole": tuple(_SECTIONS),
+    "summary": ("front", "summary", "leaks", "subgroups", "labels"),
+    "errors": ("confusion", "curves", "errors", "words", "guide"),
 }
 
 
@@ -52,6 +65,11 @@ def render_report(
     scored: Sequence[Document] | None = None,
     threshold: float = 0.0,
     operating: OperatingPoints | None = None,
+    warnings: Sequence[str] = (),
+    front: FrontPage | None = None,
+    part: ReportPart = "whole",
+    seen: Set[str] | None = None,
+    name_lists: Mapping[str, Set[str]] | None = None,
     curve_view: str = "token-binary",
     labels: Sequence[str] | None = None,
     kind_key: str = KIND_KEY,
@@ -63,31 +81,54 @@ def render_report(
 
     `votes` maps each submodel's name to its own output, notes by id, to be shown at each error. `scored` has all
     that the system gives a score, of which `system` is what it keeps at its `threshold`: the curves go over all of
-    it (without it, over `system`). `operating` adds operating points that were chosen elsewhere. Without text the
+    it (without it, over `system`). `operating` adds operating points that were chosen elsewhere. `warnings` stand
+    before everything else. `front` makes a first page for those who decide on the system's use. `part` is the whole
+    report, the summary (a few printed pages that quote no note), or the errors alone. `seen` and `name_lists` are those
+    of `measure_subgroups`. Without text the
     page holds no word of any note, but still note ids, kinds, labels and offsets. The other options are those of
     `evaluate`. Raises EvaluationError when the documents do not match.
     """
+    include_text = include_text and part != "summary"
     result = evaluate(gold, system, labels=labels, kind_key=kind_key, resamples=resamples, level=level, seed=seed)
     pairs = pair_documents(gold, system)
+    subgroups = _subgroups(pairs, result, kind_key=kind_key, seen=seen, name_lists=name_lists)
     if result.labels is not None:
         pairs = keep_labels(pairs, frozenset(result.labels))
     golds, systems = [pair.gold for pair in pairs], [pair.system for pair in pairs]
     by_id = {pair.id: pair for pair in pairs}
     errors = list_errors(golds, systems, kind_key=kind_key)
-    curve = _curve(golds, systems if scored is None else scored, labels=result.labels, view=curve_view)
     held = _held_notes(errors, by_id) if include_text else {}
-    sections = [
-        summary_section(result, errors),
-        leak_section(result),
-        label_section(result),
-        confusion_section(errors),
-        curve_section(curve, operating, threshold=threshold),
-        error_section(errors, by_id, _votes(votes), held, include_text=include_text),
-        words_section(errors, by_id) if include_text else None,
-        guide(),
-    ]
+    curve = _curve(golds, systems if scored is None else scored, labels=result.labels, view=curve_view)
+    sections = {
+        "front": front_section(front, result, subgroups) if front else None,
+        "summary": summary_section(result, errors),
+        "leaks": leak_section(result, brief=part == "summary"),
+        "subgroups": subgroup_section(subgroups, result.resampling, brief=part == "summary"),
+        "labels": label_section(result),
+        "confusion": confusion_section(errors),
+        "curves": curve_section(curve, operating, threshold=threshold),
+        "errors": error_section(errors, by_id, _votes(votes), held, include_text=include_text),
+        "words": words_section(errors, by_id) if include_text else None,
+        "guide": guide(),
+    }
+    shown = {name: html for name in _PARTS[part] if (html := sections[name]) is not None}
     dialog = _dialog(held, by_id) if held else None
-    return _page(title, sections, dialog, include_text=include_text)
+    return _page(title, shown, dialog, warnings=warnings, include_text=include_text)
+
+
+def _subgroups(
+    pairs: Sequence[Pair],
+    result: Evaluation,
+    *,
+    kind_key: str,
+    seen: Set[str] | None,
+    name_lists: Mapping[str, Set[str]] | None,
+) -> Subgroups:
+    """Measure the groups of the chosen labels; what hides gold PHI counts under any label."""
+    if result.labels is not None:
+        golds = select_labels((pair.gold for pair in pairs), frozenset(result.labels))
+        pairs = [Pair(gold, pair.system) for gold, pair in zip(golds, pairs, strict=True)]
+    return measure_subgroups(pairs, resampling=result.resampling, kind_key=kind_key, seen=seen, name_lists=name_lists)
 
 
 def _curve(
@@ -99,12 +140,12 @@ def _curve(
     return trace_curve(golds, candidates, view=view) if has_scores(candidates) else None
 
 
-def _page(title: str, sections: Sequence[Html | None], dialog: Html | None, *, include_text: bool) -> str:
-    main = element("main", *sections, id="main", tabindex=-1)
-    links = [name for name in _SECTIONS if include_text or name != "words"]
-    body = element(
-        "body", _head_of_page(title, include_text=include_text), _navigation(links), main, dialog, _script(), _footer()
-    )
+def _page(
+    title: str, sections: Mapping[str, Html], dialog: Html | None, *, warnings: Sequence[str], include_text: bool
+) -> str:
+    main = element("main", *sections.values(), id="main", tabindex=-1)
+    head = _head_of_page(title, warnings, include_text=include_text)
+    body = element("body", head, _navigation(tuple(sections)), main, dialog, _script(), _footer())
     page = f"<!DOCTYPE html>\n{element('html', _head(title), body, lang='en')}\n"
     # Half a character, which a JSON escape can leave in a note, cannot be written to a file.
     return page.encode("utf-8", "replace").decode("utf-8")
@@ -129,7 +170,7 @@ def _head(title: str) -> Html:
     )
 
 
-def _head_of_page(title: str, *, include_text: bool) -> Html:
+def _head_of_page(title: str, warnings: Sequence[str], *, include_text: bool) -> Html:
     if include_text:
         strong = "This page contains protected health information (PHI)."
         rest = (
@@ -143,6 +184,7 @@ def _head_of_page(title: str, *, include_text: bool) -> Html:
         [
             element("a", "Skip to the content", href="#main", class_="skip"),
             element("div", element("strong", strong), rest, class_="warning", role="note"),
+            *(element("div", element("strong", "Warning."), f" {w}.", class_="warning", role="note") for w in warnings),
             element("header", element("h1", title), class_="top"),
         ]
     )

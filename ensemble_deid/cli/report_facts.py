@@ -1,0 +1,146 @@
+"""What the first page of a report records: the model, its rules and threshold, the notes, the software, the day."""
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid import __version__
+from ensemble_deid.corpora.corpus import Corpus
+from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.evaluation.operating_points import target_text
+from ensemble_deid.evaluation.threshold_record import threshold_from_record
+from ensemble_deid.experiments.rule_approvals import rule_approvals
+from ensemble_deid.experiments.thresholds import CHOSEN
+from ensemble_deid.pipeline.manifest import FILE, Manifest, fingerprint, installed_packages, read_manifest
+from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.taggers.tbed.tagger import RULES
+
+_NOT_STATED = "not stated"
+
+
+def report_facts(options: argparse.Namespace, gold: Corpus) -> tuple[tuple[str, str], ...]:
+    """Return the rows of the first page. Raises ConfigError for a day that is none."""
+    model = Path(options.system)
+    system = model_facts(model) if (model / FILE).is_file() else [("System", f"{options.system} (annotations)")]
+    return (
+        ("Date", report_day(options.date)),
+        *system,
+        ("Scored notes", f"{options.gold}: {len(gold)} notes, {sum(len(note.spans) for note in gold)} annotations"),
+        ("Fingerprint of the scored notes", fingerprint(gold.documents)),
+        ("Annotated by", options.annotators or _NOT_STATED),
+        ("Agreement of the annotators", options.agreement or _NOT_STATED),
+        ("Software", _software()),
+    )
+
+
+def report_day(day: str | None) -> str:
+    """Return a day as YYYY-MM-DD: the given one, that of SOURCE_DATE_EPOCH, or today. Raises ConfigError."""
+    if day is not None:
+        try:
+            return date.fromisoformat(day).isoformat()
+        except ValueError:
+            raise ConfigError(f"--date {day}: expected YYYY-MM-DD") from None
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if epoch is None:
+        return date.today().isoformat()
+    try:
+        return datetime.fromtimestamp(int(epoch), UTC).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        raise ConfigError(f"SOURCE_DATE_EPOCH is {epoch[:40]!r}; expected seconds since 1970") from None
+
+
+def model_facts(model: Path) -> list[tuple[str, str]]:
+    """Return what a model says of itself. Raises ModelError."""
+    manifest = read_manifest(model)
+    return [
+        ("Model", model.resolve().name),
+        ("Checksum of the model", manifest.checksum),
+        *_rules(model, manifest),
+        ("Threshold", threshold_text(model, manifest)),
+        ("Trained on", _training(manifest)),
+        ("Fingerprint of the training notes", manifest.fingerprint),
+        ("Patterns", _patterns(manifest.choices.get("patterns"))),
+        ("Made with", _versions({"ensemble_deid": manifest.ensemble_deid, **manifest.packages})),
+    ]
+
+
+def threshold_text(model: Path, manifest: Manifest) -> str:
+    """Say what a model's threshold is and how it was chosen."""
+    threshold = Stacker.load(model).threshold
+    record = manifest.figures.get(CHOSEN)
+    if record is not None:
+        chosen = threshold_from_record(record)
+        text = (
+            f"{threshold:.4f}, chosen on {len(chosen.notes)} other notes for {target_text(chosen.rule, chosen.wanted)}"
+        )
+        overlap = manifest.choices.get("overlap_of_threshold")
+        return f"{text}; {overlap} of these were training notes" if overlap else text
+    choice = manifest.choices.get("operating_point")
+    if not isinstance(choice, dict):
+        return f"{threshold:.4f}, as training left it"
+    how = {
+        "f1": "the best strict F1 by cross-validation on the training notes",
+        "recall": "the highest token recall at up to "
+        f"{choice.get('max_false_positives_per_1000', 0):g} false positives in 1000 tokens, by cross-validation on the "
+        "training notes",
+        "given": "given in the configuration",
+    }
+    return f"{threshold:.4f}: {how.get(str(choice.get('frozen')), 'as training left it')}"
+
+
+def _rules(model: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
+    if RULES not in manifest.files:
+        yield "Rule list", "none: trained without tbed"
+        return
+    approvals = rule_approvals(model)
+    yield "SHA-256 of the rule list", approvals.sha256
+    yield "Approved rules", approvals.summary()
+    if manifest.rules_replaced:
+        yield "Changes of the rule list", f"{len(manifest.rules_replaced)} on record"
+
+
+def _training(manifest: Manifest) -> str:
+    try:
+        return f"{manifest.training['notes']} notes of {manifest.training['patients']} patients"
+    except KeyError:
+        raise ModelError("damaged: the manifest does not say what the model was trained on") from None
+
+
+def _patterns(choice: Any) -> str:
+    if not isinstance(choice, dict):
+        return _NOT_STATED
+    return f"{choice.get('set')} ({choice.get('patterns')} patterns): {choice.get('reason')}"
+
+
+def _software() -> str:
+    here = {"ensemble_deid": __version__, "Python": platform.python_version(), **installed_packages()}
+    return f"{_versions(here)}; {sys.platform}, {platform.machine()}"
+
+
+def _versions(packages: dict[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in packages.items())
+
+
+def read_name_lists(entries: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Read `ORIGIN=FILE` options: a name a line, `#` begins a comment. Raises ConfigError."""
+    found: dict[str, frozenset[str]] = {}
+    for entry in entries:
+        origin, sign, file = entry.partition("=")
+        if not (origin and sign and file) or origin in found:
+            raise ConfigError(f"--name-list {entry}: expected ORIGIN=FILE, each origin once")
+        try:
+            lines = Path(file).read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{file}: not UTF-8 at byte {error.start}") from None
+        names = frozenset(name for line in lines if (name := line.partition("#")[0].strip().lower()))
+        if not names:
+            raise ConfigError(f"{file}: has no name")
+        found[origin] = names
+    return found

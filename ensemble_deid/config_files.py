@@ -1,0 +1,59 @@
+"""Configurations from TOML files, from the named ones that the package brings along, and from `--set` options."""
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.config import Config, make_config
+from ensemble_deid.errors import ConfigError
+
+
+def named_configurations() -> dict[str, Path]:
+    """Return the files of the configurations that have a name, such as `best` and `small`."""
+    folder = Path(__file__).parent / "configurations"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def load_config(path: Path | str | None = None, *, overrides: Sequence[str] = (), **options: Any) -> Config:
+    """Read a TOML file, then apply `section.key=value` overrides, then keyword options (None is ignored).
+
+    `path` may be the name of a configuration that the package brings along: see `named_configurations`.
+
+    >>> from ensemble_deid import load_config
+    >>> load_config(overrides=["crf.max_iterations=20"], seed=7).crf.max_iterations
+    20
+    """
+    content: dict[str, Any] = {}
+    if path is not None:
+        named = named_configurations()
+        try:
+            content = tomllib.loads(Path(named.get(str(path), path)).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ConfigError(f"{path}: no such file, and none of the names {', '.join(named)}") from None
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be read as a file ({error.strerror})") from None
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{path}: {error}") from None
+    for override in overrides:
+        _apply_override(content, override)
+    content.update({key: value for key, value in options.items() if value is not None})
+    return make_config(content, place=str(path) if path else "configuration")
+
+
+def _apply_override(content: dict[str, Any], override: str) -> None:
+    key, sign, value = override.partition("=")
+    if not sign or not key:
+        raise ConfigError(f"--set {override}: expected section.key=value")
+    *sections, last = key.strip().split(".")
+    target = content
+    for section in sections:
+        target = target.setdefault(section, {})
+        if not isinstance(target, dict):
+            raise ConfigError(f"--set {override}: {section} is a value, not a section")
+    try:
+        target[last] = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        target[last] = value.strip()

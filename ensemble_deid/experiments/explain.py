@@ -1,0 +1,224 @@
+"""How a model comes to its answer on a note: who proposed what, how probable it was found to be, what beat it.
+
+Every span that is found is explained, or any place that is named, whether something is found there or not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+from ensemble_deid.experiments.rules import RuleModel
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.features.patterns import find_all, first_come
+from ensemble_deid.pipeline.ensemble import Ensemble
+from ensemble_deid.pipeline.portions import Piece, portions
+from ensemble_deid.stacking.candidates import collect
+from ensemble_deid.taggers.base import Proposals
+from ensemble_deid.taggers.tbed.rule import Rule
+from ensemble_deid.taggers.tbed.rule_words import rule_in_words
+from ensemble_deid.taggers.tbed.tagger import TbedTagger
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span, SpanKey
+
+Outcome = Literal["found", "overlapped", "below the threshold", "too unsure to be a candidate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A submodel's confidence in a span; `answer` says that the span is in the submodel's own answer."""
+
+    submodel: str
+    confidence: float
+    answer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A proposed span and what became of it.
+
+    `probability` is the final estimator's (None where the span did not reach it); `beaten_by` are the spans found in
+    its place.
+    """
+
+    start: int
+    end: int
+    label: str
+    proposals: tuple[Proposal, ...]
+    probability: float | None
+    outcome: Outcome
+    beaten_by: tuple[SpanKey, ...] = ()
+
+    @property
+    def key(self) -> SpanKey:
+        """Start, end and label."""
+        return (self.start, self.end, self.label)
+
+
+@dataclass(frozen=True, slots=True)
+class PatternMatch:
+    """A match of a pattern; `used` is False where an earlier pattern of the set took its place."""
+
+    pattern: str
+    start: int
+    end: int
+    label: str
+    used: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RuleChange:
+    """A rule of the TBED submodel that changed tags of the characters `[start, end)`: its number, and it in words."""
+
+    number: int
+    start: int
+    end: int
+    words: str
+
+
+_Part = TypeVar("_Part", Candidate, PatternMatch, RuleChange)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceExplanation:
+    """All that happened at the characters `[start, end)` of a note.
+
+    `found` are the spans of the answer that lie there, in text order; the candidates come with the most probable first.
+    """
+
+    start: int
+    end: int
+    found: tuple[SpanKey, ...]
+    candidates: tuple[Candidate, ...]
+    patterns: tuple[PatternMatch, ...]
+    rules: tuple[RuleChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A note's explained places, with what every decision was measured by."""
+
+    note: str
+    threshold: float
+    min_confidence: float
+    submodels: tuple[str, ...]
+    places: tuple[PlaceExplanation, ...]
+
+
+def explain(ensemble: Ensemble, document: Document, *, places: Sequence[tuple[int, int]] | None = None) -> Explanation:
+    """Explain some places of a note, as (start, end), or every span that the model finds (None)."""
+    candidates: list[Candidate] = []
+    patterns: list[PatternMatch] = []
+    rules: list[RuleChange] = []
+    for portion in portions([document]):
+        for piece in portion:
+            batch = ensemble.feature_extractor.extract([piece.document])
+            for candidate in _shifted(_candidates(ensemble, batch), piece):
+                by = piece.start
+                beaten_by = tuple((start + by, end + by, label) for start, end, label in candidate.beaten_by)
+                candidates.append(replace(candidate, beaten_by=beaten_by))
+            patterns += _shifted(_pattern_matches(ensemble, piece.document), piece)
+            rules += _shifted(_rule_changes(ensemble, batch), piece)
+    if places is None:
+        places = sorted((c.start, c.end) for c in candidates if c.outcome == "found")
+    stacker = ensemble.stacker
+    return Explanation(
+        document.id,
+        stacker.threshold,
+        stacker.min_confidence,
+        stacker.submodels,
+        tuple(_place(start, end, candidates, patterns, rules) for start, end in places),
+    )
+
+
+def _place(
+    start: int,
+    end: int,
+    candidates: Sequence[Candidate],
+    patterns: Sequence[PatternMatch],
+    rules: Sequence[RuleChange],
+) -> PlaceExplanation:
+    def here(part: Candidate | PatternMatch | RuleChange) -> bool:
+        return part.start < end and start < part.end
+
+    near = sorted(
+        filter(here, candidates),
+        key=lambda c: (-1.0 if c.probability is None else c.probability, max(p.confidence for p in c.proposals)),
+        reverse=True,
+    )
+    found = tuple(sorted(c.key for c in near if c.outcome == "found"))
+    return PlaceExplanation(
+        start,
+        end,
+        found,
+        tuple(near),
+        tuple(filter(here, patterns)),
+        tuple(sorted(filter(here, rules), key=_by_number)),
+    )
+
+
+def _by_number(change: RuleChange) -> tuple[int, int]:
+    return (change.number, change.start)
+
+
+def _shifted(parts: Sequence[_Part], piece: Piece) -> list[_Part]:
+    """Return what was found in a piece with its offsets in the whole note."""
+    by = piece.start
+    return [replace(part, start=part.start + by, end=part.end + by) for part in parts] if by else list(parts)
+
+
+def _candidates(ensemble: Ensemble, batch: Batch) -> list[Candidate]:
+    """Return everything that any submodel proposed on the one note of a batch, in text order."""
+    if not len(batch.tokens):
+        return []
+    stacker = ensemble.stacker
+    proposals: dict[str, Proposals] = ensemble.propose(batch)
+    table = collect({name: proposals[name] for name in stacker.submodels}, labels=stacker.labels)
+    with threadpool_limits(1):
+        probability = {span.key: span.score for span in stacker.predict_proba(proposals, batch)[0]}
+        found = stacker.predict(proposals, batch)[0]
+    candidates = []
+    for key, confidence, chosen in zip(table.keys(), table.confidence.tolist(), table.chosen.tolist(), strict=True):
+        made = [
+            Proposal(name, score, answer)
+            for name, score, answer in zip(table.submodels, confidence, chosen, strict=True)
+            if answer or score > 0
+        ]
+        outcome, beaten_by = _outcome(Span(*key), probability.get(key), stacker.threshold, found)
+        candidates.append(Candidate(*key, tuple(made), probability.get(key), outcome, beaten_by))
+    return candidates
+
+
+def _outcome(
+    span: Span, probability: float | None, threshold: float, found: Sequence[Span]
+) -> tuple[Outcome, tuple[SpanKey, ...]]:
+    if probability is None:
+        return "too unsure to be a candidate", ()
+    if probability < threshold:
+        return "below the threshold", ()
+    if any(other.key == span.key for other in found):
+        return "found", ()
+    return "overlapped", tuple(other.key for other in found if other.overlaps(span))
+
+
+def _pattern_matches(ensemble: Ensemble, document: Document) -> list[PatternMatch]:
+    matches = find_all(ensemble.feature_extractor.patterns, document)
+    used = {(span.key, span.source) for span in first_come(matches)}
+    return [PatternMatch(m.source, m.start, m.end, m.label, (m.key, m.source) in used) for m in matches]
+
+
+def _rule_changes(ensemble: Ensemble, batch: Batch) -> list[RuleChange]:
+    """Return every change of the TBED submodel's rules, runs of neighbouring tokens as one; none without it."""
+    tagger = next((tagger for tagger in ensemble.taggers.values() if isinstance(tagger, TbedTagger)), None)
+    if tagger is None or not len(batch.tokens):
+        return []
+    rules: Sequence[Rule] = tagger.rules.rules
+    starts, ends = batch.tokens.start, batch.tokens.end
+    changes = []
+    for firing in RuleModel(ensemble, tagger).firings(batch):
+        words = rule_in_words(rules[firing.rule])
+        changes += [
+            RuleChange(firing.rule + 1, int(starts[token]), int(ends[token]), words) for token in firing.tokens.tolist()
+        ]
+    return changes

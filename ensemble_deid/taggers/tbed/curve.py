@@ -1,0 +1,78 @@
+"""Strict matches after each rule of a list, and the number of rules that is best on groups that were held out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.features.table import Column
+from ensemble_deid.taggers.tbed.applier import RuleApplier
+from ensemble_deid.taggers.tbed.rule import Rule
+from ensemble_deid.text.counts import f1_score
+from ensemble_deid.text.tags import TagScheme, entity_rows, spans_to_tags
+
+
+@dataclass(frozen=True, slots=True)
+class CountsByRule:
+    """Exact matches and entities found, before the first rule and after each; and the annotated entities."""
+
+    by_rule: tuple[tuple[int, int], ...]
+    n_gold: int
+
+
+def strict_counts_by_rule(rules: Sequence[Rule], batch: Batch, initial: Column, scheme: TagScheme) -> CountsByRule:
+    """Apply rules one after another to the initial tags of an annotated batch, counting strict matches after each.
+
+    Labels that are not in the scheme count as missed, and have no tag.
+    """
+    index = {tag: code for code, tag in enumerate(scheme.tags)}
+    codes = tag_codes(initial, scheme)
+    known = [[span for span in document.spans if span.label in scheme.labels] for document in batch.documents]
+    gold = _entities(spans_to_tags(known, batch.tokens, scheme).codes, batch, len(scheme.labels))
+    n_gold = sum(len({span.key for span in document.spans}) for document in batch.documents)
+    counts = [_matches(codes, batch, gold, len(scheme.labels))]
+    at = 0
+    for firing in RuleApplier(rules).firings(batch.table.columns, initial, batch.tokens.sentence_starts):
+        counts += [counts[-1]] * (firing.rule - at)
+        at = firing.rule + 1
+        codes[firing.tokens] = index[rules[firing.rule].to_tag]
+        counts.append(_matches(codes, batch, gold, len(scheme.labels)))
+    counts += [counts[-1]] * (len(rules) - at)
+    return CountsByRule(tuple(counts), n_gold)
+
+
+def best_number_of_rules(folds: Sequence[CountsByRule]) -> int:
+    """Return after how many rules the strict F1 over all held-out folds is best, the fewest of equals.
+
+    A fold whose list is shorter keeps the counts of its last rule.
+    """
+    longest = max((len(fold.by_rule) for fold in folds), default=1)
+    n_gold = sum(fold.n_gold for fold in folds)
+    scores = []
+    for number in range(longest):
+        at = [fold.by_rule[min(number, len(fold.by_rule) - 1)] for fold in folds]
+        right, found = sum(pair[0] for pair in at), sum(pair[1] for pair in at)
+        # Where nothing is annotated and nothing found, no rule can do harm.
+        scores.append(f1_score(right, gold=n_gold, system=found) or 0.0)
+    return int(np.argmax(scores)) if scores else 0
+
+
+def tag_codes(tags: Column, scheme: TagScheme) -> NDArray[np.int32]:
+    """Return tags as codes of the scheme, int32 (n_tokens,)."""
+    index = {tag: code for code, tag in enumerate(scheme.tags)}
+    # Tags outside the scheme cannot be used: patterns are restricted to its labels before a batch is made.
+    table = np.array([index.get(tag, 0) for tag in tags.values] or [0], dtype=np.int32)
+    return table[tags.codes]
+
+
+def _entities(codes: NDArray[np.int32], batch: Batch, n_labels: int) -> NDArray[np.int64]:
+    """Return one number for every entity that the tags spell."""
+    first, after, label = entity_rows(codes, batch.tokens)
+    return (first.astype(np.int64) * (len(codes) + 1) + after) * n_labels + label
+
+
+def _matches(codes: NDArray[np.int32], batch: Batch, gold: NDArray[np.int64], n_labels: int) -> tuple[int, int]:
+    found = _entities(codes, batch, n_labels)
+    return len(np.intersect1d(found, gold, assume_unique=True)), len(found)
