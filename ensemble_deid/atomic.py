@@ -42,7 +42,7 @@ def _naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is not None and (error.filename is None or _is_unfinished(error.filename)):
+        if error.errno is not None and _is_ours(error.filename):
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
 
@@ -69,14 +69,15 @@ def _finish(stream: BinaryIO, temporary: Path) -> None:
 @contextmanager
 def folder_atomically(place: Path) -> Iterator[Path]:
     """Give an empty folder beside `place`, for the caller to move there; it is gone when the block ends."""
-    place.parent.mkdir(parents=True, exist_ok=True)
     folder, lock = _unfinished_name(place.parent), -1
     try:
-        folder.mkdir(mode=0o700)
-        while fcntl is not None and (lock := _locked(folder, os.O_RDONLY)) < 0:
-            folder = _unfinished_name(place.parent)
+        with _naming(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
             folder.mkdir(mode=0o700)
-        yield folder
+            while fcntl is not None and (lock := _locked(folder, os.O_RDONLY)) < 0:
+                folder = _unfinished_name(place.parent)
+                folder.mkdir(mode=0o700)
+            yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         _unlock(lock)
@@ -140,6 +141,11 @@ def remove_stale(folder: Path) -> None:
                 shutil.rmtree(entry.path)
             else:
                 Path(entry.path).unlink()
+
+
+def _is_ours(filename: object) -> bool:
+    """Tell whether an error names no file, or one that the user has not named: an unfinished one, or one in such."""
+    return filename is None or any(_is_unfinished(str(path)) for path in (filename, Path(str(filename)).parent))
 
 
 def _is_unfinished(path: str) -> bool:
