@@ -5,6 +5,7 @@ nothing else. Every command that writes calls one of these functions before it b
 """
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -98,5 +99,5 @@ def _identity(path: Path) -> Iterator[_Identity]:
         status = path.stat()
     except OSError:
         return
-    if not path.is_dir():
+    if not stat.S_ISDIR(status.st_mode):
         yield status.st_dev, status.st_ino

@@ -135,7 +135,14 @@ def _start_pinned(arguments: Sequence[str]) -> int:
     environment = {**os.environ, **pinned_environment()}
     command = [sys.executable, "-m", "ensemble_deid", *arguments]
     # The user's own arguments, to the same program, without a shell.
-    status = subprocess.run(command, env=environment, check=False).returncode  # noqa: S603
+    with subprocess.Popen(command, env=environment) as process:  # noqa: S603
+        try:
+            status = process.wait()
+        except BaseException:
+            # It ends its own workers and removes what is unfinished, which it could not if it were killed.
+            process.terminate()
+            process.wait()
+            raise
     return status if status >= 0 else 128 - status
 
 

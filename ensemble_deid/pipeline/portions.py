@@ -1,8 +1,8 @@
 """Notes in portions that fit into memory: short ones together, a very long one in stretches.
 
-Processing takes memory and time for each token, some 6 kilobytes and 100 microseconds, and a token has four characters
+Processing takes memory and time for each token, some 2 kilobytes and 100 microseconds, and a token has four characters
 or more in running text, but one in a row of full stops. So a portion is bounded in characters and in tokens: it is
-worth at most a gigabyte, whatever the notes are, and the time grows with the length of the text alone.
+worth a third of a gigabyte, whatever the notes are, and the time grows with the length of the text alone.
 """
 
 from collections.abc import Iterator, Sequence
