@@ -87,4 +87,5 @@ def _write(contents: Mapping[Path, str], identity: str) -> tuple[Path, ...]:
         raise CorpusError(f"note {identity}: character {error.start} is half of a surrogate pair") from None
     except OSError as error:
         raise CorpusError(f"{error.filename}: cannot be written: {error.strerror}") from None
-    return tuple(contents)
+    # The text was written last, so that it never stands without its annotations; it is named first.
+    return tuple(reversed(contents))
