@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.submodels import DEFAULT, NAMES
+from ensemble_deid.submodels import BY_NAME, DEFAULT, NAMES
 
 _SHOWN = 200
 
@@ -139,6 +139,7 @@ class CrfConfig(Section):
     c2: float = Field(0.05, ge=0, description="L2 penalty")
     max_iterations: int = Field(60, ge=1)
     min_frequency: int = Field(1, ge=0, description="rarer attributes are dropped")
+    min_patients: int = Field(1, ge=1, description="attributes that fewer patients have are dropped")
     max_sequence: int = Field(90, ge=1, le=10_000, description="lines are merged into sequences up to this many tokens")
     windows: tuple[str, ...] = Field(
         (), max_length=1000, description="windows over the feature table; empty: the built-in list"
@@ -237,7 +238,7 @@ class StackConfig(Section):
 
     prefix = "stack."
 
-    n_best: int = Field(5, ge=1, le=100, description="sequences from which CRF and network draw candidates")
+    n_best: int = Field(5, ge=1, le=100, description="tag sequences that a sequence model draws its candidates from")
     min_confidence: float = Field(0.01, ge=0, lt=1, description="candidates below it for every submodel are dropped")
     preset: Literal["search", "zhao2020"] = Field("search", description="zhao2020: the paper's C+, C- and gamma")
     c_grid: tuple[PositiveFloat, ...] = Field((0.5, 1.0, 2.0, 5.0), min_length=1)
@@ -276,6 +277,10 @@ class Config(Section):
     )
     jobs: int = Field(2, ge=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    shareable: bool = Field(False, description="close the vocabulary, so that the model is no index of patients")
+    min_patients_outside: int = Field(
+        3, ge=2, description="of shareable models: in how many patients a word must be seen outside PHI"
+    )
     submodels: tuple[str, ...] = DEFAULT
     text: TextConfig = TextConfig()
     regex: RegexConfig = RegexConfig()
@@ -296,9 +301,29 @@ class Config(Section):
         return tuple(name for name in NAMES if name in names)
 
     def of_submodel(self, name: str) -> Section:
-        """Return the section of a submodel."""
+        """Return the section of a submodel; in a shareable model nothing is learned from too few patients."""
         section: Section = getattr(self, name)
+        if self.shareable and isinstance(section, TbedConfig | CrfConfig):
+            least = max(section.min_patients, self.min_patients_outside)
+            return section.model_copy(update={"min_patients": least})
         return section
+
+    @model_validator(mode="after")
+    def _can_be_shareable(self) -> "Config":
+        """Raise ConfigError where a shareable model is asked for with what no closed vocabulary covers."""
+        if not self.shareable:
+            return self
+        open_ones = [name for name in self.submodels if not BY_NAME[name].reads_only_table]
+        reasons = {
+            f"the submodel {', '.join(open_ones)} reads the words themselves": bool(open_ones),
+            "text.bpe_vocabulary learns pieces of all words": self.text.bpe_vocabulary > 0,
+            "text.word_lists are stored in the model": bool(self.text.word_lists),
+            "tbed.initial = frequent stores words with their tags": self.tbed.initial == "frequent",
+        }
+        for reason, applies in reasons.items():
+            if applies:
+                raise ConfigError(f"shareable: not possible with these settings: {reason}")
+        return self
 
 
 def make_config(content: Mapping[str, Any], *, place: str = "configuration") -> Config:

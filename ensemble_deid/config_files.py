@@ -1,4 +1,4 @@
-"""Configurations from TOML files, from the named ones that the package brings along, and from `--set` options."""
+"""Configurations from TOML files, from the named ones of the package, and from `--set` options."""
 
 import tomllib
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ def named_configurations() -> dict[str, Path]:
 def load_config(path: Path | str | None = None, *, overrides: Sequence[str] = (), **options: Any) -> Config:
     """Read a TOML file, then apply `section.key=value` overrides, then keyword options (None is ignored).
 
-    `path` may be the name of a configuration that the package brings along: see `named_configurations`.
+    `path` may be the name of a configuration of the package: see `named_configurations`.
 
     >>> from ensemble_deid import load_config
     >>> load_config(overrides=["crf.max_iterations=20"], seed=7).crf.max_iterations

@@ -1,4 +1,4 @@
-"""Training that gives the same model on another machine, as far as that can be had.
+"""Training that gives the same model on another machine, as far as possible.
 
 Numerical libraries choose their code by the processor they find, and sums in another order differ in their last digits;
 after some epochs that is a different network. `pinned_environment` ties the libraries to AVX2, which all x86-64

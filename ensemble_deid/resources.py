@@ -1,4 +1,4 @@
-"""Where the rules and the demo corpus lie: inside an installed package, or at the top of a checkout."""
+"""Where the rules and the demo corpus are: inside an installed package, or at the top of a checkout."""
 
 from pathlib import Path
 

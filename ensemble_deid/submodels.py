@@ -15,7 +15,9 @@ class Submodel:
     note, in arbitrary units. `has_marginals` says that its scores are probabilities computed from the model itself,
     not counts of past successes. `stops_early_on_dev` says that its training uses dev notes to choose when to stop.
     `feeds_others` says that its output is also a feature of other submodels, as the matches of the patterns are.
-    `extra` is the extra of the package that it needs; submodels that need one are used only when they are named.
+    `reads_only_table` says that it learns from the feature table and not from the notes' text, so that a closed
+    vocabulary covers it (docs/models.md); only such submodels may be in a shareable model. `extra` is the extra of the
+    package that it needs; submodels that need one are used only when they are named.
     """
 
     name: str
@@ -24,14 +26,23 @@ class Submodel:
     has_marginals: bool
     stops_early_on_dev: bool
     feeds_others: bool = False
+    reads_only_table: bool = False
     extra: str = ""
 
 
 SUBMODELS = (
-    Submodel("regex", "ensemble_deid.taggers.regex.tagger:RegexTagger", 0.05, False, False, feeds_others=True),
-    Submodel("tbed", "ensemble_deid.taggers.tbed.tagger:TbedTagger", 0.2, False, False),
-    Submodel("crf", "ensemble_deid.taggers.crf.tagger:CrfTagger", 2.0, True, False),
-    Submodel("neural", "ensemble_deid.taggers.neural.tagger:NeuralTagger", 3.0, True, True),
+    Submodel(
+        "regex",
+        "ensemble_deid.taggers.regex.tagger:RegexTagger",
+        0.05,
+        False,
+        False,
+        feeds_others=True,
+        reads_only_table=True,
+    ),
+    Submodel("tbed", "ensemble_deid.taggers.tbed.tagger:TbedTagger", 0.2, False, False, reads_only_table=True),
+    Submodel("crf", "ensemble_deid.taggers.crf.tagger:CrfTagger", 2.0, True, False, reads_only_table=True),
+    Submodel("neural", "ensemble_deid.taggers.neural.tagger:NeuralTagger", 3.0, True, True, reads_only_table=True),
     Submodel(
         "transformer",
         "ensemble_deid.taggers.transformer.tagger:TransformerTagger",

@@ -121,7 +121,7 @@ def test_training_refuses_a_bad_corpus(tmp_path: Path, fails: Callable[..., str]
         (("--jobs", "0"), "jobs"),
         (("--set", "regex.patterns=nowhere.toml"), "nowhere.toml: no such pattern file"),
         (("--set", "regex.patterns=klingon"), "there is no pattern set 'klingon'; there are: en-i2b2, es-meddocan"),
-        (("--config", "nowhere.toml"), "nowhere.toml: no such configuration file"),
+        (("--config", "nowhere.toml"), "nowhere.toml: no such file"),
         (("--dev", "nowhere"), "nowhere: there is no such file or folder"),
     ],
 )

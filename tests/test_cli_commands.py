@@ -51,7 +51,8 @@ def by_regex(tiny_model: Path, tiny_dev: Path, tmp_path: Path) -> Path:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def manifest(model: Path) -> dict[str, dict[str, object]]:

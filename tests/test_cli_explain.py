@@ -68,7 +68,7 @@ def test_all_candidates_of_the_whole_note_are_accounted_for(ensemble: Ensemble) 
     for row in rows.values():
         if row.outcome == "below the threshold":
             assert row.probability < ensemble.stacker.threshold
-        if row.outcome == "too unsure to be a candidate":
+        if row.outcome == "confidence too low to be a candidate":
             assert row.probability is None
             assert max(p.confidence for p in row.proposals) < ensemble.stacker.min_confidence
             assert not any(p.answer for p in row.proposals)

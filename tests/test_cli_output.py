@@ -123,7 +123,7 @@ def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]
 
 def test_every_command_that_writes_is_guarded() -> None:
     """An option with a path names a file or folder to write, unless it is among those that are read."""
-    read = {"--config", "--rules", "--scowl"}
+    read = {"--config", "--key-file", "--rules", "--scowl"}
     guarded = set()
     for parser in leaves(build_parser()):
         paths = {option for action in parser._actions if action.type is Path for option in action.option_strings}
@@ -155,7 +155,7 @@ def test_a_model_takes_no_inputs_away_with_it(
         (tiny_train, "--set", f"regex.patterns={model / 'patterns.toml'}"),
     ):
         refused("train", *arguments, *settings, "--out", model)
-    assert "the manifest does not name this file" in refused("rules", "replace", model, model / "new.rules")
+    assert "its manifest does not name it" in refused("rules", "replace", model, model / "new.rules")
     # Each reason by itself, where the folder has nothing but the model.
     shutil.rmtree(model / "notes")
     (model / "config.toml").unlink()

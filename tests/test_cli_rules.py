@@ -240,7 +240,7 @@ def test_rules_that_do_not_fit_the_model_are_refused(
     model: Path, tiny_dev: Path, tmp_path: Path, run: Callable[..., str], action: str, rules: str, expected: str
 ) -> None:
     path = write_rules(tmp_path / "my.rules", rules)
-    before = {path.name: path.read_bytes() for path in model.iterdir()}
+    before = {path.name: path.read_bytes() for path in model.rglob("*.*")}
     arguments = {
         "check": (model, tiny_dev, "--rules", path),
         "apply": (model, tiny_dev, "--rules", path, "--out", tmp_path / "out"),
@@ -249,7 +249,7 @@ def test_rules_that_do_not_fit_the_model_are_refused(
     said = run(action, *arguments[action], status=2)
     assert expected in said
     assert said.count("\n") == 1
-    assert {path.name: path.read_bytes() for path in model.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in model.rglob("*.*")} == before
     assert not (tmp_path / "out").exists()
 
 
@@ -282,10 +282,11 @@ def test_replace_is_on_record(model: Path, tiny_model: Path, tmp_path: Path, run
         "rules": "2",
         "remark": "read by A. Berg",
     }
-    assert (model / record["kept"]).read_bytes() == (tiny_model / "tbed.rules").read_bytes()
+    kept = model / "private" / record["kept"]
+    assert kept.read_bytes() == (tiny_model / "tbed.rules").read_bytes()
     # The kept list is one of the model's files: it cannot be changed unnoticed.
-    (model / record["kept"]).write_text("change O to B-CITY\n", encoding="utf-8")
-    assert "tbed.1.rules: truncated or edited since the model was saved" in run("show", model, status=2)
+    kept.write_text("change O to B-CITY\n", encoding="utf-8")
+    assert "tbed.1.rules: truncated or edited since the model was saved" in run("restore", model, status=2)
 
 
 def test_restore_brings_each_list_back_in_turn(model: Path, tmp_path: Path, run: Callable[..., str]) -> None:
@@ -301,7 +302,7 @@ def test_restore_brings_each_list_back_in_turn(model: Path, tmp_path: Path, run:
     assert said == f"{model} has the 2 rules again that it had before change 2; this change is on record\n"
     assert state() == once != trained
     assert records(model)[-1] == {
-        "before": digest(model / "tbed.3.rules"),
+        "before": digest(model / "private" / "tbed.3.rules"),
         "after": digest(model / "tbed.rules"),
         "kept": "tbed.3.rules",
         "rules": "2",

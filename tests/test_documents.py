@@ -47,7 +47,10 @@ STAND_INS = {
     "1,2,5": "1,2",
 }
 # What a reader has done before a command makes sense.
-BEFORE = {"rules restore": ["rules", "replace", "model", "list.rules"]}
+BEFORE = {
+    "rules restore": ["rules", "replace", "model", "list.rules"],
+    "verify model": ["sign", "model", "--key-file", "key"],
+}
 # What the Python that is shown needs, and this project does not: where it is missing, the code is not run.
 NOT_REQUIRED = ("pandas",)
 
@@ -63,6 +66,7 @@ def workplace(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     rules = (tiny_model / "tbed.rules").read_text(encoding="utf-8").splitlines(keepends=True)
     for name, lines in {"list": rules[:-1], "before": rules, "after": rules}.items():
         (tmp_path / f"{name}.rules").write_text("".join(lines), encoding="utf-8")
+    (tmp_path / "key").write_bytes(b"a key of sixteen bytes and more")
     (tmp_path / "my-patterns").mkdir()
     (tmp_path / "my-patterns" / "clinic.toml").write_text(tiny_stack.PATTERNS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)

@@ -18,7 +18,7 @@ from ensemble_deid.evaluation.bounds import Share
 from ensemble_deid.evaluation.compare import compare
 from ensemble_deid.evaluation.curve import spread
 from ensemble_deid.evaluation.evaluate import evaluate
-from ensemble_deid.evaluation.official.schemes import score_official
+from ensemble_deid.evaluation.official import score_official
 from ensemble_deid.evaluation.operating_points import choose_threshold, find_operating_points
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.evaluation.render.csv import COLUMNS, agreement_to_csv, comparison_to_csv, evaluation_to_csv

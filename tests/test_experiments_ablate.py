@@ -73,7 +73,7 @@ def test_a_submodel_that_finds_nothing_makes_no_difference(tmp_path: Path, tiny_
 def test_the_rule_based_submodels_are_also_left_out_together(tiny_model: Path, tiny_dev: Path) -> None:
     rows = {row.name: row for row in rows_of(tiny_model, tiny_dev)}
     ensemble, _ = load_model(tiny_model)
-    dataset = StackingDataset.load(tiny_model).without(["regex", "tbed"], min_confidence=0.01)
+    dataset = StackingDataset.load(tiny_model / "private").without(["regex", "tbed"], min_confidence=0.01)
     assert dataset.table.submodels == ("crf", "neural")
     stacker = Stacker.fit(dataset, config=ensemble.config, progress=lambda message: None)
     batch = ensemble.feature_extractor.extract(notes(tiny_dev))

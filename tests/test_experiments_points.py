@@ -134,7 +134,8 @@ def dataset_of(gold: Document, words: list[int]) -> StackingDataset:
     table = CandidateTable(
         ("ID",), ("crf",), zeros, 2 * rows, 2 * rows + 1, zeros, confidence, np.zeros((len(words), 1), bool)
     )
-    context = CandidateContext(np.zeros((len(words), 8)), {}, zeros.astype(np.int64), ["a"] * len(words))
+    counts, groups = zeros.astype(np.int64), ["a"] * len(words)
+    context = CandidateContext(np.zeros((len(words), 8)), {}, counts, counts, groups, groups)
     return StackingDataset(table, context, table.is_gold([gold.spans]), len(gold.spans))
 
 

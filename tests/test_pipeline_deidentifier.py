@@ -162,7 +162,8 @@ def test_nothing_shows_text_or_words(tiny_model: Path, model: Deidentifier) -> N
     """Words of notes live in documents, the lexicon, vocabularies, rules and statistics: no repr shows them."""
     ensemble, manifest = load_model(tiny_model)
     result, (found,) = model.deidentify(NOTE.text), model.predict([NOTE])
-    trained = Trained(ensemble, StackingDataset.load(tiny_model), manifest, {}, TrainingPoints((), "f1", 15, False))
+    dataset = StackingDataset.load(tiny_model / "private")
+    trained = Trained(ensemble, dataset, manifest, {}, TrainingPoints((), "f1", 15, False))
     batch = ensemble.feature_extractor.extract([NOTE])
     shown = [
         model,

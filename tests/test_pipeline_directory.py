@@ -27,13 +27,12 @@ FILES = (
     "stacker.json",
     "stacker.safetensors",
     "stacker_statistics.json",
-    "stacking_dataset.json",
-    "stacking_dataset.safetensors",
     "tbed.json",
     "tbed_initial.json",
     "tbed.rules",
 )
-JSON_FILES = tuple(name for name in FILES if name.endswith(".json"))
+PRIVATE_FILES = ("private/stacking_dataset.json", "private/stacking_dataset.safetensors")
+JSON_FILES = (*(name for name in FILES if name.endswith(".json")), PRIVATE_FILES[0])
 
 
 @pytest.fixture
@@ -43,7 +42,8 @@ def model(tiny_model: Path, tmp_path: Path) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def refused(model: Path, capsys: pytest.CaptureFixture[str]) -> str:
@@ -71,7 +71,7 @@ def edit(data: bytes) -> bytes:
 
 
 def test_the_list_of_files_is_whole(tiny_model: Path) -> None:
-    assert set(contents(tiny_model)) == {*FILES, "manifest.json"}
+    assert set(contents(tiny_model)) == {*FILES, *PRIVATE_FILES, "manifest.json", "private/manifest.json"}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -122,7 +122,7 @@ def test_a_missing_or_broken_manifest(model: Path, capsys: pytest.CaptureFixture
     assert "there is no manifest.json" in refused(model, capsys)
 
 
-@pytest.mark.parametrize(("version", "remedy"), [(1, "train the model again"), (3, "a newer ensemble_deid is needed")])
+@pytest.mark.parametrize(("version", "remedy"), [(2, "train the model again"), (4, "a newer ensemble_deid is needed")])
 def test_another_format_is_refused_and_the_remedy_named(
     model: Path, capsys: pytest.CaptureFixture[str], version: int, remedy: str
 ) -> None:
@@ -131,7 +131,7 @@ def test_another_format_is_refused_and_the_remedy_named(
     path.write_text(json.dumps({"format_version": version, "ensemble_deid": "9.0.0"}), encoding="utf-8")
     said = refused(model, capsys)
     assert f"format {version}, made by ensemble_deid 9.0.0" in said
-    assert f"reads format 2: {remedy}" in said
+    assert f"reads format 3: {remedy}" in said
 
 
 @pytest.mark.parametrize("key", [*Manifest.__dataclass_fields__, "checksum"])
@@ -197,7 +197,7 @@ def test_forged_json_is_refused_or_harmless(
             write_manifest(model, manifest)
             try:
                 load_model(model)
-                StackingDataset.load(model)
+                StackingDataset.load(model / "private")
             except ModelError as error:
                 refusals.append(str(error))
     assert refusals
@@ -215,7 +215,7 @@ def test_a_device_that_is_none_is_the_users_error(tiny_model: Path) -> None:
 
 def parts(model: Path) -> tuple[Any, StackingDataset, Manifest]:
     ensemble, manifest = load_model(model)
-    return ensemble, StackingDataset.load(model), manifest
+    return ensemble, StackingDataset.load(model / "private"), manifest
 
 
 def test_a_saved_model_is_the_same_again(tiny_model: Path, tmp_path: Path) -> None:
@@ -267,6 +267,21 @@ def test_a_model_takes_the_place_of_a_model_and_of_an_empty_folder(model: Path, 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "model"]
 
 
+@pytest.mark.parametrize("name", ["thesis.txt", "lexicon.json.bak", "transformer.json", "more"])
+def test_what_the_manifest_does_not_name_is_refused(model: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """No part of a model is ever read unchecked, whatever lies in its folder."""
+    if name == "more":
+        (model / name).mkdir()
+    else:
+        (model / name).write_text("{}", encoding="utf-8")
+    assert f"{model / name}: is no part of the model" in refused(model, capsys)
+
+
+def test_hidden_files_are_ignored(model: Path) -> None:
+    (model / ".DS_Store").write_bytes(b"\0")
+    load_model(model)
+
+
 def test_a_model_behind_a_link_stays_behind_it(model: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(model)
@@ -292,10 +307,13 @@ def test_a_file_that_somebody_put_into_a_model_is_not_lost(model: Path) -> None:
     before = contents(model)
     with pytest.raises(ModelError, match=r"approval\.txt: is no part of the model and would be lost"):
         save_model(*whole, model)
-    with pytest.raises(ModelError, match=r"approval\.txt: is no part of the model and would be lost"):
+    with pytest.raises(ModelError, match=r"approval\.txt: is no part of the model"):
         update_model(model, lambda _, manifest: manifest)
+    (model / "approval.txt").rename(model / "private" / "approval.txt")
+    with pytest.raises(ModelError, match=r"private.approval\.txt: is no part of the model and would be lost"):
+        save_model(*whole, model)
+    (model / "private" / "approval.txt").rename(model / "approval.txt")
     assert contents(model) == before
-    load_model(model)
 
 
 def test_a_model_comes_back_when_its_replacement_was_killed(model: Path) -> None:

@@ -148,7 +148,7 @@ def test_a_model_trained_anew_in_the_same_place_is_used(tiny_model: Path, tmp_pa
     """Processes keep the model that they have loaded, but not when another one stands there."""
     place = tmp_path / "model"
     ensemble, manifest = load_model(tiny_model)
-    stacking_dataset = StackingDataset.load(tiny_model)
+    stacking_dataset = StackingDataset.load(tiny_model / "private")
     answers = []
     for threshold in (0.0, 1.0):
         stacker = type(ensemble.stacker)(

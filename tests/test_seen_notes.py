@@ -48,11 +48,13 @@ def test_the_count_is_that_of_a_comparison_word_by_word(texts: list[str], known:
 def test_the_record_quotes_nothing_and_comes_back() -> None:
     record = SEEN.to_record()
     assert SeenNotes.from_record(json.loads(json.dumps(record))) == SEEN
+    # Exported and shareable models have no record, and know no note.
+    assert not SeenNotes.from_record({}).overlap(DOCUMENTS)
     assert "May" not in json.dumps(record)
     assert SeenNotes.of(DOCUMENTS[::-1], seed=3) == SEEN
     # Another training salts anew, so that two models cannot be compared patient by patient.
     assert not SeenNotes.of(DOCUMENTS, seed=4).patients & SEEN.patients
-    for damaged in ({}, {**record, "notes": 3}, {**record, "more": ""}):
+    for damaged in ({"salt": "1"}, {**record, "notes": 3}, {**record, "more": ""}):
         with pytest.raises(ModelError, match="damaged"):
             SeenNotes.from_record(damaged)
 

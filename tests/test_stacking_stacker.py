@@ -135,7 +135,8 @@ def assert_same(one: StackingDataset, two: StackingDataset) -> None:
 def assert_same_context(one: CandidateContext, two: CandidateContext) -> None:
     np.testing.assert_array_equal(one.form, two.form)
     np.testing.assert_array_equal(one.elsewhere, two.elsewhere)
-    assert (one.keys, one.groups) == (two.keys, two.groups)
+    np.testing.assert_array_equal(one.string, two.string)
+    assert (one.keys, one.groups, one.patients) == (two.keys, two.groups, two.patients)
 
 
 def test_the_dataset_survives_the_disk(dataset: StackingDataset, tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
     The files of `--json` and `--csv` always hold all figures. Raises ConfigError where `--full` comes with a scheme.
     """
     from ensemble_deid.evaluation.evaluate import evaluate
-    from ensemble_deid.evaluation.official.schemes import score_official
+    from ensemble_deid.evaluation.official import score_official
     from ensemble_deid.evaluation.official.table import render_official
     from ensemble_deid.evaluation.render.csv import evaluation_to_csv
     from ensemble_deid.evaluation.render.json import evaluation_to_json

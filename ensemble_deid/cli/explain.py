@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = commands.add_parser("explain", help="who proposed each span of a note, how surely, and what beat it")
+    parser = commands.add_parser(
+        "explain", help="which submodels proposed each span of a note, and why it was kept or not"
+    )
     parser.add_argument("model", metavar="MODEL", type=Path)
     parser.add_argument("note", metavar="NOTE", help="a file with one note")
     parser.add_argument(

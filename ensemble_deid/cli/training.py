@@ -51,6 +51,9 @@ def add_commands(commands: Any) -> None:
         help="freeze the threshold with the highest recall within stack.max_false_positives, not that of the best F1",
     )
     train.add_argument("--submodels", metavar="LIST", help=f"comma-separated: {','.join(NAMES)}")
+    train.add_argument(
+        "--shareable", action="store_true", default=None, help="close the vocabulary: no word that few patients have"
+    )
     train.add_argument("--folds", type=int)
     train.add_argument("--group-by", choices=("auto", "patient", "site"), help="what folds keep together")
     train.add_argument("--jobs", type=int)
@@ -104,6 +107,7 @@ def run_train(options: argparse.Namespace) -> int:
         jobs=options.jobs,
         device=options.device,
         seed=options.seed,
+        shareable=options.shareable,
     )
     if options.reproducible:
         config = _on_cpu(config)

@@ -88,4 +88,4 @@ def _write(contents: Mapping[Path, str], identity: str) -> tuple[Path, ...]:
     except OSError as error:
         raise CorpusError(f"{error.filename}: cannot be written: {error.strerror}") from None
     # The text was written last, so that it never stands without its annotations; it is named first.
-    return tuple(reversed(contents))
+    return tuple(contents)[::-1]

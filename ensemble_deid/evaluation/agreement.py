@@ -1,4 +1,4 @@
-"""How far two annotators agree on the same notes."""
+"""Agreement of two annotators on the same notes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Kappa:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement of two annotators; in `scores` A stands for gold, so that A's and B's part can be told (F1 cannot)."""
+    """Agreement of two annotators; in `scores` A stands for gold (F1 is the same either way)."""
 
     documents: int
     patients: int

@@ -13,7 +13,7 @@ Place = tuple[int, int]
 def runs_in(text: str, start: int, end: int) -> list[Place]:
     """Cut `text[start:end]` into its runs, as (start, end) in `text`; without any, one empty token at `end`.
 
-    A run is cut where the stretch begins or ends, so that a stretch over half a word gives half a token.
+    A run is cut at `start` and `end`, so a span over half a word gives half a token.
     """
     return [match.span() for match in _RUN.finditer(text, start, end)] or [(end, end)]
 

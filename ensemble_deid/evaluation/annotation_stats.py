@@ -9,7 +9,7 @@ from ensemble_deid.text.span import overlapping_pairs
 
 @dataclass(frozen=True, slots=True)
 class AnnotationStats:
-    """Annotations of one side: all, those that repeat another (same place and label), and overlapping neighbours."""
+    """Annotations of one side: all, those that repeat another (same offsets and label), and overlapping neighbours."""
 
     annotations: int
     repeated: int

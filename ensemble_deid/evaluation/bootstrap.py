@@ -1,4 +1,4 @@
-"""How sure a figure is: resampling of patients, and tests of the difference between two systems.
+"""The uncertainty of a figure: resampling of patients, and tests of the difference between two systems.
 
 The spans of one patient are not independent, so the patient is what is drawn (with all their notes), not the
 span: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", chapters 8 and 13. The comparison of two
@@ -43,7 +43,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """The figure of system A less that of system B on the same notes.
+    """The figure of system A minus that of system B on the same notes.
 
     `p_value` is two-sided, by approximate randomisation; None, as are the others, where the figure is undefined, and
     where no resamples were asked for.
@@ -171,7 +171,7 @@ def paired_difference(
 def _randomisation_p(
     a: Integers, b: Integers, observed: float, difference: Callable[[Reals], Reals], *, resamples: int, seed: int
 ) -> float:
-    """Exchange A's and B's counts of each patient with probability 1/2 and see how often so much comes by chance."""
+    """Exchange each patient's counts with probability 1/2; return how often the difference is at least as large."""
     rng = generator(seed, "evaluation/randomisation")
     swap = (b - a).astype(np.float64)
     total_a, total_b = a.sum(axis=0).astype(np.float64), b.sum(axis=0).astype(np.float64)
@@ -179,7 +179,7 @@ def _randomisation_p(
     for _, size in _pieces(resamples, len(a)):
         moved = rng.integers(2, size=(size, len(a))).astype(np.float64) @ swap
         values = difference(np.concatenate([total_a + moved, total_b - moved], axis=1))
-        # An exchange that leaves a figure undefined is no evidence against chance, so it counts as as large.
+        # An exchange that leaves a figure undefined is no evidence against chance: it counts as at least as large.
         as_large += int((np.isnan(values) | (np.abs(values) >= abs(observed) - 1e-12)).sum())
     return (1 + as_large) / (1 + resamples)
 

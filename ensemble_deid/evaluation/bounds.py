@@ -1,4 +1,4 @@
-"""How large a rate may be that was seen `count` times in `total` independent trials."""
+"""Upper bounds of a rate that was observed `count` times in `total` independent trials."""
 
 from dataclasses import dataclass
 

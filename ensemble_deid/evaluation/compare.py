@@ -1,4 +1,4 @@
-"""Two systems on the same notes: how far apart they are, how sure that is, and who finds what."""
+"""Two systems on the same notes: their differences, the uncertainty of these, and which annotations each finds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class LabelDifference:
 
 @dataclass(frozen=True, slots=True)
 class FoundBy:
-    """Gold annotations by who finds them (strict), and spurious annotations by who gives them."""
+    """Gold annotations by which systems find them (strict), and spurious annotations by which systems propose them."""
 
     both: int
     only_a: int
@@ -72,7 +72,7 @@ def compare(
 ) -> Comparison:
     """Compare two systems on the same notes: paired bootstrap intervals and approximate-randomisation p values.
 
-    A difference is A less B. `labels` keeps only those labels, categories or groups. Raises EvaluationError when
+    A difference is A minus B. `labels` keeps only those labels, categories or groups. Raises EvaluationError when
     the documents of any two sides do not match or a label is unknown.
     """
     resampling = Resampling(resamples, level, seed)

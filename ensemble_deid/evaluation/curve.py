@@ -101,7 +101,7 @@ def spread(length: int, most: int) -> list[int]:
 
 
 def has_scores(system: Sequence[Document]) -> bool:
-    """True where the annotations do not all carry the same score: only then does a threshold say anything."""
+    """True where the annotations do not all carry the same score: only then does a threshold have an effect."""
     return len({span.score for document in system for span in document.spans}) > 1
 
 

@@ -1,4 +1,4 @@
-"""Every error of a system, of what kind it is, and which labels are taken for which."""
+"""Every error of a system with its kind, and which labels are confused with which."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -53,7 +53,7 @@ class ErrorList:
 
 
 def list_errors(gold: Sequence[Document], system: Sequence[Document], *, kind_key: str = KIND_KEY) -> ErrorList:
-    """List what is missed, spurious, or right in place but not in label, or the other way round.
+    """List what is missed, spurious, or has the wrong label or the wrong boundary.
 
     After exact matches are set aside, annotations at one place are paired, then those that overlap: of the same
     label first, then by the characters shared. Each takes part in one pair at most; what is left is missed or
@@ -122,7 +122,7 @@ def _distinct(document: Document) -> dict[SpanKey, Span]:
 
 
 def _closeness(a: Span, b: Span) -> tuple[bool, bool, int]:
-    """Sort the closest pair first: same place, then same label, then most characters shared."""
+    """Sort the closest pair first: same offsets, then same label, then most characters shared."""
     same_place = (a.start, a.end) == (b.start, b.end)
     return (not same_place, a.label != b.label, max(a.start, b.start) - min(a.end, b.end))
 

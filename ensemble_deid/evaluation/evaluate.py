@@ -103,8 +103,8 @@ def evaluate(
 ) -> Evaluation:
     """Score `system` against `gold` under every view, and measure what leaks.
 
-    `labels` keeps only those labels, categories or groups on both sides (what hides gold PHI counts as hiding it
-    under any label all the same); `kind_key` names the metadata entry of a note's kind; `resamples=0` makes no
+    `labels` keeps only those labels, categories or groups on both sides (gold PHI under a system annotation of
+    any label still counts as hidden); `kind_key` names the metadata entry of a note's kind; `resamples=0` makes no
     intervals. Raises EvaluationError when the documents do not match or a label is unknown.
 
     >>> from ensemble_deid import Deidentifier, evaluate, read_corpus

@@ -1,7 +1,7 @@
 """What a reader of the de-identified notes could still see: PHI that no system span covers, whatever its label.
 
 A letter or digit of a gold annotation leaks when no system span covers it; an annotation without letters and digits
-is judged by its characters other than white space. An annotation is missed when any of it leaks (Murugadoss et al.
+counts by its characters other than white space. An annotation is missed when any of it leaks (Murugadoss et al.
 2021, "failed to detect the PHI element completely"), and missed whole when nothing of it is covered.
 """
 
@@ -101,7 +101,7 @@ def find_leaks(gold: Sequence[Document], system: Sequence[Document], *, kind_key
 
 
 def leaks_of_pairs(pairs: Sequence[Pair], *, kind_key: str = KIND_KEY) -> LeakView:
-    """Measure as `find_leaks` does what is paired already."""
+    """Measure leaks of documents that are paired already (see `find_leaks`)."""
     notes = tuple(_note_leaks(pair, kind_key) for pair in pairs)
     phi = sum(note.phi_count for note in notes)
     leaking = [note for note in notes if note.missed_count]

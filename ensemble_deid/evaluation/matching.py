@@ -1,4 +1,4 @@
-"""Which gold and system annotations of one note are the same, one to one.
+"""Matching the gold and system annotations of one note, one to one.
 
 Each function takes the distinct `(start, end, label)` keys of both sides and returns the matched pairs.
 """
@@ -32,7 +32,7 @@ def match_overlapping(golds: Set[Key], systems: Set[Key]) -> list[tuple[Key, Key
 
 
 def _match(golds: Set[Key], systems: Set[Key], alike: Callable[[Key, Key], bool]) -> list[tuple[Key, Key]]:
-    """Match as many as can be of the overlapping pairs that are alike."""
+    """Match as many of the overlapping pairs with the same label as possible."""
     left, right = sorted(golds), sorted(systems)
     edges = [(i, j) for i, j in _overlapping(left, right) if alike(left[i], right[j])]
     return _most_pairs(left, right, edges)
@@ -58,7 +58,7 @@ def _overlapping(golds: Sequence[Key], systems: Sequence[Key]) -> list[tuple[int
 def _most_pairs(
     golds: Sequence[Key], systems: Sequence[Key], edges: Sequence[tuple[int, int]]
 ) -> list[tuple[Key, Key]]:
-    """Return a largest set of edges in which no annotation comes twice."""
+    """Return a maximum matching: a largest set of edges in which no annotation occurs twice."""
     if len({i for i, _ in edges}) == len(edges) == len({j for _, j in edges}):
         return [(golds[i], systems[j]) for i, j in edges]
     rows, columns = zip(*edges, strict=True)

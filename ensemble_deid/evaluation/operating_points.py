@@ -131,7 +131,7 @@ def find_point(curve: Curve, *, rule: ThresholdRule, wanted: float) -> Operating
 def report_threshold(
     gold: Sequence[Document], system: Sequence[Document], chosen: ChosenThreshold, *, oracle: bool = False
 ) -> ReportedPoint:
-    """Say what a chosen threshold gives on other notes.
+    """Apply a chosen threshold to other notes.
 
     Raises EvaluationError when some of them are among the notes it was chosen on, unless `oracle` says that this is
     meant; the result then says so.

@@ -19,7 +19,7 @@ class EvaluationError(DeidError):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One note twice: `gold` with what is true, `system` with what is judged."""
+    """One note with its gold annotations and with the system's."""
 
     gold: Document
     system: Document

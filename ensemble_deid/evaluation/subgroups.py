@@ -158,7 +158,7 @@ def _case(text: str) -> str | None:
 
 
 def _origin(note: Document, key: SpanKey, name_lists: Mapping[str, Set[str]]) -> str | None:
-    """Return the one list that has a word of a name, `on several lists` or `on no list`; None for what is no name."""
+    """Return the list that has a word of the name, `on several lists` or `on no list`; None if it is no name."""
     if category_of(key[2]) != "NAME":
         return None
     words = {word.strip(".,;:'’\"()").lower() for word in note.text[key[0] : key[1]].split()}

@@ -1,4 +1,4 @@
-"""The ways of looking at the same annotations: by entity or by token, by type, by category or as PHI alone."""
+"""Views of the annotations: by entity or token; by type, category, or PHI or not."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass

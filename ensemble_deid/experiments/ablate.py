@@ -25,6 +25,8 @@ from ensemble_deid.experiments.retrain import (
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
+from ensemble_deid.pipeline.private import private_files
+from ensemble_deid.stacking.dataset import FILES as STACKING_FILES
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.stacking.svm import SvmSettings
@@ -113,15 +115,17 @@ def ablate(
     All final estimators have the C, gamma and class weights of the full one, and all thresholds are chosen alike: by
     cross-validation on the training notes, or with `threshold_rule` on `documents`. A threshold that was frozen into
     the model plays no part. With `retrain` the patterns are also left out of the features, which needs the notes that
-    the model was trained on. Raises ModelError when these are others, or when the full ensemble cannot follow the rule.
+    the model was trained on. Raises ModelError when these are others, when the full ensemble cannot follow the rule,
+    or when the model lacks its private files, as an exported one does.
     """
     ensemble, _ = load_model(model)
+    private = private_files(model, *STACKING_FILES, purpose="an ablation")
     notes = None if retrain is None else check_training_notes(model, retrain)
     config = _with_settings(ensemble.config, ensemble.stacker.svm.settings, jobs=jobs)
     removals = _removals(tuple(ensemble.taggers))
     total = 1 + len(removals) + (notes is not None)
     report(Step(0, total, "the ensemble"))
-    stack = _stack(AS_TRAINED, ensemble, StackingDataset.load(model), documents, config, threshold_rule)
+    stack = _stack(AS_TRAINED, ensemble, StackingDataset.load(private), documents, config, threshold_rule)
     systems = [stack.system(_FULL, ensemble.stacker)]
     for done, removed in enumerate(removals, 1):
         report(Step(done, total, _without(removed)))

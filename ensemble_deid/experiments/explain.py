@@ -1,4 +1,4 @@
-"""How a model comes to its answer on a note: who proposed what, how probable it was found to be, what beat it.
+"""How a model arrives at its spans for a note: the submodels' proposals, their probabilities, and what became of them.
 
 Every span that is found is explained, or any place that is named, whether something is found there or not.
 """
@@ -22,7 +22,7 @@ from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, SpanKey
 
-Outcome = Literal["found", "overlapped", "below the threshold", "too unsure to be a candidate"]
+Outcome = Literal["found", "overlapped", "below the threshold", "confidence too low to be a candidate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def _outcome(
     span: Span, probability: float | None, threshold: float, found: Sequence[Span]
 ) -> tuple[Outcome, tuple[SpanKey, ...]]:
     if probability is None:
-        return "too unsure to be a candidate", ()
+        return "confidence too low to be a candidate", ()
     if probability < threshold:
         return "below the threshold", ()
     if any(other.key == span.key for other in found):

@@ -1,6 +1,6 @@
 """An explanation as one HTML page, and the sentence about what became of a candidate."""
 
-from ensemble_deid.evaluation.render.html.markup import Html, element, join
+from ensemble_deid.evaluation.render.html.markup import Html, element, join, static_page
 from ensemble_deid.evaluation.render.html.tables import data_table
 from ensemble_deid.experiments.explain import Candidate, Explanation, PlaceExplanation
 
@@ -15,7 +15,7 @@ caption{text-align:left;padding-top:.6rem}thead th{border-bottom:1px solid #ccc}
 
 
 def outcome_text(candidate: Candidate, explanation: Explanation) -> str:
-    """Say what became of a candidate, with its probability and what it was measured by."""
+    """Say what became of a candidate, with its probability and the threshold."""
     if candidate.probability is None:
         return f"no submodel's confidence reaches {explanation.min_confidence:g}, so it is no candidate"
     text = f"probability {candidate.probability:.4f}"
@@ -42,22 +42,7 @@ def explanation_page(explanation: Explanation, *, text: str | None) -> str:
         *(_section(place, explanation, text) for place in explanation.places),
         None if explanation.places else element("p", "The model finds nothing in this note."),
     )
-    page = f"<!DOCTYPE html>\n{element('html', _head(title), body, lang='en')}\n"
-    # Half a character, which a JSON escape can leave in a note, cannot be written to a file.
-    return page.encode("utf-8", "replace").decode("utf-8")
-
-
-def _head(title: str) -> Html:
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        # Nothing can be loaded, sent or run, whatever a note or a rule holds.
-        element("meta", http_equiv="Content-Security-Policy", content="default-src 'none'; style-src 'unsafe-inline'"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="robots", content="noindex"),
-        element("title", title),
-        element("style", Html(_STYLE)),
-    )
+    return static_page(title, body, style=_STYLE)
 
 
 def _warning(text: str | None) -> Html:

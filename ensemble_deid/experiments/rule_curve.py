@@ -1,4 +1,4 @@
-"""Strict F1 after each rule of a list: where dev stops rising, the rest of the list is memory of the training notes."""
+"""Strict F1 after each rule of a list: once dev stops rising, further rules only memorise the training notes."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,8 +1,8 @@
 """Putting a reviewed rule list into a model, and taking it out again; the model keeps every list that it had.
 
 The manifest's `rules_replaced` has one record a change, in order: the SHA-256 of the list before and after, the
-number of rules, a remark, and in `kept` the file of the list before (`tbed.1.rules` for the first change). A record
-with `restored` is a change back, and says the number of the change that it undid.
+number of rules, a remark, and in `kept` the file of the list before (`tbed.1.rules` for the first change) among the
+private files. A record with `restored` is a change back, and says the number of the change that it undid.
 """
 
 from collections import Counter
@@ -15,6 +15,8 @@ from ensemble_deid.experiments.rule_approvals import APPROVED_KEY
 from ensemble_deid.experiments.rules import RuleModel
 from ensemble_deid.pipeline.directory import update_model
 from ensemble_deid.pipeline.manifest import Manifest, file_hashes, read_manifest
+from ensemble_deid.pipeline.private import FOLDER as PRIVATE
+from ensemble_deid.pipeline.private import has_private_file, private_files
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES
 
@@ -49,10 +51,11 @@ def restore_rules(model: Path, *, remark: str = "") -> tuple[int, int]:
     if change is None:
         raise ModelError(f"{model}: the rule list is the one of training: there is nothing to restore")
     names = [_kept_name(change, name) for name in _FILES]
-    if any(name not in manifest.files for name in names):
+    if not all(has_private_file(model, name) for name in names):
         raise ModelError(f"{model}: the rule list before change {change} was not kept")
-    rules = RuleList.load(model / names[0])
-    contents = [(model / name).read_bytes() for name in names]
+    folder = private_files(model, *names, purpose="restoring")
+    rules = RuleList.load(folder / names[0])
+    contents = [(folder / name).read_bytes() for name in names]
     _change(model, contents, {"rules": str(len(rules)), "remark": remark, "restored": str(change)})
     return change, len(rules)
 
@@ -69,8 +72,9 @@ def _change(model: Path, contents: Sequence[bytes], record: dict[str, str]) -> N
     def edit(directory: Path, manifest: Manifest) -> Manifest:
         number = len(manifest.rules_replaced) + 1
         before = file_hashes(directory)[RULES]
+        (directory / PRIVATE).mkdir(exist_ok=True)
         for name, content in zip(_FILES, contents, strict=True):
-            (directory / name).rename(directory / _kept_name(number, name))
+            (directory / name).rename(directory / PRIVATE / _kept_name(number, name))
             (directory / name).write_bytes(content)
         hashes = {"before": before, "after": file_hashes(directory)[RULES], "kept": _kept_name(number, RULES)}
         return replace(manifest, rules_replaced=(*manifest.rules_replaced, {**hashes, **record}))

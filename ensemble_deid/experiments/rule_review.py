@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ensemble_deid.evaluation.render.html.markup import Html, element, join
+from ensemble_deid.evaluation.render.html.markup import Html, element, join, static_page
 from ensemble_deid.experiments.rule_approvals import Approval, RuleApprovals, rule_approvals
 from ensemble_deid.experiments.rules import CheckedRule, RuleExample, RuleModel, check_rules
 from ensemble_deid.taggers.tbed.rule import Rule
@@ -39,22 +39,7 @@ def review_rules(model: Path, documents: Sequence[Document] | None) -> str:
         for number, rule in enumerate(loaded.rules, 1)
     ]
     body = element("body", _warning(documents), element("h1", _TITLE), _facts(loaded, approvals, documents), *articles)
-    page = f"<!DOCTYPE html>\n{element('html', _head(), body, lang='en')}\n"
-    # Half a character, which a JSON escape can leave in a note, cannot be written to a file.
-    return page.encode("utf-8", "replace").decode("utf-8")
-
-
-def _head() -> Html:
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        # Nothing can be loaded, sent or run, whatever a rule or a note holds.
-        element("meta", http_equiv="Content-Security-Policy", content="default-src 'none'; style-src 'unsafe-inline'"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="robots", content="noindex"),
-        element("title", _TITLE),
-        element("style", Html(_STYLE)),
-    )
+    return static_page(_TITLE, body, style=_STYLE)
 
 
 def _warning(documents: Sequence[Document] | None) -> Html:

@@ -109,7 +109,7 @@ class CheckedRule:
 
     @property
     def score(self) -> int:
-        """Fixed less broken."""
+        """Fixed minus broken."""
         return self.fixed - self.broken
 
 

@@ -82,7 +82,7 @@ def run(task: Task, batch: Batch, dev: Batch | None, *, scheme: TagScheme, confi
     messages: list[str] = []
     with threadpool_limits(1):
         part = select_documents(batch, task.train)
-        lexicon = fit_lexicon(part)
+        lexicon = fit_lexicon(part, config=config)
         train = training_view(with_lexicon(part, lexicon, leave_own_patient_out=True))
         held_out = None
         if task.held_out:

@@ -16,7 +16,7 @@ from ensemble_deid.experiments.rule_curve import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
 from ensemble_deid.experiments.thresholds import OF_TRAINING
 from ensemble_deid.experiments.training_points import Scored, TrainingPoints, training_points
-from ensemble_deid.features.batch import Batch, training_view, with_lexicon
+from ensemble_deid.features.batch import Batch, training_view, with_lexicon, with_vocabulary
 from ensemble_deid.folds import group_folds
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.directory import save_model
@@ -119,6 +119,7 @@ def _train(
         reproducible.check_pinned()
     documents = in_fold_groups(training_notes(documents), config=config)
     labels = _check(documents)
+    _check_shareable(documents, config)
     seen = SeenNotes.of(documents, seed=config.seed)
     if not allow_overlap:
         seen.refuse(dev_documents, used_for="for dev")
@@ -131,7 +132,10 @@ def _train(
     groups = [document.group for document in documents]
     taggers, proposals, progress = _train_submodels(plain, dev, groups, scheme=scheme, config=config, report=report)
     stacking_dataset = build_stacking_dataset(
-        proposals, plain, labels=scheme.labels, min_confidence=config.stack.min_confidence
+        proposals,
+        with_vocabulary(plain, extractor.lexicon),
+        labels=scheme.labels,
+        min_confidence=config.stack.min_confidence,
     )
     stacker, probability = Stacker.fit_and_score(stacking_dataset, config=config, progress=progress.say)
     points = training_points(
@@ -160,7 +164,8 @@ def _train(
             "spans_cut": loss.cut,
             "spans_lost": loss.lost,
         },
-        seen_notes=seen.to_record(),
+        # A digest of a patient's number gives the number away to whoever tries all numbers.
+        seen_notes={} if config.shareable else seen.to_record(),
         choices={
             "patterns": patterns.to_record(),
             "operating_point": points.to_record(),
@@ -241,6 +246,16 @@ def _check(documents: Sequence[Document]) -> set[str]:
             "training needs notes of at least two patients (or sites): folds keep the notes of each together"
         )
     return labels
+
+
+def _check_shareable(documents: Sequence[Document], config: Config) -> None:
+    """Raise CorpusError where there are fewer patients than every word of a shareable model must have."""
+    patients = len({document.patient for document in documents})
+    if config.shareable and patients < config.min_patients_outside:
+        raise CorpusError(
+            f"a shareable model needs notes of at least {config.min_patients_outside} patients "
+            f"(min_patients_outside); these are of {patients}"
+        )
 
 
 def _inner_dev(groups: Sequence[str], seed: int) -> list[int]:

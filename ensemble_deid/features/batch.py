@@ -1,7 +1,7 @@
 """A batch: documents, their tokens and their feature table, computed once and shared by all taggers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,16 @@ Ints = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Documents as columns. `initial` holds the matches of the regex patterns, which any learner may use."""
+    """Documents as columns. `initial` holds the matches of the regex patterns, which any learner may use.
+
+    `same_word` int32 (n_tokens,) is equal where the lower-cased words are, also where the table's vocabulary is closed.
+    """
 
     documents: tuple[Document, ...] = field(repr=False)
     tokens: TokenTable = field(repr=False)
     table: FeatureTable = field(repr=False)
     initial: tuple[tuple[Span, ...], ...] = field(repr=False)
+    same_word: Ints = field(repr=False)
 
     def gold(self, scheme: TagScheme) -> Ints:
         """Return the annotated tags as codes, int32 (n_tokens,)."""
@@ -57,7 +61,8 @@ def select_documents(batch: Batch, indexes: Sequence[int]) -> Batch:
     )
     columns = {name: Column(column.codes[rows], column.values) for name, column in batch.table.columns.items()}
     documents = tuple(batch.documents[d] for d in indexes)
-    return Batch(documents, tokens, FeatureTable(columns), tuple(batch.initial[d] for d in indexes))
+    initial = tuple(batch.initial[d] for d in indexes)
+    return Batch(documents, tokens, FeatureTable(columns), initial, batch.same_word[rows])
 
 
 def _renumbered(column: Ints, owners: Ints) -> Ints:
@@ -106,21 +111,30 @@ def plain_batch(
         if for_training:
             known = training_columns(known, knowledge_columns(knowledge, word, tokens, hidden=True))
         columns.update(known)
-    return Batch(documents, tokens, FeatureTable(columns), initial)
+    return Batch(documents, tokens, FeatureTable(columns), initial, columns["lower"].codes)
 
 
 def with_lexicon(batch: Batch, lexicon: Lexicon, *, leave_own_patient_out: bool) -> Batch:
-    """Return the batch with the lexicon's columns; see `lexicon_columns` for `leave_own_patient_out`."""
+    """Return the batch with the lexicon's columns, and its vocabulary closed if the lexicon has one.
+
+    See `lexicon_columns` for `leave_own_patient_out`.
+    """
+    batch = with_vocabulary(batch, lexicon)
     lower = batch.table["lower"].strings()
     columns = lexicon_columns(
         lexicon, batch.documents, batch.tokens, lower, leave_own_patient_out=leave_own_patient_out
     )
-    return Batch(batch.documents, batch.tokens, batch.table.with_columns(columns), batch.initial)
+    return replace(batch, table=batch.table.with_columns(columns))
+
+
+def with_vocabulary(batch: Batch, lexicon: Lexicon) -> Batch:
+    """Return the batch with words outside the lexicon's vocabulary replaced by their class, if it has a vocabulary."""
+    return batch if lexicon.vocabulary is None else replace(batch, table=lexicon.vocabulary.close(batch.table))
 
 
 def training_view(batch: Batch) -> Batch:
-    """Return a batch as learners see it while they train: a part of what public lists say is hidden from them."""
-    return Batch(batch.documents, batch.tokens, as_training_sees(batch.table), batch.initial)
+    """Return the batch for training: part of what the public lists say about words is hidden from the submodels."""
+    return replace(batch, table=as_training_sees(batch.table))
 
 
 def _matches(patterns: PatternSet, document: Document) -> list[Span]:

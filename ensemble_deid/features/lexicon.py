@@ -7,36 +7,44 @@ patient, so that a learner sees them as it will on new patients.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.table import Column
+from ensemble_deid.features.vocabulary import Vocabulary, is_class
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.tags import OUTSIDE, TagScheme, entity_rows, spans_to_tags
 from ensemble_deid.text.tokens import TokenTable
 
 Phrase = tuple[str, ...]
 NONE = "-"
+Key = TypeVar("Key")
 _LONGEST = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lexicon:
-    """Phrase -> label -> number of patients, and lower-cased word -> label (or `O`) -> number of patients."""
+    """Phrase -> label -> number of patients, and lower-cased word -> label (or `O`) -> number of patients.
+
+    `vocabulary` is None unless the model is to be shareable: then words are those of the closed column `lower`.
+    """
 
     phrases: dict[Phrase, dict[str, int]] = field(repr=False)
     words: dict[str, dict[str, int]] = field(repr=False)
+    vocabulary: Vocabulary | None = field(default=None, repr=False)
 
     def to_json(self) -> str:
         """Return the lexicon as JSON text, sorted."""
-        content = {
+        content: dict[str, Any] = {
             "phrases": [[list(phrase), counts] for phrase, counts in sorted(self.phrases.items())],
             "words": dict(sorted(self.words.items())),
         }
+        if self.vocabulary is not None:
+            content["vocabulary"] = self.vocabulary.to_json()
         return json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -49,15 +57,16 @@ class Lexicon:
                 for phrase, counts in content["phrases"]
             }
             words = {w: {str(k): int(n) for k, n in counts.items()} for w, counts in content["words"].items()}
+            vocabulary = Vocabulary.from_json(content["vocabulary"]) if "vocabulary" in content else None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelError(f"the lexicon is damaged: {type(error).__name__}") from None
-        return cls(phrases, words)
+        return cls(phrases, words, vocabulary)
 
 
 def _mentions(
-    documents: Sequence[Document], tokens: TokenTable, lower: Sequence[str]
+    documents: Sequence[Document], tokens: TokenTable, lower: Sequence[str], owners: Sequence[str]
 ) -> tuple[dict[str, set[tuple[Phrase, str]]], dict[str, set[tuple[str, str]]]]:
-    """Return, for each patient, the (phrase, label) and (word, label or `O`) pairs that occur."""
+    """Return, for each owner (one a document), the (phrase, label) and (word, label or `O`) pairs that occur."""
     scheme = TagScheme.from_labels(span.label for document in documents for span in document.spans)
     codes = spans_to_tags([document.spans for document in documents], tokens, scheme).codes
     phrases: dict[str, set[tuple[Phrase, str]]] = defaultdict(set)
@@ -65,29 +74,56 @@ def _mentions(
     first, after, label = entity_rows(codes, tokens)
     for low, high, k in zip(first.tolist(), after.tolist(), label.tolist(), strict=True):
         if high - low <= _LONGEST:
-            phrases[documents[tokens.document[low]].group].add((tuple(lower[low:high]), scheme.labels[k]))
+            phrases[owners[tokens.document[low]]].add((tuple(lower[low:high]), scheme.labels[k]))
     for row, k, owner in zip(range(len(codes)), scheme.label_of(codes).tolist(), tokens.document.tolist(), strict=True):
-        words[documents[owner].group].add((lower[row], scheme.labels[k] if k >= 0 else OUTSIDE))
+        words[owners[owner]].add((lower[row], scheme.labels[k] if k >= 0 else OUTSIDE))
     return phrases, words
 
 
-def learn_lexicon(documents: Sequence[Document], tokens: TokenTable, lower: Sequence[str]) -> Lexicon:
+def learn_lexicon(
+    documents: Sequence[Document],
+    tokens: TokenTable,
+    lower: Sequence[str],
+    *,
+    vocabulary: Vocabulary | None = None,
+    min_patients: int = 1,
+) -> Lexicon:
     """Count the patients for whom a phrase or word has each label; `lower` is every token's lower-cased word.
 
-    Words never seen inside PHI are left out, as they carry no information.
+    Words never seen inside PHI are left out, as they carry no information. With a `vocabulary`, `lower` is closed, and
+    what fewer than `min_patients` patients have is left out, too.
     """
     by_phrase: dict[Phrase, Counter[str]] = defaultdict(Counter)
     by_word: dict[str, Counter[str]] = defaultdict(Counter)
-    phrases, words = _mentions(documents, tokens, lower)
+    phrases, words = _mentions(documents, tokens, lower, [document.group for document in documents])
     for group in sorted(words):
         for phrase, label in phrases.get(group, ()):
             by_phrase[phrase][label] += 1
         for word, label in words[group]:
             by_word[word][label] += 1
+    if vocabulary is not None:
+        patients = [document.patient for document in documents]
+        frequent_phrases, frequent_words = _mentions(documents, tokens, lower, patients)
+        _keep(by_phrase, _frequent(frequent_phrases, min_patients))
+        _keep(by_word, _frequent(frequent_words, min_patients))
     return Lexicon(
-        {phrase: dict(sorted(counts.items())) for phrase, counts in by_phrase.items()},
+        {p: dict(sorted(counts.items())) for p, counts in by_phrase.items() if counts and not all(map(is_class, p))},
         {w: dict(sorted(c.items())) for w, c in by_word.items() if any(label != "O" for label in c)},
+        vocabulary,
     )
+
+
+def _frequent(pairs: Mapping[str, set[tuple[Key, str]]], least: int) -> set[tuple[Key, str]]:
+    """Return the (key, label) pairs that at least so many owners have."""
+    owners = Counter(pair for own in pairs.values() for pair in own)
+    return {pair for pair, n in owners.items() if n >= least}
+
+
+def _keep(counts: dict[Key, Counter[str]], pairs: set[tuple[Key, str]]) -> None:
+    """Delete from counts by key and label what is not among the pairs."""
+    for key, by_label in counts.items():
+        for label in [label for label in by_label if (key, label) not in pairs]:
+            del by_label[label]
 
 
 def lexicon_columns(
@@ -105,7 +141,7 @@ def lexicon_columns(
     own_phrases: dict[str, set[tuple[Phrase, str]]] = {}
     own_words: dict[str, set[tuple[str, str]]] = {}
     if leave_own_patient_out:
-        own_phrases, own_words = _mentions(documents, tokens, lower)
+        own_phrases, own_words = _mentions(documents, tokens, lower, [document.group for document in documents])
     lengths: dict[str, list[int]] = defaultdict(list)
     for length, word in sorted({(-len(phrase), phrase[0]) for phrase in lexicon.phrases}):
         lengths[word].append(-length)

@@ -46,14 +46,15 @@ class Deidentifier:
     source: ModelSource | None = None
 
     @classmethod
-    def load(cls, directory: str | Path, *, device: str | None = None) -> "Deidentifier":
+    def load(cls, directory: str | Path, *, device: str | None = None, key: str | Path | None = None) -> "Deidentifier":
         """Read a model directory. Raises ModelError for one that is missing or damaged.
 
         `device` is `auto`, `cpu` or `cuda`, None for the one it was trained with. Raises ConfigError for another one,
-        and for `cuda` where the model has a network and there is no GPU.
+        and for `cuda` where the model has a network and there is no GPU. `key` is the file of the key that the model
+        must be signed with; without it, the environment variable ENSEMBLE_DEID_MODEL_KEY_FILE may name one.
         """
         place = Path(directory)
-        ensemble, manifest = load_model(place, device=device)
+        ensemble, manifest = load_model(place, device=device, key=key)
         # Absolute, since a process that was started earlier may stand in another folder.
         return cls(ensemble, ModelSource(place.absolute(), device, manifest.checksum))
 

@@ -1,16 +1,18 @@
 """A trained ensemble on disk: readable, safe files that run no code when they are loaded.
 
+    manifest.hmac            the signature, if the model was signed (`signature.py`)
     manifest.json            format, labels, configuration, fingerprint, versions, dev figures, file hashes
     patterns.toml            the regex patterns
     lexicon.json             annotated phrases and words of the training notes, with counts
     bpe.model                sentencepiece's own file, if BPE is switched on
     knowledge.json           which tables of public lists, with their hashes, and the user's own lists
-    rule_approvals.json tbed.1.rules tbed.1.json ...    approvals of rules, and the rule lists that others replaced
+    rule_approvals.json      approvals of rules
     regex.json tbed.rules tbed.json tbed_initial.json crf.crfsuite network.safetensors network.json
     stacker.safetensors stacker.json stacker_statistics.json
-    stacking_dataset.safetensors stacking_dataset.json
+    private/                 what only training and ablations need (`private.py`); an exported model lacks it
+        manifest.json stacking_dataset.safetensors stacking_dataset.json tbed.1.rules tbed.1.json ...
 
-The lexicon, the vocabularies and the rules contain words of the training notes: a model trained on real notes is PHI.
+The lexicon, the vocabularies and the rules contain words of the training notes: see docs/models.md.
 """
 
 import json
@@ -29,6 +31,10 @@ from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, load_annotator, reload_knowledge
 from ensemble_deid.pipeline.manifest import FILE, REPLACED, Manifest, file_hashes, listed_files, read_manifest
 from ensemble_deid.pipeline.pattern_choice import NO_PATTERNS, relabelled
+from ensemble_deid.pipeline.private import FILE as PRIVATE_FILE
+from ensemble_deid.pipeline.private import FOLDER as PRIVATE
+from ensemble_deid.pipeline.private import copy_private_files, has_private_file, write_private_manifest
+from ensemble_deid.pipeline.signature import FILE as SIGNATURE
 from ensemble_deid.pipeline.submodels import submodel_class
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
@@ -48,7 +54,7 @@ def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: 
     An existing model is replaced; any other existing, non-empty folder is refused with ModelError.
     """
     refuse_foreign_folder(directory)
-    with _beside(directory) as scratch:
+    with beside(directory) as scratch:
         (scratch / PATTERNS).write_text(ensemble.feature_extractor.patterns.source, encoding="utf-8")
         (scratch / LEXICON).write_text(ensemble.feature_extractor.lexicon.to_json(), encoding="utf-8")
         if ensemble.feature_extractor.bpe is not None:
@@ -59,17 +65,19 @@ def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: 
         for tagger in ensemble.taggers.values():
             tagger.save(scratch)
         ensemble.stacker.save(scratch)
-        stacking_dataset.save(scratch)
+        if not ensemble.config.shareable:
+            (scratch / PRIVATE).mkdir()
+            stacking_dataset.save(scratch / PRIVATE)
         write_manifest(scratch, manifest)
 
 
 def update_model(directory: Path, edit: Callable[[Path, Manifest], Manifest]) -> None:
     """Change a model atomically: `edit` changes a copy and returns its manifest, then the copy replaces the model."""
     manifest = read_manifest(directory)
-    refuse_foreign_files(directory)
-    with _beside(directory) as scratch:
+    with beside(directory) as scratch:
         for name in manifest.files:
             shutil.copyfile(directory / name, scratch / name)
+        copy_private_files(directory, scratch)
         write_manifest(scratch, edit(scratch, manifest))
 
 
@@ -77,10 +85,11 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Write the manifest with the hashes of the files as they are now."""
     complete = replace(manifest, files=file_hashes(directory))
     (directory / FILE).write_text(complete.to_json(), encoding="utf-8")
+    write_private_manifest(directory)
 
 
 @contextmanager
-def _beside(directory: Path) -> Iterator[Path]:
+def beside(directory: Path) -> Iterator[Path]:
     """Yield an empty folder that replaces `directory` if the block succeeds, and is deleted otherwise."""
     # Resolved, so that the new folder is on the same disk even if `directory` is a link or the current folder.
     place = directory.resolve()
@@ -123,9 +132,14 @@ def _recover(directory: Path) -> None:
         kept.rename(directory)
 
 
-def load_model(directory: Path, *, device: str | None = None) -> tuple[Ensemble, Manifest]:
-    """Read a model directory. Raises ModelError with one clear line when anything about it is wrong."""
-    manifest = read_manifest(directory)
+def load_model(
+    directory: Path, *, device: str | None = None, key: str | Path | None = None
+) -> tuple[Ensemble, Manifest]:
+    """Read a model directory, which must be signed where there is a key file (see `read_manifest`).
+
+    Raises ModelError with one clear line when anything about it is wrong.
+    """
+    manifest = read_manifest(directory, key=key)
     try:
         config = make_config(manifest.config, place=str(directory / FILE))
     except ConfigError as error:
@@ -180,7 +194,11 @@ def refuse_foreign_folder(directory: Path) -> None:
 
 def refuse_foreign_files(directory: Path) -> None:
     """Raise ModelError where a model's folder holds what its manifest does not name: replacing it would lose that."""
-    named = {FILE, *listed_files(directory)}
-    foreign = sorted(path.name for path in directory.iterdir() if path.name not in named)
+    named = {FILE, SIGNATURE, PRIVATE, *listed_files(directory)}
+    private = directory / PRIVATE
+    foreign = [path for path in directory.iterdir() if path.name not in named and not path.name.startswith(".")]
+    if private.is_dir():
+        inside = (path for path in private.iterdir() if path.name != PRIVATE_FILE)
+        foreign += [path for path in inside if not has_private_file(directory, path.name)]
     if foreign:
-        raise ModelError(f"{directory / foreign[0]}: is no part of the model and would be lost: move it away first")
+        raise ModelError(f"{min(foreign)}: is no part of the model and would be lost: move it away first")

@@ -12,6 +12,7 @@ from ensemble_deid.features.knowledge import Knowledge, read_knowledge, read_wor
 from ensemble_deid.features.lexicon import Lexicon, learn_lexicon
 from ensemble_deid.features.patterns import PatternSet
 from ensemble_deid.features.stanza_tags import Annotate, load_pipeline
+from ensemble_deid.features.vocabulary import learn_vocabulary
 from ensemble_deid.pipeline.pattern_choice import PatternChoice, choose_patterns
 from ensemble_deid.resources import rules_directory
 from ensemble_deid.text.bpe import Bpe
@@ -67,7 +68,8 @@ def fit_feature_extractor(
         knowledge=knowledge,
         for_training=True,
     )
-    return plain, FeatureExtractor(patterns, fit_lexicon(plain), options.split_lines, bpe, annotate, knowledge)
+    lexicon = fit_lexicon(plain, config=config)
+    return plain, FeatureExtractor(patterns, lexicon, options.split_lines, bpe, annotate, knowledge)
 
 
 def load_knowledge(config: Config, language: str) -> Knowledge | None:
@@ -105,6 +107,12 @@ def load_annotator(config: Config) -> Annotate | None:
     return load_pipeline(config.text.stanza) if config.text.stanza else None
 
 
-def fit_lexicon(batch: Batch) -> Lexicon:
-    """Learn the lexicon of an annotated batch."""
-    return learn_lexicon(batch.documents, batch.tokens, batch.table["lower"].strings())
+def fit_lexicon(batch: Batch, *, config: Config) -> Lexicon:
+    """Learn the lexicon of an annotated batch, with a closed vocabulary for a shareable model."""
+    documents, tokens, table = batch.documents, batch.tokens, batch.table
+    if not config.shareable:
+        return learn_lexicon(documents, tokens, table["lower"].strings())
+    least = config.min_patients_outside
+    vocabulary = learn_vocabulary(documents, tokens, table, min_patients=least)
+    lower = vocabulary.close(table)["lower"].strings()
+    return learn_lexicon(documents, tokens, lower, vocabulary=vocabulary, min_patients=least)

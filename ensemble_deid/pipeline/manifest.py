@@ -10,17 +10,18 @@ from typing import Any
 
 from ensemble_deid import __version__
 from ensemble_deid.errors import ModelError
+from ensemble_deid.pipeline.private import FOLDER as PRIVATE
+from ensemble_deid.pipeline.signature import FILE as SIGNATURE
+from ensemble_deid.pipeline.signature import check_signature, configured_key, key_of, write_signature
 from ensemble_deid.text.document import Document
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 FILE = "manifest.json"
 REPLACED = ".ensemble-deid-replaced"
 """The end of the name under which a model stands beside its place while another one is moved there."""
 MOST_LABELS = 200
 _LONGEST_LABEL = 100
 _CHECKSUM = "checksum"
-_SUFFIXES = (".bin", ".crfsuite", ".json", ".model", ".rules", ".safetensors", ".toml")
-"""Of the files that are read when a model is loaded: no other one may lie among them."""
 _KINDS: Mapping[str, type] = {
     "labels": list,
     "config": dict,
@@ -90,16 +91,33 @@ def fingerprint(documents: Sequence[Document]) -> str:
 
 
 def file_hashes(directory: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file of a model directory but the manifest, by name."""
-    files = sorted(path for path in directory.iterdir() if path.is_file() and path.name != FILE)
+    """Return the SHA-256 of every file of a model directory but the manifest and its signature, by name."""
+    others = (FILE, SIGNATURE)
+    files = sorted(path for path in directory.iterdir() if path.is_file() and path.name not in others)
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def read_manifest(directory: Path) -> Manifest:
+def read_manifest(directory: Path, *, key: str | Path | None = None) -> Manifest:
     """Read and check a model directory's manifest and the hashes of its files.
 
-    Raises ModelError when the directory is no model, has another format, is incomplete, or was edited.
+    With a key file, in `key` or in the environment (`signature.py`), the model must be signed with it. Raises
+    ModelError when the directory is no model, has another format, is incomplete, was edited, or has a file that the
+    manifest does not name, and for a missing or wrong signature.
     """
+    secret = key_of(key) if key is not None else configured_key()
+    manifest = _checked(directory)
+    if secret is not None:
+        check_signature(directory, manifest.checksum, secret)
+    return manifest
+
+
+def sign_model(directory: Path, key: str | Path) -> None:
+    """Sign a model with the key of a file; an earlier signature is replaced. Raises ModelError for model or key."""
+    write_signature(directory, _checked(directory).checksum, key_of(key))
+
+
+def _checked(directory: Path) -> Manifest:
+    """Read and check a manifest and the files that it names."""
     path = directory / FILE
     kept = directory.with_name(f".{directory.name}{REPLACED}")
     if kept.is_dir() and not directory.exists():
@@ -118,6 +136,7 @@ def read_manifest(directory: Path) -> Manifest:
     if manifest.checksum != checksum:
         raise ModelError(f"{path}: edited since the model was saved")
     _check_files(directory, manifest.files)
+    _refuse_others(directory, manifest.files)
     return manifest
 
 
@@ -166,9 +185,6 @@ def _check_kinds(content: Mapping[str, Any], path: Path) -> None:
 
 
 def _check_files(directory: Path, expected: Mapping[str, Any]) -> None:
-    for path in sorted(directory.iterdir()):
-        if path.suffix in _SUFFIXES and path.name not in (FILE, *expected):
-            raise ModelError(f"{path}: the manifest does not name this file: it was added, or the manifest is damaged")
     for name, digest in expected.items():
         path = directory / name
         if Path(name).name != name or not path.is_file():
@@ -176,3 +192,14 @@ def _check_files(directory: Path, expected: Mapping[str, Any]) -> None:
         if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             hint = " (a reviewed rule list goes in with `rules replace`)" if path.suffix == ".rules" else ""
             raise ModelError(f"{path}: truncated or edited since the model was saved{hint}")
+
+
+def _refuse_others(directory: Path, expected: Mapping[str, Any]) -> None:
+    """Raise ModelError for a file that the manifest does not name: what is not checked is not to be read.
+
+    Hidden files, such as those of file managers, are ignored: no part of a model has such a name.
+    """
+    allowed = {FILE, SIGNATURE, PRIVATE, *expected}
+    for path in sorted(directory.iterdir()):
+        if path.name not in allowed and not path.name.startswith("."):
+            raise ModelError(f"{path}: is no part of the model (its manifest does not name it); move it away")

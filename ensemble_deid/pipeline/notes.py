@@ -1,4 +1,4 @@
-"""A model over many notes, a few at a time, failing closed: what cannot be processed whole is withheld and reported.
+"""Running a model over many notes, a few at a time: one that cannot be processed whole is withheld and reported.
 
 A note has one of two shapes on its whole way from the reader to the writer: a `Document`, or the `DeidError` that says
 why it is withheld.

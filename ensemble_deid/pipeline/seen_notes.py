@@ -1,7 +1,8 @@
 """Which notes and patients a model was trained on, so that nothing is chosen or measured on them unnoticed.
 
 A model holds digests only. They are salted, so that tables computed for all models at once are of no use; whoever
-already has a note or a patient's id can still find out that it was among the training notes.
+already has a note or a patient's id can still find out that it was among the training notes, and ids can be guessed one
+after the other. So exported and shareable models have no digests.
 """
 
 import hashlib
@@ -58,7 +59,7 @@ class SeenNotes:
         return Overlap(seen, len(notes), len(patients & self.patients), len(patients))
 
     def refuse(self, documents: Sequence[Document], *, used_for: str) -> None:
-        """Raise CorpusError where any of the notes or patients were seen; `used_for` names what they were to serve."""
+        """Raise CorpusError where any of the notes or patients were seen; `used_for` says what they were meant for."""
         overlap = self.overlap(documents)
         if overlap:
             raise CorpusError(
@@ -73,7 +74,12 @@ class SeenNotes:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "SeenNotes":
-        """Read back what `to_record` gave. Raises ModelError."""
+        """Read back what `to_record` gave. Raises ModelError.
+
+        Of an exported or shareable model, whose record is empty, no note is known.
+        """
+        if not record:
+            return cls("", frozenset(), frozenset())
         if set(record) != set(_KEYS) or not all(isinstance(record[key], str) for key in _KEYS):
             raise ModelError("damaged: the digests of the training notes are incomplete")
         return cls(record["salt"], frozenset(record["notes"].split()), frozenset(record["patients"].split()))

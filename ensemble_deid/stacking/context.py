@@ -4,7 +4,7 @@ It is stored with the out-of-fold candidates, so that the final estimator can be
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,30 +24,39 @@ class CandidateContext:
     """Columns that go with a candidate table, row by row.
 
     `form` float64 (n, 8) as named in `FORM`; `keys` maps a kind (see `KINDS`) to one string per candidate, without
-    the label; `elsewhere` int64 (n,) counts the other occurrences of the string in the note (at most fifty are
-    checked); `groups` is the patient (or note) of each candidate.
+    the label; `string` int64 (n,) is equal where the candidates' lower-cased words are, also where the vocabulary is
+    closed and their keys do not tell; `elsewhere` int64 (n,) counts the other occurrences of the string in the note (at
+    most fifty are checked); `groups` is the group that folds keep together (the patient or a larger one) of each
+    candidate, `patients` its patient (or note).
     """
 
     form: Floats
     keys: dict[str, list[str]] = field(repr=False)
+    string: NDArray[np.int64]
     elsewhere: NDArray[np.int64]
     groups: list[str]
+    patients: list[str] = field(repr=False)
 
     def select(self, rows: NDArray[np.int64]) -> "CandidateContext":
         """Return some of the rows, by index."""
         chosen = rows.tolist()
         keys = {kind: [names[i] for i in chosen] for kind, names in self.keys.items()}
-        return CandidateContext(self.form[rows], keys, self.elsewhere[rows], [self.groups[i] for i in chosen])
+        groups, patients = ([names[i] for i in chosen] for names in (self.groups, self.patients))
+        string = _numbered(self.string[rows].tolist())
+        return CandidateContext(self.form[rows], keys, string, self.elsewhere[rows], groups, patients)
 
 
 def extract_context(table: CandidateTable, batch: Batch) -> CandidateContext:
     """Extract the context of every candidate from the batch."""
     first, after = _token_ranges(table, batch)
+    owners = [batch.documents[d] for d in table.document.tolist()]
     return CandidateContext(
         _form(table, batch, first, after),
         _keys(batch, first, after),
+        _strings(batch, first, after),
         _elsewhere(table, batch, first, after),
-        [batch.documents[d].group for d in table.document.tolist()],
+        [document.group for document in owners],
+        [document.patient for document in owners],
     )
 
 
@@ -78,10 +87,22 @@ def _keys(batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]) -> d
     return keys
 
 
+def _strings(batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a number for the words of each candidate, int64 (n,)."""
+    words = batch.same_word.tolist()
+    return _numbered(tuple(words[a:b]) for a, b in zip(first.tolist(), after.tolist(), strict=True))
+
+
+def _numbered(things: Iterable[Hashable]) -> NDArray[np.int64]:
+    """Return a number for each thing, in order of first appearance; equal things have equal numbers."""
+    index: dict[Hashable, int] = {}
+    return np.array([index.setdefault(thing, len(index)) for thing in things], dtype=np.int64)
+
+
 def _elsewhere(
     table: CandidateTable, batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    codes, bounds = batch.table["lower"].codes, batch.tokens.document_starts
+    codes, bounds = batch.same_word, batch.tokens.document_starts
     out = np.zeros(len(table), dtype=np.int64)
     for d in np.unique(table.document).tolist():
         low, high = int(bounds[d]), int(bounds[d + 1])

@@ -1,6 +1,7 @@
 """The stacker's training set (level-1 data; Wolpert 1992): out-of-fold candidates, their context and their targets.
 
-It is saved with the model, so that an ablation can refit the final estimator without the training notes.
+It is saved among the model's private files, so that an ablation can refit the final estimator without the training
+notes; nothing else reads it.
 """
 
 import json
@@ -19,7 +20,7 @@ from ensemble_deid.stacking.candidates import CandidateTable, collect
 from ensemble_deid.stacking.context import KINDS, CandidateContext, extract_context
 from ensemble_deid.taggers.base import Proposals
 
-ARRAYS, KEYS = "stacking_dataset.safetensors", "stacking_dataset.json"
+FILES = ARRAYS, KEYS = "stacking_dataset.safetensors", "stacking_dataset.json"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +63,7 @@ class StackingDataset:
             "confidence": table.confidence,
             "chosen": table.chosen,
             "form": self.context.form,
+            "string": self.context.string,
             "elsewhere": self.context.elsewhere,
             "correct": self.correct,
         }
@@ -71,6 +73,7 @@ class StackingDataset:
             "submodels": table.submodels,
             "n_gold": self.n_gold,
             "groups": self.context.groups,
+            "patients": self.context.patients,
             "keys": self.context.keys,
         }
         (directory / KEYS).write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
@@ -92,7 +95,14 @@ class StackingDataset:
                 arrays["chosen"],
             )
             keys = {kind: list(content["keys"][kind]) for kind in KINDS}
-            context = CandidateContext(arrays["form"], keys, arrays["elsewhere"], list(content["groups"]))
+            context = CandidateContext(
+                arrays["form"],
+                keys,
+                arrays["string"],
+                arrays["elsewhere"],
+                list(content["groups"]),
+                list(content["patients"]),
+            )
             return cls(table, context, arrays["correct"], int(content["n_gold"]))
         except (SafetensorError, KeyError, ValueError, TypeError, OverflowError) as error:
             raise ModelError(f"{directory / ARRAYS}: damaged ({type(error).__name__})") from None

@@ -37,9 +37,16 @@ def statistics_keys(table: CandidateTable, context: CandidateContext) -> dict[st
     return {kind: [f"{name}\t{key}" for name, key in zip(names, context.keys[kind], strict=True)] for kind in KINDS}
 
 
-def measure_statistics(table: CandidateTable, context: CandidateContext, correct: NDArray[np.bool_]) -> KeyStatistics:
-    """Count, over the training candidates, how often those with each key are correct."""
-    return KeyStatistics.measured(statistics_keys(table, context), correct)
+def measure_statistics(
+    table: CandidateTable, context: CandidateContext, correct: NDArray[np.bool_], *, min_patients: int = 1
+) -> KeyStatistics:
+    """Count, over the training candidates, how often those with each key are correct.
+
+    Keys that fewer than `min_patients` patients have are left out.
+    """
+    keys = statistics_keys(table, context)
+    statistics = KeyStatistics.measured(keys, correct)
+    return statistics.of_many_patients(keys, context.patients, min_patients) if min_patients > 1 else statistics
 
 
 def candidate_features(
@@ -116,8 +123,8 @@ def _elsewhere(table: CandidateTable, context: CandidateContext) -> Floats:
     if not n:
         return out
     strength = _learner_confidence(table)
-    index: dict[tuple[int, str], int] = {}
-    pairs = zip(table.document.tolist(), context.keys["string"], strict=True)
+    index: dict[tuple[int, int], int] = {}
+    pairs = zip(table.document.tolist(), context.string.tolist(), strict=True)
     group = np.array([index.setdefault(pair, len(index)) for pair in pairs], dtype=np.int64)
     # Rows are sorted by offsets: a new occurrence begins wherever document, start or end changes.
     new = np.ones(n, dtype=bool)

@@ -61,7 +61,8 @@ class Stacker:
     ) -> tuple["Stacker", Floats]:
         """Fit as `fit` does; return with it each candidate's probability by cross-validation, (n,)."""
         table, correct = dataset.table, dataset.correct
-        statistics = measure_statistics(table, dataset.context, correct)
+        least = config.min_patients_outside if config.shareable else 1
+        statistics = measure_statistics(table, dataset.context, correct, min_patients=least)
         features = candidate_features(table, dataset.context, statistics, counted=correct)
         progress(
             f"stacker: {len(table)} candidates, {int(correct.sum())} of them correct, {features.shape[1]} features"

@@ -6,6 +6,7 @@ its own patient out.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -38,6 +39,19 @@ class KeyStatistics:
             counts[kind] = dict(sorted(table.items()))
         return cls(counts, float(correct.mean()) if len(correct) else 0.5)
 
+    def of_many_patients(
+        self, keys: Mapping[str, Sequence[str]], patients: Sequence[str], min_patients: int
+    ) -> "KeyStatistics":
+        """Return the statistics without the keys that fewer than `min_patients` patients have.
+
+        `keys` are those that were counted, and `patients` has the patient of each candidate.
+        """
+        kept = {}
+        for kind, names in keys.items():
+            owners = Counter(name for name, _ in set(zip(names, patients, strict=True)))
+            kept[kind] = {name: pair for name, pair in self.counts[kind].items() if owners[name] >= min_patients}
+        return KeyStatistics(kept, self.prior)
+
     def columns(
         self,
         keys: Mapping[str, Sequence[str]],
@@ -56,7 +70,8 @@ class KeyStatistics:
             table = self.counts[kind]
             pairs = np.array([table.get(name, (0, 0)) for name in names], dtype=np.float64).reshape(len(names), 2)
             if own_correct is not None and own_group is not None:
-                pairs -= _own_counts(names, own_group, own_correct)
+                known = np.array([name in table for name in names], dtype=bool)
+                pairs[known] -= _own_counts(names, own_group, own_correct)[known]
             rate = (pairs[:, 0] + _PRIOR_WEIGHT * self.prior) / (pairs[:, 1] + _PRIOR_WEIGHT)
             rate = np.clip(rate, 1e-3, 1 - 1e-3)
             parts += [np.log(rate / (1 - rate)), np.log1p(pairs[:, 1])]

@@ -49,6 +49,11 @@ class Document:
             return self.fold_group
         return self.patient_id if self.patient_id is not None else self.id
 
+    @property
+    def patient(self) -> str:
+        """The patient's id, the note's own where the patient is unknown."""
+        return self.patient_id if self.patient_id is not None else self.id
+
     def with_spans(self, spans: Iterable[Span]) -> "Document":
         """Return the same note with other annotations."""
         return replace(self, spans=tuple(spans))

@@ -22,7 +22,7 @@ from ensemble_deid.text.document import Document
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """What the script knows of an annotation: its category (the XML element), TYPE and place, without case."""
+    """What the script compares of an annotation: category (the XML element), TYPE and offsets, ignoring case."""
 
     category: str
     type: str
@@ -101,7 +101,7 @@ def _relaxed(golds: Sequence[Tag], systems: Sequence[Tag]) -> tuple[int, int, in
 
 
 def _distinct(tags: Iterable[Tag]) -> list[Tag]:
-    """Drop what the relaxed equality takes for a repetition, in the order of the text so that files' order is none."""
+    """Drop duplicates under the relaxed equality, in text order, so that the order of the file does not matter."""
     kept: list[Tag] = []
     for tag in sorted(set(tags), key=lambda t: (t.start, t.end, t.category, t.type)):
         if not _has_partner(tag, kept):

@@ -1,7 +1,7 @@
 """The rows of the MEDDOCAN script, count for count.
 
-Source: Marimon et al. 2019 (IberLEF), MEDDOCAN-Evaluation-Script: subtrack 1 compares type and place, subtrack 2
-the place alone, strictly or after spans with nothing alphanumeric between them are merged.
+Source: Marimon et al. 2019 (IberLEF), MEDDOCAN-Evaluation-Script: subtrack 1 compares type and offsets, subtrack 2
+offsets alone, strictly or after spans with nothing alphanumeric between them are merged.
 """
 
 from collections.abc import Iterable, Sequence

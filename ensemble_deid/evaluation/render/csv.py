@@ -1,4 +1,4 @@
-"""The results as one long table, a figure a line, as data frames like it; keys and units are in docs/evaluation.md."""
+"""The results as one long table for data frames, one figure per line; keys and units are in docs/evaluation.md."""
 
 import csv
 import io
@@ -49,7 +49,7 @@ def evaluation_to_csv(
 
 
 def comparison_to_csv(comparison: Comparison) -> str:
-    """Return a comparison as CSV; `value` and its interval are A less B."""
+    """Return a comparison as CSV; `value` and its interval are A minus B."""
     lines: list[Line] = []
     for view, differences in comparison.differences.items():
         for d in differences:

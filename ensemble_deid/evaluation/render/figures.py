@@ -2,7 +2,9 @@
 
 from ensemble_deid.evaluation.annotation_stats import AnnotationStats
 from ensemble_deid.evaluation.bootstrap import Interval
+from ensemble_deid.evaluation.curve import OperatingPoint
 from ensemble_deid.evaluation.evaluate import Evaluation
+from ensemble_deid.evaluation.leaks import LeakView
 from ensemble_deid.evaluation.scores import Estimate, Resampling
 
 UNDEFINED = "undefined"
@@ -56,3 +58,31 @@ def notes_text(evaluation: Evaluation) -> str:
     if evaluation.without_patient:
         text += f" ({evaluation.without_patient:,} notes name no patient and count as one each)"
     return text
+
+
+def point_cells(point: OperatingPoint) -> tuple[str, ...]:
+    """Return threshold, precision, recall, F1, FN and FP per 1000 tokens of an operating point, as cells of a table."""
+    counts = point.counts
+    return (
+        figure(point.threshold),
+        figure(counts.precision),
+        figure(counts.recall),
+        figure(counts.f1),
+        figure(point.fn_per_1000, 2),
+        figure(point.fp_per_1000, 2),
+    )
+
+
+def missed_per_note_rows(leaks: LeakView) -> list[tuple[str, ...]]:
+    """Return the rows of the table of notes by how many missed annotations they have."""
+    return [
+        (
+            str(row.errors),
+            f"{row.notes:,}",
+            f"{row.total_errors:,}",
+            f"{row.cumulative_errors:,}",
+            figure(row.coverage),
+            f"{row.mean_labels:.2f}",
+        )
+        for row in leaks.by_errors
+    ]

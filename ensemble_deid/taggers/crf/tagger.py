@@ -18,6 +18,7 @@ from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE_PREFIX
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.features.table import Column
+from ensemble_deid.features.vocabulary import patient_of_token, patients_by_value
 from ensemble_deid.features.windows import joined_column
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
@@ -72,7 +73,8 @@ class CrfTagger:
             names = scheme.tags
             labels = [[names[code] for code in gold[a:b].tolist()] for a, b in itertools.pairwise(bounds)]
             progress(f"CRF: {len(starts)} sequences, {len(columns)} windows, {config.max_iterations} iterations")
-            crf.fit(_Items(columns, bounds), labels)
+            patient = patient_of_token(train.documents, train.tokens)
+            crf.fit(_Items(columns, bounds, patient, min_patients=config.min_patients), labels)
             data = path.read_bytes()
         return cls.from_bytes(data, scheme=scheme, config=config)
 
@@ -118,10 +120,24 @@ class CrfTagger:
 
 
 class _Items:
-    """The attributes of each sequence, generated while CRFsuite reads them, so that they never fill the memory."""
+    """The attributes of each sequence, generated while CRFsuite reads them, so that they never fill the memory.
 
-    def __init__(self, columns: Sequence[tuple[str, Column]], bounds: Sequence[int]) -> None:
+    Attributes that fewer than `min_patients` patients have are left out: they are unknown when notes are tagged, too.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[tuple[str, Column]],
+        bounds: Sequence[int],
+        patient: NDArray[np.int64],
+        *,
+        min_patients: int,
+    ) -> None:
         self._names = [np.array([f"{name}={value}" for value in column.values], object) for name, column in columns]
+        self._complete = min_patients == 1
+        if not self._complete:
+            for names, (_, column) in zip(self._names, columns, strict=True):
+                names[patients_by_value(column.codes, patient, n_values=len(column.values)) < min_patients] = ""
         self._codes = [column.codes for _, column in columns]
         self._bounds = bounds
 
@@ -131,7 +147,8 @@ class _Items:
     def __iter__(self) -> Iterator[list[list[str]]]:
         for a, b in itertools.pairwise(self._bounds):
             parts = [names[codes[a:b]].tolist() for names, codes in zip(self._names, self._codes, strict=True)]
-            yield [list(attributes) for attributes in zip(*parts, strict=True)]
+            items = zip(*parts, strict=True)
+            yield [list(item) if self._complete else [name for name in item if name] for item in items]
 
 
 def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]], NDArray[np.int32]]:

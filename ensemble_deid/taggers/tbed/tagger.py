@@ -1,5 +1,6 @@
 """The TBED submodel: the regex tagger's output corrected by a learned list of rules (Zhao et al. 2020)."""
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from ensemble_deid.taggers.tbed.templates import TemplateSet, load_templates
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tags import TagScheme, entity_rows, tags_to_spans
 
+_UNUSED_HEAD = "# Not used: on held-out groups the list is best after"
 RULES, CONFIDENCE, INITIAL = "tbed.rules", "tbed.json", "tbed_initial.json"
 
 
@@ -59,7 +61,7 @@ class TbedTagger:
         file as remarks.
         """
         templates = find_templates(config.templates)
-        patients = {document.patient_id or document.id for document in train.documents}
+        patients = {document.patient for document in train.documents}
         initial, start = fit_initial(config.initial, train, scheme)
         rules = _learn(train, start, scheme, templates, config)
         used = _cross_validated_number(train, scheme, templates, config, seed) if config.cv_folds else len(rules)
@@ -142,9 +144,13 @@ class TbedTagger:
 
 
 def _learn(train: Batch, start: Column, scheme: TagScheme, templates: TemplateSet, config: TbedConfig) -> list[Rule]:
-    groups = sorted({document.group for document in train.documents})
+    owners = [document.group for document in train.documents]
+    if len(set(owners)) < config.min_patients:
+        # Groups of several patients (sites), too few of them to ask for so many: patients then.
+        owners = [document.patient for document in train.documents]
+    groups = sorted(set(owners))
     number = {group: k for k, group in enumerate(groups)}
-    group_of_document = np.array([number[document.group] for document in train.documents] or [0])
+    group_of_document = np.array([number[owner] for owner in owners] or [0])
     return learn_rules(
         train.table.columns,
         start,
@@ -181,9 +187,14 @@ def _unused(rules: Sequence[Rule], used: int) -> dict[int, tuple[str, ...]]:
     """Return the remarks of a list of the first `used` rules, in which the others can be read."""
     if used == len(rules):
         return {0: ("",)}
-    said = f"# Not used: on held-out groups the list is best after {used} of {len(rules)} rules."
+    said = f"{_UNUSED_HEAD} {used} of {len(rules)} rules."
     tail = ("", said, *(f"# {write_rule(rule)}" for rule in rules[used:]))
     return {0: tail} if used == 0 else {0: ("",), used: tail}
+
+
+def is_unused_head(line: str) -> bool:
+    """Whether a remark of a rule list is the line above the rules that training did not use."""
+    return re.fullmatch(re.escape(_UNUSED_HEAD) + r" [0-9]+ of [0-9]+ rules\.", line) is not None
 
 
 def find_templates(name: str) -> TemplateSet:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, spread
 from ensemble_deid.evaluation.operating_points import OperatingPoints
-from ensemble_deid.evaluation.render.figures import figure
+from ensemble_deid.evaluation.render.figures import point_cells
 from ensemble_deid.evaluation.render.html.charts import ORIGIN_X, ORIGIN_Y, SPAN_X, SPAN_Y, Point, curves, place
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import data_table, section
@@ -159,14 +159,14 @@ def _reader(drawn: _Drawn, *, unit: str) -> Html:
 
 
 def _table(operating: OperatingPoints) -> Html:
-    rows: list[tuple[str, ...]] = [("As it is", *_cells(operating.as_it_is))]
+    rows: list[tuple[str, ...]] = [("As it is", *point_cells(operating.as_it_is))]
     for reported in operating.sensitivities:
         name = f"Sensitivity {100 * reported.chosen.wanted:g}%"
-        cells = ("not reached", "", "", "", "", "") if reported.point is None else _cells(reported.point)
+        cells = ("not reached", "", "", "", "", "") if reported.point is None else point_cells(reported.point)
         rows.append((name, *cells))
     recall = operating.recall_at_precision
     note = "" if recall.adjusted else " (not adjusted: below it as it is)"
-    rows.append((f"Recall at precision {100 * recall.precision:g}%{note}", *_cells(recall.reported)))
+    rows.append((f"Recall at precision {100 * recall.precision:g}%{note}", *point_cells(recall.reported)))
     unit = _unit(operating.view)
     origin = (
         "ORACLE: the thresholds were chosen on the very notes they are reported on."
@@ -176,15 +176,3 @@ def _table(operating: OperatingPoints) -> Html:
     counted = f" FN and FP: {unit} missed and spurious ({operating.view}) per 1000 tokens of the notes."
     header = ("", "Threshold", "PPV", "Sensitivity", "F1", "FN per 1000", "FP per 1000")
     return data_table("Operating points.", header, rows, note=origin + counted)
-
-
-def _cells(point: OperatingPoint) -> tuple[str, ...]:
-    counts = point.counts
-    return (
-        figure(point.threshold),
-        figure(counts.precision),
-        figure(counts.recall),
-        figure(counts.f1),
-        figure(point.fn_per_1000, 2),
-        figure(point.fp_per_1000, 2),
-    )

@@ -28,7 +28,7 @@ _MEANING: Mapping[ErrorKind, str] = {
 def error_section(
     errors: ErrorList, pairs: Mapping[str, Pair], votes: Votes, openable: Mapping[str, int], *, include_text: bool
 ) -> Html:
-    """List the errors. `openable` maps the notes that the page holds whole to their number there."""
+    """List the errors. `openable` maps the notes that the page contains in full to their number there."""
     if not errors.errors:
         return section("errors", "Errors", element("p", "There are no errors."))
     groups: list[Html] = []

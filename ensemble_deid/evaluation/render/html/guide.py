@@ -1,4 +1,4 @@
-"""The report's own words on how to read it."""
+"""How to read the report: definitions and keys."""
 
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import section

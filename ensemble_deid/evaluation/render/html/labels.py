@@ -1,4 +1,4 @@
-"""The report's figures of each label, and which label is taken for which."""
+"""The report's figures of each label, and the confusion of labels."""
 
 from collections.abc import Mapping, Sequence
 
@@ -29,7 +29,7 @@ def label_section(evaluation: Evaluation) -> Html:
 
 
 def confusion_section(errors: ErrorList) -> Html:
-    """Which label is taken for which, among annotations at one place or overlapping."""
+    """The confusion matrix of annotations with the same offsets or overlapping ones."""
     names = sorted({name for both in errors.confusion for name in both if name is not None})
     if not names:
         return section("confusion", "Confusion of labels", element("p", "There is nothing to confuse."))

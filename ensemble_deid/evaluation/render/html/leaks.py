@@ -3,7 +3,7 @@
 from ensemble_deid.evaluation.bounds import Share
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.leaks import LeakView
-from ensemble_deid.evaluation.render.figures import figure, percent
+from ensemble_deid.evaluation.render.figures import missed_per_note_rows, percent
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import data_table, section
 
@@ -63,19 +63,8 @@ def _by_label(view: LeakView) -> Html:
 
 def _by_errors(view: LeakView) -> Html:
     header = ("Annotations with a leak in a note", "Notes", "Annotations", "Cumulative", "Coverage", "Labels per note")
-    rows = [
-        (
-            str(row.errors),
-            f"{row.notes:,}",
-            f"{row.total_errors:,}",
-            f"{row.cumulative_errors:,}",
-            figure(row.coverage),
-            f"{row.mean_labels:.2f}",
-        )
-        for row in view.by_errors
-    ]
     note = "Coverage: the recall if only the leaks of notes with more of them counted."
-    return data_table("Annotations with a leak per note.", header, rows, note=note)
+    return data_table("Annotations with a leak per note.", header, missed_per_note_rows(view), note=note)
 
 
 def _by_kind(view: LeakView) -> Html:

@@ -37,6 +37,27 @@ def join(children: Iterable[Child], between: str = "") -> Html:
     return Html(between.join(parts))
 
 
+def whole_page(head: Html, body: Html) -> str:
+    """Return the text of a page that can be written to a file as UTF-8."""
+    page = f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+    # Half a character, which a JSON escape can leave in a note, cannot be written to a file.
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def static_page(title: str, body: Html, *, style: str) -> str:
+    """Return a page without scripts that loads nothing: neither a note nor a rule can make it do so."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content="default-src 'none'; style-src 'unsafe-inline'"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="robots", content="noindex"),
+        element("title", title),
+        element("style", Html(style)),
+    )
+    return whole_page(head, body)
+
+
 def _attribute(key: str, value: Attribute) -> str:
     if value is None or value is False:
         return ""

@@ -1,4 +1,4 @@
-"""The whole report: one page that needs nothing else."""
+"""The report as one self-contained page."""
 
 import base64
 import hashlib
@@ -20,7 +20,7 @@ from ensemble_deid.evaluation.render.html.front import FrontPage, front_section
 from ensemble_deid.evaluation.render.html.guide import guide
 from ensemble_deid.evaluation.render.html.labels import confusion_section, label_section
 from ensemble_deid.evaluation.render.html.leaks import leak_section
-from ensemble_deid.evaluation.render.html.markup import Html, element, join
+from ensemble_deid.evaluation.render.html.markup import Html, element, join, whole_page
 from ensemble_deid.evaluation.render.html.subgroups import subgroup_section
 from ensemble_deid.evaluation.render.html.summary import summary_section
 from ensemble_deid.evaluation.render.html.words import words_section
@@ -146,9 +146,7 @@ def _page(
     main = element("main", *sections.values(), id="main", tabindex=-1)
     head = _head_of_page(title, warnings, include_text=include_text)
     body = element("body", head, _navigation(tuple(sections)), main, dialog, _script(), _footer())
-    page = f"<!DOCTYPE html>\n{element('html', _head(title), body, lang='en')}\n"
-    # Half a character, which a JSON escape can leave in a note, cannot be written to a file.
-    return page.encode("utf-8", "replace").decode("utf-8")
+    return whole_page(_head(title), body)
 
 
 def _head(title: str) -> Html:
@@ -196,7 +194,7 @@ def _navigation(names: Sequence[str]) -> Html:
 
 
 def _held_notes(errors: ErrorList, pairs: Mapping[str, Pair]) -> dict[str, int]:
-    """Number the notes with errors that the page holds whole."""
+    """Number the notes with errors that the page contains in full."""
     held: dict[str, int] = {}
     room = MOST_NOTE_TEXT
     for error in errors.errors:

@@ -8,6 +8,7 @@ from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.render.figures import (
     UNDEFINED,
     figure,
+    missed_per_note_rows,
     with_interval,
 )
 from ensemble_deid.evaluation.render.text.summary import headline_blocks, operating_lines
@@ -123,18 +124,7 @@ def _leaks(evaluation: Evaluation) -> list[list[str]]:
 
 def _by_errors(evaluation: Evaluation) -> list[str]:
     header = ("errors per note", "notes", "errors", "cumulative", "coverage", "labels per note")
-    rows = [
-        (
-            str(row.errors),
-            f"{row.notes:,}",
-            f"{row.total_errors:,}",
-            f"{row.cumulative_errors:,}",
-            figure(row.coverage),
-            f"{row.mean_labels:.2f}",
-        )
-        for row in evaluation.leaks.by_errors
-    ]
-    return table(header, rows)
+    return table(header, missed_per_note_rows(evaluation.leaks))
 
 
 def _by_kind(evaluation: Evaluation) -> list[str]:

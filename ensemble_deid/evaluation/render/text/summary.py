@@ -1,13 +1,13 @@
-"""An evaluation on one screen: what most readers look for, before every table there is."""
+"""An evaluation on one screen: the figures that most readers look for."""
 
 from ensemble_deid.evaluation.bounds import Share
-from ensemble_deid.evaluation.curve import OperatingPoint
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.render.figures import (
     figure,
     notes_text,
     percent,
+    point_cells,
     resampling_text,
     side_text,
     with_interval,
@@ -43,15 +43,15 @@ def operating_lines(operating: OperatingPoints) -> list[str]:
     if operating.oracle:
         title += " - ORACLE: the thresholds were chosen on the very notes they are reported on"
     recall = operating.recall_at_precision
-    rows = [_point_row("as it is", operating.as_it_is)]
+    rows = [("as it is", *point_cells(operating.as_it_is))]
     for reported in operating.sensitivities:
         name = f"sensitivity {100 * reported.chosen.wanted:g}%"
         if reported.point is None:
             rows.append((name, "not reached", *[""] * 5))
         else:
-            rows.append(_point_row(name, reported.point))
+            rows.append((name, *point_cells(reported.point)))
     note = "" if recall.adjusted else " (not adjusted: below it as it is)"
-    rows.append(_point_row(f"recall at precision {100 * recall.precision:g}%{note}", recall.reported))
+    rows.append((f"recall at precision {100 * recall.precision:g}%{note}", *point_cells(recall.reported)))
     header = ("", "threshold", "PPV", "sensitivity", "F1", "FN/1000", "FP/1000")
     return [title, *table(header, rows)]
 
@@ -107,16 +107,3 @@ def _labels(evaluation: Evaluation) -> list[str]:
     more = len(scores) - len(rows)
     lines = ["By label (strict), most frequent first", *table(("label", "gold", "precision", "recall", "F1"), rows)]
     return [*lines, f"and {more:,} more"] if more else lines
-
-
-def _point_row(name: str, point: OperatingPoint) -> tuple[str, ...]:
-    counts = point.counts
-    return (
-        name,
-        figure(point.threshold),
-        figure(counts.precision),
-        figure(counts.recall),
-        figure(counts.f1),
-        figure(point.fn_per_1000, 2),
-        figure(point.fp_per_1000, 2),
-    )

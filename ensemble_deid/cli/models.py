@@ -1,0 +1,90 @@
+"""`export`, `scan`, `sign` and `verify`: what a model gives away, and whose model it is."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.output import refuse_output_files, refuse_output_model
+from ensemble_deid.cli.sources import read_gold
+from ensemble_deid.cli.terminal import say
+
+
+def add_commands(commands: Any) -> None:
+    """Add this module's commands to the parser."""
+    export = commands.add_parser("export", help="copy a model without its private files (docs/models.md)")
+    export.add_argument("model", metavar="MODEL", type=Path)
+    export.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the copy to")
+    export.add_argument("--shareable", action="store_true", help="refuse a model that was not trained with --shareable")
+    export.set_defaults(run=run_export)
+
+    scan = commands.add_parser("scan", help="search a model's files for the PHI of a corpus; prints counts only")
+    scan.add_argument("model", metavar="MODEL", type=Path)
+    scan.add_argument("corpus", metavar="CORPUS", help="annotated notes, such as those that the model was trained on")
+    scan.add_argument("--control", metavar="CORPUS", help="other notes, for chance; default: surrogates of CORPUS")
+    scan.add_argument("--json", metavar="FILE", type=Path, help="all counts, by file and label")
+    scan.set_defaults(run=run_scan)
+
+    for name, help, run in (
+        ("sign", "sign a model with a key, so that no other model passes for it", run_sign),
+        ("verify", "check a model and its signature", run_verify),
+    ):
+        command = commands.add_parser(name, help=help)
+        command.add_argument("model", metavar="MODEL", type=Path)
+        command.add_argument(
+            "--key-file", metavar="FILE", type=Path, required=True, help="a secret of 16 bytes or more"
+        )
+        command.set_defaults(run=run)
+
+
+def run_export(options: argparse.Namespace) -> int:
+    """Write the copy."""
+    from ensemble_deid.pipeline.export import export_model
+
+    if options.out.resolve() != options.model.resolve():
+        refuse_output_model(options.out, options.model)
+    names = export_model(options.model, options.out, shareable=options.shareable)
+    say(f"{len(names)} files copied to {options.out}; its private files stay in {options.model}")
+    return 0
+
+
+def run_scan(options: argparse.Namespace) -> int:
+    """Search, and print the sums by file and by label."""
+    from ensemble_deid.experiments.scan import ALL_FILES, ALL_LABELS, ScanRow, scan_model
+
+    refuse_output_files([options.json], options.model, options.corpus, options.control)
+    control = None if options.control is None else read_gold(options.control).documents
+    rows = scan_model(options.model, read_gold(options.corpus).documents, control)
+    if options.json is not None:
+        content = {"rows": [row.to_json() for row in rows]}
+        write_text_atomically(options.json, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+    def line(name: str, row: ScanRow) -> str:
+        own, chance = f"{row.found} of {row.strings}", f"{row.control_found} of {row.control_strings}"
+        return f"{name:<34} {row.unit:<6} {own:>16} {chance:>16} {row.p:>9.2g}"
+
+    head = f"{'':<34} {'':<6} {'found':>16} {'by chance':>16} {'p':>9}"
+    say("\n".join([f"{head}\nby file", *(line(row.file, row) for row in rows if row.label == ALL_LABELS)]))
+    say("\n".join(["by label, in any file", *(line(row.label, row) for row in rows if row.file == ALL_FILES)]))
+    return 0
+
+
+def run_sign(options: argparse.Namespace) -> int:
+    """Write the signature."""
+    from ensemble_deid.pipeline.manifest import sign_model
+    from ensemble_deid.pipeline.signature import FILE as SIGNATURE
+
+    refuse_output_files([options.model / SIGNATURE], options.key_file)
+    sign_model(options.model, options.key_file)
+    say(f"{options.model} is signed; any change to it ends that")
+    return 0
+
+
+def run_verify(options: argparse.Namespace) -> int:
+    """Check; a ModelError says what is wrong."""
+    from ensemble_deid.pipeline.manifest import read_manifest
+
+    manifest = read_manifest(options.model, key=options.key_file)
+    say(f"{options.model} is whole and signed with this key; checksum {manifest.checksum}")
+    return 0

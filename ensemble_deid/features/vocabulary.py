@@ -1,0 +1,156 @@
+"""The closed vocabulary of a shareable model: which words, affixes and headings its learners may tell apart.
+
+Every column that quotes the text is closed before any learner sees it, in training and in prediction alike: a value
+that is not in the vocabulary becomes its class, such as `<rare:Xx>` for a capitalised word. So no learner can learn, or
+store, anything about a value outside the vocabulary but its class, its shape and what public lists say of it.
+
+A value is in the vocabulary when at least k patients have it, counted over tokens outside PHI and tokens of public
+words; a heading, when at least k patients have it and all of its words are in the vocabulary. Public are words that are
+more frequent in English or medicine than as names, months and weekdays, numbers of at most two digits, years, and
+punctuation. Lists of names and of places do not count: a name on such a list is public, but not that it is the name of
+patients whose notes the model was trained on.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensemble_deid.errors import ModelError
+from ensemble_deid.features.table import Column, FeatureTable
+from ensemble_deid.features.words import AFFIX_LENGTHS, digit_class, short_shape
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.tags import TagScheme, spans_to_tags
+from ensemble_deid.text.tokens import TokenTable
+
+WORDS = ("word", "lower")
+AFFIXES = tuple(f"{kind}{n}" for n in AFFIX_LENGTHS for kind in ("prefix", "suffix"))
+HEADINGS = ("line_prefix", "field", "section")
+NO_HEADING = "-"
+RARE = "<rare>"
+_PUBLIC_LISTS = ("knowledge_english", "knowledge_medical")
+_NAME_LISTS = ("knowledge_given", "knowledge_surname")
+_CALENDAR = frozenset(
+    "january february march april may june july august september october november december "
+    "jan feb mar apr jun jul aug sep sept oct nov dec "
+    "monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thur thurs fri sat sun "
+    "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre "
+    "lunes martes miércoles jueves viernes sábado domingo".split()
+)
+_LONGEST_CLASS = 8
+
+
+def is_class(value: str) -> bool:
+    """Whether a value stands for all values outside the vocabulary of one class."""
+    return value.startswith(("<rare", "<listed:"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vocabulary:
+    """Column -> the values that stay as they are."""
+
+    values: Mapping[str, frozenset[str]] = field(repr=False)
+
+    def close(self, table: FeatureTable) -> FeatureTable:
+        """Return the table with every other value of the columns that quote the text replaced by its class."""
+        word = table["word"]
+        words, lower = self.values["word"], self.values["lower"]
+        of_word: dict[str, str] = {}
+        of_lower: dict[str, str] = {}
+        for value, public in zip(word.values, _listed_words(table).tolist(), strict=True):
+            named = f"<{'listed' if public else 'rare'}:{short_shape(value)[:_LONGEST_CLASS]}>"
+            of_word[value] = value if value in words else named
+            of_lower[value] = value.lower() if value.lower() in lower else named
+        closed = {"word": word.map_values(of_word.__getitem__), "lower": word.map_values(of_lower.__getitem__)}
+        for name in (*AFFIXES, *HEADINGS):
+            kept = {value: value if value in self.values[name] else RARE for value in table[name].values}
+            closed[name] = table[name].map_values(kept.__getitem__)
+        return table.with_columns(closed)
+
+    def allows(self, column: str, value: str) -> bool:
+        """Whether a learner may have met a value in a column: one of the vocabulary, or a class."""
+        return column not in self.values or value in self.values[column] or is_class(value)
+
+    def to_json(self) -> dict[str, list[str]]:
+        """Return the values by column, sorted."""
+        return {name: sorted(values) for name, values in self.values.items()}
+
+    @classmethod
+    def from_json(cls, content: Any) -> "Vocabulary":
+        """Read what `to_json` gave. Raises ModelError."""
+        names = (*WORDS, *AFFIXES, *HEADINGS)
+        if not isinstance(content, dict) or set(content) != set(names):
+            raise ModelError("the vocabulary is damaged: it has other columns")
+        if not all(isinstance(values, list) and all(isinstance(v, str) for v in values) for values in content.values()):
+            raise ModelError("the vocabulary is damaged: a value is no string")
+        return cls({name: frozenset(content[name]) for name in names})
+
+
+def learn_vocabulary(
+    documents: Sequence[Document], tokens: TokenTable, table: FeatureTable, *, min_patients: int
+) -> Vocabulary:
+    """Collect the values that at least `min_patients` patients of annotated notes have, as the module says."""
+    scheme = TagScheme.from_labels(span.label for document in documents for span in document.spans)
+    outside = spans_to_tags([document.spans for document in documents], tokens, scheme).codes == 0
+    eligible = outside | _listed_words(table)[table["word"].codes]
+    patient = patient_of_token(documents, tokens)
+    kept = {name: _frequent(table[name], eligible, patient, min_patients) for name in (*WORDS, *AFFIXES)}
+    everywhere = np.ones(len(tokens), dtype=bool)
+    for name in HEADINGS:
+        # A heading stands elsewhere than the tokens that it is a feature of: its own words decide.
+        frequent = _frequent(table[name], everywhere, patient, min_patients)
+        kept[name] = frozenset(v for v in frequent if all(w in kept["lower"] for w in _letters(v))) | {NO_HEADING}
+    return Vocabulary(kept)
+
+
+def patient_of_token(documents: Sequence[Document], tokens: TokenTable) -> NDArray[np.int64]:
+    """Return a number for the patient of each token, int64 (n_tokens,)."""
+    number: dict[str, int] = {}
+    owner = [number.setdefault(document.patient, len(number)) for document in documents]
+    return np.array(owner or [0], dtype=np.int64)[tokens.document]
+
+
+def patients_by_value(codes: NDArray[np.int32], patient: NDArray[np.int64], *, n_values: int) -> NDArray[np.int64]:
+    """Return for every value how many different patients have it, int64 (n_values,)."""
+    n_patients = int(patient.max()) + 1 if len(patient) else 1
+    pairs = np.unique(codes.astype(np.int64) * n_patients + patient)
+    return np.bincount(pairs // n_patients, minlength=n_values)
+
+
+def _frequent(column: Column, eligible: NDArray[np.bool_], patient: NDArray[np.int64], least: int) -> frozenset[str]:
+    """Return the values that at least so many patients have among the eligible tokens."""
+    counts = patients_by_value(column.codes[eligible], patient[eligible], n_values=len(column.values)).tolist()
+    return frozenset(value for value, n in zip(column.values, counts, strict=True) if n >= least)
+
+
+def _listed_words(table: FeatureTable) -> NDArray[np.bool_]:
+    """Return which distinct values of the column `word` are public, bool (distinct words,)."""
+    word = table["word"]
+    always = np.array([_is_public(value) for value in word.values], dtype=bool)
+    return always | (_level(table, _PUBLIC_LISTS) > _level(table, _NAME_LISTS))
+
+
+def _level(table: FeatureTable, lists: Sequence[str]) -> NDArray[np.int64]:
+    """Return the highest frequency bin (0 for none) that any of the lists has for each distinct word."""
+    word = table["word"]
+    levels = np.zeros(len(word.values), dtype=np.int64)
+    for name in lists:
+        if name in table.names:
+            column = table[name]
+            bins = np.array([0 if value == "-" else int(value) for value in column.values] or [0])
+            # The lists' columns depend on the word alone, so that any of its tokens tells.
+            levels[word.codes] = np.maximum(levels[word.codes], bins[column.codes])
+    return levels
+
+
+def _is_public(word: str) -> bool:
+    if not any(map(str.isalnum, word)):
+        return True
+    return digit_class(word) in ("day", "year", "digits2") or word.lower() in _CALENDAR
+
+
+def _letters(heading: str) -> list[str]:
+    """Return the words of a heading, without what stands between them."""
+    return "".join(c if c.isalpha() else " " for c in heading).split()
