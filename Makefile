@@ -1,6 +1,7 @@
 # make train   see it work (some 6 minutes on 2 cores, with installing): train on the demo corpus, score, show a de-identified note
 # make test    run all tests
-# Both make .venv first and need nothing but Python 3.11 or newer (PYTHON=python3.12 names another one).
+# make fuzz    attack it for a minute; for two hours, on other input: make fuzz FUZZ_SECONDS=7200 FUZZ_SEED=1
+# All make .venv first and need nothing but Python 3.11 or newer (PYTHON=python3.12 names another one).
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,8 +9,10 @@ BIN := $(VENV)/bin
 MODEL := model
 NOTE := 103-03
 OUT := out
+FUZZ_SECONDS := 60
+FUZZ_SEED := 0
 
-.PHONY: train test lint types notebooks clean
+.PHONY: train test fuzz lint types notebooks clean
 
 train: $(VENV)/installed
 	@echo "From here on it takes about 5 minutes on 2 cores; a bar shows the time left."
@@ -22,6 +25,9 @@ train: $(VENV)/installed
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
+
+fuzz: $(VENV)/installed-dev
+	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest -m fuzz tests/fuzz
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -1,40 +1,214 @@
-"""Write a file whole or not at all."""
+"""Write a file or a folder whole or not at all.
+
+What is written gets a temporary name beside its place, and is moved there when it is complete. The temporary name says
+whose it is, and the file is locked while its writer lives: `remove_stale` deletes what a killed process left behind,
+and nothing else.
+"""
 
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover (Windows has other locks: what a killed process leaves there stays)
+    fcntl = None  # type: ignore[assignment]
+
+_MARK = ".ensemble-deid-unfinished"
+_BINARY = getattr(os, "O_BINARY", 0)
 
 
 @contextmanager
 def open_atomically(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file beside `path` for writing; when the block ends well, flush it to disk and move it into place."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
+    """Open a new file beside `path` for writing; when the block ends well, flush it to disk and move it into place.
+
+    Raises OSError, which names `path`.
+    """
+    with _naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _unfinished_file(path.parent) as (stream, temporary):
             yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        # mkstemp makes the file private; give it what a plain open() would have given.
-        Path(temporary).chmod(0o666 & ~current_umask())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+            _finish(stream, temporary)
+            temporary.replace(path)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let an OSError name the file that was to be written, not the unfinished one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and _is_ours(error.filename):
+            raise OSError(error.errno, error.strerror, str(path)) from None
         raise
+
+
+@contextmanager
+def _written(path: Path, data: bytes) -> Iterator[Path]:
+    """Give the unfinished file that is to become `path`, complete and closed."""
+    with _naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _unfinished_file(path.parent) as (stream, temporary):
+            stream.write(data)
+            _finish(stream, temporary)
+            yield temporary
+
+
+def _finish(stream: BinaryIO, temporary: Path) -> None:
+    stream.flush()
+    os.fsync(stream.fileno())
+    stream.close()
+    # The unfinished file is private; give it what a plain open() would have given.
+    temporary.chmod(0o666 & ~current_umask())
+
+
+@contextmanager
+def folder_atomically(place: Path) -> Iterator[Path]:
+    """Give an empty folder beside `place`, for the caller to move there; it is gone when the block ends."""
+    folder, lock = _unfinished_name(place.parent), -1
+    try:
+        with _naming(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700)
+            while fcntl is not None and (lock := _locked(folder, os.O_RDONLY)) < 0:
+                folder = _unfinished_name(place.parent)
+                folder.mkdir(mode=0o700)
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _unlock(lock)
+
+
+def write_files_atomically(contents: Mapping[Path, bytes]) -> None:
+    """Write several files that belong together: all of them, or none. Raises OSError, which names the file.
+
+    When one cannot be moved into place after another was, all of them are removed, also those of the same names that
+    stood there before: what is left is never half new and half old.
+    """
+    with ExitStack() as stack:
+        unfinished = {path: stack.enter_context(_written(path, data)) for path, data in contents.items()}
+        moved = False
+        try:
+            for path, temporary in unfinished.items():
+                with _naming(path):
+                    temporary.replace(path)
+                moved = True
+        except BaseException:
+            for path in contents if moved else ():
+                path.unlink(missing_ok=True)
+            raise
 
 
 def write_bytes_atomically(path: Path, data: bytes) -> None:
     """Write `data` whole or not at all."""
-    with open_atomically(path) as stream:
-        stream.write(data)
+    write_files_atomically({path: data})
 
 
 def write_text_atomically(path: Path, text: str) -> None:
     """Write `text` as UTF-8 with its newlines as they are, whole or not at all."""
     write_bytes_atomically(path, text.encode("utf-8"))
+
+
+def check_writable(folder: Path) -> None:
+    """Raise OSError, which names `folder`, where no file can be made in it; remove what a killed process left there.
+
+    A folder that does not exist yet is judged by the nearest one above it.
+    """
+    standing = folder.absolute()
+    while not standing.exists():
+        standing = standing.parent
+    remove_stale(standing)
+    try:
+        with _unfinished_file(standing):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder)) from None
+
+
+def remove_stale(folder: Path) -> None:
+    """Remove unfinished files and folders of processes that no longer run. One that cannot be removed stays."""
+    if fcntl is None or not folder.is_dir():
+        return
+    for entry in [entry for entry in os.scandir(folder) if _is_unfinished(entry.name) and not entry.is_symlink()]:
+        with suppress(OSError), _opened(entry.path) as handle:
+            # Raises where it is locked: its writer is alive, here or on another machine.
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if entry.is_dir():
+                shutil.rmtree(entry.path)
+            else:
+                Path(entry.path).unlink()
+
+
+def _is_ours(filename: object) -> bool:
+    """Tell whether an error names no file, or one that the user has not named: an unfinished one, or one in such."""
+    return filename is None or any(_is_unfinished(str(path)) for path in (filename, Path(str(filename)).parent))
+
+
+def _is_unfinished(path: str) -> bool:
+    return Path(path).name.startswith(_MARK)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _unfinished_file(folder: Path) -> Iterator[tuple[BinaryIO, Path]]:
+    """Give an empty file of `folder`, open for writing; it is locked until the block ends, and gone unless moved."""
+    path, lock = _unfinished_name(folder), -1
+    # The name is chosen here and not by the system, so that an interruption finds it known as soon as the file exists.
+    try:
+        while lock < 0:
+            path = _unfinished_name(folder)
+            lock = _locked(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY)
+        # The lock outlives the closing of the file; where there are none, an open file could not be moved.
+        handle, lock = (lock, -1) if fcntl is None else (os.dup(lock), lock)
+        with os.fdopen(handle, "wb") as stream:
+            yield stream, path
+    finally:
+        path.unlink(missing_ok=True)
+        _unlock(lock)
+
+
+def _unfinished_name(folder: Path) -> Path:
+    return folder / f"{_MARK}-{secrets.token_hex(8)}"
+
+
+def _locked(path: Path, flags: int) -> int:
+    """Open and lock a new file or folder that only its owner may read; -1 where another process took it for stale."""
+    handle = os.open(path, flags, 0o600)
+    # Between its making and its locking it was nobody's.
+    if _lock(handle) and path.exists():
+        return handle
+    os.close(handle)
+    return -1
+
+
+def _unlock(lock: int) -> None:
+    if lock >= 0:
+        os.close(lock)
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file; False where another process holds it. A file system without locks counts as locked."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def current_umask() -> int:

@@ -6,14 +6,13 @@ whether a configuration is read from a file or constructed in Python.
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
     PositiveFloat,
-    PositiveInt,
     ValidationError,
     field_validator,
     model_validator,
@@ -21,6 +20,8 @@ from pydantic import (
 
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.submodels import BY_NAME, DEFAULT, NAMES
+
+_SHOWN = 200
 
 
 def _nearest(word: str, known: Any) -> str:
@@ -44,7 +45,7 @@ class Section(BaseModel):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             key = self.prefix + ".".join(str(part) for part in first["loc"])
-            raise ConfigError(f"{key}: {first['msg']}, not {first['input']!r}") from None
+            raise ConfigError(f"{key}: {first['msg']}, not {repr(first['input'])[:_SHOWN]}") from None
 
     @classmethod
     def _refuse_unknown(cls, key: str, value: Any) -> None:
@@ -76,7 +77,9 @@ class TextConfig(Section):
         (), description="own lists (staff, wards ...), name=file with a word or phrase a line; a column for each"
     )
     stanza: str = Field(
-        "", description="stanza models, as language or language/package, for the features pos and ner; empty: none"
+        "",
+        pattern=r"^([a-z-]{2,20}(/[A-Za-z0-9_-]{1,40})?)?$",
+        description="stanza models, as language or language/package, for the features pos and ner; empty: none",
     )
 
 
@@ -137,8 +140,13 @@ class CrfConfig(Section):
     max_iterations: int = Field(60, ge=1)
     min_frequency: int = Field(1, ge=0, description="rarer attributes are dropped")
     min_patients: int = Field(1, ge=1, description="attributes that fewer patients have are dropped")
-    max_sequence: int = Field(90, ge=1, description="lines are merged into sequences up to this many tokens")
-    windows: tuple[str, ...] = Field((), description="windows over the feature table; empty: the built-in list")
+    max_sequence: int = Field(90, ge=1, le=10_000, description="lines are merged into sequences up to this many tokens")
+    windows: tuple[str, ...] = Field(
+        (), max_length=1000, description="windows over the feature table; empty: the built-in list"
+    )
+
+
+KernelSize = Annotated[int, Field(ge=1, le=64)]
 
 
 class NeuralConfig(Section):
@@ -151,12 +159,12 @@ class NeuralConfig(Section):
 
     prefix = "neural."
 
-    word_dimension: int = Field(128, ge=1)
-    character_dimension: int = Field(16, ge=1)
-    kernel_sizes: tuple[PositiveInt, ...] = Field((2, 3, 4, 5), min_length=1)
-    channels: int = Field(8, ge=1, description="per kernel size")
-    feature_dimension: int = Field(4, ge=1, description="embedding size of each feature")
-    hidden: int = Field(128, ge=2, multiple_of=2, description="LSTM size, half in each direction")
+    word_dimension: int = Field(128, ge=1, le=4096)
+    character_dimension: int = Field(16, ge=1, le=4096)
+    kernel_sizes: tuple[KernelSize, ...] = Field((2, 3, 4, 5), min_length=1, max_length=16)
+    channels: int = Field(8, ge=1, le=4096, description="per kernel size")
+    feature_dimension: int = Field(4, ge=1, le=4096, description="embedding size of each feature")
+    hidden: int = Field(128, ge=2, le=4096, multiple_of=2, description="LSTM size, half in each direction")
     gradient_clip: float = Field(10.0, gt=0)
     learning_rate: float = Field(0.003, gt=0)
     weight_decay: float = Field(0.0, ge=0)
@@ -164,7 +172,7 @@ class NeuralConfig(Section):
     word_dropout: float = Field(0.1, ge=0, lt=1, description="share of training words replaced by UNKNOWN")
     epochs: int = Field(16, ge=1)
     batch_tokens: int = Field(800, ge=1, description="tokens per batch")
-    max_sequence: int = Field(90, ge=1, description="lines are merged into sequences up to this many tokens")
+    max_sequence: int = Field(90, ge=1, le=10_000, description="lines are merged into sequences up to this many tokens")
     min_word_count: int = Field(1, ge=1, description="rarer words share one embedding")
     features: tuple[str, ...] = (
         "shape",
@@ -198,7 +206,7 @@ class TransformerConfig(Section):
     encoder: str = Field(
         "all-MiniLM-L6-v2", min_length=1, description="a packaged encoder, a folder, or a name on the hub"
     )
-    window: int = Field(126, ge=16, description="word pieces that are read together")
+    window: int = Field(126, ge=16, le=10_000, description="word pieces that are read together")
     overlap: int = Field(20, ge=0, description="pieces that consecutive windows share when predicting")
     training_overlap: int = Field(0, ge=0, description="pieces that consecutive windows share in training")
     epochs: int = Field(6, ge=1)
@@ -212,7 +220,7 @@ class TransformerConfig(Section):
     gradient_clip: float = Field(1.0, gt=0)
     batch_pieces: int = Field(1024, ge=16, description="pieces a batch")
     max_sequence: int = Field(
-        90, ge=1, description="tokens that are decoded together: whole lines, merged while they fit"
+        90, ge=1, le=10_000, description="tokens that are decoded together: whole lines, merged while they fit"
     )
     features: tuple[str, ...] = Field(
         (), description="columns embedded beside the pieces, those that are in the table (knowledge_given, ...)"
@@ -230,7 +238,7 @@ class StackConfig(Section):
 
     prefix = "stack."
 
-    n_best: int = Field(5, ge=1, description="tag sequences that a sequence model draws its candidates from")
+    n_best: int = Field(5, ge=1, le=100, description="tag sequences that a sequence model draws its candidates from")
     min_confidence: float = Field(0.01, ge=0, lt=1, description="candidates below it for every submodel are dropped")
     preset: Literal["search", "zhao2020"] = Field("search", description="zhao2020: the paper's C+, C- and gamma")
     c_grid: tuple[PositiveFloat, ...] = Field((0.5, 1.0, 2.0, 5.0), min_length=1)

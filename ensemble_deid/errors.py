@@ -32,6 +32,9 @@ class CorpusError(DeidError):
     ensemble_deid.errors.CorpusError: the demo corpus has no split 'all'; it has train, dev, test
     """
 
+    note: str | None = None
+    """The name of the note that cannot be read, as far as it is known: its file without the suffix."""
+
 
 class RuleError(DeidError):
     """A pattern, template or rule list that cannot be read.

@@ -1,27 +1,75 @@
 """Work over several processes, whose number never changes a result."""
 
+import logging
+import os
+import threading
+import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
-from joblib import Parallel
+from joblib import Parallel, delayed
 
 from ensemble_deid.errors import DeidError
+
+_SECONDS = 1.0
 
 
 def in_processes(calls: Iterable[Any], *, jobs: int, ordered: bool = True, ahead: str = "all") -> Iterator[Any]:
     """Yield the result of each `joblib.delayed` call, in order or as they are done; `ahead` calls wait at most.
 
     joblib renews a worker whose memory has grown, and warns of it though no call is lost: that is to be expected of
-    training, and no news to a user. Raises DeidError when a process is killed.
+    training, and no news to a user. When the caller stops, the calls that wait are dropped. Raises DeidError when a
+    process is killed.
     """
-    kind = "generator" if ordered else "generator_unordered"
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given", category=UserWarning)
+    own = os.getpid()
+    bound = (delayed(_run_for)(own, function, args, options) for function, args, options in calls)
+    with _joblib_quiet():
+        kind = "generator" if ordered else "generator_unordered"
+        results = Parallel(n_jobs=jobs, return_as=kind, pre_dispatch=ahead)(bound)
         try:
-            yield from Parallel(n_jobs=jobs, return_as=kind, pre_dispatch=ahead)(calls)
+            # Not `yield from`: when the caller stops, the workers are to be stopped here and now.
+            for result in results:  # noqa: UP028
+                yield result
         except BrokenProcessPool:
             raise DeidError(
                 f"one of {jobs} processes was killed, as happens when memory runs out: try with fewer --jobs"
             ) from None
+        finally:
+            results.close()
+
+
+@contextmanager
+def _joblib_quiet() -> Iterator[None]:
+    """Keep joblib from writing of workers that it renews or stops to standard error; what fails, it raises."""
+    log = logging.getLogger("concurrent.futures")
+    before = log.disabled
+    with warnings.catch_warnings():
+        for said in ("A worker stopped while some jobs were given", r"\d+ tasks (have been|which were)"):
+            warnings.filterwarnings("ignore", message=said, category=UserWarning)
+        log.disabled = True
+        try:
+            yield
+        finally:
+            log.disabled = before
+
+
+def _run_for(parent: int, function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    if os.getpid() != parent:
+        _end_with(parent)
+    return function(*args, **options)
+
+
+@lru_cache(maxsize=1)
+def _end_with(parent: int) -> None:
+    """Let this worker end when its parent does, even where that is killed: it would wait for ever, with notes in it."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -244,7 +244,7 @@ def test_bad_notes_are_listed_and_the_others_written(
     said = capsys.readouterr()
     assert said.out == f"3 notes written to {out}, 3 withheld\n"
     assert said.err.splitlines() == [
-        f"ensemble-deid: {notes}: 1 files of other kinds were not read: scan.pdf",
+        f"ensemble-deid: {notes}: files of other kinds were not read (1): scan.pdf",
         f"ensemble-deid: withheld: {notes / 'latin.txt'}: byte 12 is not UTF-8 (invalid continuation byte); "
         "convert the file first",
         f"ensemble-deid: withheld: {notes / 'nul.txt'}: byte 9 is NUL, which no note may hold",
@@ -313,9 +313,11 @@ def test_ids_lead_nowhere_and_meet_once(tiny_model: Path, tmp_path: Path, capsys
     source.write_text("\n".join(lines), encoding="utf-8")
     assert main(["deidentify", str(tiny_model), str(source), "--out", str(out)]) == 3
     said = capsys.readouterr()
-    assert said.out == f"1 notes written to {out}, 9 withheld\n"
+    assert said.out == f"1 note written to {out}, 9 withheld\n"
     assert said.err.count("withheld: ") == 9
-    assert said.err.count("cannot be a file name") == 6
+    assert said.err.count("the id cannot be a file name") == 3
+    for problem in ("5: the id has 0 characters", "6: character 1 of the id is U+000A", "7: the id has 300"):
+        assert f"{source}:{problem}" in said.err
     assert "the id 'good' occurs twice" in said.err
     assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"good.txt", "notes.jsonl"}
     assert MARKER not in said.err
@@ -368,7 +370,7 @@ def test_no_file_is_written_over_itself(tiny_dev: Path, tmp_path: Path, fails: C
 def test_a_report_is_not_written_over_a_folder(
     tiny_model: Path, tiny_dev: Path, tmp_path: Path, fails: Callable[..., str]
 ) -> None:
-    assert "is a folder; --out names the report's file" in fails("ablate", tiny_model, tiny_dev, "--out", tmp_path)
+    assert "is a folder; the name of a file is needed" in fails("ablate", tiny_model, tiny_dev, "--out", tmp_path)
 
 
 def test_a_place_that_cannot_be_written_is_said(

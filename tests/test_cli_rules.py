@@ -99,7 +99,7 @@ def test_check_counts_each_rule_at_its_turn(
         ["rule", "fixed", "broken", "score"],
         *([str(number), "4", "0", "4"] for number in (1, 2, 3, 4)),
     ]
-    assert lines[5:] == ["0 rules never fire here", "0 rules hurt here"]
+    assert lines[5:] == ["rules that never fire here: none", "rules that hurt here: none"]
     rules = """change O to B-CITY if the lower is "nowhere"
 change B-DATE to O if any shape from here to here is "dd/dd/dddd"
 change B-DATE to O if the lower 1 before is "on"
@@ -112,7 +112,7 @@ change O to B-DATE if the lower 1 before is "on"
         ["3", "0", "4", "-4"],
         ["4", "4", "0", "4"],
     ]
-    assert lines[5:] == ["2 rules never fire here: 1, 2", "1 rules hurt here: 3"]
+    assert lines[5:] == ["rules that never fire here: 1, 2", "rules that hurt here: 3"]
 
 
 def test_a_label_that_the_model_does_not_know_cannot_be_put_right(

@@ -36,7 +36,7 @@ def test_marks_become_spans(tmp_path: Path) -> None:
         ("ab ]] c", ":4:4: ]] without [["),
         ("[[PATIENT:]]", ":4:1: an empty mark"),
         ("[[PATIENT:Quill ]]", ":4:1: white space at an edge of the mark"),
-        ("[[PATEINT:Quill]]", ":4:1: 'PATEINT' is not a type of i2b2; the nearest known is 'PATIENT'"),
+        ("[[PATEINT:Quill]]", ":4:1: its type is none of i2b2; the nearest known is 'PATIENT'"),
         ("[[Quill]]", ":4:1: expected [[TYPE:text]]"),
         ("[[DATE:May\n3]]", ":4:1: a line break inside a mark of type DATE"),
         ("x\n[[CITY:Quill]] and\n  Quill", ":6:3: 5 characters that are marked CITY at {}:5:8 are unmarked here"),

@@ -96,7 +96,7 @@ def test_jsonl_keeps_what_it_says(tmp_path: Path) -> None:
         ({"id": "n", "text": SECRET, "spans": [{"start": 1, "end": 99, "label": "A"}]}, "span 0: its place 1-99"),
         ({"id": "n", "text": SECRET, "spans": [{"start": 0, "end": 2, "label": "A", "text": "Qa"}]}, "differs"),
         ({"id": "n", "text": SECRET, "spans": [{"start": 0, "end": 2, "label": "A", "score": 2}]}, "'score' must"),
-        ({"id": "n", "text": SECRET, "metadata": {"kind": 1}}, "metadata: 'kind' must be a string, not a number"),
+        ({"id": "n", "text": SECRET, "metadata": {"kind": 1}}, "value 1 of 'metadata' must be a string, not a number"),
         ({"id": "ok", "text": SECRET}, "the id 'ok' occurs twice"),
     ],
 )
@@ -112,7 +112,7 @@ def test_bad_json_lines(tmp_path: Path, entry: object, message: str) -> None:
 def test_an_id_in_two_files_is_refused(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.jsonl").write_text('{"id": "n", "text": "x"}\n')
-    with pytest.raises(CorpusError, match=r"b\.jsonl: the id 'n' occurs twice \(first in .*a\.jsonl\)"):
+    with pytest.raises(CorpusError, match=r"b\.jsonl:1: the id 'n' occurs twice \(first in .*a\.jsonl:1\)"):
         read_corpus(tmp_path)
 
 
@@ -164,7 +164,7 @@ def test_mixed_folders_need_a_format(tmp_path: Path) -> None:
         read_corpus(tmp_path)
     corpus = read_corpus(tmp_path, format="jsonl")
     assert [note.text for note in corpus] == ["y"]
-    assert corpus.warnings == (f"{tmp_path}: 2 files of other kinds were not read: a.txt, c.pdf",)
+    assert corpus.warnings == (f"{tmp_path}: files of other kinds were not read (2): a.txt, c.pdf",)
     with pytest.raises(CorpusError, match="'docx' is not a corpus format; the formats are i2b2, meddocan, brat"):
         read_corpus(tmp_path, format="docx")
 

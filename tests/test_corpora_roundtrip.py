@@ -131,7 +131,7 @@ def test_a_label_without_a_place_is_refused(tmp_path: Path, format: str, label: 
 @pytest.mark.parametrize("identity", ["", ".", "..", ".hidden", "a/b", "..\\b", "a\nb", "x" * 300])
 @pytest.mark.parametrize("format", ["i2b2", "brat", "jsonl"])
 def test_an_id_cannot_lead_out_of_the_folder(tmp_path: Path, identity: str, format: str) -> None:
-    with pytest.raises(CorpusError, match="cannot be a file name"):
+    with pytest.raises(CorpusError, match=r"the id (cannot be a file name|is|has)|character \d+ of the id"):
         write_document(Document(identity, "x"), tmp_path, format)
     assert list(tmp_path.iterdir()) == []
 

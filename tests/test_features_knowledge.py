@@ -119,3 +119,10 @@ def test_building_without_the_sources_names_the_extra(tmp_path: Path, capsys: py
     assert status == 2
     assert "pip install 'ensemble_deid[knowledge]'" in said or "apt-get install scowl" in said
     assert not (tmp_path / "out").exists()
+
+
+def test_a_table_that_grows_without_end_is_refused(folder: Path) -> None:
+    """A few kilobytes of gzip can stand for gigabytes."""
+    (folder / "bomb.words.gz").write_bytes(gzip.compress(b"a" * 100_000_100, 9, mtime=0))
+    with pytest.raises(RuleError, match=r"bomb\.words\.gz: larger than 100,000,000 bytes"):
+        read_knowledge(folder)

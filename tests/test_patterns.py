@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ensemble_deid.errors import RuleError
+from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.errors import CorpusError, RuleError
+from ensemble_deid.features import patterns as patterns_module
 from ensemble_deid.features.patterns import (
     Pattern,
     PatternSet,
@@ -172,12 +175,66 @@ def test_file_errors_name_the_file(tmp_path: Path) -> None:
 
 
 def test_failed_examples_are_told() -> None:
-    wrong = Pattern("a", "AGE", re.compile(r"\d+"), positive=("«4» and 5", "no mark"), negative=("6",))
+    wrong = Pattern("a", "AGE", regex.compile(r"\d+"), positive=("«4» and 5", "no mark"), negative=("6",))
     assert [problem.split(" example")[0] for problem in failed_examples(wrong)] == [
         "a: positive",
         "a: positive",
         "a: negative",
     ]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_matches_are_those_of_the_standard_library(name: str) -> None:
+    """Patterns are written for `re`, and matched by a library that can be stopped."""
+    texts = [note.text for note in read_corpus("demo:dev").documents[:12]]
+    found = 0
+    for pattern in SETS[name].patterns:
+        standard = re.compile(pattern.regex.pattern, pattern.regex.flags & (re.I | re.M | re.S | re.X | re.A))
+        for text in [*texts, *(re.sub("[«»]", "", example) for example in (*pattern.positive, *pattern.negative))]:
+            expected = [match.span(pattern.group) for match in standard.finditer(text)]
+            assert pattern.matches(text) == [(start, end) for start, end in expected if start < end], pattern.name
+            found += len(expected)
+    assert found > 100
+
+
+@pytest.mark.parametrize(
+    ("endless", "text"),
+    [
+        ("(?:a|a)*$", "a" * 40 + "b"),
+        ("(?:a|aa)+$", "a" * 60 + "b"),
+        # Never long at one match: time is counted over all of them.
+        ("(?:(?:a|a){18}c|a)", "a" * 20_000),
+    ],
+)
+def test_a_regex_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch, endless: str, text: str) -> None:
+    monkeypatch.setattr(patterns_module, "_SECONDS", 0.2)
+    monkeypatch.setattr(patterns_module, "_SECONDS_PER_CHARACTER", 1e-5)
+    patterns = _file("name='good'\nlabel='AGE'\nregex='[0-9]+'", f"name='endless'\nlabel='AGE'\nregex='{endless}'")
+    assert [span.source for span in find_all(patterns, Document("d", "1 a"))][:1] == ["good"]
+    start = time.process_time()
+    with pytest.raises(CorpusError, match="note 7: the pattern endless takes too long on this note"):
+        find_all(patterns, Document("note 7", text))
+    assert time.process_time() - start < 2
+
+
+def test_pieces_that_double_are_refused_before_they_fill_the_memory() -> None:
+    doubling = "\n".join(f"w{k}='(?&w{k - 1})(?&w{k - 1})'" for k in range(1, 31))
+    start = time.process_time()
+    with pytest.raises(RuleError, match=r"\[words\] w\d+: longer than 1,000,000 characters"):
+        _file("name='a'\nlabel='AGE'\nregex='(?&w30)'", words=f"w0='a'\n{doubling}")
+    assert time.process_time() - start < 2
+
+
+def test_many_long_regexes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns_module, "_LONGEST_OF_ALL", 100)
+    with pytest.raises(RuleError, match=r"pattern 2 \(b\): the regexes up to here are longer than 100 characters"):
+        _file(*(f"name='{name}'\nlabel='AGE'\nregex='{'x' * 60}'" for name in "abc"))
+
+
+@pytest.mark.parametrize("regex_text", ["(" * 5_000 + ")" * 5_000, "[", "(?P<a>x)(?P<a>", "a{2,1}", "(?&no"])
+def test_a_regex_that_cannot_be_compiled_is_told(regex_text: str) -> None:
+    with pytest.raises(RuleError, match=r"x\.toml: pattern 1 \(a\): (the regex does not compile|no piece)"):
+        _file(f"name='a'\nlabel='AGE'\nregex='{regex_text}'")
 
 
 def test_earlier_pattern_wins() -> None:

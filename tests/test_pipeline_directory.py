@@ -244,7 +244,7 @@ def test_an_interrupted_save_leaves_the_old_model(
 
         def rename_but_the_new_one(self: Path, target: Path) -> Path:
             # The old model has been moved away already when the new one fails to take its place.
-            if target == model and self.name != "model":
+            if target == model and not self.name.endswith(directory.REPLACED):
                 raise interruption
             return rename(self, target)
 
@@ -259,9 +259,7 @@ def test_an_interrupted_save_leaves_the_old_model(
 
 def test_a_model_takes_the_place_of_a_model_and_of_an_empty_folder(model: Path, tmp_path: Path) -> None:
     whole = parts(model)
-    (model / "stray").write_text("left by somebody", encoding="utf-8")
     save_model(*whole, model)
-    assert "stray" not in contents(model)
     empty = tmp_path / "empty"
     empty.mkdir()
     save_model(*whole, empty)
@@ -301,6 +299,34 @@ def test_nothing_foreign_is_overwritten(tiny_model: Path, tmp_path: Path) -> Non
         with pytest.raises(ModelError):
             save_model(*parts(tiny_model), place)
     assert contents(tmp_path) == {"thesis.txt": b"years of work"}
+
+
+def test_a_file_that_somebody_put_into_a_model_is_not_lost(model: Path) -> None:
+    whole = parts(model)
+    (model / "approval.txt").write_text("signed", encoding="utf-8")
+    before = contents(model)
+    with pytest.raises(ModelError, match=r"approval\.txt: is no part of the model and would be lost"):
+        save_model(*whole, model)
+    with pytest.raises(ModelError, match=r"approval\.txt: is no part of the model"):
+        update_model(model, lambda _, manifest: manifest)
+    (model / "approval.txt").rename(model / "private" / "approval.txt")
+    with pytest.raises(ModelError, match=r"private.approval\.txt: is no part of the model and would be lost"):
+        save_model(*whole, model)
+    (model / "private" / "approval.txt").rename(model / "approval.txt")
+    assert contents(model) == before
+
+
+def test_a_model_comes_back_when_its_replacement_was_killed(model: Path) -> None:
+    """Killed between the two renames, the process leaves neither the old nor the new model in its place."""
+    before, whole = contents(model), parts(model)
+    kept = model.with_name(f".{model.name}{directory.REPLACED}")
+    model.rename(kept)
+    with pytest.raises(ModelError, match=r"its replacement was interrupted; it is in .*replaced"):
+        load_model(model)
+    refuse_foreign_folder(model)
+    save_model(*whole, model)
+    assert contents(model) == before
+    assert not kept.exists()
 
 
 def test_who_may_read_a_model_is_the_users_choice(tiny_model: Path, tmp_path: Path) -> None:

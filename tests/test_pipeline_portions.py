@@ -1,5 +1,6 @@
 """Notes of any length and number pass through in portions of bounded size."""
 
+import time
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ensemble_deid.pipeline.feature_extractor import FeatureExtractor
 from ensemble_deid.pipeline.portions import PORTION, portions, stretches
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
+from ensemble_deid.text.tokens import tokenize
 
 _TEXT = st.text(st.sampled_from("ab \n\r"), max_size=60)
 
@@ -56,6 +58,36 @@ def test_portions_hold_every_document_once_and_in_order(texts: list[str], size: 
     assert whole == texts
     assert order == sorted(order)
     assert set(order) == set(range(len(texts)))
+
+
+@pytest.mark.parametrize("text", ["a." * 300, "." * 700, "word " * 200, "\n".join(["a,b"] * 100), "e\u0301" * 200])
+def test_portions_are_bounded_in_tokens_too(text: str) -> None:
+    documents = [Document(str(k), text[: len(text) // (k + 1)]) for k in range(4)]
+    sizes = []
+    whole = [""] * 4
+    for portion in portions(documents, size=300):
+        sizes.append(len(tokenize([piece.document for piece in portion])))
+        for piece in portion:
+            whole[piece.index] += piece.document.text
+    assert max(sizes) <= 100
+    assert whole == [document.text for document in documents]
+    # No more portions than it takes: all but the last have half of what fits, in tokens or in characters.
+    tokens, characters = len(tokenize(documents)), sum(map(len, whole))
+    assert len(sizes) <= 2 + 4 * max(tokens / 100, characters / 300)
+
+
+@pytest.mark.parametrize("text", ["a." * 20_000, "." * 40_000])
+def test_short_tokens_take_no_longer_than_others(tiny_model: Path, text: str) -> None:
+    """As one line they were one sequence, which was computed by itself, token by token."""
+    model = Deidentifier.load(tiny_model)
+    model.predict([Document("warm", text[:100])])
+    usual = "Seen by Dr. Kemp for chest pain, on 03/04/2019.\n" * 3_000
+    times = []
+    for document in (Document("a", usual), Document("b", text)):
+        start = time.process_time()
+        model.predict([document])
+        times.append((time.process_time() - start) / len(tokenize([document])))
+    assert times[1] < 3 * times[0]
 
 
 def test_a_short_document_is_handed_on_as_it_is() -> None:

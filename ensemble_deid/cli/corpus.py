@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.output import refuse_output
+from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.status import PROBLEMS
-from ensemble_deid.cli.terminal import say, warn
+from ensemble_deid.cli.terminal import counted, say, warn
 from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import read_corpus
@@ -73,7 +73,8 @@ def run_convert(options: argparse.Namespace) -> int:
     from ensemble_deid.phi.label_map import load_label_map
 
     label_map = load_label_map(options.map) if options.map else None
-    refuse_output(options.out, locate_corpus(options.corpus))
+    maps = [Path(options.map)] if options.map else []
+    refuse_output(options.out, locate_corpus(options.corpus), *maps, format=options.format)
     corpus = read_corpus(options.corpus)
     for warning in corpus.warnings:
         warn(warning)
@@ -81,8 +82,8 @@ def run_convert(options: argparse.Namespace) -> int:
     paths = write_corpus(documents, options.out, options.format)
     if label_map:
         before, after = (sum(len(note.spans) for note in notes) for notes in (corpus.documents, documents))
-        say(f"{before} spans, {after} after the map {label_map.name}")
-    say(f"{len(corpus)} notes written to {options.out} in {len(paths)} files")
+        say(f"{counted(before, 'span')}, {after} after the map {label_map.name}")
+    say(f"{counted(len(corpus), 'note')} written to {options.out} in {counted(len(paths), 'file')}")
     return 0
 
 
@@ -100,13 +101,17 @@ def run_check(options: argparse.Namespace) -> int:
 
 def run_build(options: argparse.Namespace) -> int:
     """Build XML from the sources, and the data card."""
-    from ensemble_deid.corpora.build import build_corpus
-    from ensemble_deid.corpora.data_card import write_data_card
+    from ensemble_deid.corpora.build import SPLITS, build_corpus
+    from ensemble_deid.corpora.data_card import CARD_NAME, INTRODUCTION_NAME, KINDS_NAME, write_data_card
     from ensemble_deid.resources import data_directory
 
     demo = options.demo or data_directory() / "demo"
+    inputs = [demo / "src", demo / "splits.toml", demo / INTRODUCTION_NAME, demo / KINDS_NAME]
+    for name in SPLITS:
+        refuse_output(demo / name, *inputs)
+    refuse_output_files([demo / CARD_NAME], *inputs)
     for split in build_corpus(demo / "src", demo, splits=demo / "splits.toml"):
-        say(f"{split.name}: {split.notes} notes of {split.patients} patients")
+        say(f"{split.name}: {counted(split.notes, 'note')} of {counted(split.patients, 'patient')}")
     say(f"the data card is {write_data_card(demo)}")
     return 0
 
@@ -116,9 +121,9 @@ def run_resample(options: argparse.Namespace) -> int:
     from ensemble_deid.corpora.resample import resample_corpus
     from ensemble_deid.corpora.write import write_corpus
 
-    refuse_output(options.out, locate_corpus(options.corpus))
+    refuse_output(options.out, locate_corpus(options.corpus), format=options.format)
     corpus = read_corpus(options.corpus)
     copies = resample_corpus(corpus.documents, copies=options.copies, seed=options.seed)
     write_corpus(copies, options.out, options.format)
-    say(f"{len(copies)} resampled notes written to {options.out}")
+    say(f"{counted(len(copies), 'resampled note')} written to {options.out}")
     return 0

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import System, add_resampling, overlap_warning, read_gold, read_system, resampling
 from ensemble_deid.cli.terminal import percent, say, warn
 from ensemble_deid.corpora.corpus import Corpus
@@ -176,6 +177,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
     scheme = options.scheme or ("i2b2" if options.official else None)
     if scheme and options.full:
         raise ConfigError("--full prints the project's own tables and --scheme (or --official) the task's: give one")
+    refuse_output_files([options.json, options.csv], options.gold, options.system, *(options.dev or ()))
     gold = read_gold(options.gold)
     system = read_system(options.system, gold.documents)
     official = score_official(gold.documents, system.answer, scheme=scheme) if scheme else None
@@ -201,6 +203,7 @@ def run_compare(options: argparse.Namespace) -> int:
     from ensemble_deid.evaluation.render.json import comparison_to_json
     from ensemble_deid.evaluation.render.text.comparison import render_comparison
 
+    refuse_output_files([options.json, options.csv], options.gold, options.a, options.b)
     gold = read_gold(options.gold)
     a, b = (read_system(name, gold.documents) for name in (options.a, options.b))
     comparison = compare(gold.documents, a.answer, b.answer, **resampling(options))
@@ -219,6 +222,7 @@ def run_annotations(options: argparse.Namespace) -> int:
     from ensemble_deid.evaluation.render.json import agreement_to_json
     from ensemble_deid.evaluation.render.text.comparison import render_agreement
 
+    refuse_output_files([options.json, options.csv], options.a, options.b)
     a, b = read_gold(options.a), read_gold(options.b)
     agreement = measure_agreement(a.documents, b.documents, resamples=options.resamples, seed=options.seed)
     say(render_agreement(agreement))
@@ -232,14 +236,16 @@ def run_report(options: argparse.Namespace) -> int:
     from ensemble_deid.evaluation.render.html.front import FrontPage
     from ensemble_deid.evaluation.render.html.page import ReportPart, render_report
 
+    parts: dict[ReportPart, Path] = {"whole": options.out}
+    if options.summary:
+        parts = {"summary": options.out, "errors": options.out.with_name(f"{options.out.stem}-errors.html")}
+    lists = [Path(entry.partition("=")[2]) for entry in options.name_list]
+    refuse_output_files(parts.values(), options.gold, options.system, *(options.dev or ()), *lists)
     name_lists = read_name_lists(options.name_list)
     gold = read_gold(options.gold)
     front = FrontPage(report_facts(options, gold))
     system = read_system(options.system, gold.documents, votes=True)
     operating = _operating(options, gold, system)
-    parts: dict[ReportPart, Path] = {"whole": options.out}
-    if options.summary:
-        parts = {"summary": options.out, "errors": options.out.with_name(f"{options.out.stem}-errors.html")}
     for part, path in parts.items():
         page = render_report(
             gold.documents,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
@@ -43,6 +44,7 @@ def run_explain(options: argparse.Namespace) -> int:
     from ensemble_deid.experiments.explanation_page import explanation_page
     from ensemble_deid.pipeline.directory import load_model
 
+    refuse_output_files([options.json, options.html], options.model, options.note)
     documents = read_corpus(options.note, gold=False).documents
     if len(documents) != 1:
         raise CorpusError(f"{options.note}: expected one note, not {len(documents)}")

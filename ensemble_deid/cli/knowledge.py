@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.terminal import say
 
 
@@ -21,6 +22,7 @@ def run_build(options: argparse.Namespace) -> int:
     """Write the tables and say how large they are."""
     from ensemble_deid.experiments.knowledge_build import SCOWL, build_knowledge
 
+    refuse_output(options.out, options.scowl)
     sizes = build_knowledge(options.out, scowl=options.scowl or SCOWL)
     for name, size in sizes.items():
         say(f"{name:<12} {size:>8}")

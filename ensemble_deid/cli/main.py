@@ -3,12 +3,18 @@
 import argparse
 import io
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 from ensemble_deid import __version__
-from ensemble_deid.cli.status import BAD_INPUT, INTERRUPTED, READER_GONE, UNFORESEEN
+from ensemble_deid.cli.status import BAD_INPUT, INTERRUPTED, READER_GONE, TERMINATED, UNFORESEEN
+from ensemble_deid.cli.terminal import warn
 from ensemble_deid.errors import DeidError
 
 
@@ -35,8 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A name or a rule that the terminal's encoding lacks must not end a command that has done its work.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        status: int = options.run(options)
-        sys.stdout.flush()
+        with _orderly_termination():
+            status: int = options.run(options)
+            sys.stdout.flush()
     except DeidError as error:
         return _refuse(str(error), BAD_INPUT)
     except BrokenPipeError:
@@ -46,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         place = "" if error.filename is None else f"{error.filename}: "
         return _refuse(f"{place}{error.strerror or type(error).__name__}", BAD_INPUT)
+    except _Terminated:
+        return _refuse("terminated", TERMINATED)
     except KeyboardInterrupt:
         return _refuse("interrupted", INTERRUPTED)
     except Exception as error:  # noqa: BLE001 (an unforeseen error's message may quote a note: it is not printed)
@@ -53,8 +62,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+class _Terminated(KeyboardInterrupt):
+    """The process was asked to end, as by `kill` or a system that shuts down."""
+
+
+@contextmanager
+def _orderly_termination() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the command as Ctrl-C does: no half file, no worker; once, and without a traceback."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        for other in chosen:
+            signal.signal(other, signal.SIG_IGN)
+        # A thread that feeds the workers does not expect to lose them.
+        threading.excepthook = lambda _: None
+        raise KeyboardInterrupt if number == signal.SIGINT else _Terminated
+
+    usual: dict[signal.Signals, Any] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+    }
+    if hasattr(signal, "SIGHUP"):
+        usual[signal.SIGHUP] = signal.SIG_DFL
+    # What somebody else handles, or ignores (`nohup`), stays so. Only the main thread can set handlers.
+    chosen = [number for number, handler in usual.items() if signal.getsignal(number) == handler]
+    if threading.current_thread() is not threading.main_thread():
+        chosen = []
+    before_hook = threading.excepthook
+    for number in chosen:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        threading.excepthook = before_hook
+        for number in chosen:
+            signal.signal(number, usual[number])
+
+
 def _refuse(message: str, status: int) -> int:
-    sys.stderr.write(f"ensemble-deid: {message}\n")
+    warn(message)
     return status
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.output import refuse_output_files, refuse_output_model
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import say
 
@@ -41,6 +42,8 @@ def run_export(options: argparse.Namespace) -> int:
     """Write the copy."""
     from ensemble_deid.pipeline.export import export_model
 
+    if options.out.resolve() != options.model.resolve():
+        refuse_output_model(options.out, options.model)
     names = export_model(options.model, options.out, shareable=options.shareable)
     say(f"{len(names)} files copied to {options.out}; its private files stay in {options.model}")
     return 0
@@ -50,6 +53,7 @@ def run_scan(options: argparse.Namespace) -> int:
     """Search, and print the sums by file and by label."""
     from ensemble_deid.experiments.scan import ALL_FILES, ALL_LABELS, ScanRow, scan_model
 
+    refuse_output_files([options.json], options.model, options.corpus, options.control)
     control = None if options.control is None else read_gold(options.control).documents
     rows = scan_model(options.model, read_gold(options.corpus).documents, control)
     if options.json is not None:
@@ -69,7 +73,9 @@ def run_scan(options: argparse.Namespace) -> int:
 def run_sign(options: argparse.Namespace) -> int:
     """Write the signature."""
     from ensemble_deid.pipeline.manifest import sign_model
+    from ensemble_deid.pipeline.signature import FILE as SIGNATURE
 
+    refuse_output_files([options.model / SIGNATURE], options.key_file)
     sign_model(options.model, options.key_file)
     say(f"{options.model} is signed; any change to it ends that")
     return 0

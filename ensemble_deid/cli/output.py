@@ -1,18 +1,103 @@
-"""Where results may be written: never over what they were made from."""
+"""Where results may be written: never over what they were made from, and only where they can be written at all.
 
+Files are told apart by device and inode, so that symbolic links, hard links and other spellings of a path lead to
+nothing else. Every command that writes calls one of these functions before it begins to work.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ensemble_deid.corpora.locate import Location
+from ensemble_deid.atomic import check_writable
+from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.errors import CorpusError
 
+Input = Location | Path | str | None
+"""A corpus argument, a model folder, or a file; None stands for an option that was not given."""
+_Identity = tuple[int, int]
 
-def refuse_output(out: Path, location: Location) -> None:
-    """Raise CorpusError where results in `out` would overwrite, or mix with, the notes that they are made from."""
-    place, source = out.resolve(), location.source.resolve()
-    if place == (source if source.is_dir() else source.parent):
-        raise CorpusError(f"{out}: the output folder is the input folder")
-    if place in {file.resolve() for file in location.files}:
-        raise CorpusError(f"{out}: the output is the input")
-    # A name with .jsonl is a file to write; any other existing file stands where the folder would be made.
-    if place.is_file() and place.suffix.lower() != ".jsonl":
+
+def refuse_output(out: Path, *inputs: Input, format: str | None = None) -> None:
+    """Raise CorpusError where notes in the folder `out` would overwrite, or mix with, any of the inputs.
+
+    With the format jsonl, `out` may also be a file whose name ends in .jsonl.
+    """
+    if out.is_file() and out.suffix.lower() != ".jsonl":
         raise CorpusError(f"{out}: exists and is no folder")
+    if out.suffix.lower() == ".jsonl" and not out.is_dir():
+        if format not in (None, "jsonl"):
+            raise CorpusError(f"{out}: is the name of a file, but a folder of notes is to be written")
+        refuse_output_files([out], *inputs)
+        return
+    for given in inputs:
+        source = _source(given)
+        if source is not None and out.resolve() == (source if source.is_dir() else source.parent).resolve():
+            kind = "model" if (source / "manifest.json").is_file() else "input folder"
+            raise CorpusError(f"{out}: the output folder is the {kind}")
+    _refuse_inputs_among(_entries(out), inputs)
+    check_writable(out)
+
+
+def refuse_output_files(outs: Iterable[Path | None], *inputs: Input) -> None:
+    """Raise CorpusError where one of the files `outs` is an input, a folder, or named twice, or cannot be written."""
+    named: set[Path] = set()
+    for out in outs:
+        if out is None:
+            continue
+        if out.is_dir():
+            raise CorpusError(f"{out}: is a folder; the name of a file is needed")
+        if out.resolve() in named:
+            raise CorpusError(f"{out}: is named for two outputs")
+        named.add(out.resolve())
+        _refuse_inputs_among([out], inputs)
+        check_writable(out.parent)
+
+
+def refuse_output_model(out: Path, *inputs: Input) -> None:
+    """Raise CorpusError where the model folder `out`, which is replaced as a whole, contains any of the inputs."""
+    place = out.resolve()
+    for given in inputs:
+        for path in _files(given):
+            if path.resolve().is_relative_to(place):
+                raise CorpusError(f"{path}: is an input inside the folder that the model would replace")
+    _refuse_inputs_among(_entries(out), inputs)
+    check_writable(place.parent)
+
+
+def _refuse_inputs_among(outputs: Iterable[Path], inputs: Iterable[Input]) -> None:
+    known = {identity: path for given in inputs for path in _files(given) for identity in _identity(path)}
+    for out in outputs:
+        for identity in _identity(out):
+            if identity in known:
+                same = "" if out == known[identity] else f" {known[identity]}"
+                raise CorpusError(f"{out}: the output is the input{same}: nothing is written over what is read")
+
+
+def _source(given: Input) -> Path | None:
+    if isinstance(given, Location):
+        return given.source
+    if isinstance(given, str) and given.partition(":")[0] == "demo":
+        return locate_corpus(given).source
+    return None if given is None else Path(given)
+
+
+def _files(given: Input) -> Iterator[Path]:
+    """Yield every file that reading this input may open."""
+    source = _source(given)
+    if source is not None:
+        yield from _entries(source) if source.is_dir() else (source, source.with_suffix(".ann"))
+
+
+def _entries(folder: Path) -> list[Path]:
+    return [Path(entry.path) for entry in os.scandir(folder)] if folder.is_dir() else []
+
+
+def _identity(path: Path) -> Iterator[_Identity]:
+    """Yield device and inode of a regular file, through links; nothing for a file that is not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        yield status.st_dev, status.st_ino

@@ -1,14 +1,15 @@
 """`predict` and `deidentify`: a folder in, a folder out, note by note failing closed."""
 
 import argparse
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.status import NOTES_WITHHELD
-from ensemble_deid.cli.terminal import progress_bar, say, warn
+from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.corpora.note_writer import note_writer
 from ensemble_deid.corpora.read import iterate_notes
@@ -75,31 +76,36 @@ def _run(
 ) -> int:
     from ensemble_deid.pipeline.deidentifier import Deidentifier
 
-    refuse_output(options.out, location)
-    if options.out.resolve() == options.model.resolve():
-        raise CorpusError(f"{options.out}: the output folder is the model")
+    refuse_output(options.out, location, options.model, format=format)
     for remark in location.remarks:
         warn(remark)
     # A line-based file does not say how many notes it holds before it is read.
     total = None if location.format.name == "jsonl" else len(location.files)
     model = Deidentifier.load(options.model, device=options.device)
-    notes = model.predict_each(
-        iterate_notes(location), submodel=submodel, threshold=options.threshold, jobs=options.jobs
-    )
+    # Results are in the order of the notes, so the first of these is the name of the note whose result comes next.
+    names: deque[str] = deque()
+
+    def named() -> Iterator[Document | CorpusError]:
+        for note in iterate_notes(location.without(options.out), file_names=format != "jsonl"):
+            names.append((note.id if isinstance(note, Document) else note.note) or "")
+            yield note
+
+    notes = model.predict_each(named(), submodel=submodel, threshold=options.threshold, jobs=options.jobs)
     problems: list[str] = []
     count = 0
-    options.out.mkdir(parents=True, exist_ok=True)
-    with progress_bar(quiet=options.quiet) as show, note_writer(options.out, format) as write:
+    with progress_bar(quiet=options.quiet) as show, note_writer(options.out, format) as writer:
         for note in notes:
-            problem = str(note) if isinstance(note, DeidError) else _finish_and_write(note, finish, write)
+            name = names.popleft()
+            problem = str(note) if isinstance(note, DeidError) else _finish_and_write(note, finish, writer.write)
             if problem is None:
                 count += 1
             else:
+                writer.withhold(name)
                 problems.append(problem)
-            show(Step(count + len(problems), total, f"{count} notes written, {len(problems)} withheld"))
+            show(Step(count + len(problems), total, f"{counted(count, 'note')} written, {len(problems)} withheld"))
     for problem in problems:
         warn(f"withheld: {problem}")
-    say(f"{count} notes written to {options.out}, {len(problems)} withheld")
+    say(f"{counted(count, 'note')} written to {options.out}, {len(problems)} withheld")
     return NOTES_WITHHELD if problems else 0
 
 

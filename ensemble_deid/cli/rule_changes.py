@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import read_gold
-from ensemble_deid.cli.terminal import say
+from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.errors import ConfigError
 
 
@@ -44,6 +45,7 @@ def run_review(options: argparse.Namespace) -> int:
     """Write the page."""
     from ensemble_deid.experiments.rule_review import review_rules
 
+    refuse_output_files([options.out], options.model, options.corpus)
     documents = None if options.corpus is None else read_gold(options.corpus).documents
     write_text_atomically(options.out, review_rules(options.model, documents))
     say(f"the page is {options.out}; it contains PHI: keep it where the notes are kept")
@@ -76,7 +78,7 @@ def run_replace(options: argparse.Namespace) -> int:
 
     rules = RuleList.load(options.file)
     kept, new = replace_rules(options.model, rules, name=str(options.file), remark=options.remark)
-    say(f"{options.model} now has {kept + new} rules: {kept} as learned, {new} new; the change is on record")
+    say(f"{options.model} now has {counted(kept + new, 'rule')}: {kept} as learned, {new} new; the change is on record")
     return 0
 
 
@@ -85,5 +87,6 @@ def run_restore(options: argparse.Namespace) -> int:
     from ensemble_deid.experiments.rule_replacement import restore_rules
 
     change, n_rules = restore_rules(options.model, remark=options.remark)
-    say(f"{options.model} has the {n_rules} rules again that it had before change {change}; this change is on record")
+    rules = counted(n_rules, "rule")
+    say(f"{options.model} has the {rules} again that it had before change {change}; this change is on record")
     return 0

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.cli import rule_changes
-from ensemble_deid.cli.output import refuse_output
+from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.status import DIFFERENCES
-from ensemble_deid.cli.terminal import percent, say, warn
+from ensemble_deid.cli.terminal import counted, percent, say, warn
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.errors import CorpusError, RuleError
 
@@ -115,8 +115,8 @@ def run_check(options: argparse.Namespace) -> int:
         say(f"{row.number:>5} {row.fixed:>6} {row.broken:>6} {row.score:>6}  {write_rule(row.rule)}")
     silent = [str(row.number) for row in checked if row.changed == 0]
     harmful = [str(row.number) for row in checked if row.score < 0]
-    say(f"{len(silent)} rules never fire here{': ' if silent else ''}{', '.join(silent)}")
-    say(f"{len(harmful)} rules hurt here{': ' if harmful else ''}{', '.join(harmful)}")
+    say(f"rules that never fire here: {', '.join(silent) or 'none'}")
+    say(f"rules that hurt here: {', '.join(harmful) or 'none'}")
     return 0
 
 
@@ -128,7 +128,7 @@ def run_diff(options: argparse.Namespace) -> int:
     lines = diff_rules(RuleList.load(options.a), RuleList.load(options.b))
     for line in lines:
         say(line)
-    say("the lists apply the same rules in the same order" if not lines else f"{len(lines)} differences")
+    say("the lists apply the same rules in the same order" if not lines else f"{counted(len(lines), 'difference')}")
     return DIFFERENCES if lines else 0
 
 
@@ -149,7 +149,7 @@ def run_explain(options: argparse.Namespace) -> int:
         say(f"    started by {'the pattern ' + found.pattern if found.pattern else 'no pattern'}")
         for number in found.rules:
             say(f"    rule {number}: {write_rule(model.rules.rules[number - 1])}")
-    say(f"{len(traced)} spans")
+    say(counted(len(traced), "span"))
     return 0
 
 
@@ -158,15 +158,13 @@ def run_apply(options: argparse.Namespace) -> int:
     from ensemble_deid.corpora.write import write_corpus
     from ensemble_deid.experiments.rules import apply_rules_to
 
-    refuse_output(options.out, locate_corpus(options.corpus))
-    if options.out.resolve() == options.model.resolve():
-        raise CorpusError(f"{options.out}: the output folder is the model")
+    refuse_output(options.out, locate_corpus(options.corpus), options.model, options.rules, format=options.format)
     model = _rule_model(options)
     found = apply_rules_to(model, read_gold(options.corpus).documents)
     # Four digits of the scores, as `predict` writes them.
     documents = [d.with_spans(replace(span, score=round(span.score, 4)) for span in d.spans) for d in found]
     write_corpus(documents, options.out, options.format)
-    say(f"{len(documents)} notes written to {options.out}")
+    say(f"{counted(len(documents), 'note')} written to {options.out}")
     return 0
 
 
@@ -176,10 +174,12 @@ def run_curve(options: argparse.Namespace) -> int:
     from ensemble_deid.experiments.rule_curve_picture import draw_curve
     from ensemble_deid.experiments.rule_replacement import has_trained_rules
 
+    refuse_output_files([options.out], options.model)
     points = model_curve(options.model)
     draw_curve(points, options.out)
     if not has_trained_rules(options.model):
         warn("the curve is that of the rules as trained; other rules are in the model now")
     last = points[-1]
-    say(f"{last.rules} rules: F1 {percent(last.train_f1)} on train, {percent(last.dev_f1)} on dev; see {options.out}")
+    figures = f"F1 {percent(last.train_f1)} on train, {percent(last.dev_f1)} on dev"
+    say(f"{counted(last.rules, 'rule')}: {figures}; see {options.out}")
     return 0

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from ensemble_deid.corpora.checks import printable
 from ensemble_deid.experiments.progress import Reporter, Step
 
 
@@ -66,7 +67,12 @@ def say(text: str) -> None:
 
 def warn(text: str) -> None:
     """Write a line to standard error."""
-    sys.stderr.write(f"ensemble-deid: {text}\n")
+    sys.stderr.write(f"ensemble-deid: {printable(text)}\n")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return the number with its noun, which takes an s for any number but one."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def percent(value: float | None) -> str:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.output import refuse_output_files, refuse_output_model
 from ensemble_deid.cli.sources import overlap_warning, read_gold, training_overlap
-from ensemble_deid.cli.terminal import percent, progress_bar, say, warn
+from ensemble_deid.cli.terminal import counted, percent, progress_bar, say, warn
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.errors import ConfigError
@@ -111,6 +112,8 @@ def run_train(options: argparse.Namespace) -> int:
     if options.reproducible:
         config = _on_cpu(config)
     refuse_foreign_folder(options.out)
+    named = (config.regex.patterns, config.text.knowledge, config.tbed.templates, config.transformer.encoder)
+    refuse_output_model(options.out, options.train, options.dev, options.config, *map(Path, named))
     corpus = read_gold(options.train)
     dev = read_gold(options.dev) if options.dev else None
     if dev:
@@ -127,7 +130,7 @@ def run_train(options: argparse.Namespace) -> int:
     _say_points(trained.points)
     figures = trained.manifest.training
     say(f"tokenization: {TagLoss(figures['spans'], figures['spans_cut'], figures['spans_lost'])}")
-    say(f"trained on {figures['notes']} notes; the model is in {options.out}")
+    say(f"trained on {counted(figures['notes'], 'note')}; the model is in {options.out}")
     return 0
 
 
@@ -136,7 +139,14 @@ def _start_pinned(arguments: Sequence[str]) -> int:
     environment = {**os.environ, **pinned_environment()}
     command = [sys.executable, "-m", "ensemble_deid", *arguments]
     # The user's own arguments, to the same program, without a shell.
-    status = subprocess.run(command, env=environment, check=False).returncode  # noqa: S603
+    with subprocess.Popen(command, env=environment) as process:  # noqa: S603
+        try:
+            status = process.wait()
+        except BaseException:
+            # It ends its own workers and removes what is unfinished, which it could not if it were killed.
+            process.terminate()
+            process.wait()
+            raise
     return status if status >= 0 else 128 - status
 
 
@@ -184,11 +194,10 @@ def run_ablate(options: argparse.Namespace) -> int:
     from ensemble_deid.experiments.ablate import ablate
     from ensemble_deid.experiments.retrain import TrainingNotes
 
-    if options.out.is_dir():
-        raise ConfigError(f"{options.out}: is a folder; --out names the report's file")
     if options.retrain_dev and not options.retrain:
         raise ConfigError("--retrain-dev goes with --retrain")
     rule = _threshold_rule(options.threshold_rule)
+    refuse_output_files([options.out], options.model, options.dev, options.retrain, options.retrain_dev)
     corpus = read_gold(options.dev)
     overlap = training_overlap(options.model, corpus.documents)
     if overlap:

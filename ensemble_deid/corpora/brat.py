@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from ensemble_deid.corpora.checks import Notice, ReadNote, check_span, note_with_spans, read_utf8
+from ensemble_deid.corpora.checks import Notice, ReadNote, check_span, note_with_spans, read_utf8, shown_tag
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -28,7 +28,7 @@ def read_brat_note(path: Path, *, gold: bool = True) -> ReadNote:
     if not gold:
         return note_with_spans(document, ())
     annotations = path.with_suffix(".ann")
-    if not annotations.is_file():
+    if not annotations.exists() and not annotations.is_symlink():
         raise CorpusError(f"{path}: there is no {annotations.name} beside it (an empty one says that it has no PHI)")
     spans: list[Span] = []
     notices: Counter[Notice] = Counter()
@@ -51,7 +51,7 @@ def _read_line(line: str, text: str, place: str) -> list[Span]:
     fragments = [tuple(map(int, pair.split())) for pair in match.group(2).split(";")]
     for start, end in fragments:
         own = surface if tab and len(fragments) == 1 else None
-        check_span(start, end, text, f"{place}: tag {identity}", surface=own, tag="its place")
+        check_span(start, end, text, f"{place}: {shown_tag(identity)}", surface=own, tag="its place")
         spans.append(Span(start, end, label))
     return spans
 

@@ -1,12 +1,16 @@
-"""Checks that every reader makes: bytes, characters, spans. No message quotes the note."""
+"""Checks that every reader makes: bytes, characters, ids, spans. No message quotes the note."""
 
 import difflib
+import os
 import re
+import stat
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import BinaryIO
 
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
@@ -14,7 +18,13 @@ from ensemble_deid.text.span import Span, overlapping_pairs
 
 _WHITE = str.maketrans("\t\n\r", "   ")
 _PATIENT_AND_NOTE = re.compile(r"([A-Za-z0-9]+)-(\d{2,3})")
-_SHOWN = 60
+_TAG_ID = re.compile(r"[A-Za-z]{0,3}[0-9]{1,5}")
+# Control characters, line ends, halves of surrogate pairs, and what turns the direction of writing.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_LONGEST_ID = 200
+_LONGEST_NAME = 240
+_LONGEST_LABEL = 60
 
 
 class Notice(Enum):
@@ -32,21 +42,79 @@ class ReadNote:
 
     document: Document
     notices: Mapping[Notice, int]
+    place: str = ""
+    """The file, or its line, for messages."""
 
 
 def read_utf8(path: Path) -> str:
     """Return the file's text with its newlines unchanged; CorpusError on unreadable, non-UTF-8 or NUL bytes."""
+    with reading(path) as stream:
+        return decode_utf8(stream.read(), str(path))
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file; CorpusError where it is none, or cannot be read. Nothing waits for the other end of a pipe.
+
+    What lies in an input folder may change between being listed and being opened, so that it is checked here again.
+    """
     try:
-        data = path.read_bytes()
+        with os.fdopen(os.open(path, os.O_RDONLY | _FLAGS), "rb") as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise CorpusError(f"{path}: cannot be read: it is no regular file")
+            yield stream
     except OSError as error:
         raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
+    except MemoryError:
+        raise CorpusError(f"{path}: cannot be read: it does not fit into memory") from None
+
+
+def decode_utf8(data: bytes, place: str) -> str:
+    """Return the text; CorpusError on bytes that are not UTF-8, and on NUL."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise CorpusError(f"{path}: byte {error.start} is not UTF-8 ({error.reason}); convert the file first") from None
+        raise CorpusError(
+            f"{place}: byte {error.start} is not UTF-8 ({error.reason}); convert the file first"
+        ) from None
     if "\0" in text:
-        raise CorpusError(f"{path}: byte {data.index(0)} is NUL, which no note may hold")
+        raise CorpusError(f"{place}: byte {data.index(0)} is NUL, which no note may hold")
     return text
+
+
+def check_id(identity: str, place: str) -> None:
+    """Raise CorpusError, which does not quote it, on an id that no message or file could show as it is."""
+    found = _UNPRINTABLE.search(identity)
+    if found:
+        raise CorpusError(
+            f"{place}: character {found.start()} of the id is U+{ord(found.group()):04X}: rename the note"
+        )
+    if not identity or len(identity) > _LONGEST_ID:
+        raise CorpusError(f"{place}: the id has {len(identity)} characters; 1 to {_LONGEST_ID} are possible")
+
+
+def check_file_name(identity: str, place: str) -> None:
+    """Raise CorpusError on an id that would lead out of the output folder, or name a hidden file or none."""
+    check_id(identity, place)
+    if identity.startswith(".") or "/" in identity or "\\" in identity:
+        raise CorpusError(f"{place}: the id cannot be a file name: it begins with a full stop, or has / or \\ in it")
+    if len(identity.encode("utf-8", "replace")) > _LONGEST_NAME:
+        raise CorpusError(f"{place}: the id cannot be a file name: it is longer than {_LONGEST_NAME} bytes")
+
+
+def printable(text: str) -> str:
+    """Return the text with what a terminal might act on written as an escape, lines apart."""
+    return _UNPRINTABLE.sub(lambda found: "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
+
+
+def is_printable(name: str) -> bool:
+    """Tell whether a name shows as it is."""
+    return not _UNPRINTABLE.search(name)
+
+
+def shown_tag(identity: str) -> str:
+    """Return how messages call a tag: by its id only where that can be nothing but a number."""
+    return f"tag {identity}" if _TAG_ID.fullmatch(identity) else "a tag"
 
 
 def check_text(text: str, place: str) -> None:
@@ -85,7 +153,7 @@ def check_span(
 
 
 def note_with_spans(
-    document: Document, spans: Iterable[Span], *, notices: Mapping[Notice, int] | None = None
+    document: Document, spans: Iterable[Span], *, notices: Mapping[Notice, int] | None = None, place: str = ""
 ) -> ReadNote:
     """Return the note with its spans in text order; repeated spans are dropped, overlapping ones kept, both counted."""
     unique: dict[tuple[int, int, str], Span] = {}
@@ -96,13 +164,16 @@ def note_with_spans(
         unique.setdefault(span.key, span)
     ordered = tuple(sorted(unique.values()))
     counts[Notice.OVERLAP] += len(overlapping_pairs(ordered))
-    return ReadNote(document.with_spans(ordered), +counts)
+    return ReadNote(document.with_spans(ordered), +counts, place)
 
 
 def unknown_label(label: str, known: Collection[str], scheme: str) -> str:
-    """Return the message for a label that a fixed scheme does not have, with the most similar one that it has."""
-    nearest = difflib.get_close_matches(label.upper(), sorted(known), n=1, cutoff=0.0)
-    return f"'{label[:_SHOWN]}' is not a type of {scheme}; the nearest known is '{nearest[0]}'"
+    """Return the message for a label that a fixed scheme does not have, with the most similar one that it has.
+
+    The label is not quoted: in a damaged file anything may stand in its place.
+    """
+    nearest = difflib.get_close_matches(label[:_LONGEST_LABEL].upper(), sorted(known), n=1, cutoff=0.0)
+    return f"its type is none of {scheme}; the nearest known is '{nearest[0]}'"
 
 
 def patient_of_name(name: str) -> str | None:

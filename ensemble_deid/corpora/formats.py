@@ -20,13 +20,19 @@ ReadOutcome = tuple[str, ReadNote | CorpusError]
 class Format:
     """`read_file(path, gold)` yields (name, note or error) and never raises for one bad note.
 
-    `render_note(document)` returns the contents of the note's files by suffix.
+    `render_note(document)` returns the contents of the note's files by suffix, which are `suffixes`; the last of them
+    is that of the file that holds the text.
     """
 
     name: str
-    suffix: str
+    suffixes: tuple[str, ...]
     read_file: Callable[[Path, bool], Iterator[ReadOutcome]]
     render_note: Callable[[Document], Mapping[str, str]]
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of the files that hold the notes' texts."""
+        return self.suffixes[-1]
 
 
 def _one_note_a_file(read: Callable[[Path, bool], ReadNote]) -> Callable[[Path, bool], Iterator[ReadOutcome]]:
@@ -51,26 +57,26 @@ def _read_jsonl_file(path: Path, gold: bool) -> Iterator[ReadOutcome]:
 FORMATS: Mapping[str, Format] = {
     "i2b2": Format(
         "i2b2",
-        ".xml",
+        (".xml",),
         _one_note_a_file(lambda path, gold: read_i2b2_note(path, gold=gold)),
         lambda document: {".xml": render_i2b2_note(document)},
     ),
     "meddocan": Format(
         "meddocan",
-        ".xml",
+        (".xml",),
         _one_note_a_file(lambda path, gold: read_meddocan_note(path, gold=gold)),
         lambda document: {".xml": render_meddocan_note(document)},
     ),
     "brat": Format(
         "brat",
-        ".txt",
+        (".ann", ".txt"),
         _one_note_a_file(lambda path, gold: read_brat_note(path, gold=gold)),
-        lambda document: dict(zip((".txt", ".ann"), render_brat_note(document), strict=True)),
+        lambda document: dict(zip((".ann", ".txt"), reversed(render_brat_note(document)), strict=True)),
     ),
-    "jsonl": Format("jsonl", ".jsonl", _read_jsonl_file, lambda document: {".jsonl": render_jsonl_note(document)}),
+    "jsonl": Format("jsonl", (".jsonl",), _read_jsonl_file, lambda document: {".jsonl": render_jsonl_note(document)}),
     "plain": Format(
         "plain",
-        ".txt",
+        (".txt",),
         _one_note_a_file(lambda path, gold: read_plain_note(path)),
         lambda document: {".txt": render_plain_note(document)},
     ),

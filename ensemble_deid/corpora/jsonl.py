@@ -5,29 +5,41 @@
 characters (code points) of the decoded text.
 """
 
+import codecs
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.corpora.checks import ReadNote, check_span, check_text, note_with_spans, read_utf8
+from ensemble_deid.corpora.checks import (
+    ReadNote,
+    check_id,
+    check_span,
+    check_text,
+    decode_utf8,
+    note_with_spans,
+    reading,
+)
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
 
 def read_jsonl_notes(path: Path, *, gold: bool = True) -> Iterator[tuple[str, ReadNote | CorpusError]]:
-    """Yield (id or file:line, note or error) for each line that is not blank."""
-    for number, line in enumerate(read_utf8(path).removeprefix("\ufeff").split("\n"), start=1):
-        if not line.strip(" \t\r"):
-            continue
-        place = f"{path}:{number}"
-        try:
-            note = _read_line(line, place, gold)
-        except CorpusError as error:
-            yield place, error
-        else:
-            yield note.document.id, note
+    """Yield (id or file:line, note or error) for each line that is not blank; one line is in memory at a time."""
+    with reading(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            place = f"{path}:{number}"
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+            if not line.strip(b" \t\r\n"):
+                continue
+            try:
+                note = _read_line(decode_utf8(line.removesuffix(b"\n"), place), place, gold)
+            except CorpusError as error:
+                yield place, error
+            else:
+                yield note.document.id, note
 
 
 def _read_line(line: str, place: str, gold: bool) -> ReadNote:
@@ -40,14 +52,16 @@ def _read_line(line: str, place: str, gold: bool) -> ReadNote:
     if not isinstance(entry, dict):
         raise CorpusError(f"{place}: expected an object, not {_kind(entry)}")
     identity, text = _string(entry, "id", place), _string(entry, "text", place)
+    check_id(identity, place)
     patient, site = (None if entry.get(key) is None else _string(entry, key, place) for key in ("patient_id", "site"))
     document = Document(identity, text, patient_id=patient, site=site, metadata=_metadata(entry, place))
     if not gold:
-        return note_with_spans(document, ())
+        return note_with_spans(document, (), place=place)
     spans = [] if entry.get("spans") is None else entry["spans"]
     if not isinstance(spans, list):
         raise CorpusError(f"{place}: 'spans' must be a list, not {_kind(spans)}")
-    return note_with_spans(document, [_span(item, text, f"{place}: span {i}") for i, item in enumerate(spans)])
+    read = [_span(item, text, f"{place}: span {i}") for i, item in enumerate(spans)]
+    return note_with_spans(document, read, place=place)
 
 
 def _string(entry: dict[str, Any], key: str, place: str) -> str:
@@ -62,7 +76,13 @@ def _metadata(entry: dict[str, Any], place: str) -> dict[str, str]:
     metadata = {} if entry.get("metadata") is None else entry["metadata"]
     if not isinstance(metadata, dict):
         raise CorpusError(f"{place}: 'metadata' must be an object, not {_kind(metadata)}")
-    return {key: _string(metadata, key, f"{place}: metadata") for key in metadata}
+    for number, (key, value) in enumerate(metadata.items(), start=1):
+        # Neither is quoted: a key, too, may be anything.
+        if not isinstance(value, str):
+            raise CorpusError(f"{place}: value {number} of 'metadata' must be a string, not {_kind(value)}")
+        check_text(key, f"{place}: key {number} of 'metadata'")
+        check_text(value, f"{place}: value {number} of 'metadata'")
+    return dict(metadata)
 
 
 def _span(item: object, text: str, place: str) -> Span:

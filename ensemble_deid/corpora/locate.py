@@ -1,10 +1,13 @@
 """Find the files that a corpus argument refers to, and their format."""
 
+import errno
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ensemble_deid.corpora.checks import is_printable, reading
 from ensemble_deid.corpora.formats import FORMATS, Format, format_named
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.resources import data_directory
@@ -14,16 +17,27 @@ _SUFFIXES = tuple(sorted({known.suffix for known in FORMATS.values()}))
 _ROOT = re.compile(rb"<\s*(?![?!])([A-Za-z_][\w.-]*)")
 _HEAD_BYTES = 4096
 _NAMED = 5
+_NOWHERE = "there is no such file or folder"
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The note files of a corpus sorted by name, their format, and remarks on files that were ignored."""
+    """The note files of a corpus sorted by name, their format, and remarks on files that were ignored.
+
+    `folders` are those in the source, whose notes are not read; `unreadable` is what is neither file nor folder, or
+    has a name that cannot be shown, with the reason.
+    """
 
     source: Path
     files: tuple[Path, ...]
     format: Format
     remarks: tuple[str, ...] = ()
+    folders: tuple[Path, ...] = ()
+    unreadable: Mapping[Path, str] = field(default_factory=dict)
+
+    def without(self, folder: Path) -> "Location":
+        """Return the location without one of its folders, such as the one that results go to."""
+        return replace(self, folders=tuple(other for other in self.folders if other.resolve() != folder.resolve()))
 
 
 def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
@@ -37,16 +51,35 @@ def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
     if source.is_file():
         return _locate_file(source, wanted)
     if not source.is_dir():
-        raise CorpusError(f"{source}: there is no such file or folder")
+        what = _unreadable(source)
+        raise CorpusError(f"{source}: " + (f"is {what}" if source.is_symlink() or source.exists() else _NOWHERE))
     try:
-        names = sorted(entry for entry in source.iterdir() if entry.is_file() and not entry.name.startswith("."))
+        entries = sorted(entry for entry in source.iterdir() if not entry.name.startswith("."))
     except OSError as error:
         raise CorpusError(f"{source}: the folder cannot be read: {error.strerror}") from None
+    unreadable = {entry: what for entry in entries if (what := _unreadable(entry))}
+    folders = tuple(entry for entry in entries if entry not in unreadable and entry.is_dir())
+    names = [entry for entry in entries if entry not in unreadable and entry not in folders]
+    if unreadable and not names:
+        first, what = next(iter(unreadable.items()))
+        raise CorpusError(f"{first}: is {what}")
     found = wanted or _recognise(source, names)
     files = tuple(entry for entry in names if entry.suffix.lower() == found.suffix)
-    if not files:
+    if not files and not unreadable:
         raise CorpusError(_nothing_there(source, found.suffix))
-    return Location(source, files, found, _remarks(source, names, files, found))
+    return Location(source, files, found, _remarks(source, names, files, found), folders, unreadable)
+
+
+def _unreadable(entry: Path) -> str:
+    """Return why nothing can be read from what has this name, without opening it; nothing for a file or a folder."""
+    if not is_printable(entry.name):
+        return "something whose name has characters that cannot be shown: rename it"
+    try:
+        mode = entry.stat().st_mode
+    except OSError as error:
+        said = {errno.ENOENT: "a link to nothing", errno.ELOOP: "a link that leads to itself"}
+        return said.get(error.errno or 0, f"something that cannot be looked at: {error.strerror}")
+    return "" if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else "a pipe, socket or device, which no note is read from"
 
 
 def _demo_folder(path: Path | str) -> Path | None:
@@ -61,6 +94,9 @@ def _demo_folder(path: Path | str) -> Path | None:
 
 def _locate_file(path: Path, wanted: Format | None) -> Location:
     suffix = path.suffix.lower()
+    what = _unreadable(path)
+    if what:
+        raise CorpusError(f"{path}: is {what}")
     if wanted is None and suffix not in _SUFFIXES:
         raise CorpusError(f"{path}: no format has this suffix (known are {', '.join(_SUFFIXES)}); name the format")
     return Location(path, (path,), wanted or _recognise(path, [path, path.with_suffix(".ann")]))
@@ -87,9 +123,9 @@ def _recognise(source: Path, names: Sequence[Path]) -> Format:
 
 def _root_element(path: Path) -> str:
     try:
-        with path.open("rb") as stream:
+        with reading(path) as stream:
             match = _ROOT.search(stream.read(_HEAD_BYTES))
-    except OSError:
+    except CorpusError:
         return ""
     return match.group(1).decode("ascii", "replace") if match else ""
 
@@ -119,4 +155,4 @@ def _remarks(source: Path, names: Sequence[Path], files: Sequence[Path], found: 
     if not others:
         return ()
     shown = ", ".join(others[:_NAMED]) + (", ..." if len(others) > _NAMED else "")
-    return (f"{source}: {len(others)} files of other kinds were not read: {shown}",)
+    return (f"{source}: files of other kinds were not read ({len(others)}): {shown}",)

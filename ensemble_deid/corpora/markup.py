@@ -59,13 +59,17 @@ class _Source:
     path: Path
     text: str = field(repr=False)
     problems: list[tuple[int, str]] = field(default_factory=list)
+    line_starts: list[int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.line_starts = [0, *(found.end() for found in re.finditer("\n", self.text))]
 
     def complain(self, offset: int, message: str) -> None:
         self.problems.append((offset, message))
 
     def place(self, offset: int) -> str:
-        line = self.text.count("\n", 0, offset) + 1
-        return f"{self.path}:{line}:{offset - self.text.rfind(chr(10), 0, offset)}"
+        line = bisect_right(self.line_starts, offset)
+        return f"{self.path}:{line}:{offset - self.line_starts[line - 1] + 1}"
 
     def refuse(self) -> None:
         """Raise CorpusError if there are problems."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ensemble_deid.corpora.checks import Notice, ReadNote, patient_of_name
+from ensemble_deid.corpora.checks import Notice, ReadNote, check_file_name, patient_of_name, printable
 from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.errors import CorpusError
@@ -28,6 +28,8 @@ def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = Tru
     102-02 102 True
     """
     location = locate_corpus(path, format=format)
+    folders = [f"{folder}: is a folder, whose notes were not read" for folder in location.folders]
+    location = replace(location, folders=())
     documents: list[Document] = []
     notices: Counter[Notice] = Counter()
     for _, outcome in _outcomes(location, gold):
@@ -40,34 +42,52 @@ def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = Tru
     warnings = [f"{location.source}: {notices[notice]} {notice.value}" for notice in Notice if notices[notice]]
     if gold and location.format.name == "plain":
         warnings.append(f"{location.source}: plain text carries no annotations")
-    return Corpus(tuple(documents), location.format.name, location.source, (*location.remarks, *warnings))
+    return Corpus(tuple(documents), location.format.name, location.source, (*location.remarks, *folders, *warnings))
 
 
-def iterate_notes(location: Location, *, gold: bool = False) -> Iterator[Document | CorpusError]:
-    """Yield every note of a located corpus, or the error that names it, one at a time, going on after a bad one."""
-    for _, outcome in _outcomes(location, gold):
-        yield outcome.document if isinstance(outcome, ReadNote) else outcome
+def iterate_notes(
+    location: Location, *, gold: bool = False, file_names: bool = False
+) -> Iterator[Document | CorpusError]:
+    """Yield every note of a located corpus, or the error that names it, one at a time, going on after a bad one.
+
+    With `file_names`, an id that cannot be a file name makes its note a bad one. Whatever lies in the folder but cannot
+    be read, folders included, is an error of its own: it may hold notes.
+    """
+    for name, outcome in _outcomes(location, gold):
+        if isinstance(outcome, CorpusError):
+            outcome.note = name
+            yield outcome
+            continue
+        try:
+            if file_names:
+                check_file_name(outcome.document.id, outcome.place)
+        except CorpusError as error:
+            yield error
+        else:
+            yield outcome.document
 
 
 def _outcomes(location: Location, gold: bool) -> Iterator[tuple[str, ReadNote | CorpusError]]:
+    for folder in location.folders:
+        yield folder.name, CorpusError(f"{folder}: is a folder, whose notes were not read")
+    for path, what in location.unreadable.items():
+        yield path.name, CorpusError(f"{printable(str(path))}: is {what}")
     names = [path.name[: -len(path.suffix)] for path in location.files]
     # File names identify patients only if all of them have the form XXX-YY.
     by_name = location.format.name in _NAMELESS_PATIENTS and all(patient_of_name(name) for name in names)
-    first_seen: dict[str, Path] = {}
+    first_seen: dict[str, str] = {}
     for path in location.files:
         for name, outcome in location.format.read_file(path, gold):
             if isinstance(outcome, CorpusError):
                 yield name, outcome
                 continue
-            identity = outcome.document.id
+            identity, place = outcome.document.id, outcome.place or str(path)
             if identity in first_seen:
-                yield (
-                    name,
-                    CorpusError(f"{path}: the id '{identity}' occurs twice (first in {first_seen[identity]})"),
-                )
+                said = f"{place}: the id '{identity}' occurs twice (first in {first_seen[identity]})"
+                yield name, CorpusError(said)
                 continue
-            first_seen[identity] = path
+            first_seen[identity] = place
+            document = outcome.document
             if by_name:
-                document = replace(outcome.document, patient_id=patient_of_name(identity))
-                outcome = ReadNote(document, outcome.notices)
-            yield name, outcome
+                document = replace(document, patient_id=patient_of_name(identity))
+            yield name, ReadNote(document, outcome.notices, place)

@@ -35,9 +35,10 @@ def unmarked_repeats(text: str, spans: Sequence[Span], *, excused: Collection[st
     for string, span in sorted(wanted.items(), key=lambda item: (-len(item[0]), item[1].start, item[0])):
         if string not in unmarked:
             continue
-        for found in re.finditer(rf"(?<!\w){re.escape(string)}(?!\w)", unmarked):
+        whole_word = re.compile(rf"(?<!\w){re.escape(string)}(?!\w)")
+        for found in whole_word.finditer(unmarked):
             yield found.start(), len(string), span
-            unmarked = unmarked[: found.start()] + "\0" * len(string) + unmarked[found.end() :]
+        unmarked = whole_word.sub("\0" * len(string), unmarked)
 
 
 def unmarked_forms(text: str, spans: Sequence[Span], *, excused: Collection[str]) -> Iterator[tuple[int, int, str]]:

@@ -1,15 +1,17 @@
 """Write notes in any of the formats; each file is written atomically."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.atomic import write_files_atomically
+from ensemble_deid.corpora.checks import check_file_name, printable
 from ensemble_deid.corpora.formats import format_named
+from ensemble_deid.corpora.jsonl import render_jsonl_note
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
 
 JSONL_NAME = "corpus.jsonl"
-_LONGEST_NAME = 240
+_SHOWN = 60
 
 
 def write_document(document: Document, directory: Path, format: str) -> tuple[Path, ...]:
@@ -18,14 +20,22 @@ def write_document(document: Document, directory: Path, format: str) -> tuple[Pa
     Raises CorpusError if the id cannot be a file name, or the format cannot represent a label or a character; nothing
     is written then.
     """
-    contents = format_named(format).render_note(document)
-    name = _file_name(document.id)
-    paths = []
-    for suffix, content in contents.items():
-        path = directory / f"{name}{suffix}"
-        _write(path, content, document.id)
-        paths.append(path)
-    return tuple(paths)
+    return _write(_note_files(document, directory, format), document.id)
+
+
+def remove_document(identity: str, directory: Path, format: str) -> None:
+    """Remove the files that `write_document` would have written for that id. Raises CorpusError where that fails."""
+    try:
+        check_file_name(identity, "")
+    except CorpusError:
+        # Then nothing can have been written for it.
+        return
+    for suffix in format_named(format).suffixes:
+        path = directory / f"{identity}{suffix}"
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise CorpusError(f"{path}: of an earlier run, cannot be removed: {error.strerror}") from None
 
 
 def write_corpus(documents: Iterable[Document], directory: Path | str, format: str) -> tuple[Path, ...]:
@@ -40,22 +50,25 @@ def write_corpus(documents: Iterable[Document], directory: Path | str, format: s
     ['note-1.txt', 'note-1.ann']
     """
     directory = Path(directory)
-    chosen = format_named(format)
     notes = list(documents)
     _refuse_repeated_ids(notes)
     if format == "jsonl":
-        content = "".join(chosen.render_note(note)[".jsonl"] for note in notes)
-        path = directory if directory.suffix.lower() == ".jsonl" else directory / JSONL_NAME
-        _write(path, content, path.name)
-        return (path,)
-    rendered = [(_file_name(note.id), note.id, chosen.render_note(note)) for note in notes]
-    paths = []
-    for name, identity, contents in rendered:
-        for suffix, content in contents.items():
-            path = directory / f"{name}{suffix}"
-            _write(path, content, identity)
-            paths.append(path)
-    return tuple(paths)
+        content = "".join(render_jsonl_note(note) for note in notes)
+        path = jsonl_file(directory)
+        return _write({path: content}, path.name)
+    rendered = [(_note_files(note, directory, format), note.id) for note in notes]
+    return tuple(path for files, identity in rendered for path in _write(files, identity))
+
+
+def _note_files(document: Document, directory: Path, format: str) -> dict[Path, str]:
+    contents = format_named(format).render_note(document)
+    check_file_name(document.id, f"note {printable(document.id[:_SHOWN])}")
+    return {directory / f"{document.id}{suffix}": content for suffix, content in contents.items()}
+
+
+def jsonl_file(place: Path) -> Path:
+    """Return the file that JSONL is written to: `corpus.jsonl` in a folder, or `place` itself if it is named so."""
+    return place if place.suffix.lower() == ".jsonl" and not place.is_dir() else place / JSONL_NAME
 
 
 def _refuse_repeated_ids(notes: Iterable[Document]) -> None:
@@ -66,21 +79,13 @@ def _refuse_repeated_ids(notes: Iterable[Document]) -> None:
         seen.add(note.id)
 
 
-def _file_name(identity: str) -> str:
-    # Ids come from the input, so they must not lead out of the folder, make hidden files, or be invalid file names.
-    bad = identity.startswith(".") or any(c in "/\\" or ord(c) < 32 or ord(c) == 127 for c in identity)
-    if not identity or bad or len(identity.encode("utf-8", "replace")) > _LONGEST_NAME:
-        shown = "".join(c if c.isprintable() else "?" for c in identity[:60])
-        raise CorpusError(
-            f"the id '{shown}' cannot be a file name (empty, too long, hidden, or with / \\ or control characters)"
-        )
-    return identity
-
-
-def _write(path: Path, content: str, identity: str) -> None:
+def _write(contents: Mapping[Path, str], identity: str) -> tuple[Path, ...]:
+    """Write the files of a note, all of them or none."""
     try:
-        write_text_atomically(path, content)
+        write_files_atomically({path: content.encode("utf-8") for path, content in contents.items()})
     except UnicodeEncodeError as error:
         raise CorpusError(f"note {identity}: character {error.start} is half of a surrogate pair") from None
     except OSError as error:
-        raise CorpusError(f"{path}: cannot be written: {error.strerror}") from None
+        raise CorpusError(f"{error.filename}: cannot be written: {error.strerror}") from None
+    # The text was written last, so that it never stands without its annotations; it is named first.
+    return tuple(contents)[::-1]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ensemble_deid.corpora.checks import Notice, ReadNote, check_span, note_with_spans, unknown_label
+from ensemble_deid.corpora.checks import Notice, ReadNote, check_span, note_with_spans, shown_tag, unknown_label
 from ensemble_deid.corpora.xml_tags import PATIENT_ATTRIBUTE, SITE_ATTRIBUTE, XmlTag, parse_note, render_note
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
@@ -47,7 +47,7 @@ def read_xml_note(path: Path, scheme: XmlScheme, *, gold: bool) -> ReadNote:
 
 
 def _read_tag(tag: XmlTag, text: str, path: Path, scheme: XmlScheme, notices: Counter[Notice]) -> Span:
-    place = f"{path}:{tag.line}: tag {tag.id}"
+    place = f"{path}:{tag.line}: {shown_tag(tag.id)}"
     kind = tag.attributes.get("TYPE", tag.element)
     label = scheme.label_of_tag(tag.element.upper(), kind.upper())
     element = scheme.element_of_label.get(label)

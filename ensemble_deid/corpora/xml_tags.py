@@ -4,6 +4,7 @@ The text is what an XML 1.0 parser returns for `<TEXT>`: a literal CR LF or CR i
 is a CR. Offsets count characters (code points) of that text.
 """
 
+import codecs
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,12 +12,13 @@ from pathlib import Path
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
-from ensemble_deid.corpora.checks import read_utf8
+from ensemble_deid.corpora.checks import read_utf8, shown_tag
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
 
 _ENCODING = re.compile(r"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']{1,40})["']""")
 _INTEGER = re.compile(r"-?[0-9]{1,12}")
+_DEEPEST = 100
 _ATTRIBUTE_NAME = re.compile(r"(?!xml)[A-Za-z_][A-Za-z0-9_.-]*")
 _IN_ATTRIBUTE = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 _IN_TEXT = {"\r": "&#13;"}
@@ -30,7 +32,7 @@ SITE_ATTRIBUTE = "site"
 class XmlTag:
     """One element of `<TAGS>`: its name, its attributes, and its line."""
 
-    element: str
+    element: str = field(repr=False)
     attributes: Mapping[str, str] = field(repr=False)
     line: int
 
@@ -44,7 +46,7 @@ class XmlTag:
         value = self.attributes.get(name)
         if value is None or not _INTEGER.fullmatch(value):
             said = "is missing" if value is None else "is not an integer"
-            raise CorpusError(f"{path}:{self.line}: tag {self.id}: the attribute '{name}' {said}")
+            raise CorpusError(f"{path}:{self.line}: {shown_tag(self.id)}: the attribute '{name}' {said}")
         return int(value)
 
 
@@ -52,8 +54,8 @@ class XmlTag:
 class XmlNote:
     """The content of one file: the root's name and attributes, the text, the tags."""
 
-    root: str = ""
-    attributes: dict[str, str] = field(default_factory=dict)
+    root: str = field(default="", repr=False)
+    attributes: dict[str, str] = field(default_factory=dict, repr=False)
     text: str = field(default="", repr=False)
     tags: list[XmlTag] = field(default_factory=list)
 
@@ -63,7 +65,7 @@ def parse_note(path: Path) -> XmlNote:
     content = read_utf8(path)
     declared = _ENCODING.match(content.removeprefix("\ufeff"))
     if declared and declared.group(1).lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
-        raise CorpusError(f"{path}:1: the file declares the encoding {declared.group(1)}; convert it to UTF-8 first")
+        raise CorpusError(f"{path}:1: the file declares {_encoding(declared.group(1))}; convert it to UTF-8 first")
     handler = _Handler(path)
     try:
         handler.parser.Parse(content.encode("utf-8"), True)
@@ -72,6 +74,14 @@ def parse_note(path: Path) -> XmlNote:
             f"{path}:{error.lineno}: broken XML at column {error.offset + 1}: {expat.ErrorString(error.code)}"
         ) from None
     return handler.finish()
+
+
+def _encoding(name: str) -> str:
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        return "an unknown encoding"
+    return f"the encoding {name}"
 
 
 class _Handler:
@@ -87,6 +97,7 @@ class _Handler:
         self.parser.CharacterDataHandler = self._characters
         self.parser.StartDoctypeDeclHandler = self._refuse_doctype
         self._open: list[str] = []
+        self._open_texts = 0
         self._pieces: list[str] = []
         self._texts = 0
 
@@ -100,19 +111,23 @@ class _Handler:
         line = self.parser.CurrentLineNumber
         if not self._open:
             self.note.root, self.note.attributes = name, attributes
-        elif "TEXT" in self._open:
+        elif self._open_texts:
             raise CorpusError(
-                f"{self.path}:{line}: an element <{name}> occurs inside <TEXT>: marks inside the text (as in the 2006 "
-                "corpus) are not read, only stand-off <TAGS>"
+                f"{self.path}:{line}: an element occurs inside <TEXT>: marks inside the text (as in the 2006 corpus) "
+                "are not read, only stand-off <TAGS>"
             )
+        elif len(self._open) == _DEEPEST:
+            raise CorpusError(f"{self.path}:{line}: elements are nested more than {_DEEPEST} deep")
         elif len(self._open) == 1 and name == "TEXT":
             self._texts += 1
         elif len(self._open) == 2 and self._open[1] == "TAGS":
             self.note.tags.append(XmlTag(name, attributes, line))
         self._open.append(name)
+        self._open_texts += name == "TEXT"
 
-    def _end(self, _name: str) -> None:
+    def _end(self, name: str) -> None:
         self._open.pop()
+        self._open_texts -= name == "TEXT"
 
     def _characters(self, data: str) -> None:
         if len(self._open) == 2 and self._open[1] == "TEXT":

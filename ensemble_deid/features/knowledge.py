@@ -10,6 +10,7 @@ So a third of the entries, chosen by a checksum, is hidden while training (`hidd
 
 import gzip
 import hashlib
+import io
 import unicodedata
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +27,7 @@ from ensemble_deid.text.tokens import TokenTable, first_rows
 
 WORDS, PHRASES = ".words.gz", ".phrases.gz"
 PREFIX = "knowledge_"
+_LARGEST_TABLE = 100_000_000
 _LONGEST_PHRASE = 8
 _TRAINING = "training:"
 _PLACES = ("-", "B", "I", "b", "i")
@@ -99,7 +101,11 @@ def read_word_list(path: Path) -> tuple[str, ...]:
 
 def _lines(path: Path, data: bytes) -> list[str]:
     try:
-        return gzip.decompress(data).decode("utf-8").splitlines()
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            content = stream.read(_LARGEST_TABLE + 1)
+        if len(content) > _LARGEST_TABLE:
+            raise RuleError(f"{path}: larger than {_LARGEST_TABLE:,} bytes")
+        return content.decode("utf-8").splitlines()
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise RuleError(f"{path}: damaged ({type(error).__name__})") from None
 

@@ -14,16 +14,22 @@ piece as a group of its own:
     street = { verbose = '''...''' }                   # a long one, over several lines, with comments (re.VERBOSE)
 
 Whether a piece is verbose is its own affair: it means the same in every regex that calls it.
+
+A model may come from somebody else, and a regex can take time without end. Patterns are matched by the library `regex`,
+which takes the syntax of `re` and can be stopped, within the time that a note's length allows.
 """
 
 import re
+import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.errors import RuleError
+import regex
+
+from ensemble_deid.errors import CorpusError, RuleError
 from ensemble_deid.features.word_lists import any_of, inline_word_lists
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -32,7 +38,12 @@ _KEYS = {"name", "label", "regex", "flags", "group", "positive", "negative"}
 _CALL = re.compile(r"\(\?&(\w+)\)")
 # An escaped character or a character class, which a verbose regex reads as it stands; or a comment.
 _COMMENT = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|#[^\n]*", re.DOTALL)
-_FLAGS = {"IGNORECASE": re.I, "MULTILINE": re.M, "DOTALL": re.S, "VERBOSE": re.X, "ASCII": re.A}
+_FLAGS = {"IGNORECASE": regex.I, "MULTILINE": regex.M, "DOTALL": regex.S, "VERBOSE": regex.X, "ASCII": regex.A}
+_LONGEST_REGEX = 1_000_000
+_LONGEST_OF_ALL = 4_000_000
+_SECONDS = 5.0
+# The patterns of this project take some 6 microseconds a character altogether.
+_SECONDS_PER_CHARACTER = 2e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +52,28 @@ class Pattern:
 
     name: str
     label: str
-    regex: re.Pattern[str]
+    regex: regex.Pattern[str]
     group: int | str = 0
     positive: tuple[str, ...] = ()
     negative: tuple[str, ...] = ()
 
-    def matches(self, text: str) -> list[tuple[int, int]]:
-        """Return the places of the PHI group of every match that has one."""
-        found = (match.span(self.group) for match in self.regex.finditer(text))
-        return [(start, end) for start, end in found if start < end]
+    def matches(self, text: str, *, until: float | None = None) -> list[tuple[int, int]]:
+        """Return the places of the PHI group of every match that has one.
+
+        `until` is a value of `time.process_time`. Raises TimeoutError once that is reached.
+        """
+        rest = None if until is None else until - time.process_time()
+        if rest is not None and rest <= 0:
+            raise TimeoutError
+        places = []
+        for match in self.regex.finditer(text, timeout=rest):
+            start, end = match.span(self.group)
+            if start < end:
+                places.append((start, end))
+            # The library counts the time of each match anew.
+            if until is not None and time.process_time() > until:
+                raise TimeoutError
+        return places
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +101,20 @@ class PatternSet:
 
 
 def find_all(patterns: PatternSet, document: Document) -> list[Span]:
-    """Return every match of every pattern, overlapping ones too, ordered by precedence; source = pattern name."""
-    return [
-        Span(start, end, pattern.label, 1.0, pattern.name)
-        for pattern in patterns.patterns
-        for start, end in pattern.matches(document.text)
-    ]
+    """Return every match of every pattern, overlapping ones too, ordered by precedence; source = pattern name.
+
+    Raises CorpusError, which names the document and the pattern, where this takes longer than 5 seconds of the
+    processor and 200 microseconds a character.
+    """
+    until = time.process_time() + _SECONDS + _SECONDS_PER_CHARACTER * len(document.text)
+    spans = []
+    for pattern in patterns.patterns:
+        try:
+            places = pattern.matches(document.text, until=until)
+        except TimeoutError:
+            raise CorpusError(f"{document.id}: the pattern {pattern.name} takes too long on this note") from None
+        spans += [Span(start, end, pattern.label, 1.0, pattern.name) for start, end in places]
+    return spans
 
 
 def first_come(spans: Sequence[Span]) -> tuple[Span, ...]:
@@ -132,6 +164,8 @@ def parse_patterns(source: str, *, path: str = "<patterns>") -> PatternSet:
         if any(other.name == pattern.name for other in patterns):
             raise RuleError(f"{place}: the name is used twice")
         patterns.append(pattern)
+        if sum(len(other.regex.pattern) for other in patterns) > _LONGEST_OF_ALL:
+            raise RuleError(f"{place}: the regexes up to here are longer than {_LONGEST_OF_ALL:,} characters")
     return PatternSet(str(content.get("name", Path(path).stem)), tuple(patterns), source)
 
 
@@ -139,13 +173,13 @@ def parse_patterns(source: str, *, path: str = "<patterns>") -> PatternSet:
 class _Piece:
     """A piece of regex that holds no more calls, and the mode in which it is written."""
 
-    regex: str
+    source: str
     verbose: bool
 
     def inside(self, *, verbose: bool) -> str:
         """Return the piece as a group of a regex that is verbose, or is not."""
         change = "" if self.verbose == verbose else "x" if self.verbose else "-x"
-        return f"(?{change}:{self.regex})"
+        return f"(?{change}:{self.source})"
 
 
 def _read_words(table: object, path: str) -> dict[str, _Piece]:
@@ -158,8 +192,8 @@ def _read_words(table: object, path: str) -> dict[str, _Piece]:
         match value:
             case str():
                 pieces[name] = _Piece(_expand(value, pieces, place, verbose=False), verbose=False)
-            case {"verbose": str(regex), **others} if not others:
-                pieces[name] = _Piece(_expand(regex, pieces, place, verbose=True), verbose=True)
+            case {"verbose": str(source), **others} if not others:
+                pieces[name] = _Piece(_expand(source, pieces, place, verbose=True), verbose=True)
             case {"file": _}:
                 raise RuleError(f"{place}: only a pattern file that is read from disk can name a word list")
             case list() if value and all(isinstance(word, str) for word in value):
@@ -169,14 +203,17 @@ def _read_words(table: object, path: str) -> dict[str, _Piece]:
     return pieces
 
 
-def _expand(regex: str, words: Mapping[str, _Piece], place: str, *, verbose: bool) -> str:
+def _expand(source: str, words: Mapping[str, _Piece], place: str, *, verbose: bool) -> str:
     """Put the pieces in the place of their calls."""
     if verbose:  # a comment at the end of a piece would hide the end of the group that the piece becomes
-        regex = _COMMENT.sub(lambda found: found[1] or "", regex)
-    unknown = [name for name in _CALL.findall(regex) if name not in words]
+        source = _COMMENT.sub(lambda found: found[1] or "", source)
+    unknown = [name for name in _CALL.findall(source) if name not in words]
     if unknown:
         raise RuleError(f"{place}: no piece {unknown[0]!r} stands in [words] before it")
-    return _CALL.sub(lambda call: words[call[1]].inside(verbose=verbose), regex)
+    # Pieces that call others twice each would double at every step.
+    if len(source) + sum(len(words[name].source) + 6 for name in _CALL.findall(source)) > _LONGEST_REGEX:
+        raise RuleError(f"{place}: longer than {_LONGEST_REGEX:,} characters with its pieces in their places")
+    return _CALL.sub(lambda call: words[call[1]].inside(verbose=verbose), source)
 
 
 def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str) -> Pattern:
@@ -186,21 +223,21 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str) -> 
     missing = [key for key in ("name", "label", "regex") if not isinstance(table.get(key), str)]
     if missing:
         raise RuleError(f"{place}: {missing[0]!r} must be given as text")
-    flags = re.RegexFlag(0)
+    flags = 0
     for name in table.get("flags", ()):
         if name not in _FLAGS:
             raise RuleError(f"{place}: unknown flag {name!r}; known: {', '.join(_FLAGS)}")
         flags |= _FLAGS[name]
     try:
-        regex = re.compile(_expand(table["regex"], words, place, verbose=re.X in flags), flags)
-    except re.error as error:
+        compiled = regex.compile(_expand(table["regex"], words, place, verbose=bool(flags & regex.X)), flags)
+    except (regex.error, RecursionError, OverflowError) as error:
         raise RuleError(f"{place}: the regex does not compile: {error}") from None
     group = table.get("group", 0)
-    known = group in regex.groupindex if isinstance(group, str) else 0 <= group <= regex.groups
+    known = group in compiled.groupindex if isinstance(group, str) else 0 <= group <= compiled.groups
     if not known:
         raise RuleError(f"{place}: the regex has no group {group!r}")
     examples = tuple(table.get("positive", ())), tuple(table.get("negative", ()))
-    return Pattern(table["name"], table["label"], regex, group, *examples)
+    return Pattern(table["name"], table["label"], compiled, group, *examples)
 
 
 def failed_examples(pattern: Pattern) -> list[str]:

@@ -17,23 +17,24 @@ The lexicon, the vocabularies and the rules contain words of the training notes:
 
 import json
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from ensemble_deid.atomic import current_umask
+from ensemble_deid.atomic import current_umask, folder_atomically, remove_stale
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.lexicon import Lexicon
 from ensemble_deid.features.patterns import parse_patterns
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, load_annotator, reload_knowledge
-from ensemble_deid.pipeline.manifest import FILE, Manifest, file_hashes, read_manifest
+from ensemble_deid.pipeline.manifest import FILE, REPLACED, Manifest, file_hashes, listed_files, read_manifest
 from ensemble_deid.pipeline.pattern_choice import NO_PATTERNS, relabelled
+from ensemble_deid.pipeline.private import FILE as PRIVATE_FILE
 from ensemble_deid.pipeline.private import FOLDER as PRIVATE
-from ensemble_deid.pipeline.private import copy_private_files, write_private_manifest
+from ensemble_deid.pipeline.private import copy_private_files, has_private_file, write_private_manifest
+from ensemble_deid.pipeline.signature import FILE as SIGNATURE
 from ensemble_deid.pipeline.submodels import submodel_class
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
@@ -92,15 +93,13 @@ def beside(directory: Path) -> Iterator[Path]:
     """Yield an empty folder that replaces `directory` if the block succeeds, and is deleted otherwise."""
     # Resolved, so that the new folder is on the same disk even if `directory` is a link or the current folder.
     place = directory.resolve()
-    place.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
-    try:
+    remove_stale(place.parent)
+    _recover(place)
+    with folder_atomically(place) as scratch:
         yield scratch
-        # mkdtemp makes the folder private; give it the permissions of a plain mkdir.
+        # The new folder is private; give it the permissions of a plain mkdir.
         scratch.chmod(0o777 & ~current_umask())
         _swap(scratch, place)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _swap(scratch: Path, directory: Path) -> None:
@@ -108,17 +107,29 @@ def _swap(scratch: Path, directory: Path) -> None:
     if not directory.exists():
         scratch.rename(directory)
         return
-    old = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}.old."))
-    kept = old / "model"
+    kept = _kept(directory)
     try:
         directory.rename(kept)
         scratch.rename(directory)
     except BaseException:
         if kept.exists() and not directory.exists():
             kept.rename(directory)
-        shutil.rmtree(old, ignore_errors=True)
         raise
-    shutil.rmtree(old)
+    shutil.rmtree(kept)
+
+
+def _kept(directory: Path) -> Path:
+    """Return where a model stands while it is replaced."""
+    return directory.with_name(f".{directory.name}{REPLACED}")
+
+
+def _recover(directory: Path) -> None:
+    """Finish what a killed process left: a model that was to be replaced comes back where none took its place."""
+    kept = _kept(directory)
+    if directory.exists():
+        shutil.rmtree(kept, ignore_errors=True)
+    elif kept.exists():
+        kept.rename(directory)
 
 
 def load_model(
@@ -174,5 +185,20 @@ def refuse_foreign_folder(directory: Path) -> None:
     """Raise ModelError if a model must not be written here: a file, or a folder with other content."""
     if directory.exists() and not directory.is_dir():
         raise ModelError(f"{directory}: exists and is no folder")
-    if directory.is_dir() and any(directory.iterdir()) and not (directory / FILE).is_file():
+    if not directory.is_dir() or not any(directory.iterdir()):
+        return
+    if not (directory / FILE).is_file():
         raise ModelError(f"{directory}: exists and is not a model; nothing is overwritten")
+    refuse_foreign_files(directory)
+
+
+def refuse_foreign_files(directory: Path) -> None:
+    """Raise ModelError where a model's folder holds what its manifest does not name: replacing it would lose that."""
+    named = {FILE, SIGNATURE, PRIVATE, *listed_files(directory)}
+    private = directory / PRIVATE
+    foreign = [path for path in directory.iterdir() if path.name not in named and not path.name.startswith(".")]
+    if private.is_dir():
+        inside = (path for path in private.iterdir() if path.name != PRIVATE_FILE)
+        foreign += [path for path in inside if not has_private_file(directory, path.name)]
+    if foreign:
+        raise ModelError(f"{min(foreign)}: is no part of the model and would be lost: move it away first")

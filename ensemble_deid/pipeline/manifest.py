@@ -17,6 +17,10 @@ from ensemble_deid.text.document import Document
 
 FORMAT_VERSION = 3
 FILE = "manifest.json"
+REPLACED = ".ensemble-deid-replaced"
+"""The end of the name under which a model stands beside its place while another one is moved there."""
+MOST_LABELS = 200
+_LONGEST_LABEL = 100
 _CHECKSUM = "checksum"
 _KINDS: Mapping[str, type] = {
     "labels": list,
@@ -115,6 +119,9 @@ def sign_model(directory: Path, key: str | Path) -> None:
 def _checked(directory: Path) -> Manifest:
     """Read and check a manifest and the files that it names."""
     path = directory / FILE
+    kept = directory.with_name(f".{directory.name}{REPLACED}")
+    if kept.is_dir() and not directory.exists():
+        raise ModelError(f"{directory}: the model is not here, since its replacement was interrupted; it is in {kept}")
     if not directory.is_dir():
         raise ModelError(f"{directory}: no such model directory")
     if not path.is_file():
@@ -131,6 +138,12 @@ def _checked(directory: Path) -> Manifest:
     _check_files(directory, manifest.files)
     _refuse_others(directory, manifest.files)
     return manifest
+
+
+def listed_files(directory: Path) -> frozenset[str]:
+    """Return the names of the files that a manifest lists, which may be damaged otherwise. Raises ModelError."""
+    files = _read_object(directory / FILE).get("files")
+    return frozenset(files if isinstance(files, dict) else ())
 
 
 def _read_object(path: Path) -> dict[str, Any]:
@@ -163,6 +176,12 @@ def _check_kinds(content: Mapping[str, Any], path: Path) -> None:
     labels = content["labels"]
     if not labels or not all(isinstance(label, str) and label for label in labels) or len(set(labels)) < len(labels):
         raise ModelError(f"{path}: damaged: the labels are not distinct names")
+    # Time and memory grow with the square of the number of labels.
+    if len(labels) > MOST_LABELS or max(map(len, labels)) > _LONGEST_LABEL:
+        raise ModelError(
+            f"{path}: {len(labels)} labels of up to {max(map(len, labels))} characters; "
+            f"{MOST_LABELS} of up to {_LONGEST_LABEL} are possible"
+        )
 
 
 def _check_files(directory: Path, expected: Mapping[str, Any]) -> None:

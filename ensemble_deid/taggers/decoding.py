@@ -9,6 +9,7 @@ from ensemble_deid.taggers.chain import Chain, Floats, Ints, Marginals, n_best, 
 from ensemble_deid.text.tags import TagScheme
 
 _BATCH_TOKENS = 4096
+_LEAST_BATCH = 16
 _WIDTH = 8
 
 NEGLIGIBLE = 1e-3
@@ -38,13 +39,17 @@ class Decoded:
 
 
 def length_batches(starts: Ints, n_tokens: int) -> Iterator[Ints]:
-    """Yield indexes of sequences in batches of at most about 4096 tokens, longest first, within a batch and overall."""
+    """Yield indexes of sequences in batches, longest first, within a batch and overall.
+
+    A batch has at most about 4096 tokens, or 16 sequences if these are long: a step takes hardly longer for many
+    sequences than for one.
+    """
     lengths = np.diff(np.append(starts, n_tokens))
     order = np.argsort(-lengths, kind="stable").astype(np.int32)
     begin = 0
     while begin < len(order):
         # The first sequence is the longest, and the others are padded to its length.
-        size = max(1, _BATCH_TOKENS // max(1, int(lengths[order[begin]])))
+        size = max(_LEAST_BATCH, _BATCH_TOKENS // max(1, int(lengths[order[begin]])))
         yield order[begin : begin + size]
         begin += size
 

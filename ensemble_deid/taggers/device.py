@@ -1,6 +1,6 @@
-"""Where torch computes, with how many threads, and whether it may use algorithms whose results vary."""
+"""Where torch computes, with how many threads, with which algorithms, and whether weights are those of a network."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -31,6 +31,20 @@ def _pin_algorithms() -> None:
     if used != INSTRUCTION_SET:
         raise ConfigError(f"--reproducible: torch uses {used}, not {INSTRUCTION_SET}: the processor may not have it")
     torch.use_deterministic_algorithms(True)
+
+
+def check_weights(make_network: Callable[[], torch.nn.Module], weights: Mapping[str, torch.Tensor]) -> None:
+    """Raise ValueError unless the weights are finite, and have the names and shapes of the network's.
+
+    The network is made without memory for this: the sizes in a forged model could ask for any amount of it, the
+    weights are no larger than their file.
+    """
+    with torch.device("meta"):
+        expected = {name: value.shape for name, value in make_network().state_dict().items()}
+    if expected != {name: value.shape for name, value in weights.items()}:
+        raise ValueError("the weights are those of another network")
+    if not all(bool(torch.isfinite(value).all()) for value in weights.values() if value.is_floating_point()):
+        raise ValueError("a weight is no number")
 
 
 def choose_device(name: str) -> torch.device:

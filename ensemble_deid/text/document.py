@@ -1,4 +1,4 @@
-"""A note with its annotations. Its text is kept out of reprs, logs and error messages."""
+"""A note with its annotations. Its text and metadata are kept out of reprs, logs and error messages."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,7 @@ class Document:
     text: str = field(repr=False)
     spans: tuple[Span, ...] = ()
     patient_id: str | None = None
-    metadata: Mapping[str, str] = field(default_factory=_no_metadata, hash=False)
+    metadata: Mapping[str, str] = field(default_factory=_no_metadata, hash=False, repr=False)
     site: str | None = None
     fold_group: str | None = None
 

@@ -17,6 +17,7 @@ _FEATURE = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("we
 _CQDB = struct.Struct("<4sIIIII")
 _CHUNK = struct.Struct("<4sII")
 _VERSION = 100
+_MOST_LABELS = 1000
 _STATE, _TRANSITION = 0, 1
 
 
@@ -49,6 +50,8 @@ def _read(data: bytes) -> CrfsuiteWeights:
     for name, at in ((b"FEAT", features_at), (b"LFRF", label_references_at), (b"AFRF", attribute_references_at)):
         if _CHUNK.unpack_from(data, at)[0] != name:
             raise ModelError("the CRF's model file is damaged: a part is not where the header says")
+    if n_labels > _MOST_LABELS:
+        raise ModelError(f"the CRF's model file has {n_labels} tags; {_MOST_LABELS} are possible")
     labels = _read_strings(data, labels_at, n_labels)
     attributes = _read_strings(data, attributes_at, n_attributes)
     features = _read_features(data, features_at)

@@ -20,7 +20,7 @@ from ensemble_deid.seeding import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.decoding import decode
-from ensemble_deid.taggers.device import choose_device, one_thread
+from ensemble_deid.taggers.device import check_weights, choose_device, one_thread
 from ensemble_deid.taggers.neural.encoding import Vocabularies, encode, learn_vocabularies
 from ensemble_deid.taggers.neural.network import BilstmCnnCrf
 from ensemble_deid.taggers.neural.training import score_tokens, train_network
@@ -122,8 +122,10 @@ class NeuralTagger:
         try:
             content = json.loads((directory / VOCABULARY).read_text(encoding="utf-8"))
             vocabularies = Vocabularies.from_json(content["vocabularies"])
-            network = BilstmCnnCrf(vocabularies.sizes(len(scheme.tags)), config)
-            network.load_state_dict(load((directory / WEIGHTS).read_bytes()))
+            sizes, weights = vocabularies.sizes(len(scheme.tags)), load((directory / WEIGHTS).read_bytes())
+            check_weights(lambda: BilstmCnnCrf(sizes, config), weights)
+            network = BilstmCnnCrf(sizes, config)
+            network.load_state_dict(weights)
             epochs = int(content["epochs"])
         except (SafetensorError, RuntimeError, ValueError, KeyError, TypeError) as error:
             raise ModelError(f"{directory}: the network's files are damaged ({type(error).__name__})") from None

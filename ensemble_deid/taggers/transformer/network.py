@@ -10,6 +10,8 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS
 
+_MOST_LAYERS = 100
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
@@ -62,7 +64,9 @@ class EncoderClassifier(nn.Module):
 
 
 def build_encoder(config: dict[str, Any]) -> PreTrainedModel:
-    """Make an encoder without weights from the content of its `config.json`."""
+    """Make an encoder without weights from the content of its `config.json`. Raises ValueError for too many layers."""
     content = dict(config)
+    if any(isinstance(value, int) and "layers" in key and value > _MOST_LAYERS for key, value in content.items()):
+        raise ValueError(f"more than {_MOST_LAYERS} layers")
     settings = AutoConfig.for_model(content.pop("model_type"), **content)
     return cast(PreTrainedModel, AutoModel.from_config(settings))  # type: ignore[no-untyped-call]

@@ -18,7 +18,7 @@ from ensemble_deid.seeding import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.decoding import decode
-from ensemble_deid.taggers.device import choose_device, one_thread
+from ensemble_deid.taggers.device import check_weights, choose_device, one_thread
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, build_encoder
@@ -149,9 +149,14 @@ class TransformerTagger:
                 name: {value: k for k, value in enumerate(values, 1)} for name, values in settings["features"].items()
             }
             tokenizer = Tokenizer.from_str((directory / TOKENIZER).read_text(encoding="utf-8"))
-            encoder = build_encoder(encoder_config)
-            network = EncoderClassifier(encoder, len(scheme.tags), _sizes(vocabulary), dropout=config.dropout)
             weights = load((directory / WEIGHTS).read_bytes())
+
+            def make() -> EncoderClassifier:
+                encoder = build_encoder(encoder_config)
+                return EncoderClassifier(encoder, len(scheme.tags), _sizes(vocabulary), dropout=config.dropout)
+
+            check_weights(make, weights)
+            network = make()
             network.load_state_dict({n: v.float() if v.is_floating_point() else v for n, v in weights.items()})
         except OSError:
             raise
