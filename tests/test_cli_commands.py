@@ -243,7 +243,7 @@ def test_a_corpus_is_converted(tiny_train: Path, tmp_path: Path, run: Run, forma
     out = tmp_path / "out"
     count = {"brat": 16, "jsonl": 1}.get(format, 8)
     said = run("corpus", "convert", tiny_train, "--out", out, "--format", format)
-    assert said == f"8 notes written to {out} in {count} files\n"
+    assert said == f"8 notes written to {out} in {count} file{'' if count == 1 else 's'}\n"
     assert len(files(out)) == count
     given, written = read_corpus(tiny_train), read_corpus(out)
     assert written.format == format
