@@ -15,7 +15,7 @@ FUZZ_SEED := 0
 .PHONY: train test fuzz lint types notebooks clean
 
 train: $(VENV)/installed
-	@echo "From here on it takes about 5 minutes on 2 cores; a bar shows the time left."
+	@echo "From here on it takes about 6 minutes on 2 cores; a bar shows the time left."
 	$(BIN)/ensemble-deid train demo --dev demo:dev --out $(MODEL) --folds 3 --set crf.max_iterations=40 --set neural.epochs=12
 	@echo; echo "== Scores on notes of other patients =="
 	$(BIN)/ensemble-deid evaluate demo:test $(MODEL)
