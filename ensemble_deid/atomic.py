@@ -145,7 +145,10 @@ def remove_stale(folder: Path) -> None:
 
 def _is_ours(filename: object) -> bool:
     """Tell whether an error names no file, or one that the user has not named: an unfinished one, or one in such."""
-    return filename is None or any(_is_unfinished(str(path)) for path in (filename, Path(str(filename)).parent))
+    if filename is None:
+        return True
+    path = Path(str(filename))
+    return any(_is_unfinished(str(part)) for part in (path, *path.parents))
 
 
 def _is_unfinished(path: str) -> bool:
