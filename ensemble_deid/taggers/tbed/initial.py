@@ -51,7 +51,7 @@ class InitialTagger:
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ModelError("the initial tagger of the rules is damaged") from None
         if kind not in KINDS:
-            raise ModelError(f"the initial tagger of the rules is damaged: unknown kind {kind!r}")
+            raise ModelError("the initial tagger of the rules is damaged: unknown kind")
         return cls(kind, words)
 
 
