@@ -35,10 +35,13 @@ def figures_of(evaluation: Evaluation) -> dict[str, float | None]:
 
 
 def run_seed(seed: int, corpus: Corpus, dev: Corpus, options: argparse.Namespace) -> dict[str, float | None]:
-    """Train with one seed and score on dev."""
+    """Train with one seed and score on dev; each submodel's F1 goes to standard error as soon as it is known."""
     config = load_config(options.config, overrides=options.overrides, jobs=options.jobs, seed=seed)
     trained = train(corpus, dev=dev, config=config, notify=lambda message: None)
     found = trained.deidentifier.predict(dev.documents)
+    scores = "  ".join(f"{name} {100 * (counts.f1 or 0):.2f}" for name, counts in trained.dev_counts.items())
+    sys.stderr.write(f"seed {seed}, strict F1: {scores}\n")
+    sys.stderr.flush()
     return figures_of(evaluate(dev.documents, found, resamples=0))
 
 
@@ -70,10 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         seeds = [int(seed) for seed in options.seeds.split(",")]
         corpus, dev = read_corpus(options.train), read_corpus(options.dev)
-        runs = {}
-        for seed in seeds:
-            runs[seed] = run_seed(seed, corpus, dev, options)
-            sys.stderr.write(f"seed {seed} is done\n")
+        runs = {seed: run_seed(seed, corpus, dev, options) for seed in seeds}
     except (DeidError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
