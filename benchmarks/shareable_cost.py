@@ -26,11 +26,12 @@ def main() -> None:
     parser.add_argument("--labels", default=f"{ALL_LABELS},PATIENT,DOCTOR", help="of the search")
     parser.add_argument("--folds", type=int)
     parser.add_argument("--set", action="append", default=[], dest="overrides")
+    parser.add_argument("--allow-overlap", action="store_true", help="as of `train` (MEDDOCAN's own split has overlap)")
     options = parser.parse_args()
     notes, dev = read_corpus(options.train).documents, read_corpus(options.dev).documents
     for shareable in (False, True):
         config = load_config(overrides=options.overrides, folds=options.folds, shareable=shareable)
-        trained = train(notes, dev, config=config, report=lambda step: None)
+        trained = train(notes, dev, config=config, report=lambda step: None, allow_overlap=options.allow_overlap)
         scores = "  ".join(f"{name} {100 * (counts.f1 or 0):.2f}" for name, counts in trained.dev_counts.items())
         print(f"{'shareable' if shareable else 'plain'}: strict F1 {scores}", flush=True)
         with tempfile.TemporaryDirectory() as folder:

@@ -37,7 +37,7 @@ def figures_of(evaluation: Evaluation) -> dict[str, float | None]:
 def run_seed(seed: int, corpus: Corpus, dev: Corpus, options: argparse.Namespace) -> dict[str, float | None]:
     """Train with one seed and score on dev; each submodel's F1 goes to standard error as soon as it is known."""
     config = load_config(options.config, overrides=options.overrides, jobs=options.jobs, seed=seed)
-    trained = train(corpus, dev=dev, config=config, notify=lambda message: None)
+    trained = train(corpus, dev=dev, config=config, notify=lambda message: None, allow_overlap=options.allow_overlap)
     found = trained.deidentifier.predict(dev.documents)
     scores = "  ".join(f"{name} {100 * (counts.f1 or 0):.2f}" for name, counts in trained.dev_counts.items())
     sys.stderr.write(f"seed {seed}, strict F1: {scores}\n")
@@ -69,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--config")
     parser.add_argument("--set", action="append", default=[], dest="overrides")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--allow-overlap", action="store_true", help="as of `train` (MEDDOCAN's own split has overlap)")
     options = parser.parse_args(arguments)
     try:
         seeds = [int(seed) for seed in options.seeds.split(",")]
