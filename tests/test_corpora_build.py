@@ -111,6 +111,20 @@ def test_the_build_splits_by_patient(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "train" / "101-01.xml").read_bytes() == first
 
 
+def test_the_build_splits_by_site_unless_a_patient_is_named(tmp_path: Path) -> None:
+    src, splits = sources(tmp_path)
+    splits.write_text('train = ["S01"]\ndev = ["103"]\ntest = ["E29"]\n')
+    built = build_corpus(src, tmp_path / "out", splits=splits)
+    assert [(split.name, split.patients, split.notes) for split in built] == [
+        ("train", 1, 2),
+        ("dev", 1, 1),
+        ("test", 1, 1),
+    ]
+    splits.write_text('train = ["S01"]\ndev = ["S02"]\ntest = ["E29"]\n')
+    with pytest.raises(CorpusError, match="S02 has no notes"):
+        build_corpus(src, tmp_path / "out", splits=splits)
+
+
 def test_all_problems_of_all_notes_are_told_before_anything_is_written(tmp_path: Path) -> None:
     src, splits = sources(tmp_path)
     note(src, "[[PATIENT:]] ]]", name="101-01")
@@ -124,9 +138,9 @@ def test_all_problems_of_all_notes_are_told_before_anything_is_written(tmp_path:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('train = ["101", "102"]\ndev = ["103"]\ntest = ["101"]', "the patient 101 is in train and again in test"),
+        ('train = ["101", "102"]\ndev = ["103"]\ntest = ["101"]', "101 is in train and again in test"),
         ('train = ["101", "102"]\ndev = []\ntest = []', "the patient 103 is in no split"),
-        ('train = ["101", "102", "104"]\ndev = ["103"]\ntest = []', "the patient 104 has no notes"),
+        ('train = ["101", "102", "104"]\ndev = ["103"]\ntest = []', "104 has no notes"),
         ("train = [101]\ndev = []\ntest = []", "train must be a list of strings"),
         ("train = []", "expected the keys train, dev, test, not train"),
         ("train = [", "cannot be read as TOML"),
