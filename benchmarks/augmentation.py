@@ -2,8 +2,8 @@
 
     python benchmarks/augmentation.py crf demo:train demo:dev --sites 20
 
-Every training but the first has one copy of each note beside the note; `repeated` has the note itself twice, so that the
-number of steps is the same. Recall is that of `submodel_recall.py`.
+Every training but the first has one copy of each note beside the note; `repeated` has the note itself twice, so that
+the number of steps is the same. Recall is that of `submodel_recall.py`.
 """
 
 import argparse
