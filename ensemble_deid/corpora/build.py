@@ -31,8 +31,9 @@ class BuiltSplit:
 def build_corpus(src: Path, out: Path, *, splits: Path) -> tuple[BuiltSplit, ...]:
     """Build `src/XXX-YY.note` into `out/{train,dev,test}/XXX-YY.xml` by the sites named in the TOML file `splits`.
 
-    Notes that were removed from `src` are removed from `out`; `out/SHA256SUMS` lists the notes' checksums. Raises CorpusError with all problems of all notes before
-    anything is written; the checks are those of `read_note_sources`, and every patient must be in exactly one split.
+    Notes that were removed from `src` are removed from `out`; `out/SHA256SUMS` lists the checksums of the notes. Raises
+    CorpusError with all problems of all notes before anything is written; the checks are those of `read_note_sources`,
+    and every patient must be in exactly one split.
     """
     notes = read_marked_notes(src)
     split_of = read_splits(splits)
