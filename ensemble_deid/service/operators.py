@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
+from ensemble_deid.corpora.checks import check_text
+from ensemble_deid.errors import CorpusError
 from ensemble_deid.service.refusal import Refused
 
 OPERATORS = ("hash", "keep", "mask", "redact", "replace")
@@ -86,8 +88,13 @@ def anonymize(text: str, entities: Iterable[Entity], operators: Mapping[str, Ope
     """Return the text after the operators, and what they did, last first as Presidio lists it.
 
     Every character of every entity is operated on: of overlapping entities the one with the higher score is kept whole,
-    and of the other what lies outside it. Raises Refused for an entity outside the text and for `encrypt`.
+    and of the other what lies outside it. Raises Refused for a text that no model reads, an entity outside
+    it, and `encrypt`.
     """
+    try:
+        check_text(text, "the note")
+    except CorpusError as error:
+        raise Refused(422, str(error)) from None
     salt = secrets.token_hex(16)
     parts: list[str] = []
     items: list[Item] = []
