@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marked_notes import marked_note
 
 from ensemble_deid.features.knowledge import read_knowledge
 from ensemble_deid.phi.taxonomy import I2B2_TYPES, MEDDOCAN_TYPES
@@ -24,18 +25,6 @@ from ensemble_deid.text.span import Span
 
 KEY = Key(b"a key of sixteen bytes and more")
 REPLACER = Replacer.from_options("surrogate", key=KEY)
-_MARK = re.compile(r"<([A-Z0-9_-]+)\|([^>]*)>")
-
-
-def note(marked: str, *, id: str = "n1", patient: str | None = "7") -> Document:
-    """Return the note of a text with its spans as `<LABEL|surface>`."""
-    text, spans, cursor = "", [], 0
-    for match in _MARK.finditer(marked):
-        text += marked[cursor : match.start()]
-        spans.append(Span(len(text), len(text) + len(match[2]), match[1]))
-        text += match[2]
-        cursor = match.end()
-    return Document(id, text + marked[cursor:], tuple(spans), patient_id=patient)
 
 
 def surfaces(replacement: Replacement) -> list[str]:
@@ -43,7 +32,7 @@ def surfaces(replacement: Replacement) -> list[str]:
 
 
 def surrogates(marked: str, *, taken: frozenset[str] = frozenset(), replacer: Replacer = REPLACER) -> list[str]:
-    return surfaces(replacer.replace(note(marked), taken=taken))
+    return surfaces(replacer.replace(marked_note(marked), taken=taken))
 
 
 def test_one_person_has_one_name_in_whole_and_in_part() -> None:
@@ -73,7 +62,7 @@ def test_a_part_alone_is_the_same_person_in_another_note() -> None:
 
 
 def test_other_patients_and_projects_and_keys_give_other_names() -> None:
-    marked = note("<PATIENT|John Smith>")
+    marked = marked_note("<PATIENT|John Smith>")
     names = {
         replacer.replace(Document("n", marked.text, marked.spans, patient_id=patient)).text
         for replacer in (REPLACER, Replacer.from_options("surrogate", key=KEY, project="b"))
@@ -85,7 +74,7 @@ def test_other_patients_and_projects_and_keys_give_other_names() -> None:
 
 
 def test_staff_can_keep_one_name_in_all_patients() -> None:
-    marked = [note("Dr. <DOCTOR|Lee>, <PATIENT|Ann Poe>", patient=patient) for patient in ("1", "2")]
+    marked = [marked_note("Dr. <DOCTOR|Lee>, <PATIENT|Ann Poe>", patient=patient) for patient in ("1", "2")]
     staff = Replacer.from_options("surrogate", key=KEY, settings={"staff_across_project": True})
     (first, one), (second, two) = (surfaces(staff.replace(each)) for each in marked)
     assert first == second != "Lee"
@@ -99,7 +88,7 @@ def test_gender_is_kept_where_it_is_known(name: str, kind: str) -> None:
     women = {n for (_, k), names in lists.given_out.items() if k == "F" for n in names}
     men = {n for (_, k), names in lists.given_out.items() if k == "M" for n in names}
     for patient in map(str, range(30)):
-        given = REPLACER.replace(note(f"<PATIENT|{name} Poe>", patient=patient)).text.split()[0]
+        given = REPLACER.replace(marked_note(f"<PATIENT|{name} Poe>", patient=patient)).text.split()[0]
         assert not kind or given in (women if kind == "F" else men)
 
 
@@ -107,9 +96,9 @@ def test_origin_is_kept_where_the_lists_know_it() -> None:
     hispanic = set(name_lists().given_out["hispanic", "S"])
     plain = {fold(name) for name in hispanic}
     for patient in map(str, range(30)):
-        family = REPLACER.replace(note("<DOCTOR|Gutiérrez>", patient=patient)).text
+        family = REPLACER.replace(marked_note("<DOCTOR|Gutiérrez>", patient=patient)).text
         assert family in hispanic
-        assert fold(REPLACER.replace(note("<DOCTOR|GUTIERREZ>", patient=patient)).text) in plain
+        assert fold(REPLACER.replace(marked_note("<DOCTOR|GUTIERREZ>", patient=patient)).text) in plain
 
 
 def test_credentials_titles_and_suffixes_stay() -> None:
@@ -201,9 +190,9 @@ def _age(born: date, seen: date) -> int:
 def test_weekdays_stay_where_shifts_are_of_whole_weeks() -> None:
     weeks = Replacer.from_options("surrogate", key=KEY, settings={"whole_weeks": True})
     for patient in map(str, range(20)):
-        day, weekday = surfaces(weeks.replace(note("<DATE|2014-03-03>, a <DATE|Monday>", patient=patient)))
+        day, weekday = surfaces(weeks.replace(marked_note("<DATE|2014-03-03>, a <DATE|Monday>", patient=patient)))
         assert date.fromisoformat(day).strftime("%A") == weekday == "Monday"
-        other = surfaces(REPLACER.replace(note("<DATE|2014-03-03>, a <DATE|Monday>", patient=patient)))
+        other = surfaces(REPLACER.replace(marked_note("<DATE|2014-03-03>, a <DATE|Monday>", patient=patient)))
         assert date.fromisoformat(other[0]).strftime("%A") == other[1] != "Monday"
 
 
@@ -236,6 +225,7 @@ def test_numbers_keep_their_form_and_lie_where_nobody_has_them() -> None:
     assert re.sub(r"\D", "", phone) == re.sub(r"\D", "", plain)
     assert re.fullmatch(r"555-01\d\d ext \d\d", extension)
     assert extension[:8] == phone[6:]
+    assert re.fullmatch(r"x\d{5}", surrogates("<PHONE|x58817>")[0])
     assert re.fullmatch(r"9\d\d-[0-4]\d-\d{4}", social)
     assert social.endswith(tail)
     assert re.fullmatch(r"(192\.0\.2|198\.51\.100|203\.0\.113)\.\d{1,3}", address)
@@ -258,7 +248,9 @@ def test_addresses_of_the_web_are_examples_and_name_the_surrogate() -> None:
 def test_geography_is_coherent() -> None:
     for patient in map(str, range(40)):
         town, state, code, again = surfaces(
-            REPLACER.replace(note("<CITY|Peoria>, <STATE|IL> <ZIP|61602>. Back in <CITY|PEORIA>", patient=patient))
+            REPLACER.replace(
+                marked_note("<CITY|Peoria>, <STATE|IL> <ZIP|61602>. Back in <CITY|PEORIA>", patient=patient)
+            )
         )
         assert state in STATES.keys() - {"IL"}
         assert town in towns().by_state[state]
@@ -290,12 +282,14 @@ def test_spanish_notes_have_spanish_values() -> None:
     )
     assert len(name.split()) == 2
     assert town in (rules_directory() / "surrogates" / "cities-es.txt").read_text(encoding="utf-8").split()
-    assert day == REPLACER.replace(note("<FECHAS|5/12/2014> <FECHAS|25/12/2014>")).text.split()[0]
+    assert day == REPLACER.replace(marked_note("<FECHAS|5/12/2014> <FECHAS|25/12/2014>")).text.split()[0]
 
 
 _SURFACES = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=14),
-    st.sampled_from("John Smith|SMITH, JOHN|Poe|Ann|MGH|12 Oak St|Boston|MA|02115|3/4/2014|May|Nurse|555-1234".split("|")),
+    st.sampled_from(
+        "John Smith|SMITH, JOHN|Poe|Ann|MGH|12 Oak St|Boston|MA|02115|3/4/2014|May|Nurse|555-1234".split("|")
+    ),
 )
 # Letters of no Latin alphabet, which no surrogate and no tag has.
 _BETWEEN = st.text(st.sampled_from("αβγ \n\t"), max_size=5)
@@ -352,14 +346,14 @@ def test_the_same_bytes_in_another_process() -> None:
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1]
     )
-    here = REPLACER.replace(note("<PATIENT|John Smith>, <HOSPITAL|MGH>, <DATE|3/4/2014>")).text
+    here = REPLACER.replace(marked_note("<PATIENT|John Smith>, <HOSPITAL|MGH>, <DATE|3/4/2014>")).text
     assert done.stdout.strip() == here
 
 
 def test_surrogates_avoid_the_phi_of_the_other_notes() -> None:
     marked = "<PATIENT|John Smith>"
     for patient in map(str, range(20)):
-        document = note(marked, patient=patient)
+        document = marked_note(marked, patient=patient)
         first = REPLACER.replace(document).text
         taken = {Replacer.normalise(part) for part in (*first.split(), "John Smith")}
         second = REPLACER.replace(document, taken=taken).text
