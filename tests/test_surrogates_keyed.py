@@ -261,7 +261,8 @@ def test_geography_is_coherent() -> None:
 
 def test_hospitals_keep_their_kind_and_abbreviations_fit() -> None:
     name, short, street, job = surrogates(
-        "<HOSPITAL|Lakewood General Hospital> (<HOSPITAL|LGH>), <STREET|12 Oak Hill Road, Apt 4B>, an <PROFESSION|engineer>"
+        "<HOSPITAL|Lakewood General Hospital> (<HOSPITAL|LGH>), <STREET|12 Oak Hill Road, Apt 4B>, "
+        "an <PROFESSION|engineer>"
     )
     word = name.removesuffix(" General Hospital")
     assert word.isalpha()
@@ -343,7 +344,7 @@ def test_the_same_bytes_in_another_process() -> None:
         " Span(17, 25, 'DATE')), patient_id='7')\n"
         "print(r.replace(d).text)"
     )
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1]
     )
     here = REPLACER.replace(marked_note("<PATIENT|John Smith>, <HOSPITAL|MGH>, <DATE|3/4/2014>")).text
@@ -386,13 +387,13 @@ def test_the_lists_come_from_other_sources_than_the_public_lists_that_models_rea
 
 
 def test_names_are_those_of_faker() -> None:
-    faker = pytest.importorskip("faker")
+    pytest.importorskip("faker")
     from importlib import import_module
 
     for path in sorted((rules_directory() / "surrogates").glob("names-*.txt")):
         first, *lines = path.read_text(encoding="utf-8").splitlines()
         locales = re.search(r"locales? ([\w, ]+) \(MIT\)", first)
-        assert locales and faker
+        assert locales
         providers = [import_module(f"faker.providers.person.{name}").Provider for name in locales[1].split(", ")]
         attributes = [getattr(p, a) for p in providers for a in dir(p) if "name" in a]
         names = {n for values in attributes if isinstance(values, (tuple, list, dict)) for n in values}
