@@ -86,10 +86,10 @@ class PersonNames:
         if staff and self.staff is not None:
             return self._choice(self.staff, canonical, role, used=set())
         table = self._table(role)
-        if canonical not in table:
-            # A part that the notes have only inside an e-mail address or a user name.
-            table[canonical] = self._choice(self.keyed, canonical, role, used=set(table.values()))
-        return table[canonical]
+        if canonical in table:
+            return table[canonical]
+        # A part that stands in a longer word of the notes. Nothing is stored: values must not depend on their order.
+        return self._choice(self.keyed, canonical, role, used=set(table.values()))
 
     def handle(self, surface: str) -> str | None:
         """Return a user name or the local part of an address with the names in it replaced; None if it has none."""
