@@ -240,6 +240,7 @@ class StackConfig(Section):
 
     n_best: int = Field(5, ge=1, le=100, description="tag sequences that a sequence model draws its candidates from")
     min_confidence: float = Field(0.01, ge=0, lt=1, description="candidates below it for every submodel are dropped")
+    net: bool = Field(False, description="candidates that no submodel proposes: doubts, unknown words, codes, repeats")
     preset: Literal["search", "zhao2020"] = Field("search", description="zhao2020: the paper's C+, C- and gamma")
     c_grid: tuple[PositiveFloat, ...] = Field((0.5, 1.0, 2.0, 5.0), min_length=1)
     gamma_grid: tuple[PositiveFloat, ...] = Field((0.004, 0.009, 0.02), min_length=1)

@@ -37,7 +37,7 @@ def run(*arguments: object, hash_seed: str = "random") -> subprocess.CompletedPr
 
 def test_the_model_says_what_it_is(tiny_model: Path) -> None:
     manifest = json.loads((tiny_model / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["format_version"] == 3
+    assert manifest["format_version"] == 4
     assert manifest["labels"] == ["CITY", "DATE", "DOCTOR", "PATIENT"]
     counts = {"notes": 8, "patients": 4, "sites": 0, "groups": 4, "spans": 40, "spans_cut": 0, "spans_lost": 0}
     assert manifest["training"] == counts
@@ -87,7 +87,7 @@ def test_labels_of_one_task_are_refused_by_the_format_of_another(
     tiny_model: Path, tiny_dev: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    assert main(["predict", str(tiny_model), str(tiny_dev), "--out", str(out), "--format", "meddocan"]) == 3
+    assert main(["predict", str(tiny_model), str(tiny_dev), "--out", str(out), "--format", "meddocan"]) == 4
     said = capsys.readouterr()
     assert said.err.count("ensemble-deid: withheld: ") == 4
     assert "no place in the meddocan format" in said.err
@@ -102,7 +102,7 @@ def test_jobs_never_change_the_output(tiny_model: Path, tmp_path: Path, command:
     (notes / "bad.txt").write_bytes(b"\xff")
     name, *options = command
     for out, jobs in ((one, "1"), (two, "2")):
-        assert main([name, str(tiny_model), str(notes), "--out", str(out), "--jobs", jobs, *options]) == 3
+        assert main([name, str(tiny_model), str(notes), "--out", str(out), "--jobs", jobs, *options]) == 4
     assert files(one) == files(two)
     assert len(files(one)) == (40 if name == "predict" else 20)
 

@@ -28,7 +28,7 @@ from ensemble_deid.pipeline.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.dataset import StackingDataset, build_stacking_dataset
 from ensemble_deid.stacking.stacker import Stacker
-from ensemble_deid.taggers.base import Proposals, TrainableTagger
+from ensemble_deid.taggers.base import Proposals, TokenScores, TrainableTagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.text.counts import Counts, strict_counts
 from ensemble_deid.text.document import Document, grouped_by_site
@@ -136,6 +136,7 @@ def _train(
         with_vocabulary(plain, extractor.lexicon),
         labels=scheme.labels,
         min_confidence=config.stack.min_confidence,
+        net=config.stack.net,
     )
     stacker, probability = Stacker.fit_and_score(stacking_dataset, config=config, progress=progress.say)
     points = training_points(
@@ -270,12 +271,15 @@ def _merge_folds(by_fold: dict[tuple[str, int], Proposals], name: str, folds: np
     """Merge the proposals of the folds, in the order of the notes."""
     best: list[Any] = [()] * len(folds)
     candidates: list[Any] = [()] * len(folds)
+    scores: dict[int, TokenScores] = {}
     for fold in np.unique(folds).tolist():
         proposals = by_fold[(name, fold)]
         for place, d in enumerate(np.flatnonzero(folds == fold).tolist()):
             best[d] = proposals.best[place]
             candidates[d] = proposals.candidates[place]
-    return Proposals(tuple(best), tuple(candidates))
+            if proposals.tokens:
+                scores[d] = proposals.tokens[place]
+    return Proposals(tuple(best), tuple(candidates), tuple(scores[d] for d in sorted(scores)))
 
 
 def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> tuple[dict[str, Counts], Scored]:

@@ -12,8 +12,7 @@ from threadpoolctl import threadpool_limits
 from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.stacking.candidates import collect
-from ensemble_deid.stacking.context import extract_context
+from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
 from ensemble_deid.stacking.search import choose
@@ -49,6 +48,7 @@ class Stacker:
     cv_threshold: float
     min_confidence: float
     cv_f1: float | None
+    net: bool = False
 
     @classmethod
     def fit(cls, dataset: StackingDataset, *, config: Config, progress: Callable[[str], None]) -> "Stacker":
@@ -80,16 +80,19 @@ class Stacker:
             chosen.cv_threshold,
             config.stack.min_confidence,
             chosen.cv_f1,
+            bool(dataset.context.net.names),
         )
         return stacker, chosen.probability
 
     def predict_proba(self, proposals: Mapping[str, Proposals], batch: Batch) -> list[list[Span]]:
         """Return every candidate of each document, scored with its probability of being a PHI span."""
         ordered = {name: proposals[name] for name in self.submodels}
-        table = collect(ordered, labels=self.labels, min_confidence=self.min_confidence)
+        table, context = extract_candidates(
+            ordered, batch, labels=self.labels, min_confidence=self.min_confidence, net=self.net
+        )
         if not len(table):
             return [[] for _ in batch.documents]
-        features = candidate_features(table, extract_context(table, batch), self.statistics)
+        features = candidate_features(table, context, self.statistics)
         probability = self.sigmoid.probability(self.svm.decision_function(features))
         return table.spans(probability, np.ones(len(table), bool), len(batch.documents))
 
@@ -113,6 +116,7 @@ class Stacker:
             "cv_threshold": self.cv_threshold,
             "min_confidence": self.min_confidence,
             "cv_f1": self.cv_f1,
+            "net": self.net,
         }
         (directory / SETTINGS).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
@@ -137,6 +141,7 @@ class Stacker:
                 cv_threshold,
                 float(content["min_confidence"]),
                 content["cv_f1"],
+                bool(content["net"]),
             )
         except ConfigError as error:
             raise ModelError(f"{directory / SETTINGS}: damaged: {error}") from None
