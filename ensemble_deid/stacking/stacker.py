@@ -104,10 +104,10 @@ class Stacker:
         limit = self.threshold if threshold is None else threshold
         return [drop_overlaps(s for s in spans if s.score >= limit) for spans in self.predict_proba(proposals, batch)]
 
-    def save(self, directory: Path) -> None:
-        """Write arrays as safetensors and the rest as JSON."""
-        (directory / SVM).write_bytes(self.svm.to_bytes())
-        (directory / STATISTICS).write_text(self.statistics.to_json(), encoding="utf-8")
+    def save(self, directory: Path, *, variant: str = "") -> None:
+        """Write arrays as safetensors and the rest as JSON; the files of a `variant` carry its name."""
+        (directory / _of(SVM, variant)).write_bytes(self.svm.to_bytes())
+        (directory / _of(STATISTICS, variant)).write_text(self.statistics.to_json(), encoding="utf-8")
         content = {
             "submodels": list(self.submodels),
             "labels": list(self.labels),
@@ -118,15 +118,16 @@ class Stacker:
             "cv_f1": self.cv_f1,
             "net": self.net,
         }
-        (directory / SETTINGS).write_text(json.dumps(content, indent=1), encoding="utf-8")
+        (directory / _of(SETTINGS, variant)).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
     @classmethod
-    def load(cls, directory: Path) -> "Stacker":
+    def load(cls, directory: Path, *, variant: str = "") -> "Stacker":
         """Read what `save` wrote. Raises ModelError."""
-        svm = Svm.from_bytes((directory / SVM).read_bytes())
-        statistics = KeyStatistics.from_json((directory / STATISTICS).read_text(encoding="utf-8"))
+        svm = Svm.from_bytes((directory / _of(SVM, variant)).read_bytes())
+        statistics = KeyStatistics.from_json((directory / _of(STATISTICS, variant)).read_text(encoding="utf-8"))
+        settings = directory / _of(SETTINGS, variant)
         try:
-            content = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
+            content = json.loads(settings.read_text(encoding="utf-8"))
             sigmoid = Sigmoid(float(content["sigmoid"][0]), float(content["sigmoid"][1]))
             threshold, cv_threshold = float(content["threshold"]), float(content["cv_threshold"])
             check_threshold(threshold)
@@ -144,6 +145,10 @@ class Stacker:
                 bool(content["net"]),
             )
         except ConfigError as error:
-            raise ModelError(f"{directory / SETTINGS}: damaged: {error}") from None
+            raise ModelError(f"{settings}: damaged: {error}") from None
         except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise ModelError(f"{directory / SETTINGS}: damaged ({type(error).__name__})") from None
+            raise ModelError(f"{settings}: damaged ({type(error).__name__})") from None
+
+
+def _of(file: str, variant: str) -> str:
+    return file.replace("stacker", f"stacker_{variant}") if variant else file
