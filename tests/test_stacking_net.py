@@ -114,7 +114,7 @@ def test_a_note_has_few_candidates_of_the_net_however_much_is_doubted() -> None:
     batch = batch_of(long, "one two")
     scores = scores_of(batch, {"Worda": 0.2, "Wordb": 0.1}, "NAME", others=0.05)
     found, net = caught(batch, {"crf": silent(batch, scores)})
-    assert [sum(d == note for d, *_ in found) for note in (0, 1)] == [500 // 25, 1]
+    assert [sum(d == note for d, *_ in found) for note in (0, 1)] == [500 // 20, 1]
     assert {text for d, text, *_ in found if d == 0} == {"Worda"}
     assert net.alone.all()
 

@@ -33,8 +33,8 @@ _LOG_ODDS = 9.0
 """Log odds are kept within these bounds: beyond them they tell no more."""
 _DOUBT, _SUSPECT = -6.0, -7.0
 """Least mean log odds of a candidate of the first kind, and of the second and third."""
-_LEAST_TOKENS, _SHARE = 10, 25
-"""A note has candidates of the first three kinds at most at a 25th of its tokens, or at ten: the likeliest ones."""
+_LEAST_TOKENS, _SHARE = 12, 20
+"""A note has candidates of the first three kinds at most at a twentieth of its tokens, or at twelve: the likeliest ones."""
 _LISTS = (KNOWLEDGE + "english", KNOWLEDGE + "medical")
 
 
