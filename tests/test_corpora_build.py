@@ -1,5 +1,6 @@
 """Marked notes, and the build of the demo corpus."""
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -104,6 +105,9 @@ def test_the_build_splits_by_patient(tmp_path: Path) -> None:
     ]
     assert train.documents[1] == read_marked_note(src / "101-02.note")
     first = (tmp_path / "out" / "train" / "101-01.xml").read_bytes()
+    sums = (tmp_path / "out" / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    assert sums[0] == f"{hashlib.sha256(first).hexdigest()}  train/101-01.xml"
+    assert [line.split("  ")[1] for line in sums[1:]] == ["train/101-02.xml", "dev/103-01.xml", "test/102-01.xml"]
     (src / "101-02.note").unlink()
     (tmp_path / "out" / "train" / "mine.xml").write_text("kept")
     build_corpus(src, tmp_path / "out", splits=splits)
@@ -173,3 +177,4 @@ def test_the_demo_corpus_is_what_its_sources_build(tmp_path: Path) -> None:
     for split in sorted(set(read_splits(demo / "splits.toml").values())):
         built = {path.name: path.read_bytes() for path in (tmp_path / split).iterdir()}
         assert built == {path.name: path.read_bytes() for path in (demo / split).glob("*.xml")}
+    assert (tmp_path / "SHA256SUMS").read_bytes() == (demo / "SHA256SUMS").read_bytes()

@@ -1,10 +1,12 @@
 """Build the demo corpus: marked notes -> i2b2 XML, split by site."""
 
+import hashlib
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.corpora.checks import patient_of_name
 from ensemble_deid.corpora.note_sources import note_files, read_note_sources
 from ensemble_deid.corpora.write import write_corpus
@@ -12,6 +14,7 @@ from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
 
 SPLITS = ("train", "dev", "test")
+CHECKSUMS = "SHA256SUMS"
 _SHOWN = 50
 
 
@@ -28,8 +31,9 @@ class BuiltSplit:
 def build_corpus(src: Path, out: Path, *, splits: Path) -> tuple[BuiltSplit, ...]:
     """Build `src/XXX-YY.note` into `out/{train,dev,test}/XXX-YY.xml` by the sites named in the TOML file `splits`.
 
-    Notes that were removed from `src` are removed from `out`. Raises CorpusError with all problems of all notes before
-    anything is written; the checks are those of `read_note_sources`, and every patient must be in exactly one split.
+    Notes that were removed from `src` are removed from `out`; `out/SHA256SUMS` lists the checksums of the notes. Raises
+    CorpusError with all problems of all notes before anything is written; the checks are those of `read_note_sources`,
+    and every patient must be in exactly one split.
     """
     notes = read_marked_notes(src)
     split_of = read_splits(splits)
@@ -44,7 +48,17 @@ def build_corpus(src: Path, out: Path, *, splits: Path) -> tuple[BuiltSplit, ...
         _remove_stale(out / split, chosen)
         spans = sum(len(note.spans) for note in chosen)
         built.append(BuiltSplit(split, len({note.group for note in chosen}), len(chosen), spans))
+    write_text_atomically(out / CHECKSUMS, _checksums(out))
     return tuple(built)
+
+
+def _checksums(folder: Path) -> str:
+    """Return a line for each note of the splits, as `sha256sum --check` reads them."""
+    paths = [path for split in SPLITS for path in sorted((folder / split).glob("*.xml"))]
+    lines = [
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder).as_posix()}" for path in paths
+    ]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def read_marked_notes(src: Path) -> list[Document]:
