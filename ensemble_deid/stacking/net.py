@@ -34,7 +34,7 @@ _LOG_ODDS = 9.0
 _DOUBT, _SUSPECT = -6.0, -7.0
 """Least mean log odds of a candidate of the first kind, and of the second and third."""
 _LEAST_TOKENS, _SHARE = 12, 20
-"""A note has candidates of the first three kinds at most at a twentieth of its tokens, or at twelve: the likeliest ones."""
+"""A note has candidates of the first three kinds at a twentieth of its tokens at most, or at twelve: the likeliest."""
 _LISTS = (KNOWLEDGE + "english", KNOWLEDGE + "medical")
 
 
