@@ -13,7 +13,8 @@ from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import build_stacking_dataset
 from ensemble_deid.stacking.features import candidate_features, feature_names, measure_statistics
 from ensemble_deid.stacking.measurements import unexplained_numbers
-from ensemble_deid.stacking.net import KINDS, Net, cast_net
+from ensemble_deid.stacking.named_columns import NamedColumns
+from ensemble_deid.stacking.net import KINDS, alone, cast_net
 from ensemble_deid.taggers.base import Proposals, TokenScores
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -38,15 +39,15 @@ def scores_of(batch: Batch, phi: dict[str, float], label: str, *, others: float 
 
 def caught(
     batch: Batch, proposals: dict[str, Proposals], *, min_confidence: float = 0.01
-) -> tuple[list[tuple[int, str, str, str]], Net]:
+) -> tuple[list[tuple[int, str, str, str]], NamedColumns]:
     """Return document, text, label and kind of every candidate of the net."""
     before = collect(proposals, labels=LABELS, min_confidence=min_confidence)
     table, net = cast_net(before, proposals, batch)
-    assert len(table) == len(before) + int(net.alone.sum())
+    assert len(table) == len(before) + int(alone(net).sum())
     found = []
-    for row in np.flatnonzero(net.alone).tolist():
+    for row in np.flatnonzero(alone(net)).tolist():
         start, end, label = table.keys()[row]
-        kind = KINDS[int(net.columns[row, : len(KINDS)].argmax())]
+        kind = KINDS[int(net.values[row, : len(KINDS)].argmax())]
         found.append((int(table.document[row]), batch.documents[table.document[row]].text[start:end], label, kind))
     return found, net
 
@@ -116,7 +117,7 @@ def test_a_note_has_few_candidates_of_the_net_however_much_is_doubted() -> None:
     found, net = caught(batch, {"crf": silent(batch, scores)})
     assert [sum(d == note for d, *_ in found) for note in (0, 1)] == [500 // 20, 1]
     assert {text for d, text, *_ in found if d == 0} == {"Worda"}
-    assert net.alone.all()
+    assert alone(net).all()
 
 
 def test_a_note_alone_has_the_candidates_that_it_has_among_others() -> None:
@@ -140,7 +141,7 @@ def test_the_columns_are_the_mean_log_odds_and_the_share_of_agreeing_tokens() ->
     table, net = cast_net(*_collected({"crf": Proposals(((span,),), ((span,),), (scores,))}, batch))
     assert net.names == (*(f"net:{kind}" for kind in KINDS), "net:source", "phi:crf", "agrees:crf")
     odds = np.mean([np.log(0.9 / 0.1), np.log(0.6 / 0.4)])
-    assert net.columns[0].tolist() == pytest.approx([0.0] * 6 + [odds, 0.5], abs=1e-6)
+    assert net.values[0].tolist() == pytest.approx([0.0] * 6 + [odds, 0.5], abs=1e-6)
     assert len(table) == 1
 
 
@@ -177,16 +178,16 @@ def test_the_net_s_columns_are_features_and_go_with_the_dataset_to_disk(tmp_path
     keys = table.keys()
     assert [batch.documents[0].text[key[0] : key[1]] for key in keys] == ["Ann Zorblax", "ANN", "4412"]
     features = candidate_features(table, context, measure_statistics(table, context, dataset.correct))
-    names = feature_names(table.submodels, LABELS, context.net.names)
+    names = feature_names(table.submodels, LABELS, context.more.names)
     assert features.shape == (3, len(names))
     np.testing.assert_array_equal(features[:, names.index("net:part")], [0, 1, 0])
     dataset.save(tmp_path)
     loaded = type(dataset).load(tmp_path)
-    assert loaded.context.net.names == context.net.names
-    np.testing.assert_array_equal(loaded.context.net.columns, context.net.columns)
+    assert loaded.context.more.names == context.more.names
+    np.testing.assert_array_equal(loaded.context.more.values, context.more.values)
     # Without a submodel, its columns go; what the net added stays.
     less = dataset.without(["neural"], min_confidence=0.01)
-    assert "phi:neural" not in less.context.net.names
+    assert "phi:neural" not in less.context.more.names
     assert len(less) == 3
     assert len(dataset.without(["regex"], min_confidence=0.01)) == 2
 
@@ -195,10 +196,10 @@ def test_without_the_net_nothing_is_added() -> None:
     batch = batch_of("Ann Zorblax came. ANN left 4412")
     proposals = {"crf": silent(batch, scores_of(batch, {"4412": 0.01}, "ID"))}
     table, context = extract_candidates(proposals, batch, labels=LABELS, min_confidence=0.01, net=False)
-    assert (len(table), context.net.columns.shape) == (0, (0, 0))
+    assert (len(table), context.more.values.shape) == (0, (0, 0))
 
 
 def test_a_batch_without_tokens_or_candidates_has_an_empty_net() -> None:
     for batch in (batch_of(""), batch_of("", "the pain"), batch_of()):
         found, net = caught(batch, {"crf": silent(batch, scores_of(batch, {}, "ID") if batch.documents else ())})
-        assert (found, len(net.columns)) == ([], 0)
+        assert (found, len(net.values)) == ([], 0)

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.stacking.candidates import CandidateTable, collect
-from ensemble_deid.stacking.net import Net, cast_net, no_net
+from ensemble_deid.stacking.lists import list_columns
+from ensemble_deid.stacking.named_columns import NamedColumns
+from ensemble_deid.stacking.net import cast_net
 from ensemble_deid.taggers.base import Proposals
 
 Floats = NDArray[np.float64]
@@ -29,7 +31,8 @@ class CandidateContext:
     the label; `string` int64 (n,) is equal where the candidates' lower-cased words are, also where the vocabulary is
     closed and their keys do not tell; `elsewhere` int64 (n,) counts the other occurrences of the string in the note (at
     most fifty are checked); `groups` is the group that folds keep together (the patient or a larger one) of each
-    candidate, `patients` its patient (or note). `net` is `no_net` unless `stack.net` is on.
+    candidate, `patients` its patient (or note). `more` has the columns of the net
+    (`stack.net`) and of the public lists, where there are any.
     """
 
     form: Floats
@@ -38,7 +41,7 @@ class CandidateContext:
     elsewhere: NDArray[np.int64]
     groups: list[str]
     patients: list[str] = field(repr=False)
-    net: Net
+    more: NamedColumns
 
     def select(self, rows: NDArray[np.int64]) -> "CandidateContext":
         """Return some of the rows, by index."""
@@ -47,22 +50,32 @@ class CandidateContext:
         groups, patients = ([names[i] for i in chosen] for names in (self.groups, self.patients))
         string = _numbered(self.string[rows].tolist())
         return CandidateContext(
-            self.form[rows], keys, string, self.elsewhere[rows], groups, patients, self.net.select(rows)
+            self.form[rows], keys, string, self.elsewhere[rows], groups, patients, self.more.select(rows)
         )
 
 
 def extract_candidates(
-    proposals: Mapping[str, Proposals], batch: Batch, *, labels: tuple[str, ...], min_confidence: float, net: bool
+    proposals: Mapping[str, Proposals],
+    batch: Batch,
+    *,
+    labels: tuple[str, ...],
+    min_confidence: float,
+    net: bool,
+    lists: Batch | None = None,
 ) -> tuple[CandidateTable, CandidateContext]:
-    """Collect the submodels' candidates, with `net` also those that none of them proposes, and their context."""
+    """Collect the submodels' candidates, with `net` also those that none of them proposes, and their context.
+
+    `lists` is the batch as training sees it, with part of the public lists hidden; by default `batch` is taken.
+    """
     table = collect(proposals, labels=labels, min_confidence=min_confidence)
-    columns = no_net(len(table))
+    columns = NamedColumns.none(len(table))
     if net:
         table, columns = cast_net(table, proposals, batch)
+    columns = columns.beside(list_columns(table, lists or batch))
     return table, extract_context(table, batch, columns)
 
 
-def extract_context(table: CandidateTable, batch: Batch, net: Net | None = None) -> CandidateContext:
+def extract_context(table: CandidateTable, batch: Batch, more: NamedColumns | None = None) -> CandidateContext:
     """Extract the context of every candidate from the batch."""
     first, after = table.token_ranges(batch.tokens)
     owners = [batch.documents[d] for d in table.document.tolist()]
@@ -73,7 +86,7 @@ def extract_context(table: CandidateTable, batch: Batch, net: Net | None = None)
         _elsewhere(table, batch, first, after),
         [document.group for document in owners],
         [document.patient for document in owners],
-        net or no_net(len(table)),
+        more or NamedColumns.none(len(table)),
     )
 
 

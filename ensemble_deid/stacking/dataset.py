@@ -15,10 +15,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from ensemble_deid.errors import ModelError
-from ensemble_deid.features.batch import Batch
+from ensemble_deid.features.batch import Batch, training_view
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.context import KINDS, CandidateContext, extract_candidates
-from ensemble_deid.stacking.net import Net
+from ensemble_deid.stacking.named_columns import NamedColumns
+from ensemble_deid.stacking.net import alone, without_models
 from ensemble_deid.taggers.base import Proposals
 
 FILES = ARRAYS, KEYS = "stacking_dataset.safetensors", "stacking_dataset.json"
@@ -54,8 +55,8 @@ class StackingDataset:
         )
         highest = confidence.max(axis=1, initial=0.0)
         proposed = chosen.any(axis=1) | ((highest >= min_confidence) & (highest > 0))
-        rows = np.flatnonzero(proposed | self.context.net.alone)
-        context = replace(self.context, net=self.context.net.without(submodels)).select(rows)
+        rows = np.flatnonzero(proposed | alone(self.context.more))
+        context = replace(self.context, more=without_models(self.context.more, submodels)).select(rows)
         return StackingDataset(narrowed.select(rows), context, self.correct[rows], self.n_gold)
 
     def save(self, directory: Path) -> None:
@@ -71,7 +72,7 @@ class StackingDataset:
             "form": self.context.form,
             "string": self.context.string,
             "elsewhere": self.context.elsewhere,
-            "net": self.context.net.columns,
+            "more": self.context.more.values,
             "correct": self.correct,
         }
         (directory / ARRAYS).write_bytes(save({name: np.ascontiguousarray(a) for name, a in arrays.items()}))
@@ -81,7 +82,7 @@ class StackingDataset:
             "n_gold": self.n_gold,
             "groups": self.context.groups,
             "patients": self.context.patients,
-            "net": self.context.net.names,
+            "more": self.context.more.names,
             "keys": self.context.keys,
         }
         (directory / KEYS).write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
@@ -110,7 +111,7 @@ class StackingDataset:
                 arrays["elsewhere"],
                 list(content["groups"]),
                 list(content["patients"]),
-                Net(tuple(content["net"]), arrays["net"]),
+                NamedColumns(tuple(content["more"]), arrays["more"]),
             )
             return cls(table, context, arrays["correct"], int(content["n_gold"]))
         except (SafetensorError, KeyError, ValueError, TypeError, OverflowError) as error:
@@ -126,7 +127,9 @@ def build_stacking_dataset(
     net: bool = False,
 ) -> StackingDataset:
     """Build the training set from the submodels' out-of-fold proposals for annotated documents."""
-    table, context = extract_candidates(proposals, batch, labels=labels, min_confidence=min_confidence, net=net)
+    table, context = extract_candidates(
+        proposals, batch, labels=labels, min_confidence=min_confidence, net=net, lists=training_view(batch)
+    )
     gold = [document.spans for document in batch.documents]
     n_gold = sum(len({span.key for span in spans}) for spans in gold)
     return StackingDataset(table, context, table.is_gold(gold), n_gold)

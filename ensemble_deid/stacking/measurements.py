@@ -34,9 +34,7 @@ _EXPLAINED = re.compile("|".join(f"(?:{pattern})" for pattern in _PATTERNS))
 
 def unexplained_numbers(batch: Batch) -> NDArray[np.bool_]:
     """Return which tokens are numbers of two and more digits, or stand in a code, without a measurement's form."""
-    word = batch.table["word"]
-    numeric = np.array([value.isdecimal() for value in word.values] or [False])[word.codes]
-    letters = np.array([value.isalpha() for value in word.values] or [False])[word.codes]
+    numeric, letters = ~batch.table["digits"].is_any_of("none"), ~batch.table["case"].is_any_of("none")
     tokens = batch.tokens
     long = tokens.end - tokens.start >= 2
     # A token is part of a code where a letter and a digit touch each other.

@@ -24,10 +24,10 @@ from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE
 from ensemble_deid.stacking.candidates import CandidateTable, merge_rows
 from ensemble_deid.stacking.measurements import unexplained_numbers
+from ensemble_deid.stacking.named_columns import Floats, NamedColumns
 from ensemble_deid.stacking.repeats import Found, repeats
 from ensemble_deid.taggers.base import Proposals
 
-Floats = NDArray[np.float64]
 KINDS = ("doubt", "unknown", "number", "repeat", "part")
 _LOG_ODDS = 9.0
 """Log odds are kept within these bounds: beyond them they tell no more."""
@@ -38,37 +38,14 @@ _LEAST_TOKENS, _SHARE = 12, 20
 _LISTS = (KNOWLEDGE + "english", KNOWLEDGE + "medical")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Net:
-    """What the net adds to each candidate: `columns` float64 (n, names).
-
-    The columns are `net:` and a kind, 1 for candidates of that kind; `net:source`, the confidence in the string that
-    one repeats; and for each sequence model the mean log odds of PHI over the candidate's tokens (`phi:`) and the share
-    of the tokens at which the candidate's label is the likeliest (`agrees:`).
-    """
-
-    names: tuple[str, ...]
-    columns: Floats
-
-    @property
-    def alone(self) -> NDArray[np.bool_]:
-        """Which candidates no submodel proposed, (n,)."""
-        kinds = [k for k, name in enumerate(self.names) if name.startswith("net:")]
-        return np.asarray(self.columns[:, kinds].any(axis=1), dtype=bool)
-
-    def select(self, rows: NDArray[np.int64]) -> "Net":
-        """Return some of the rows, by index."""
-        return Net(self.names, self.columns[rows])
-
-    def without(self, submodels: Sequence[str]) -> "Net":
-        """Return the net without the columns of some of the sequence models."""
-        kept = [k for k, name in enumerate(self.names) if name.partition(":")[2] not in submodels]
-        return Net(tuple(self.names[k] for k in kept), self.columns[:, kept])
+def alone(columns: NamedColumns) -> NDArray[np.bool_]:
+    """Return which candidates no submodel proposed, (n,), given their columns."""
+    return np.asarray(columns.of_kinds("net").any(axis=1), dtype=bool)
 
 
-def no_net(n: int) -> Net:
-    """Return what goes with `n` candidates where there is no net: no columns."""
-    return Net((), np.zeros((n, 0)))
+def without_models(columns: NamedColumns, models: Sequence[str]) -> NamedColumns:
+    """Return the columns without those of some of the sequence models."""
+    return columns.without([f"{kind}:{name}" for kind in ("phi", "agrees") for name in models])
 
 
 def net_names(models: tuple[str, ...]) -> tuple[str, ...]:
@@ -77,8 +54,15 @@ def net_names(models: tuple[str, ...]) -> tuple[str, ...]:
     return kinds + tuple(f"phi:{name}" for name in models) + tuple(f"agrees:{name}" for name in models)
 
 
-def cast_net(table: CandidateTable, proposals: Mapping[str, Proposals], batch: Batch) -> tuple[CandidateTable, Net]:
-    """Return the candidates with those of the net among them, and the net's columns."""
+def cast_net(
+    table: CandidateTable, proposals: Mapping[str, Proposals], batch: Batch
+) -> tuple[CandidateTable, NamedColumns]:
+    """Return the candidates with those of the net among them, and columns for all of them.
+
+    The columns are `net:` and a kind, 1 for candidates of that kind; `net:source`, the confidence in the string that
+    one repeats; and for each sequence model the mean log odds of PHI over the candidate's tokens (`phi:`) and the share
+    of the tokens at which the candidate's label is the likeliest (`agrees:`).
+    """
     scores = _Scores.of(proposals, batch)
     first, after = table.token_ranges(batch.tokens)
     covered = np.zeros(len(batch.tokens) + 1, dtype=np.int64)
@@ -101,7 +85,7 @@ def cast_net(table: CandidateTable, proposals: Mapping[str, Proposals], batch: B
         kinds[row, kind_index] = 1.0
         kinds[row, -1] = source
     described = np.concatenate([kinds[order], scores.of_candidates(merged, batch)], axis=1)
-    return merged, Net(net_names(scores.models), described)
+    return merged, NamedColumns(net_names(scores.models), described)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,7 +159,5 @@ def _unknown(batch: Batch) -> NDArray[np.bool_]:
     columns = [batch.table[name] for name in _LISTS if name in batch.table.names]
     if len(columns) < len(_LISTS):
         return np.zeros(len(batch.tokens), dtype=bool)
-    unlisted = [np.array([value == "-" for value in c.values] or [False])[c.codes] for c in columns]
-    letters = batch.table["case"]
-    is_word = np.array([value != "none" for value in letters.values] or [False])[letters.codes]
-    return np.asarray(is_word & np.logical_and.reduce(unlisted), dtype=bool)
+    listed = np.logical_or.reduce([~column.is_any_of("-") for column in columns])
+    return np.asarray(~batch.table["case"].is_any_of("none") & ~listed, dtype=bool)

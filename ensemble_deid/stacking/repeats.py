@@ -31,7 +31,7 @@ def repeats(table: CandidateTable, batch: Batch, first: Ints, after: Ints, free:
     belief = table.confidence.max(axis=1, initial=0.0)
     believed = np.flatnonzero(belief >= _BELIEVED)
     free = free.copy()
-    names = _capitalised(batch), _not_english(batch)
+    names = batch.table["case"].is_any_of(*_CAPITALISED), _not_english(batch)
     for d in np.unique(table.document[believed]).tolist():
         low, high = int(batch.tokens.document_starts[d]), int(batch.tokens.document_starts[d + 1])
         rows = believed[table.document[believed] == d]
@@ -83,15 +83,9 @@ def _parts(
                     yield "part", belief, row, row + 1, label
 
 
-def _capitalised(batch: Batch) -> NDArray[np.bool_]:
-    case = batch.table["case"]
-    return np.array([value in _CAPITALISED for value in case.values] or [False])[case.codes]
-
-
 def _not_english(batch: Batch) -> NDArray[np.bool_]:
     """Return which tokens are on no English list; none where there is no list."""
     name = KNOWLEDGE + "english"
     if name not in batch.table.names:
         return np.zeros(len(batch.tokens), dtype=bool)
-    english = batch.table[name]
-    return np.array([value == "-" for value in english.values] or [False])[english.codes]
+    return batch.table[name].is_any_of("-")

@@ -80,7 +80,7 @@ class Stacker:
             chosen.cv_threshold,
             config.stack.min_confidence,
             chosen.cv_f1,
-            bool(dataset.context.net.names),
+            bool(dataset.context.more.of_kinds("net").shape[1]),
         )
         return stacker, chosen.probability
 
