@@ -26,6 +26,14 @@ class TokenScores:
     phi: NDArray[np.float32]
     label: NDArray[np.int16]
 
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the arrays' values."""
+        if not isinstance(other, TokenScores):
+            return NotImplemented
+        return np.array_equal(self.phi, other.phi) and np.array_equal(self.label, other.label)
+
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
