@@ -17,7 +17,7 @@ The lexicon, the vocabularies and the rules contain words of the training notes:
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +65,8 @@ def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: 
         for tagger in ensemble.taggers.values():
             tagger.save(scratch)
         ensemble.stacker.save(scratch)
+        for stacker in ensemble.smaller:
+            stacker.save(scratch, variant=_variant(ensemble.config.submodels, stacker.submodels))
         if not ensemble.config.shareable:
             (scratch / PRIVATE).mkdir()
             stacking_dataset.save(scratch / PRIVATE)
@@ -133,11 +135,16 @@ def _recover(directory: Path) -> None:
 
 
 def load_model(
-    directory: Path, *, device: str | None = None, key: str | Path | None = None
+    directory: Path,
+    *,
+    device: str | None = None,
+    key: str | Path | None = None,
+    submodels: Sequence[str] | None = None,
 ) -> tuple[Ensemble, Manifest]:
     """Read a model directory, which must be signed where there is a key file (see `read_manifest`).
 
-    Raises ModelError with one clear line when anything about it is wrong.
+    With `submodels` only these are loaded, and the final estimator that was fitted for them. Raises ModelError with one
+    clear line when anything about the model is wrong, and ConfigError where it has no final estimator for these.
     """
     manifest = read_manifest(directory, key=key)
     try:
@@ -146,6 +153,7 @@ def load_model(
         raise ModelError(f"damaged: {error}") from None
     if device is not None:
         config = make_config({**manifest.config, "device": device})
+    names = config.submodels if submodels is None else _subset(submodels, config, directory)
     scheme = TagScheme(manifest.labels)
     try:
         extractor = _load_feature_extractor(directory, manifest, config)
@@ -153,9 +161,9 @@ def load_model(
             name: submodel_class(name).load(
                 directory, scheme=scheme, config=config.of_submodel(name), device=config.device
             )
-            for name in config.submodels
+            for name in names
         }
-        stacker = Stacker.load(directory)
+        stacker = Stacker.load(directory, variant=_variant(config.submodels, names))
     except (ModelError, RuleError) as error:
         named = str(directory) in str(error)
         raise ModelError(str(error) if named else f"{directory}: {error}") from None
@@ -166,6 +174,22 @@ def load_model(
     if stacker.submodels != tuple(taggers):
         raise ModelError(f"{directory}: the stacker was trained for other submodels than the manifest names")
     return Ensemble(config, scheme, extractor, taggers, stacker), manifest
+
+
+def _variant(everything: Sequence[str], kept: Sequence[str]) -> str:
+    """Return the name of the files of the final estimator for some of the submodels; empty for all of them."""
+    left_out = [name for name in everything if name not in kept]
+    return "without_" + "_".join(left_out) if left_out else ""
+
+
+def _subset(wanted: Sequence[str], config: Config, directory: Path) -> tuple[str, ...]:
+    """Return the submodels asked for, in order. Raises ConfigError where no final estimator was fitted for them."""
+    possible = (config.submodels, *config.smaller_stacks)
+    for names in possible:
+        if set(names) == set(wanted):
+            return names
+    known = "; ".join(",".join(names) for names in possible)
+    raise ConfigError(f"{directory}: no final estimator was fitted for {','.join(wanted)}; there is one for: {known}")
 
 
 def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config) -> FeatureExtractor:
