@@ -18,6 +18,7 @@ from ensemble_deid.pipeline.manifest import Manifest, read_manifest
 from ensemble_deid.stacking.dataset import StackingDataset
 
 FILES = (
+    "MODEL_CARD.md",
     "crf.crfsuite",
     "lexicon.json",
     "network.json",

@@ -1,6 +1,7 @@
 """A trained ensemble on disk: readable, safe files that run no code when they are loaded.
 
     manifest.hmac            the signature, if the model was signed (`signature.py`)
+    MODEL_CARD.md            what it was trained on, what was measured, what it is not for
     manifest.json            format, labels, configuration, fingerprint, versions, dev figures, file hashes
     patterns.toml            the regex patterns
     lexicon.json             annotated phrases and words of the training notes, with counts
@@ -30,6 +31,8 @@ from ensemble_deid.features.patterns import parse_patterns
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, load_annotator, reload_knowledge
 from ensemble_deid.pipeline.manifest import FILE, REPLACED, Manifest, file_hashes, listed_files, read_manifest
+from ensemble_deid.pipeline.model_card import FILE as CARD
+from ensemble_deid.pipeline.model_card import model_card
 from ensemble_deid.pipeline.pattern_choice import NO_PATTERNS, relabelled
 from ensemble_deid.pipeline.private import FILE as PRIVATE_FILE
 from ensemble_deid.pipeline.private import FOLDER as PRIVATE
@@ -70,6 +73,7 @@ def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: 
         if not ensemble.config.shareable:
             (scratch / PRIVATE).mkdir()
             stacking_dataset.save(scratch / PRIVATE)
+        (scratch / CARD).write_text(model_card(manifest), encoding="utf-8")
         write_manifest(scratch, manifest)
 
 
