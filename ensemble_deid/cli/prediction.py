@@ -38,6 +38,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path)
     parser.add_argument("input", metavar="INPUT", help="a folder or file of notes, or demo:test")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True)
+    parser.add_argument("--submodels", metavar="NAMES", help="load only these, such as regex,tbed,crf,neural")
     parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
     parser.add_argument("--jobs", metavar="N", type=int, default=1)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"))
@@ -81,7 +82,8 @@ def _run(
         warn(remark)
     # A line-based file does not say how many notes it holds before it is read.
     total = None if location.format.name == "jsonl" else len(location.files)
-    model = Deidentifier.load(options.model, device=options.device)
+    submodels = options.submodels.split(",") if options.submodels is not None else None
+    model = Deidentifier.load(options.model, device=options.device, submodels=submodels)
     # Results are in the order of the notes, so the first of these is the name of the note whose result comes next.
     names: deque[str] = deque()
 

@@ -34,6 +34,7 @@ def add_replacement(parser: argparse.ArgumentParser) -> None:
 
 def make_replacer(options: argparse.Namespace) -> "Replacer":
     """Return the replacer of the options. Raises ConfigError, also for labels that the model does not have."""
+    from ensemble_deid.pipeline.installed import find_model
     from ensemble_deid.pipeline.manifest import read_manifest
     from ensemble_deid.pipeline.replacement import Key, Replacer
 
@@ -46,7 +47,7 @@ def make_replacer(options: argparse.Namespace) -> "Replacer":
         key,
         options.project,
         settings=settings,
-        labels=read_manifest(options.model).labels,
+        labels=read_manifest(find_model(options.model)).labels,
     )
     if key.throwaway and not replacer.styles.used.isdisjoint(_KEYED):
         say("no --key-file: the key is made for this run alone, and no other run gives the same surrogates")
