@@ -3,7 +3,7 @@
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
-from ensemble_deid.text.span import Span
+from ensemble_deid.text.document import Document
 
 # Stands in every text that is given here; wherever it shows up, a note was quoted.
 MARKER = "Zyxwvutsr"
@@ -288,16 +288,16 @@ def test_a_redaction_that_fails_withholds_its_note(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from ensemble_deid.pipeline import redaction
+    from ensemble_deid.pipeline.replacement import Replacement, Replacer
 
-    redact = redaction.redact
+    replace = Replacer.replace
 
-    def bad(text: str, spans: Sequence[Span], *, style: str) -> str:
-        if "Lyndale" in text:
-            raise ValueError(text)
-        return redact(text, spans, style=style)
+    def bad(self: Replacer, document: Document) -> Replacement:
+        if "Lyndale" in document.text:
+            raise ValueError(document.text)
+        return replace(self, document)
 
-    monkeypatch.setattr(redaction, "redact", bad)
+    monkeypatch.setattr(Replacer, "replace", bad)
     assert main(["deidentify", str(tiny_model), str(tiny_dev), "--out", str(tmp_path / "out")]) == 3
     said = capsys.readouterr()
     assert "withheld: 400-01: writing failed (ValueError)" in said.err

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.output import refuse_output
+from ensemble_deid.cli.replacement import add_replacement, make_replacer
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.corpora.locate import Location, locate_corpus
@@ -18,7 +19,6 @@ from ensemble_deid.experiments.progress import Step
 from ensemble_deid.text.document import Document
 
 FORMATS = ("i2b2", "meddocan", "brat", "jsonl")
-_STYLES = ("tag", "mask", "remove")
 
 
 def add_commands(commands: Any) -> None:
@@ -30,7 +30,7 @@ def add_commands(commands: Any) -> None:
     predict.set_defaults(run=run_predict)
     deidentify = commands.add_parser("deidentify", help="write the notes without their PHI")
     _add_common(deidentify)
-    deidentify.add_argument("--style", choices=_STYLES, default="tag", help="[LABEL], XXXX, or nothing")
+    add_replacement(deidentify)
     deidentify.set_defaults(run=run_deidentify)
 
 
@@ -59,12 +59,12 @@ def run_predict(options: argparse.Namespace) -> int:
 
 def run_deidentify(options: argparse.Namespace) -> int:
     """Write each note's text without its PHI, as `<id>.txt`."""
-    from ensemble_deid.pipeline.redaction import redact
+    replacer = make_replacer(options)
 
-    def redacted(document: Document) -> Document:
-        return Document(document.id, redact(document.text, document.spans, style=options.style))
+    def replaced(document: Document) -> Document:
+        return Document(document.id, replacer.replace(document).text)
 
-    return _run(options, locate_corpus(options.input), redacted, format="plain")
+    return _run(options, locate_corpus(options.input), replaced, format="plain")
 
 
 def _run(
