@@ -72,9 +72,13 @@ OnOutput = Callable[[Path, str], None]
 class Source(Protocol):
     """Notes in some form, which can be read any number of times, and written in the same form."""
 
-    format: str
-    id_bits: int
-    """Integer ids are below 2 to this power, and so are their pseudonyms."""
+    @property
+    def format(self) -> str:
+        """What the input is, for the manifest."""
+
+    @property
+    def bits(self) -> tuple[int, int]:
+        """The size of integers that ids and patients can be, in bits: their pseudonyms must have room, too."""
 
     def count(self) -> int:
         """Return the number of notes. Raises CorpusError where the input's structure is broken."""

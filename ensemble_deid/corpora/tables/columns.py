@@ -41,7 +41,9 @@ class Columns:
         missing = [name for name in (*self.treated, *self.keep) if name not in names and name != ALL]
         if missing:
             # The table's own columns are not listed: where there is no header, its first row is one of values.
-            raise CorpusError(f"{place}: has no column named {', '.join(missing)} (the first row must name the columns)")
+            raise CorpusError(
+                f"{place}: has no column named {', '.join(missing)} (the first row must name the columns)"
+            )
         if ALL in self.keep:
             return
         unnamed = [name for name in names if name not in self.treated and name not in self.keep]

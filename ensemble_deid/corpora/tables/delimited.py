@@ -4,7 +4,6 @@ The csv module reads values, and forgets how they were quoted and how lines ende
 may surround whole fields only, with quotes inside doubled (RFC 4180): anything else could be read in two ways.
 """
 
-import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
@@ -38,7 +37,7 @@ class DelimitedTable:
     path: Path
     format: str
     columns: Columns
-    id_bits: int = 62
+    bits: tuple[int, int] = (64, 64)
 
     def count(self) -> int:
         """Return the number of notes; a row with too many or too few fields is a CorpusError, naming the line."""
@@ -86,7 +85,7 @@ class DelimitedTable:
 
     def _rows(self, stream: BinaryIO) -> Iterator[_Row]:
         delimiter = DELIMITERS[self.format]
-        field = re.compile(rf'(?:"[^"]*(?:""[^"]*)*"|[^"{delimiter}\r\n]*)(?={delimiter}|[\r\n]*\Z)')
+        field = re.compile(rf'(?:"[^"]*(?:""[^"]*)*"|[^"{delimiter}\r\n]*)(?={delimiter}|\Z)')
         raw = ""
         quotes = line = first = 0
         for text in _lines(stream, self.path):
@@ -160,12 +159,9 @@ class _DelimitedWriter:
 
     def _encoded(self, value: str, *, quoted: bool) -> str:
         """Return the value as a field, in quotes where its field was, or where it would be read otherwise."""
-        line = io.StringIO()
-        rule = csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL
-        csv.writer(line, delimiter=self.delimiter, lineterminator="", quoting=rule).writerow([value])
-        written = line.getvalue()
-        # The csv module leaves a carriage return alone where it ends no line.
-        return written if written[:1] == '"' or "\r" not in value else f'"{value}"'
+        if quoted or any(special in value for special in (self.delimiter, '"', "\r", "\n")):
+            return '"' + value.replace('"', '""') + '"'
+        return value
 
 
 def _lines(stream: BinaryIO, path: Path) -> Iterator[str]:
@@ -175,7 +171,9 @@ def _lines(stream: BinaryIO, path: Path) -> Iterator[str]:
         for number, line in enumerate(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""), start=1):
             yield line
     except UnicodeDecodeError as error:
-        raise CorpusError(f"{path}:{number + 1}: or below: not UTF-8 ({error.reason}); convert the file first") from None
+        raise CorpusError(
+            f"{path}:{number + 1}: or below: not UTF-8 ({error.reason}); convert the file first"
+        ) from None
 
 
 def _split(raw: str, field: re.Pattern[str], place: str) -> _Row:
