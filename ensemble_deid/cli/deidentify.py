@@ -69,6 +69,7 @@ def run_deidentify(options: argparse.Namespace) -> int:
     with _places(options) as places:
         source = note_source(options, places.input, leave_out=[places.out, places.run])
         out = _output(options, places, source)
+        refuse_output_files([options.spans], places.input, options.model, options.key_file)
         _check_run_folder(places.run)
         batch = _batch(options, places, source, out)
         if options.resume and is_run(places.run):

@@ -166,14 +166,11 @@ class _DelimitedWriter:
 
 def _lines(stream: BinaryIO, path: Path) -> Iterator[str]:
     """Yield lines with their ends; CorpusError on bytes that are not UTF-8."""
-    number = 0
     try:
-        for number, line in enumerate(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""), start=1):
-            yield line
+        with io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as lines:
+            yield from lines
     except UnicodeDecodeError as error:
-        raise CorpusError(
-            f"{path}:{number + 1}: or below: not UTF-8 ({error.reason}); convert the file first"
-        ) from None
+        raise CorpusError(f"{path}: is not UTF-8 ({error.reason}); convert the file first") from None
 
 
 def _split(raw: str, field: re.Pattern[str], place: str) -> _Row:

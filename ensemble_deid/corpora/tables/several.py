@@ -39,7 +39,7 @@ class SeveralTables:
 
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["_SeveralWriter"]:
-        """Provide a writer into the folder `out`; each file is in place when the next one is begun, or the block ends."""
+        """Provide a writer into the folder `out`; each file is in place when the next begins, or the block ends."""
         with _SeveralWriter(self, out, on_output) as writer:
             yield writer
 

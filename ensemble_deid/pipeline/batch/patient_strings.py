@@ -31,8 +31,9 @@ class Known:
         """
         if self.pattern is None:
             return document
+        # Matches are looked ahead to, so that one inside or across another is found, too.
         matches = self.pattern.finditer(document.text)
-        added = [Span(match.start(), match.end(), *self.wanted[match[0]], _SOURCE) for match in matches]
+        added = [Span(match.start(1), match.end(1), *self.wanted[match[1]], _SOURCE) for match in matches]
         return document.with_spans(_joined([*document.spans, *added]))
 
 
@@ -67,7 +68,7 @@ class PatientStrings:
         wanted = {surface: value for surface, value in strings.items() if _is_telling(surface)}
         longest_first = sorted(wanted, key=lambda surface: (-len(surface), surface))
         words = "|".join(map(re.escape, longest_first))
-        pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)") if wanted else None
+        pattern = re.compile(rf"(?<!\w)(?=({words})(?!\w))") if wanted else None
         return Known(frozenset(map(self.normalise, strings)), wanted, pattern)
 
 
