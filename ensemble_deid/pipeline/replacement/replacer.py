@@ -1,18 +1,18 @@
 """Putting replacements in the place of PHI: each span in the style of its label, with a map from old to new offsets."""
 
 import re
-import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
-from ensemble_deid.errors import ConfigError
 from ensemble_deid.pipeline.replacement.key import Key
-from ensemble_deid.pipeline.replacement.styles import FIXED, Styles, check_labels, make_styles
-from ensemble_deid.surrogates.keyed import Keyed
+from ensemble_deid.pipeline.replacement.styles import Styles, check_labels, make_styles
+from ensemble_deid.pipeline.replacement.values import Values, normalise
+from ensemble_deid.surrogates.keyed.choices import Keyed
+from ensemble_deid.surrogates.keyed.patient import PatientSurrogates, Settings, is_spanish
 from ensemble_deid.text.document import Document
 
-_HASH_DIGITS = 12
 # Integers below 2**53 stay exact in every program that reads them, also as floating-point numbers.
 _INTEGER_DIGITS = 15
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -81,26 +81,31 @@ class Replacer:
         `taken` has the normalised PHI (`normalise`) of all notes of the patient: no surrogate equals any of it, and a
         part of a name is recognised by the full name in another note. Raises ValueError for spans that overlap.
         """
+        spans = sorted(document.spans)
+        surfaces = [document.text[span.start : span.end] for span in spans]
+        known = frozenset(taken) | {self.normalise(surface) for surface in surfaces}
+        spanish = any(is_spanish(span.label) for span in spans)
+        surrogates = self._surrogates(document.patient, known, spanish=spanish)
+        values = Values(self.styles, surrogates, document.text, spans, numbered_by_note=not taken)
         parts: list[str] = []
-        spans: list[ReplacedSpan] = []
+        replaced: list[ReplacedSpan] = []
         position = length = 0
-        for span in sorted(document.spans):
+        for span in spans:
             if span.start < position or span.end > len(document.text):
                 raise ValueError(f"the span {span.start}-{span.end} overlaps another or reaches outside the text")
-            between = document.text[position : span.start]
-            value = self._value(document, span.start, span.end, span.label)
+            between, value = document.text[position : span.start], values.of(span)
             start = length + len(between)
             length = start + len(value)
             parts += (between, value)
-            spans.append(ReplacedSpan(span.start, span.end, start, length, span.label, span.score))
+            replaced.append(ReplacedSpan(span.start, span.end, start, length, span.label, span.score))
             position = span.end
         parts.append(document.text[position:])
-        return Replacement("".join(parts), tuple(spans))
+        return Replacement("".join(parts), tuple(replaced))
 
     def pseudonym(self, value: str, *, kind: str, patient: str | None = None) -> str:
         """Return a keyed pseudonym of an id: 15 digits for an integer, else `kind-` and 20 letters and digits.
 
-        Two of a million integers collide with a probability of 0.0006, other ids with one of 10**-18.
+        Two of a million integers collide with a probability of 0.0006, of a million other ids with one of 10**-12.
         """
         scope = () if patient is None else (patient,)
         digest = Keyed(self.key.secret, (self.project, "pseudonym", kind, *scope)).digest(value)
@@ -112,27 +117,22 @@ class Replacer:
 
     def shift_date(self, value: str, *, patient: str) -> str | None:
         """Return a date or date-time moved by the patient's shift, in the same form; None where it is no date."""
-        return None
+        surrogates = self._surrogates(patient, frozenset())
+        return surrogates.dates.shift(value, year=surrogates.year)
 
     @staticmethod
     def normalise(surface: str) -> str:
         """Return a string of PHI without case, accents and repeated white space, as `taken` holds it."""
-        plain = unicodedata.normalize("NFKD", surface.casefold())
-        return " ".join("".join(c for c in plain if not unicodedata.combining(c)).split())
+        return normalise(surface)
 
-    def _value(self, document: Document, start: int, end: int, label: str) -> str:
-        surface, style = document.text[start:end], self.styles.of(label)
-        if style.startswith(FIXED):
-            return style.removeprefix(FIXED)
-        if style == "tag":
-            return f"[{label}]"
-        if style == "mask":
-            return "".join(c if c.isspace() else "X" for c in surface)
-        if style == "remove":
-            return ""
-        if style == "keep":
-            return surface
-        if style == "hash":
-            keyed = Keyed(self.key.secret, (self.project, "hash", document.patient))
-            return f"[{label}:{keyed.digest(self.normalise(surface)).hex()[:_HASH_DIGITS]}]"
-        raise ConfigError(f"style {style!r} is not made yet")
+    def _surrogates(self, patient: str, known: frozenset[str], *, spanish: bool = False) -> PatientSurrogates:
+        settings = Settings(**self.styles.settings)
+        return _patient_surrogates(self.key.secret, (self.project, patient), settings, known, spanish)
+
+
+@lru_cache(maxsize=8)
+def _patient_surrogates(
+    secret: bytes, scope: tuple[str, str], settings: Settings, known: frozenset[str], spanish: bool
+) -> PatientSurrogates:
+    # The notes of a patient come one after another and have the same PHI, whose tables are then made once.
+    return PatientSurrogates(secret, scope, settings, known, spanish)
