@@ -1,4 +1,4 @@
-"""A batch from the command line: the same form out, nothing doubled after a kill, and a manifest that shows any change."""
+"""A batch from the command line: the same form out, nothing doubled after a kill, and no change goes unseen."""
 
 import csv
 import io
