@@ -15,6 +15,7 @@ from ensemble_deid.atomic import check_writable, folder_atomically, open_atomica
 from ensemble_deid.cli.note_source import SUFFIX, add_input, format_of, note_source
 from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.prediction import add_running
+from ensemble_deid.cli.replacement import add_replacement, make_replacer
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.corpora.note_files import NoteFiles, is_single
@@ -25,11 +26,8 @@ from ensemble_deid.experiments.progress import Step
 
 if TYPE_CHECKING:
     from ensemble_deid.pipeline.batch.run import Batch
-    from ensemble_deid.pipeline.replacement import Replacer
 
 STANDARD = "-"
-_STYLES_KEY = "styles."
-_SETTINGS_KEY = "surrogates."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +49,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--run", metavar="DIR", dest="run_folder", type=Path, help="default: OUT.run")
     parser.add_argument("--resume", action="store_true", help="continue a run that was broken off")
     parser.add_argument("--spans", metavar="FILE", type=Path, help="a copy of the run's spans.jsonl")
-    parser.add_argument("--style", metavar="STYLE", help="tag (default), numbered, mask, remove, hash, surrogate, ...")
-    parser.add_argument("--set", metavar="styles.LABEL=STYLE", action="append", default=[], dest="settings")
-    parser.add_argument(
-        "--policy", metavar="NAME|FILE", help="safe-harbor, limited-data-set, everything, or a TOML file"
-    )
-    parser.add_argument("--key-file", metavar="FILE", type=Path, help="what decides surrogates and pseudonyms")
-    parser.add_argument("--project", metavar="NAME", default="", help="the same key gives other surrogates elsewhere")
+    add_replacement(parser)
     add_running(parser)
     parser.set_defaults(run=run_deidentify)
 
@@ -145,9 +137,9 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
     from ensemble_deid.pipeline.deidentifier import Deidentifier
     from ensemble_deid.stacking.stacker import check_threshold
 
-    replacer = _replacer(options)
     check_threshold(options.threshold)
     model = Deidentifier.load(options.model, device=options.device)
+    replacer = make_replacer(options, tell=warn if places.standard else say)
     columns = getattr(source, "columns", None) or Columns()
     finding = {
         "version": __version__,
@@ -174,23 +166,6 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
         threshold=options.threshold,
         jobs=options.jobs,
     )
-
-
-def _replacer(options: argparse.Namespace) -> "Replacer":
-    from ensemble_deid.pipeline.replacement import Key, Replacer
-
-    styles: dict[str, str] = {}
-    settings: dict[str, bool] = {}
-    for given in options.settings:
-        name, equals, value = given.partition("=")
-        if equals and name.startswith(_STYLES_KEY):
-            styles[name.removeprefix(_STYLES_KEY)] = value
-        elif name.startswith(_SETTINGS_KEY) and value in ("true", "false"):
-            settings[name.removeprefix(_SETTINGS_KEY)] = value == "true"
-        else:
-            raise ConfigError("--set takes styles.LABEL=STYLE, or surrogates.NAME=true or false")
-    key = Key.find(options.key_file)
-    return Replacer.from_options(options.style, styles, options.policy, key, options.project, settings=settings)
 
 
 def _run(batch: "Batch", options: argparse.Namespace) -> None:

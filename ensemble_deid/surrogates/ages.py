@@ -25,7 +25,9 @@ _YOUNG = 12
 _OLDEST = 110
 _FIRST_CAPPED, _OLDEST_KNOWN, _MOST_UNITS = 90, 125, 1000
 _LONG_NUMBER = re.compile(r"[0-9]{4}")
-_SHORT_UNIT = re.compile(r"[\s-]*(?:months?|mos?|mths?|weeks?|wks?|days?|hours?|hrs?|m/o|meses|mes|semanas?|días?)\b", re.I)
+_SHORT_UNIT = re.compile(
+    r"[\s-]*(?:months?|mos?|mths?|weeks?|wks?|days?|hours?|hrs?|m/o|meses|mes|semanas?|días?)\b", re.I
+)
 _DECADE = re.compile(r"[0-9]0\s?['’]?s\b|nineties")
 _YEARS = re.compile(r"\b(?:years?|yrs?|y/?o|años?)\b|[0-9]\s?y", re.I)
 _HUNDRED = re.compile(r"hundred|centenarian|cien", re.I)

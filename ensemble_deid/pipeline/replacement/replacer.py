@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from ensemble_deid.pipeline.replacement.key import Key
@@ -85,8 +85,8 @@ class Replacer:
         surfaces = [document.text[span.start : span.end] for span in spans]
         known = frozenset(taken) | {self.normalise(surface) for surface in surfaces}
         spanish = any(is_spanish(span.label) for span in spans)
-        surrogates = self._surrogates(document.patient, known, spanish=spanish)
-        values = Values(self.styles, surrogates, document.text, spans, numbered_by_note=not taken)
+        make = partial(self._surrogates, document.patient, known, spanish=spanish)
+        values = Values(self.styles, make, document.text, spans, numbered_by_note=not taken)
         parts: list[str] = []
         replaced: list[ReplacedSpan] = []
         position = length = 0

@@ -28,15 +28,12 @@ class Values:
     """The values for one note's spans; `numbered_by_note` numbers people in the order in which the note names them."""
 
     styles: Styles
-    surrogates: PatientSurrogates
+    make_surrogates: Callable[[], PatientSurrogates]
     text: str = field(repr=False)
     spans: Sequence[Span]
     numbered_by_note: bool
-    _year: int | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        dates = [self.text[s.start : s.end] for s in self.spans if kind_of(s.label, "") == "DATE"]
-        self._year = self.surrogates.latest_year(dates)
+    _year: int | None = field(init=False, default=None)
+    _surrogates: PatientSurrogates | None = field(init=False, default=None, repr=False)
 
     def of(self, span: Span) -> str:
         """Return the value of a span; a tag where its style has none, so that PHI never stays by accident."""
@@ -57,11 +54,21 @@ class Values:
         value = makers[style](span) if style in makers else None
         return f"[{span.label}]" if value is None else value
 
+    @property
+    def surrogates(self) -> PatientSurrogates:
+        """The patient's surrogates, made when the first style needs them."""
+        if self._surrogates is None:
+            self._surrogates = self.make_surrogates()
+            dates = [self._surface(span) for span in self.spans if kind_of(span.label, "") == "DATE"]
+            self._year = self._surrogates.latest_year(dates)
+        return self._surrogates
+
     def _surface(self, span: Span) -> str:
         return self.text[span.start : span.end]
 
     def _surrogate(self, span: Span) -> str | None:
-        return self.surrogates.value(self.text, span.start, span.end, span.label, year=self._year)
+        surrogates = self.surrogates
+        return surrogates.value(self.text, span.start, span.end, span.label, year=self._year)
 
     def _hash(self, span: Span) -> str:
         keyed = Keyed(self.surrogates.secret, (*self.surrogates.scope, "hash"))
@@ -81,8 +88,9 @@ class Values:
 
     def _years(self, span: Span) -> str | None:
         surface = self._surface(span)
-        years = self.surrogates.dates.years(surface, year=self._year or self.surrogates.year)
-        great_age = self.surrogates.shows_great_age(surface)
+        surrogates = self.surrogates
+        years = surrogates.dates.years(surface, year=self._year or surrogates.year)
+        great_age = surrogates.shows_great_age(surface)
         return None if not years or great_age else "-".join(str(year) for year in years)
 
     def _age(self, span: Span) -> str | None:

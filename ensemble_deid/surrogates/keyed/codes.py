@@ -12,7 +12,9 @@ from ensemble_deid.surrogates.keyed.known import Avoided
 from ensemble_deid.surrogates.letters import fold
 
 _LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"
-_KEPT_WORDS = frozenset("mrn id no nr num number acct account ssn npi dea lic license policy member ref sn vin dl".split())
+_KEPT_WORDS = frozenset(
+    "mrn id no nr num number acct account ssn npi dea lic license policy member ref sn vin dl".split()
+)
 _TAIL = 4
 _SHORTEST_WITH_TAIL = 7
 _ATTEMPTS = 200

@@ -165,7 +165,7 @@ class DateText:
 
     def _year_span(self, match: "re.Match[str]", _year: int) -> tuple[str, int] | None:
         first, short = int(match[1]), int(match[3])
-        if not short == (first + 1) % 100 and short <= 12:
+        if short != (first + 1) % 100 and short <= 12:
             return None
         second = full_year(short, first + 99)
         moved = [self._day(year, 7, 1, exact=True) for year in (first, second)]

@@ -123,13 +123,12 @@ class Geography:
         return [state] if state else []
 
     def _state_of(self, town: str, beside: str) -> str | None:
-        """Return the state of a town: of those that it may lie in, one that the patient's notes name."""
+        """Return the state of a town: that beside it, one that it may lie in, or one that the patient's notes name."""
         named = re.match(r"\W{0,3}([A-Za-z.]+(?: [A-Z][a-z]+)?)", beside)
         after = None if named is None else _CODE_OF.get(fold(named[1])) or _CODE_OF.get(fold(named[1].split()[0]))
         states = self.towns.states_of.get(town, ())
-        if states:
-            return next((state for state in states if state in self._states), states[0])
-        return after or next(iter(self._states), None)
+        named_first = [state for state in (after, *states) if state in self._states]
+        return next(iter((*named_first, *states, *self._states)), None)
 
     def _state_of_zip(self, digits: str) -> str | None:
         number = int(digits)

@@ -14,7 +14,9 @@ _SHORTEST = 3
 _LONGEST_NAME = 5
 _POSSESSIVE = re.compile(r"['’]s?\Z")
 _WORD = re.compile(r"[^\W\d_]+")
-KEPT_PARTS = frozenset("jr sr ii iii iv de da do dos das del di la las le los van von der den ter bin ibn al el y".split())
+KEPT_PARTS = frozenset(
+    "jr sr ii iii iv de da do dos das del di la las le los van von der den ter bin ibn al el y".split()
+)
 TITLES = frozenset("mr mrs ms mx miss dr doctor prof professor sr sra dra don doña fr rev sister nurse".split())
 CREDENTIALS = frozenset(
     "md do phd rn np pa pac aprn lpn lvn cna msw lcsw dds dmd dpm od pharmd facs facp fnp dnp crna psyd esq ma bsn msn "
@@ -70,12 +72,10 @@ class KnownNames:
             kept = [False] * len(tokens)
         names = [index for index, stays in enumerate(kept) if not stays]
         roles = self._roles(surface, tokens, words, names, usual)
-        return [
-            Part(start, end, words[index], roles.get(index, "")) for index, (start, end) in enumerate(tokens)
-        ]
+        return [Part(start, end, words[index], roles.get(index, "")) for index, (start, end) in enumerate(tokens)]
 
     def canonical(self, word: str, role: str) -> str:
-        """Return the full form of a given name (`johnny` -> `john`), of several the one that the patient's notes have."""
+        """Return the full form of a given name (`johnny` -> `john`), of several that which the notes have."""
         if role != GIVEN:
             return word
         forms = self.lists.full_forms.get(word, ())
@@ -89,7 +89,7 @@ class KnownNames:
         return next(iter(sorted(found or outer, key=lambda name: not any(part.word in beside for part in name))), None)
 
     def owner_of(self, letter: str, beside: Collection[str]) -> Part | None:
-        """Return the part of a full name that a single letter stands for, where the name shares a part with `beside`."""
+        """Return the part of a full name that a single letter stands for, in a name with a part in `beside`."""
         for name in self.full:
             if any(part.word in beside for part in name):
                 for part in name:
@@ -122,7 +122,8 @@ class KnownNames:
             if len(part.word) > 1:
                 self._votes.setdefault(part.word, Counter())[part.role] += 1
         if len([part for part in parts if len(part.word) > 1]) > 1:
-            self.full.append(tuple(parts))
+            # Given names first, as initials have them; what a comma puts first is the surname.
+            self.full.append(tuple(sorted(parts, key=lambda part: part.role == FAMILY)))
 
     def _stays(self, surface: str, start: int, end: int, *, first: bool) -> bool:
         word = fold(surface[start:end])
@@ -140,7 +141,7 @@ class KnownNames:
         if len(names) == 1:
             return {names[0]: self.role(words[names[0]], usual)}
         comma = surface.find(",")
-        if 0 <= comma and any(tokens[index][0] > comma for index in names) and tokens[names[0]][1] <= comma:
+        if comma >= 0 and any(tokens[index][0] > comma for index in names) and tokens[names[0]][1] <= comma:
             return {index: FAMILY if tokens[index][1] <= comma else GIVEN for index in names}
         last = max((index for index in names if len(words[index]) > 1), default=names[-1])
         roles = dict.fromkeys(names, GIVEN)

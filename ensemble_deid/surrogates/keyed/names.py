@@ -12,6 +12,7 @@ from ensemble_deid.surrogates.persons import FAMILY, GIVEN
 
 _FORMAL = re.compile(r"\b(?:mr|mrs|ms|mx|miss|dr|sr|sra|dra|d|dña)\.?\s*$", re.IGNORECASE)
 _RUN = re.compile(r"[^\W\d_]+")
+_TITLES = {r"\bmr\b": MEN, r"\b(?:mrs|ms|miss)\b": WOMEN}
 _ALPHABET = "ABCDEGHJKLMNPRSTVW"
 _LONGEST_INITIALS = 3
 
@@ -68,7 +69,14 @@ class PersonNames:
             return "".join(letters)
         people = {frozenset(self._word(part) for part in name if len(part.word) > 1) for name in self.known.full}
         # `John Smith` is `John Andrew Smith` where the notes know one of that name only.
-        found = [person for person in people if words <= person and not any(person < other for other in people)]
+        gender = next((gender for title, gender in _TITLES.items() if re.search(title, before + surface, re.I)), "")
+        found = [
+            person
+            for person in people
+            if words <= person
+            and not any(person < other for other in people)
+            and (not gender or all(self.known.lists.genders.get(word) in (gender, "", None) for word in person))
+        ]
         return " ".join(sorted(found[0] if len(found) == 1 else words)) or fold(surface)
 
     def surrogate(self, word: str, role: str, *, staff: bool = False) -> str:
