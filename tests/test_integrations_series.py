@@ -37,12 +37,15 @@ def test_polars(tiny_model: Path) -> None:
 def test_notes_of_a_patient_know_each_other(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Deidentifier.load(tiny_model)
     annotated = tiny_stack.notes(patients=1)[0]
-    later = f"{annotated.text[9:18]} was here."
+    later = f"{annotated.text[9:19]} was here."
     predict = type(model.ensemble).predict
 
     def finds_the_first_only(self: object, documents: list[object], **options: object) -> list[object]:
         found = predict(self, documents, **options)
-        return [annotated.spans if document.text == annotated.text else () for document, _ in zip(documents, found)]
+        return [
+            annotated.spans if document.text == annotated.text else ()
+            for document, _ in zip(documents, found, strict=True)
+        ]
 
     monkeypatch.setattr(type(model.ensemble), "predict", finds_the_first_only)
     series = pd.Series([annotated.text, later, later])

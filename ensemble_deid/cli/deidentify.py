@@ -90,7 +90,7 @@ def _places(options: argparse.Namespace) -> Iterator[_Places]:
             with given.open("wb") as stream:
                 shutil.copyfileobj(sys.stdin.buffer, stream)
         out = own / f"out{'.txt' if format_of(options) == 'files' else given.suffix}" if standard_out else options.out
-        beside = own / "run" if standard_out else out.with_name(f"{out.absolute().name}.run")
+        beside = own / "run" if standard_out else _beside(out)
         yield _Places(given, out, options.run_folder or beside, standard_out and options.table_out is None)
 
 
@@ -108,15 +108,19 @@ def _output(options: argparse.Namespace, places: _Places, source: Source) -> Pat
     if source.format == "sql":
         return out
     if places.input.is_dir():
-        if out.resolve() == places.input.resolve():
-            raise CorpusError(f"{out}: the output folder is the input folder")
-        check_writable(out)
+        refuse_output(out, places.input, *inputs, format="plain")
         return out
     if out.suffix and not out.is_dir() and out.suffix.lower() != places.input.suffix.lower():
         raise CorpusError(f"{out}: the output has the form of the input, and so its suffix: {places.input.suffix}")
     file = out if out.suffix and not out.is_dir() else out / places.input.name
     refuse_output_files([file], places.input, *inputs)
     return file
+
+
+def _beside(out: Path) -> Path:
+    """Return the usual folder of a run; `.` and `..` have a name only when they are resolved."""
+    named = out.resolve() if out.name in ("", "..") else out
+    return named.with_name(f"{named.name}.run")
 
 
 def _check_run_folder(folder: Path) -> None:

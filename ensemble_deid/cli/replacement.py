@@ -34,7 +34,10 @@ def add_replacement(parser: argparse.ArgumentParser) -> None:
 
 
 def make_replacer(options: argparse.Namespace, *, tell: Callable[[str], None] = say) -> "Replacer":
-    """Return the replacer of the options; `tell` is given what the user should know. Raises ConfigError, also for labels that the model does not have."""
+    """Return the replacer of the options; `tell` is given what the user should know.
+
+    Raises ConfigError, also for labels that the model does not have.
+    """
     from ensemble_deid.pipeline.manifest import read_manifest
     from ensemble_deid.pipeline.replacement import Key, Replacer
 
