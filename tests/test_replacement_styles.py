@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marked_notes import marked_note
 
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.pipeline.replacement import Key, ReplacedSpan, Replacer
@@ -79,7 +80,14 @@ def test_spans_that_cannot_be_taken_out_are_refused(spans: list[Span], style: st
 
 TEXT = "Ann Poe, Dr. Lee, Ann Poe, Poe, 93, 45, 5/6/1950, 5/6/2014, Monday, Ohio 43004 03601, RN"
 NOTE_SPANS = (
-    *((0, 7, "PATIENT"), (13, 16, "DOCTOR"), (18, 25, "PATIENT"), (27, 30, "PATIENT"), (32, 34, "AGE"), (36, 38, "AGE")),
+    *(
+        (0, 7, "PATIENT"),
+        (13, 16, "DOCTOR"),
+        (18, 25, "PATIENT"),
+        (27, 30, "PATIENT"),
+        (32, 34, "AGE"),
+        (36, 38, "AGE"),
+    ),
     *((40, 48, "DATE"), (50, 58, "DATE"), (60, 66, "DATE"), (68, 72, "STATE"), (73, 78, "ZIP"), (79, 84, "ZIP")),
     (86, 88, "PROFESSION"),
 )
@@ -101,9 +109,7 @@ def test_numbers_are_the_same_in_all_notes_of_a_patient() -> None:
 
 def test_safe_harbor_keeps_what_the_rule_lets_stand() -> None:
     text = Replacer.from_options(policy="safe-harbor", key=KEY).replace(NOTE).text
-    assert text == (
-        "[PATIENT], Dr. [DOCTOR], [PATIENT], [PATIENT], 90+, 45, 1950, 2014, [DATE], Ohio 430** 000**, RN"
-    )
+    assert text == ("[PATIENT], Dr. [DOCTOR], [PATIENT], [PATIENT], 90+, 45, 1950, 2014, [DATE], Ohio 430** 000**, RN")
 
 
 def test_a_birth_year_that_shows_an_age_over_89_is_no_year_to_keep() -> None:
@@ -216,3 +222,32 @@ def test_the_map_and_other_processes() -> None:
     assert out.spans == (ReplacedSpan(0, 7, 0, 9, "PATIENT", 1.0), ReplacedSpan(13, 16, 15, 23, "DOCTOR", 1.0))
     assert pickle.loads(pickle.dumps(replacer)) == replacer
     assert "Ann" not in repr(out)
+
+
+GALLERY = (
+    "<PATIENT|Ann Poe>, <AGE|93>, of <CITY|Peoria>, <STATE|IL> <ZIP|61602>, came on <DATE|3/14/2026> for Dr. <DOCTOR|Lee>. "
+    "Mrs. <PATIENT|Poe>'s phone: <PHONE|(309) 523-8842>. Back on <DATE|Monday>."
+)
+SHOWN: dict[str, dict[str, object]] = {
+    **{f"--style {style}": {"style": style} for style in ("tag", "numbered", "mask", "remove", "hash", "surrogate")},
+    "--style 'text:***'": {"style": "text:***"},
+    **{f"--policy {name}": {"policy": name} for name in policies()},
+    "--policy safe-harbor --style surrogate": {"style": "surrogate", "policy": "safe-harbor"},
+    "--style surrogate --set styles.DATE=year": {"style": "surrogate", "styles": {"DATE": "year"}},
+}
+
+
+def gallery() -> str:
+    """Return what the document shows: every style and policy on one note."""
+    lines = []
+    note = marked_note(GALLERY, patient="7")
+    for shown, options in SHOWN.items():
+        replacer = Replacer.from_options(**options, key=Key(b"the key of this gallery"), project="gallery")  # type: ignore[arg-type]
+        lines.append(f"`{shown}`\n\n    {replacer.replace(note).text}\n")
+    return "\n".join(lines)
+
+
+def test_the_gallery_shows_what_the_styles_do() -> None:
+    document = (Path(__file__).parents[1] / "docs" / "deidentify.md").read_text(encoding="utf-8")
+    assert f"    {marked_note(GALLERY).text}\n" in document
+    assert gallery() in document

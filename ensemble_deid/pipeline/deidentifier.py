@@ -18,8 +18,8 @@ from ensemble_deid.text.span import Span
 class DeidentificationResult:
     """A de-identified text and the spans that were taken out, or the reason why the text is withheld.
 
-    `spans` are in characters of the text that came in, `replaced` says where in the new text they are. Where `error` is not None the text could not be processed
-    whole: `text` is then None and `spans` is empty.
+    `spans` are in characters of the text that came in, `replaced` says where in the new text they are. Where `error`
+    is not None the text could not be processed whole: `text` is then None and `spans` is empty.
 
     >>> from ensemble_deid import DeidentificationResult, Span
     >>> DeidentificationResult("Seen by Dr. [DOCTOR].", (Span(12, 18, "DOCTOR"),)).text

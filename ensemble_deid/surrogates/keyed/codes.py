@@ -13,7 +13,7 @@ from ensemble_deid.surrogates.letters import fold
 
 _LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"
 _KEPT_WORDS = frozenset(
-    "mrn id no nr num number acct account ssn npi dea lic license policy member ref sn vin dl".split()
+    "mrn id no nr num number acct account ssn npi dea lic license policy member ref sn vin dl x ext".split()
 )
 _TAIL = 4
 _SHORTEST_WITH_TAIL = 7
@@ -89,6 +89,8 @@ class Codes:
         if extension and tail:
             tail = self.digits(tail)
         country = len(digits) - _US_DIGITS if len(digits) == _US_DIGITS + 1 and digits[0] == "1" else 0
+        if not digits:
+            return self._code(surface, attempt)
         if any(map(str.isalpha, head)) or len(digits) - country not in (_LOCAL_DIGITS, _US_DIGITS):
             fresh = self._code(head, attempt)
             return None if fresh is None else fresh + tail
