@@ -325,3 +325,21 @@ def test_a_run_folder_with_other_files_is_refused(
     assert run(tiny_model, tmp_path / "notes.csv", "--out", tmp_path / "o.csv", "--run", tmp_path / "r", *COLUMNS) == 2
     assert "holds other files" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "r").iterdir()] == ["mine"]
+
+
+def test_ids_and_dates_agree_with_the_surrogates_in_the_text(tiny_model: Path, tmp_path: Path) -> None:
+    """A date column is shifted as the date in the text is, and equal keys give equal tables."""
+    rows = [("id", "mrn", "seen", "text")]
+    rows += [(k, f"M{k // 2}", f"03/1{k}/2019", f"Seen on 03/1{k}/2019.") for k in range(4)]
+    with (tmp_path / "n.csv").open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows(rows)
+    options = ("--id-column", "id", "--patient-column", "mrn", "--date-columns", "seen", "--style", "surrogate")
+    for name in ("a.csv", "b.csv"):
+        out = tmp_path / name
+        assert run(tiny_model, tmp_path / "n.csv", "--out", out, *options, "--spans", tmp_path / "spans.jsonl") == 0
+    made = read_csv(tmp_path / "a.csv")
+    for row, (_, _, seen, _) in zip(made, rows[1:], strict=True):
+        assert row["text"] == f"Seen on {row['seen']}."
+        assert row["seen"] != seen
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    assert (tmp_path / "spans.jsonl").read_bytes() == (tmp_path / "b.csv.run" / "spans.jsonl").read_bytes()
