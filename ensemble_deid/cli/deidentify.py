@@ -142,12 +142,14 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
     from ensemble_deid.stacking.stacker import check_threshold
 
     check_threshold(options.threshold)
-    model = Deidentifier.load(options.model, device=options.device)
+    submodels = options.submodels.split(",") if options.submodels else None
+    model = Deidentifier.load(options.model, device=options.device, submodels=submodels)
     replacer = make_replacer(options, tell=warn if places.standard else say)
     columns = getattr(source, "columns", None) or Columns()
     finding = {
         "version": __version__,
         "model": "" if model.source is None else model.source.checksum,
+        "submodels": list(model.ensemble.taggers),
         "threshold": options.threshold,
         "format": source.format,
         "columns": {

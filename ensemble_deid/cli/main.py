@@ -9,6 +9,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -16,6 +17,7 @@ from ensemble_deid import __version__
 from ensemble_deid.cli.status import BAD_INPUT, INTERRUPTED, READER_GONE, TERMINATED, UNFORESEEN
 from ensemble_deid.cli.terminal import warn
 from ensemble_deid.errors import DeidError
+from ensemble_deid.pipeline.installed import find_model
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -52,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _orderly_termination():
+            if isinstance(getattr(options, "model", None), Path):
+                options.model = find_model(options.model)
             status: int = options.run(options)
             sys.stdout.flush()
     except DeidError as error:

@@ -1,4 +1,4 @@
-"""`export`, `scan`, `sign` and `verify`: what a model gives away, whose model it is, and whether a run is as it was."""
+"""`export`, `package`, `models`, `scan`, `sign`, `verify`: handing models on, what they give away; checking a run."""
 
 import argparse
 import json
@@ -37,6 +37,42 @@ def add_commands(commands: Any) -> None:
     verify.add_argument("--key-file", metavar="FILE", type=Path, help="of a model: the key it must be signed with")
     verify.add_argument("--head", metavar="HASH", help="of a run: the last hash of its manifest, as it was printed")
     verify.set_defaults(run=run_verify)
+
+    package = commands.add_parser("package", help="make a Python package of a model, to be installed and used by name")
+    package.add_argument("model", metavar="MODEL", type=Path)
+    package.add_argument("--name", required=True, help="the name that the installed model is used by")
+    package.add_argument("--version", required=True, dest="package_version", help="such as 1.0.0")
+    package.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder of the package's project")
+    package.add_argument("--licence", metavar="FILE", type=Path, help="the licence's text")
+    package.add_argument("--wheel", metavar="DIR", type=Path, help="also build the wheel into this folder")
+    package.set_defaults(run=run_package)
+
+    models = commands.add_parser("models", help="list the installed models")
+    models.add_argument("action", choices=("list",))
+    models.set_defaults(run=run_models)
+
+
+def run_package(options: argparse.Namespace) -> int:
+    """Write the project, and build its wheel."""
+    from ensemble_deid.pipeline.package import build_wheel, write_package
+
+    refuse_output_model(options.out, options.model, options.licence)
+    project = write_package(
+        options.model, options.out, name=options.name, version=options.package_version, licence=options.licence
+    )
+    say(f"the package is in {project}: pip install {project}, then use the model as {options.name}")
+    if options.wheel is not None:
+        say(f"its wheel is {build_wheel(project, options.wheel)}")
+    return 0
+
+
+def run_models(options: argparse.Namespace) -> int:
+    """Print a line for each installed model."""
+    from ensemble_deid.pipeline.installed import installed_models
+
+    for model in installed_models().values():
+        say(f"{model.name:<16} {model.package} {model.version}  {model.directory}")
+    return 0
 
 
 def run_export(options: argparse.Namespace) -> int:

@@ -34,6 +34,7 @@ def add_commands(commands: Any) -> None:
 
 def add_running(parser: argparse.ArgumentParser) -> None:
     """Add what every command that runs a model over notes can be told."""
+    parser.add_argument("--submodels", metavar="NAMES", help="load only these, such as regex,tbed,crf,neural")
     parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
     parser.add_argument("--jobs", metavar="N", type=int, default=1)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"))
@@ -67,7 +68,8 @@ def _run(
         warn(remark)
     # A line-based file does not say how many notes it holds before it is read.
     total = None if location.format.name == "jsonl" else len(location.files)
-    model = Deidentifier.load(options.model, device=options.device)
+    submodels = options.submodels.split(",") if options.submodels is not None else None
+    model = Deidentifier.load(options.model, device=options.device, submodels=submodels)
     # Results are in the order of the notes, so the first of these is the name of the note whose result comes next.
     names: deque[str] = deque()
 

@@ -1,13 +1,14 @@
 """The model as a user of the library holds it."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
+from ensemble_deid.pipeline.installed import find_model
 from ensemble_deid.pipeline.notes import BATCH_SIZE, ModelSource, Note, check_note, predict_notes
 from ensemble_deid.pipeline.replacement import Key, ReplacedSpan, Replacer
 from ensemble_deid.text.document import Document
@@ -48,17 +49,26 @@ class Deidentifier:
     source: ModelSource | None = None
 
     @classmethod
-    def load(cls, directory: str | Path, *, device: str | None = None, key: str | Path | None = None) -> "Deidentifier":
-        """Read a model directory. Raises ModelError for one that is missing or damaged.
+    def load(
+        cls,
+        directory: str | Path,
+        *,
+        device: str | None = None,
+        key: str | Path | None = None,
+        submodels: Sequence[str] | None = None,
+    ) -> "Deidentifier":
+        """Read a model: its folder, or the name of an installed one. Raises ModelError if it is missing or damaged.
 
         `device` is `auto`, `cpu` or `cuda`, None for the one it was trained with. Raises ConfigError for another one,
         and for `cuda` where the model has a network and there is no GPU. `key` is the file of the key that the model
         must be signed with; without it, the environment variable ENSEMBLE_DEID_MODEL_KEY_FILE may name one.
+        With `submodels` only these are loaded, which is faster without a slow one; ConfigError where the model has no
+        final estimator for them (`stack.also_without` in its training).
         """
-        place = Path(directory)
-        ensemble, manifest = load_model(place, device=device, key=key)
+        place = find_model(directory)
+        ensemble, manifest = load_model(place, device=device, key=key, submodels=submodels)
         # Absolute, since a process that was started earlier may stand in another folder.
-        return cls(ensemble, ModelSource(place.absolute(), device, manifest.checksum))
+        return cls(ensemble, ModelSource(place.absolute(), device, manifest.checksum, tuple(ensemble.taggers)))
 
     def predict(
         self, documents: Iterable[Document], *, submodel: str | None = None, threshold: float | None = None

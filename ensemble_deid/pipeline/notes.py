@@ -37,6 +37,7 @@ class ModelSource:
     directory: Path
     device: str | None
     checksum: str
+    submodels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ def _checked(note: Note) -> Note:
 @lru_cache(maxsize=1)
 def _loaded(source: ModelSource) -> Ensemble:
     """Load a model once in a process."""
-    ensemble, manifest = load_model(source.directory, device=source.device)
+    ensemble, manifest = load_model(source.directory, device=source.device, submodels=source.submodels)
     if manifest.checksum != source.checksum:
         raise ModelError(f"{source.directory}: the model was replaced while it was in use")
     return ensemble

@@ -69,13 +69,15 @@ def load_encoder(name: str) -> PretrainedEncoder:
 @contextmanager
 def _without_progress_bar() -> Iterator[None]:
     """Keep the library's own progress bar off the terminal, where training shows one for the whole run."""
-    enabled = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
+    # Its functions have no type hints.
+    library: Any = transformers_logging
+    enabled = library.is_progress_bar_enabled()
+    library.disable_progress_bar()
     try:
         yield
     finally:
         if enabled:
-            transformers_logging.enable_progress_bar()
+            library.enable_progress_bar()
 
 
 def _packaged(name: str) -> Path:
