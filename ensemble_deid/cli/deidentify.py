@@ -142,7 +142,7 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
     from ensemble_deid.stacking.stacker import check_threshold
 
     check_threshold(options.threshold)
-    submodels = options.submodels.split(",") if options.submodels else None
+    submodels = options.submodels.split(",") if options.submodels is not None else None
     model = Deidentifier.load(options.model, device=options.device, submodels=submodels)
     replacer = make_replacer(options, tell=warn if places.standard else say)
     columns = getattr(source, "columns", None) or Columns()

@@ -50,7 +50,7 @@ def make_replacer(options: argparse.Namespace, *, tell: Callable[[str], None] = 
         key,
         options.project,
         settings=settings,
-        labels=read_manifest(options.model).labels,
+        labels=read_manifest(find_model(options.model)).labels,
     )
     if key.throwaway and not replacer.styles.used.isdisjoint(_KEYED):
         tell("no --key-file: the key is made for this run alone, and no other run gives the same surrogates")

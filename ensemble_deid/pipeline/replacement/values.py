@@ -75,13 +75,10 @@ class Values:
         return f"[{span.label}:{keyed.digest(normalise(self._surface(span))).hex()[:_HASH_DIGITS]}]"
 
     def _numbered(self, span: Span) -> str:
-        identity = self._identity(span)
-        if self.numbered_by_note:
-            known = dict.fromkeys(self._identity(other) for other in self.spans if other.label == span.label)
-            order = list(known)
-        else:
-            order = self.surrogates.identities(span.label)
-        return f"[{span.label}-{order.index(identity) + 1}]"
+        order = [] if self.numbered_by_note else self.surrogates.identities(span.label)
+        # What only the text around it tells (a title, capitals) is not among the patient's strings.
+        order += [self._identity(other) for other in self.spans if other.label == span.label]
+        return f"[{span.label}-{list(dict.fromkeys(order)).index(self._identity(span)) + 1}]"
 
     def _identity(self, span: Span) -> str:
         return self.surrogates.identity(self.text, span.start, span.end, span.label)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-_ATTEMPTS = 1000
+_ATTEMPTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,15 @@ class Keyed:
         """Return a number from 0 to `below` - 1 (its bias is below 2**-100)."""
         return int.from_bytes(self.digest(*parts)[:24], "big") % below
 
+    def draw(self, values: Sequence[str], *parts: str, fits: Callable[[str], bool], attempts: int) -> str | None:
+        """Return the first of so many drawn values that fits, None where none does."""
+        drawn = (values[self.number(len(values), *parts, str(attempt))] for attempt in range(attempts))
+        return next((value for value in drawn if fits(value)), None)
+
     def pick(self, values: Sequence[str], *parts: str, fits: Callable[[str], bool] = lambda _: True) -> str | None:
-        """Return one of the values that fits, None where none does."""
-        for attempt in range(min(_ATTEMPTS, 4 * len(values))):
-            value = values[self.number(len(values), *parts, str(attempt))]
-            if fits(value):
-                return value
-        return next((value for value in values if fits(value)), None)
+        """Return one of the values that fits, None where none of all does."""
+        drawn = self.draw(values, *parts, fits=fits, attempts=_ATTEMPTS)
+        return drawn if drawn is not None else next((value for value in values if fits(value)), None)
 
 
 @lru_cache(maxsize=1 << 14)

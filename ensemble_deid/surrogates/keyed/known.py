@@ -29,14 +29,21 @@ class Avoided:
     """The PHI of one patient, which must not stand in any surrogate of that patient."""
 
     def __init__(self, known: Iterable[str]) -> None:
-        folded = {fold(string) for string in known}
-        self._whole = folded - {""}
-        self._parts = sorted(string for string in folded if len(string) >= _SHORTEST)
+        self._strings = frozenset(fold(string) for string in known) - {""}
+        self._lengths = sorted({len(string) for string in self._strings if len(string) >= _SHORTEST})
 
     def allows(self, value: str) -> bool:
         """Whether the value equals none of the strings and contains none of three or more letters or digits."""
         folded = fold(value)
-        return folded not in self._whole and not any(part in folded for part in self._parts)
+        if folded in self._strings:
+            return False
+        # A value is short, but a patient's PHI may be thousands of strings: its parts are looked up among them.
+        return not any(
+            folded[start : start + length] in self._strings
+            for length in self._lengths
+            if length <= len(folded)
+            for start in range(len(folded) - length + 1)
+        )
 
 
 @dataclass(frozen=True, slots=True)

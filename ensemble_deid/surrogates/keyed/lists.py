@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.resources import rules_directory
@@ -22,6 +23,10 @@ class NameLists:
     genders: dict[str, str]
     origins: dict[tuple[str, str], str]
     full_forms: dict[str, tuple[str, ...]]
+
+    def pool(self, origin: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names of these kinds that are given out for an origin."""
+        return tuple(chain.from_iterable(self.given_out[origin, kind] for kind in kinds))
 
     def is_given(self, word: str) -> bool:
         """Whether the folded word is a given name or a short form of one."""

@@ -15,6 +15,7 @@ _RUN = re.compile(r"[^\W\d_]+")
 _TITLES = {r"\bmr\b": MEN, r"\b(?:mrs|ms|miss)\b": WOMEN}
 _ALPHABET = "ABCDEGHJKLMNPRSTVW"
 _LONGEST_INITIALS = 3
+_UNUSED_ATTEMPTS = 16
 
 
 @dataclass(slots=True)
@@ -85,10 +86,10 @@ class PersonNames:
         if staff and self.staff is not None:
             return self._choice(self.staff, canonical, role, used=set())
         table = self._table(role)
-        if canonical not in table:
-            # A part that the notes have only inside an e-mail address or a user name.
-            table[canonical] = self._choice(self.keyed, canonical, role, used=set(table.values()))
-        return table[canonical]
+        if canonical in table:
+            return table[canonical]
+        # A part that stands in a longer word of the notes. Nothing is stored: values must not depend on their order.
+        return self._choice(self.keyed, canonical, role, used=set(table.values()))
 
     def handle(self, surface: str) -> str | None:
         """Return a user name or the local part of an address with the names in it replaced; None if it has none."""
@@ -129,12 +130,15 @@ class PersonNames:
         origin = lists.origins.get((SURNAMES if role == FAMILY else "given", word), DEFAULT_ORIGIN[self.language])
         gender = lists.genders.get(word, "")
         kinds = (SURNAMES,) if role == FAMILY else (gender,) if gender else (WOMEN, MEN)
-        pool = [name for kind in kinds for name in lists.given_out[origin, kind]]
+        pool = lists.pool(origin, kinds)
 
         def fits(name: str) -> bool:
             return fold(name)[:1] != word[:1] and self.avoided.allows(name)
 
-        unused = keyed.pick(pool, "name", role, word, fits=lambda name: name not in used and fits(name))
+        # Where a patient's notes have more names than the list, two of them may have the same surrogate.
+        unused = keyed.draw(
+            pool, "name", role, word, fits=lambda name: name not in used and fits(name), attempts=_UNUSED_ATTEMPTS
+        )
         value = unused or keyed.pick(pool, "name", role, word, fits=fits)
         return value or "".join(_ALPHABET[keyed.number(len(_ALPHABET), "name", role, word, str(i))] for i in range(6))
 
