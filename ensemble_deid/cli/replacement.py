@@ -38,6 +38,7 @@ def make_replacer(options: argparse.Namespace, *, tell: Callable[[str], None] = 
 
     Raises ConfigError, also for labels that the model does not have.
     """
+    from ensemble_deid.pipeline.installed import find_model
     from ensemble_deid.pipeline.manifest import read_manifest
     from ensemble_deid.pipeline.replacement import Key, Replacer
 
