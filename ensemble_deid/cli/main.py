@@ -22,14 +22,24 @@ from ensemble_deid.pipeline.installed import find_model
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands; each command's module adds its own."""
-    from ensemble_deid.cli import corpus, evaluation, explain, knowledge, models, prediction, rules, training
+    from ensemble_deid.cli import (
+        corpus,
+        deidentify,
+        evaluation,
+        explain,
+        knowledge,
+        models,
+        prediction,
+        rules,
+        training,
+    )
 
     parser = argparse.ArgumentParser(
         prog="ensemble-deid", description="Find and remove protected health information in clinical notes."
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (training, prediction, evaluation, explain, rules, corpus, knowledge, models):
+    for module in (training, prediction, deidentify, evaluation, explain, rules, corpus, knowledge, models):
         module.add_commands(commands)
     return parser
 

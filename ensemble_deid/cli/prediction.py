@@ -1,4 +1,4 @@
-"""`predict` and `deidentify`: a folder in, a folder out, note by note failing closed."""
+"""`predict`: a folder in, a folder out, note by note failing closed."""
 
 import argparse
 from collections import deque
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.output import refuse_output
-from ensemble_deid.cli.replacement import add_replacement, make_replacer
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.corpora.locate import Location, locate_corpus
@@ -24,20 +23,17 @@ FORMATS = ("i2b2", "meddocan", "brat", "jsonl")
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
     predict = commands.add_parser("predict", help="write the spans that a model finds")
-    _add_common(predict)
+    predict.add_argument("model", metavar="MODEL", type=Path)
+    predict.add_argument("input", metavar="INPUT", help="a folder or file of notes, or demo:test")
+    predict.add_argument("--out", metavar="DIR", type=Path, required=True)
+    add_running(predict)
     predict.add_argument("--format", choices=FORMATS, help="default: the input's own, jsonl for plain text")
     predict.add_argument("--submodel", metavar="NAME", help="that submodel's answer instead of the ensemble's")
     predict.set_defaults(run=run_predict)
-    deidentify = commands.add_parser("deidentify", help="write the notes without their PHI")
-    _add_common(deidentify)
-    add_replacement(deidentify)
-    deidentify.set_defaults(run=run_deidentify)
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", type=Path)
-    parser.add_argument("input", metavar="INPUT", help="a folder or file of notes, or demo:test")
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True)
+def add_running(parser: argparse.ArgumentParser) -> None:
+    """Add what every command that runs a model over notes can be told."""
     parser.add_argument("--submodels", metavar="NAMES", help="load only these, such as regex,tbed,crf,neural")
     parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
     parser.add_argument("--jobs", metavar="N", type=int, default=1)
@@ -55,16 +51,6 @@ def run_predict(options: argparse.Namespace) -> int:
 
     format = options.format or (own if own in FORMATS else "jsonl")
     return _run(options, location, rounded, format=format, submodel=options.submodel)
-
-
-def run_deidentify(options: argparse.Namespace) -> int:
-    """Write each note's text without its PHI, as `<id>.txt`."""
-    replacer = make_replacer(options)
-
-    def replaced(document: Document) -> Document:
-        return Document(document.id, replacer.replace(document).text)
-
-    return _run(options, locate_corpus(options.input), replaced, format="plain")
 
 
 def _run(

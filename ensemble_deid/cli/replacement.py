@@ -1,6 +1,7 @@
 """The options that say what stands where PHI stood, and the replacer that they make."""
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ensemble_deid.cli.terminal import say
@@ -32,8 +33,11 @@ def add_replacement(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--project", metavar="NAME", default="", help="other projects get other surrogates")
 
 
-def make_replacer(options: argparse.Namespace) -> "Replacer":
-    """Return the replacer of the options. Raises ConfigError, also for labels that the model does not have."""
+def make_replacer(options: argparse.Namespace, *, tell: Callable[[str], None] = say) -> "Replacer":
+    """Return the replacer of the options; `tell` is given what the user should know.
+
+    Raises ConfigError, also for labels that the model does not have.
+    """
     from ensemble_deid.pipeline.installed import find_model
     from ensemble_deid.pipeline.manifest import read_manifest
     from ensemble_deid.pipeline.replacement import Key, Replacer
@@ -50,7 +54,7 @@ def make_replacer(options: argparse.Namespace) -> "Replacer":
         labels=read_manifest(find_model(options.model)).labels,
     )
     if key.throwaway and not replacer.styles.used.isdisjoint(_KEYED):
-        say("no --key-file: the key is made for this run alone, and no other run gives the same surrogates")
+        tell("no --key-file: the key is made for this run alone, and no other run gives the same surrogates")
     return replacer
 
 
