@@ -19,6 +19,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--max-body", metavar="BYTES", type=int, default=1_000_000, help="of a request, or a line")
     parser.add_argument("--time-limit", metavar="SECONDS", type=float, default=30.0, help="for one note")
     parser.add_argument("--entities", choices=("presidio", "own"), default="presidio", help="names in /analyze")
+    parser.add_argument("--key-file", metavar="FILE", help="the secret that surrogates and hashes depend on")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"))
     parser.set_defaults(run=run_serve)
 
@@ -29,10 +30,12 @@ def run_serve(options: argparse.Namespace) -> int:
         from ensemble_deid.service.server import serve
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
+    from ensemble_deid.pipeline.installed import find_model
+    from ensemble_deid.pipeline.replacement import Key
     from ensemble_deid.service.settings import Settings, token_from_environment
 
     settings = Settings(
-        model=options.model,
+        model=find_model(options.model),
         host=options.host,
         port=options.port,
         workers=options.workers,
@@ -42,7 +45,11 @@ def run_serve(options: argparse.Namespace) -> int:
         queue=options.queue,
         entities=options.entities,
         token=token_from_environment(),
+        key=Key.find(options.key_file),
     )
+
+    if settings.key.throwaway:
+        say("no --key-file: surrogates and hashes are those of a key that ends with this service")
 
     def started(address: str) -> None:
         say(f"serving {options.model} at {address}; stop with Ctrl-C")

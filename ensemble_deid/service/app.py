@@ -51,7 +51,7 @@ def make_app(model: Deidentifier, settings: Settings) -> Guard:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     metrics = Metrics(frozenset(_PATHS))
-    notes = Notes(model, processor, metrics)
+    notes = Notes(model, settings.key, processor, metrics)
     app.include_router(presidio_routes(notes, presidio_names=settings.entities == "presidio"))
     app.include_router(own_routes(notes, settings))
 

@@ -1,7 +1,7 @@
 """Our own routes: one note with every style, and many notes as a stream of JSON lines."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -23,19 +23,25 @@ class OptionFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    style: str = "tag"
+    style: str | None = None
+    policy: str | None = None
+    project: str = ""
     threshold: Annotated[float, Field(ge=0, le=1)] | None = None
-
-    def options(self) -> Options:
-        """Return them without the note."""
-        return Options(self.style, self.threshold)
 
 
 class NoteRequest(OptionFields):
-    """One note and how it is de-identified."""
+    """One note and how it is de-identified; `styles` has the styles of single labels."""
 
     text: str
     id: str | None = None
+    patient_id: str | None = None
+    styles: dict[str, str] = Field(default_factory=dict)
+
+
+class BatchQuery(OptionFields):
+    """How the notes of a batch are de-identified; `set` has the styles of single labels, `LABEL=STYLE` each."""
+
+    set: list[Annotated[str, Field(pattern="^[^=]+=")]] = Field(default_factory=list)
 
 
 class BatchLine(BaseModel):
@@ -43,6 +49,7 @@ class BatchLine(BaseModel):
 
     text: str
     id: str | None = None
+    patient_id: str | None = None
 
 
 def own_routes(notes: Notes, settings: Settings) -> APIRouter:
@@ -51,14 +58,20 @@ def own_routes(notes: Notes, settings: Settings) -> APIRouter:
 
     @routes.post("/v1/deidentify")
     async def deidentify(request: NoteRequest) -> JSONResponse:
-        options = notes.check(request.options())
-        return JSONResponse({**_identity(request.id), **await notes.deidentify(request.text, options)})
+        options = notes.check(_options(request, request.styles))
+        note = await notes.deidentify(request.text, request.patient_id, options)
+        return JSONResponse({**_identity(request.id), **note})
 
     @routes.post(BATCH)
-    async def batch(request: Request, fields: Annotated[OptionFields, Query()]) -> LineResponse:
-        return LineResponse(_answers(notes, request, notes.check(fields.options()), settings))
+    async def batch(request: Request, fields: Annotated[BatchQuery, Query()]) -> LineResponse:
+        styles = {label: style for label, _, style in (setting.partition("=") for setting in fields.set)}
+        return LineResponse(_answers(notes, request, notes.check(_options(fields, styles)), settings))
 
     return routes
+
+
+def _options(fields: OptionFields, styles: Mapping[str, str]) -> Options:
+    return Options(fields.style, styles, fields.policy, fields.project, fields.threshold)
 
 
 async def _answers(notes: Notes, request: Request, options: Options, settings: Settings) -> AsyncIterator[bytes]:
@@ -86,7 +99,7 @@ async def _answer(notes: Notes, line: bytes | TooLong, options: Options) -> dict
     except Refused as refusal:
         return {"error": refusal.message}
     try:
-        return {**identity, **await notes.deidentify(note.text, options)}
+        return {**identity, **await notes.deidentify(note.text, note.patient_id, options)}
     except Refused as refusal:
         return {**identity, "error": refusal.message}
 
