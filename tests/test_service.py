@@ -2,22 +2,27 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from http_service import Service, running
 
 from ensemble_deid import Deidentifier
+from ensemble_deid.pipeline.replacement import Key
 
 MARKER = "Zyxwvutsr"
 TEXT = "Patient: Anna Bell\nDate: 03/04/2019\nSeen by Dr. Hunt"
+KEY = "a key of sixteen bytes or more"
 TOKEN = "a token of sixteen characters"
 
 
 @pytest.fixture(scope="module")
 def service(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("service")
-    with running(tiny_model, folder, "--max-body", "20000", token=TOKEN) as running_service:
+    (folder / "key").write_text(KEY, encoding="utf-8")
+    options = ("--max-body", "20000", "--key-file", str(folder / "key"))
+    with running(tiny_model, folder, *options, token=TOKEN) as running_service:
         yield running_service
 
 
@@ -87,12 +92,45 @@ def test_anonymize_takes_what_analyze_gives(service: Service) -> None:
     assert service.post("/anonymize", {"text": TEXT}).json == {"error": "analyzer_results: is missing"}
 
 
-@pytest.mark.parametrize("style", ["tag", "mask", "remove"])
-def test_one_note_in_every_style(service: Service, tiny_model: Path, style: str) -> None:
-    answer = service.post("/v1/deidentify", {"text": TEXT, "style": style, "id": "note-1"}).json
-    wanted = Deidentifier.load(tiny_model).deidentify(TEXT, style=style)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"style": "mask"},
+        {"style": "remove"},
+        {"style": "numbered"},
+        {"style": "hash", "project": "asthma"},
+        {"style": "surrogate", "patient_id": "7"},
+        {"style": "text:***", "styles": {"DATE": "year", "DOCTOR": "keep"}},
+        {"policy": "safe-harbor"},
+    ],
+)
+def test_one_note_in_every_style(service: Service, tiny_model: Path, options: dict[str, object]) -> None:
+    answer = service.post("/v1/deidentify", {"text": TEXT, "id": "note-1", **options}).json
+    asked = {{"patient_id": "patient"}.get(name, name): value for name, value in options.items()}
+    wanted = Deidentifier.load(tiny_model).deidentify(TEXT, key=Key(KEY.encode()), **asked)
     assert (answer["id"], answer["text"]) == ("note-1", wanted.text)
-    assert [(e["start"], e["end"], e["label"]) for e in answer["spans"]] == [span.key for span in wanted.spans]
+    assert [{**e, "score": 0} for e in answer["spans"]] == [{**asdict(span), "score": 0} for span in wanted.replaced]
+
+
+def test_options_that_do_not_exist_are_refused(service: Service, tmp_path: Path) -> None:
+    policy = tmp_path / f"{MARKER}.toml"
+    policy.write_text("style = 'keep'", encoding="utf-8")
+    for options in (
+        {"style": MARKER},
+        {"style": "keep"},
+        {"styles": {MARKER: "tag"}},
+        {"styles": {"DATE": MARKER}},
+        {"policy": str(policy)},
+        {"policy": "/etc/passwd"},
+        {"policy": MARKER},
+        {MARKER: "tag"},
+    ):
+        answer = service.post("/v1/deidentify", {"text": TEXT, **options})
+        assert (answer.status, MARKER in str(answer.json)) == (422, False), options
+    for query in (f"set={MARKER}", f"set={MARKER}=tag", "style=shout", "threshold=2", f"policy={policy}", "stlye=tag"):
+        answer = service.post(f"/v1/deidentify/batch?{query}", b'{"text": "a"}')
+        assert (answer.status, MARKER in str(answer.json)) == (422, False), query
 
 
 def test_a_threshold_is_obeyed(service: Service) -> None:
@@ -150,7 +188,7 @@ def test_a_note_that_cannot_be_processed_is_withheld(service: Service) -> None:
     answer = service.post("/v1/deidentify", {"text": f"{MARKER} \0"})
     assert (answer.status, answer.json) == (
         422,
-        {"error": "the note: character 10 of the text is NUL, which no note may hold"},
+        {"error": "the text: character 10 of the text is NUL, which no note may hold"},
     )
 
 
@@ -176,10 +214,11 @@ def test_a_batch_goes_on_after_a_failing_line(service: Service) -> None:
     ]
     assert [entry["error"] for entry in found if "error" in entry] == [
         "the body is no valid JSON",
-        "the note: character 9 of the text is NUL, which no note may hold",
+        "the text: character 9 of the text is NUL, which no note may hold",
         "the line is longer than 20000 bytes",
     ]
-    assert service.post("/v1/deidentify/batch?style=shout", b"").status == 422
+    kept = service.post("/v1/deidentify/batch?style=mask&set=DATE=keep", lines[0]).json
+    assert kept["text"] == "Date: 03/04/2019"
     assert service.post("/v1/deidentify/batch", b"").body == b""
 
 

@@ -2,16 +2,20 @@
 
 import os
 import socket
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
 
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
+from ensemble_deid.errors import ModelError
 from ensemble_deid.pipeline.manifest import read_manifest
 from ensemble_deid.service.app import create_app
-from ensemble_deid.service.logs import set_up
+from ensemble_deid.service.guard import Guard
+from ensemble_deid.service.logs import LOG, describe, set_up
 from ensemble_deid.service.settings import Settings
 
 # After the time limits of a body and of its processing, what is left of a stop is writing the last answers.
@@ -37,7 +41,10 @@ def serve(settings: Settings, *, started: Callable[[str], None]) -> None:
         with tempfile.TemporaryDirectory(prefix="ensemble-deid-metrics-") as folder:
             # Workers inherit it, and share the values of their metrics there.
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
-            Multiprocess(config, sockets=[listener]).run()
+            supervisor = Multiprocess(config, sockets=[listener])
+            supervisor.run()
+        if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+            raise ModelError(f"{settings.model}: the workers could not start")
 
 
 def _run_one(config: uvicorn.Config, listener: socket.socket) -> None:
@@ -48,9 +55,18 @@ def _run_one(config: uvicorn.Config, listener: socket.socket) -> None:
         return
 
 
+def _create_worker_app(settings: Settings) -> Guard:
+    """Return the application of one of several workers; where that fails, no worker is started again."""
+    try:
+        return create_app(settings)
+    except Exception as error:  # noqa: BLE001 (any: the supervisor is told by the status alone)
+        LOG.error("%s", describe(error))
+        sys.exit(STARTUP_FAILURE)
+
+
 def _config(settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
-        partial(create_app, settings),
+        partial(create_app if settings.workers == 1 else _create_worker_app, settings),
         factory=True,
         interface="asgi3",
         workers=settings.workers,

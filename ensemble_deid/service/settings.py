@@ -19,8 +19,8 @@ class Settings:
     """The options of `ensemble-deid serve`; worker processes receive a copy.
 
     `max_body` is in bytes, `time_limit` in seconds, `queue` the number of requests that one worker accepts at a time.
-    `entities` says which names `/analyze` uses: Presidio's, or the model's own labels; `key` is that of surrogates and hashes, the same in
-    all workers. Raises ConfigError.
+    `entities` says which names `/analyze` uses: Presidio's, or the model's own labels. `key` is that of surrogates and
+    hashes, the same in all workers. Raises ConfigError.
     """
 
     model: Path
@@ -65,4 +65,4 @@ def is_loopback(host: str) -> bool:
     except (OSError, UnicodeError):
         raise ConfigError(f"--host {host}: there is no such host") from None
     # A link-local address may carry its interface: fe80::1%eth0.
-    return bool(host) and all(ipaddress.ip_address(address.partition("%")[0]).is_loopback for address in found)
+    return all(ipaddress.ip_address(address.partition("%")[0]).is_loopback for address in found)
