@@ -50,7 +50,7 @@ def make_app(model: Deidentifier, settings: Settings) -> Guard:
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    metrics = Metrics(frozenset(_PATHS))
+    metrics = Metrics(frozenset(PATHS))
     notes = Notes(model, settings.key, processor, metrics)
     app.include_router(presidio_routes(notes, presidio_names=settings.entities == "presidio"))
     app.include_router(own_routes(notes, settings))
@@ -66,7 +66,7 @@ def make_app(model: Deidentifier, settings: Settings) -> Guard:
     return Guard(app, settings, processor, metrics)
 
 
-_PATHS = (
+PATHS = (
     *("/analyze", "/anonymize", "/supportedentities", "/recognizers", "/anonymizers"),
     *("/v1/deidentify", "/v1/deidentify/batch", HEALTH, "/metrics", "/openapi.json"),
 )
