@@ -1,5 +1,6 @@
 """Marked notes, and the build of the demo corpus."""
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -104,11 +105,28 @@ def test_the_build_splits_by_patient(tmp_path: Path) -> None:
     ]
     assert train.documents[1] == read_marked_note(src / "101-02.note")
     first = (tmp_path / "out" / "train" / "101-01.xml").read_bytes()
+    sums = (tmp_path / "out" / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    assert sums[0] == f"{hashlib.sha256(first).hexdigest()}  train/101-01.xml"
+    assert [line.split("  ")[1] for line in sums[1:]] == ["train/101-02.xml", "dev/103-01.xml", "test/102-01.xml"]
     (src / "101-02.note").unlink()
     (tmp_path / "out" / "train" / "mine.xml").write_text("kept")
     build_corpus(src, tmp_path / "out", splits=splits)
     assert sorted(path.name for path in (tmp_path / "out" / "train").iterdir()) == ["101-01.xml", "mine.xml"]
     assert (tmp_path / "out" / "train" / "101-01.xml").read_bytes() == first
+
+
+def test_the_build_splits_by_site_unless_a_patient_is_named(tmp_path: Path) -> None:
+    src, splits = sources(tmp_path)
+    splits.write_text('train = ["S01"]\ndev = ["103"]\ntest = ["E29"]\n')
+    built = build_corpus(src, tmp_path / "out", splits=splits)
+    assert [(split.name, split.patients, split.notes) for split in built] == [
+        ("train", 1, 2),
+        ("dev", 1, 1),
+        ("test", 1, 1),
+    ]
+    splits.write_text('train = ["S01"]\ndev = ["S02"]\ntest = ["E29"]\n')
+    with pytest.raises(CorpusError, match="S02 has no notes"):
+        build_corpus(src, tmp_path / "out", splits=splits)
 
 
 def test_all_problems_of_all_notes_are_told_before_anything_is_written(tmp_path: Path) -> None:
@@ -124,9 +142,9 @@ def test_all_problems_of_all_notes_are_told_before_anything_is_written(tmp_path:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('train = ["101", "102"]\ndev = ["103"]\ntest = ["101"]', "the patient 101 is in train and again in test"),
+        ('train = ["101", "102"]\ndev = ["103"]\ntest = ["101"]', "101 is in train and again in test"),
         ('train = ["101", "102"]\ndev = []\ntest = []', "the patient 103 is in no split"),
-        ('train = ["101", "102", "104"]\ndev = ["103"]\ntest = []', "the patient 104 has no notes"),
+        ('train = ["101", "102", "104"]\ndev = ["103"]\ntest = []', "104 has no notes"),
         ("train = [101]\ndev = []\ntest = []", "train must be a list of strings"),
         ("train = []", "expected the keys train, dev, test, not train"),
         ("train = [", "cannot be read as TOML"),
@@ -159,3 +177,4 @@ def test_the_demo_corpus_is_what_its_sources_build(tmp_path: Path) -> None:
     for split in sorted(set(read_splits(demo / "splits.toml").values())):
         built = {path.name: path.read_bytes() for path in (tmp_path / split).iterdir()}
         assert built == {path.name: path.read_bytes() for path in (demo / split).glob("*.xml")}
+    assert (tmp_path / "SHA256SUMS").read_bytes() == (demo / "SHA256SUMS").read_bytes()

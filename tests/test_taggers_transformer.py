@@ -99,11 +99,15 @@ def test_weights_are_stored_in_half_precision_when_configured(tmp_path: Path) ->
     assert sizes[0] < 0.6 * sizes[1]
 
 
-def test_an_encoder_that_cannot_be_had_is_one_configuration_error(tmp_path: Path) -> None:
+def test_an_encoder_that_cannot_be_had_is_one_configuration_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(ConfigError, match=r"transformer\.encoder"):
         source.load_encoder(str(tmp_path))
     write_tiny_encoder(tmp_path)
+    capsys.readouterr()
     assert source.load_encoder(str(tmp_path)).config["model_type"] == "bert"
+    assert capsys.readouterr() == ("", ""), "training shows one progress bar of its own"
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
     with pytest.raises(ConfigError, match=r"transformer\.encoder"):

@@ -43,6 +43,18 @@ def add_commands(commands: Any) -> None:
     resample.add_argument("--out", metavar="DIR", type=Path, required=True)
     resample.add_argument("--format", choices=_FORMATS[:-1], default="i2b2")
     resample.set_defaults(run=run_resample)
+    augment = actions.add_parser("augment", help="copies of the notes in another form: layout, case, typing errors")
+    augment.add_argument("corpus", metavar="CORPUS")
+    augment.add_argument(
+        "--changes",
+        metavar="LIST",
+        help="comma-separated, of headers, formats, labels, sentences, wrap, noise, case; default: all",
+    )
+    augment.add_argument("--copies", metavar="N", type=int, default=1)
+    augment.add_argument("--seed", metavar="S", type=int, default=13)
+    augment.add_argument("--out", metavar="DIR", type=Path, required=True)
+    augment.add_argument("--format", choices=_FORMATS[:-1], default="i2b2")
+    augment.set_defaults(run=run_augment)
 
 
 def run_stats(options: argparse.Namespace) -> int:
@@ -126,4 +138,18 @@ def run_resample(options: argparse.Namespace) -> int:
     copies = resample_corpus(corpus.documents, copies=options.copies, seed=options.seed)
     write_corpus(copies, options.out, options.format)
     say(f"{counted(len(copies), 'resampled note')} written to {options.out}")
+    return 0
+
+
+def run_augment(options: argparse.Namespace) -> int:
+    """Write copies of a corpus in another form."""
+    from ensemble_deid.corpora.augment import CHANGES, augment_corpus
+    from ensemble_deid.corpora.write import write_corpus
+
+    refuse_output(options.out, locate_corpus(options.corpus), format=options.format)
+    corpus = read_corpus(options.corpus)
+    changes = list(CHANGES) if options.changes is None else [name.strip() for name in options.changes.split(",")]
+    copies = augment_corpus(corpus.documents, changes=changes, copies=options.copies, seed=options.seed)
+    write_corpus(copies, options.out, options.format)
+    say(f"{counted(len(copies), 'note')} in another form written to {options.out}")
     return 0

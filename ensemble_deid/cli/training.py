@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -34,6 +35,7 @@ def add_commands(commands: Any) -> None:
     train.add_argument(
         "--allow-overlap", action="store_true", help="accept dev notes or patients of the training notes"
     )
+    train.add_argument("--sites", metavar="N", type=int, help="train on the notes of N sites alone, drawn by the seed")
     train.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the model to")
     train.add_argument("--config", metavar="NAME_OR_FILE", help="best, small, johnson2020, or a .toml file")
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
@@ -92,6 +94,7 @@ def add_commands(commands: Any) -> None:
 
 def run_train(options: argparse.Namespace) -> int:
     """Train, save, and print the dev figures; with `--reproducible` in a process of its own with pinned libraries."""
+    from ensemble_deid.experiments.site_sample import sample_sites
     from ensemble_deid.experiments.train import train
     from ensemble_deid.pipeline.directory import refuse_foreign_folder
     from ensemble_deid.text.tags import TagLoss
@@ -115,6 +118,8 @@ def run_train(options: argparse.Namespace) -> int:
     named = (config.regex.patterns, config.text.knowledge, config.tbed.templates, config.transformer.encoder)
     refuse_output_model(options.out, options.train, options.dev, options.config, *map(Path, named))
     corpus = read_gold(options.train)
+    if options.sites is not None:
+        corpus = replace(corpus, documents=sample_sites(corpus.documents, options.sites, seed=config.seed))
     dev = read_gold(options.dev) if options.dev else None
     if dev:
         unseen = sorted(set(dev.labels) - set(corpus.labels))

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any, cast
 from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
+from transformers.utils import logging as transformers_logging
 
 from ensemble_deid.errors import ConfigError
 
@@ -42,9 +45,10 @@ def load_encoder(name: str) -> PretrainedEncoder:
     local = place.is_dir()
     source = str(place) if local else name
     try:
-        encoder = AutoModel.from_pretrained(
-            source, use_safetensors=True, local_files_only=local, trust_remote_code=False
-        )
+        with _without_progress_bar():
+            encoder = AutoModel.from_pretrained(
+                source, use_safetensors=True, local_files_only=local, trust_remote_code=False
+            )
         tokenizer = AutoTokenizer.from_pretrained(
             source, local_files_only=local, trust_remote_code=False, use_fast=True
         )
@@ -60,6 +64,20 @@ def load_encoder(name: str) -> PretrainedEncoder:
         ) from None
     content = json.loads(encoder.config.to_json_string(use_diff=False))
     return PretrainedEncoder(cast(PreTrainedModel, encoder), backend, content)
+
+
+@contextmanager
+def _without_progress_bar() -> Iterator[None]:
+    """Keep the library's own progress bar off the terminal, where training shows one for the whole run."""
+    # Its functions have no type hints.
+    library: Any = transformers_logging
+    enabled = library.is_progress_bar_enabled()
+    library.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if enabled:
+            library.enable_progress_bar()
 
 
 def _packaged(name: str) -> Path:
