@@ -131,7 +131,7 @@ class Client:
         elif how == 2:
             body = b"[" * self.rng.randrange(1, 5000)
         elif how == 3:
-            body = json.dumps({MARKER: MARKER, "text": [MARKER]}).encode()
+            body = json.dumps({MARKER: MARKER, "text": {MARKER: 1}}).encode()
         elif how == 4:
             body = json.dumps({"text": f"{MARKER}\0", "analyzer_results": []}).encode()
         else:

@@ -44,7 +44,7 @@ def answer(connection: socket.socket) -> tuple[int, bytes]:
 
 def test_a_full_queue_a_slow_client_and_a_stop(tiny_model: Path, tmp_path: Path) -> None:
     body = json.dumps({"text": NOTE}).encode()
-    with running(tiny_model, tmp_path, "--queue", "2", "--time-limit", "3") as service:
+    with running(tiny_model, tmp_path, "--queue", "2", "--time-limit", "5") as service:
         slow, held = (begin(service, "/v1/deidentify", body, missing=1) for _ in range(2))
         time.sleep(0.3)
         for path in ("/v1/deidentify", "/analyze", "/v1/deidentify/batch"):
@@ -54,14 +54,7 @@ def test_a_full_queue_a_slow_client_and_a_stop(tiny_model: Path, tmp_path: Path)
         held.sendall(body[-1:])
         status, content = answer(held)
         assert (status, MARKER.encode() in content) == (200, False)
-        assert answer(slow) == (408, b'{"error":"the body did not arrive within 3 seconds"}')
-        # More than three seconds of work on most machines: it is given up, and then the service recovers.
-        late = service.post("/v1/deidentify", {"text": NOTE * 10000})
-        assert late.status in (200, 503)
-        assert MARKER.encode() not in late.body
-        end = time.monotonic() + 60
-        while service.post("/v1/deidentify", body).status != 200:
-            assert time.monotonic() < end
+        assert answer(slow) == (408, b'{"error":"the body did not arrive within 5 seconds"}')
         # A stop: what has begun is answered, a batch says where it ends, and nobody else is let in.
         working = begin(service, "/v1/deidentify", body, missing=1)
         batch = begin(service, "/v1/deidentify/batch", body + b"\n" + body, missing=len(body))
@@ -78,6 +71,15 @@ def test_a_full_queue_a_slow_client_and_a_stop(tiny_model: Path, tmp_path: Path)
         with pytest.raises(OSError, match=r"refused|reset"):
             service.get("/health")
         assert service.process.wait(timeout=30) == 0
+        assert MARKER not in service.output()
+
+
+def test_a_note_that_takes_too_long_holds_up_no_stop(tiny_model: Path, tmp_path: Path) -> None:
+    with running(tiny_model, tmp_path, "--time-limit", "0.5") as service:
+        late = service.post("/v1/deidentify", {"text": NOTE * 20000})
+        assert (late.status, late.headers["retry-after"]) == (503, "1")
+        assert MARKER.encode() not in late.body
+        assert service.stop() == 0
         assert MARKER not in service.output()
 
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 from ensemble_deid.service.refusal import Refused
 
 Result = TypeVar("Result")
+THREAD = "ensemble-deid-model"
 
 
 class Processor:
@@ -22,7 +23,7 @@ class Processor:
         self.entered = 0
         self._places = places
         self._time_limit = time_limit
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=THREAD)
 
     def enter(self) -> None:
         """Take a place. Raises Refused."""

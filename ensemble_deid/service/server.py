@@ -4,7 +4,9 @@ import os
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import uvicorn
@@ -16,6 +18,7 @@ from ensemble_deid.pipeline.manifest import read_manifest
 from ensemble_deid.service.app import create_app
 from ensemble_deid.service.guard import Guard
 from ensemble_deid.service.logs import LOG, describe, set_up
+from ensemble_deid.service.processor import THREAD
 from ensemble_deid.service.settings import Settings
 
 # After the time limits of a body and of its processing, what is left of a stop is writing the last answers.
@@ -48,11 +51,16 @@ def serve(settings: Settings, *, started: Callable[[str], None]) -> None:
 
 
 def _run_one(config: uvicorn.Config, listener: socket.socket) -> None:
-    try:
+    # The server stops in good order and then passes the signal on.
+    with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
-    except KeyboardInterrupt:
-        # The server has stopped in good order, and passes the signal on.
-        return
+    for thread in threading.enumerate():
+        if thread.name.startswith(THREAD):
+            thread.join(timeout=1)
+            if thread.is_alive():
+                # A note that took too long: nobody waits for its result, and it cannot be stopped otherwise.
+                sys.stdout.flush()
+                os._exit(0)
 
 
 def _create_worker_app(settings: Settings) -> Guard:
