@@ -71,7 +71,7 @@ def test_notes_stand_whole_and_escaped_with_their_spans_marked(tmp_path: Path) -
     assert texts.marked == ["Seen", "Ann & Bob", "4/2"]
     assert not texts.tags & {"script", "i", "b", "u", "link", "img", "iframe"}
     assert "This page contains protected health information (PHI)." in content
-    assert "default-src 'none'" in content
+    assert "default-src 'none'" in unescape(content)
     assert "prefers-color-scheme:dark" in content
     assert 'title="PATIENT, score 0.97"' in content or 'title="PATIENT, score 0.98"' in content
     assert "Withheld, and not on this page: 1." in content
