@@ -25,6 +25,7 @@ def build_parser() -> argparse.ArgumentParser:
     from ensemble_deid.cli import (
         corpus,
         deidentify,
+        encoders,
         evaluation,
         explain,
         knowledge,
@@ -40,7 +41,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (training, prediction, deidentify, evaluation, explain, rules, corpus, knowledge, models, service):
+    everyday = (training, prediction, deidentify, evaluation, explain)
+    for module in (*everyday, rules, corpus, encoders, knowledge, models, service):
         module.add_commands(commands)
     return parser
 
