@@ -30,6 +30,12 @@ class Vocabularies:
         features = tuple(len(values) + 2 for values in self.features.values())
         return Sizes(len(self.words) + 2, len(self.characters) + 2, features, n_tags)
 
+    def rows(self, name: str) -> tuple[str, ...]:
+        """Return what each row of a table of embeddings stands for: `words`, `characters` or a feature."""
+        values = {"words": self.words, "characters": self.characters}.get(name, self.features.get(name, {}))
+        # No note holds NUL, so no value is taken for one of these two.
+        return ("\0padding", "\0unknown", *values)
+
     def to_json(self) -> dict[str, Any]:
         """Return plain lists, in index order."""
         return {
@@ -53,9 +59,16 @@ def _indexed(values: Sequence[str]) -> dict[str, int]:
 
 
 def learn_vocabularies(
-    batch: Batch, *, features: Sequence[str], min_word_count: int, also: Set[str] = frozenset()
+    batch: Batch,
+    *,
+    features: Sequence[str],
+    min_word_count: int,
+    also: Set[str] = frozenset(),
+    start: Vocabularies | None = None,
 ) -> Vocabularies:
     """Collect the values of a training batch, most frequent first, ties by code point; and the characters `also`.
+
+    With `start` its values come first, so that what is known of them can be kept; new ones follow.
 
     Raises ConfigError when a feature is not in the table.
     """
@@ -67,11 +80,16 @@ def learn_vocabularies(
     counts = np.bincount(lower.codes, minlength=len(lower.values)).tolist()
     frequent = sorted((-n, word) for word, n in zip(lower.values, counts, strict=True) if n >= min_word_count)
     characters = {character for word in _used(batch, "word") for character in word} | also
+    old = start or Vocabularies({}, {}, {})
     return Vocabularies(
-        _indexed([word for _, word in frequent]),
-        _indexed(sorted(characters)),
-        {name: _indexed(sorted(_used(batch, name))) for name in features},
+        _indexed([*old.words, *(word for _, word in frequent if word not in old.words)]),
+        _indexed([*old.characters, *sorted(characters - set(old.characters))]),
+        {name: _after(old.features.get(name, {}), _used(batch, name)) for name in features},
     )
+
+
+def _after(old: dict[str, int], values: set[str]) -> dict[str, int]:
+    return _indexed([*old, *sorted(values - set(old))])
 
 
 def _used(batch: Batch, name: str) -> set[str]:

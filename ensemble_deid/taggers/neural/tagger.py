@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from ensemble_deid.config import NeuralConfig
-from ensemble_deid.errors import ModelError
+from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE_PREFIX
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
@@ -21,6 +21,7 @@ from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.device import check_weights, choose_device, one_thread
+from ensemble_deid.taggers.inherit import Axis, inherit_weights
 from ensemble_deid.taggers.neural.characters import CharacterBilstm
 from ensemble_deid.taggers.neural.encoding import LONGEST_WORD, Vocabularies, encode, learn_vocabularies
 from ensemble_deid.taggers.neural.names import characters_of, read_names, train_on_names
@@ -57,15 +58,26 @@ class NeuralTagger:
         seed: int,
         device: str,
         progress: Progress,
+        start: "NeuralTagger | None" = None,
     ) -> Self:
-        """Train on `device`; with `dev`, the epoch with the best strict F1 on it is kept, otherwise the last one."""
+        """Train on `device`; with `dev`, the epoch with the best strict F1 on it is kept, otherwise the last one.
+
+        `start` gives its weights where shapes are equal, and those of the words, characters, values and tags that both
+        have.
+        """
         place = choose_device(device)
         stanza = (name for name in STANZA_COLUMNS if name in train.table.names)
         known = (name for name in train.table.names if name.startswith(KNOWLEDGE_PREFIX))
         features = tuple(dict.fromkeys((*config.features, *stanza, *known)))
+        if start is not None and tuple(start.vocabularies.features) != features:
+            raise ConfigError("neural.features: the network of the model to start from has other features")
         names = read_names(config.names, longest=LONGEST_WORD) if config.characters == "names" else ()
         vocabularies = learn_vocabularies(
-            train, features=features, min_word_count=config.min_word_count, also=characters_of(names)
+            train,
+            features=features,
+            min_word_count=config.min_word_count,
+            also=characters_of(names),
+            start=None if start is None else start.vocabularies,
         )
         starts = merge_lines(train.tokens, max_tokens=config.max_sequence)
         encoded = encode(train, vocabularies)
@@ -77,6 +89,8 @@ class NeuralTagger:
                 characters, steps = vocabularies.characters, config.name_steps
                 train_on_names(network.characters, names, characters, steps=steps, longest=LONGEST_WORD, seed=seed)
             tagger = cls(scheme, config, device, vocabularies, network, 0)
+            if start is not None:
+                progress(f"network: starts with {tagger._inherit(start)} arrays of weights of the model to start from")
             epochs = train_network(
                 network,
                 encoded,
@@ -90,6 +104,21 @@ class NeuralTagger:
             )
         # Move it back to the CPU: it is sent between processes, some of which may not have the device.
         return cls(scheme, config, device, vocabularies, network.cpu(), epochs)
+
+    def _inherit(self, start: "NeuralTagger") -> str:
+        """Take over the weights of a trained network; return how many arrays, of how many."""
+        new, old = self.vocabularies, start.vocabularies
+        tags = (self.scheme.tags, start.scheme.tags)
+        axes: dict[str, tuple[Axis, ...]] = {
+            "words.weight": ((new.rows("words"), old.rows("words")), None),
+            "characters.embedding.weight": ((new.rows("characters"), old.rows("characters")), None),
+            "scores.weight": (tags, None),
+            "crf.transitions": (tags, tags),
+            **dict.fromkeys(("scores.bias", "crf.start_transitions", "crf.end_transitions"), (tags,)),
+            **{f"features.{k}.weight": ((new.rows(name), old.rows(name)), None) for k, name in enumerate(new.features)},
+        }
+        taken, of = inherit_weights(self.network, start.network, axes=axes)
+        return f"{taken} of {of}"
 
     def strict_f1(self, batch: Batch) -> float | None:
         """Return the strict entity F1 of the network's tags on an annotated batch, None where it is undefined."""
