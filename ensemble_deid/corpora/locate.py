@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ensemble_deid.corpora.checks import is_printable, reading
 from ensemble_deid.corpora.formats import FORMATS, Format, format_named
+from ensemble_deid.corpora.i2b2_2006 import ROOT as I2B2_2006_ROOT
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.resources import data_directory
 
@@ -16,6 +17,7 @@ DEMO_SPLITS = ("train", "dev", "test")
 SUFFIXES = tuple(sorted({known.suffix for known in FORMATS.values()}))
 _ROOT = re.compile(rb"<\s*(?![?!])([A-Za-z_][\w.-]*)")
 _HEAD_BYTES = 4096
+_BY_ROOT = {"MEDDOCAN": "meddocan", I2B2_2006_ROOT: "i2b2-2006"}
 _NAMED = 5
 _NOWHERE = "there is no such file or folder"
 
@@ -114,7 +116,9 @@ def _recognise(source: Path, names: Sequence[Path]) -> Format:
     suffix = suffixes.pop()
     if suffix == ".xml":
         roots = (_root_element(entry) for entry in names if entry.suffix.lower() == suffix)
-        return FORMATS["meddocan" if next((root for root in roots if root), "") == "MEDDOCAN" else "i2b2"]
+        return FORMATS[_BY_ROOT.get(next((root for root in roots if root), ""), "i2b2")]
+    if suffix == ".text":
+        return FORMATS["physionet"]
     if suffix == ".txt":
         annotated = any(entry.suffix.lower() == ".ann" and entry.is_file() for entry in names)
         return FORMATS["brat" if annotated else "plain"]
@@ -149,8 +153,7 @@ def _has_notes(folder: Path) -> bool:
 
 def _remarks(source: Path, names: Sequence[Path], files: Sequence[Path], found: Format) -> tuple[str, ...]:
     read = set(files)
-    if found.name == "brat":
-        read |= {entry for entry in names if entry.suffix.lower() == ".ann"}
+    read |= {entry for entry in names if entry.suffix.lower() in found.suffixes}
     others = [entry.name for entry in names if entry not in read]
     if not others:
         return ()

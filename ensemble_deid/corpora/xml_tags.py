@@ -62,18 +62,28 @@ class XmlNote:
 
 def parse_note(path: Path) -> XmlNote:
     """Read one file; CorpusError with file and line on broken XML, a DTD, or a missing `<TEXT>`."""
-    content = read_utf8(path)
-    declared = _ENCODING.match(content.removeprefix("\ufeff"))
-    if declared and declared.group(1).lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
-        raise CorpusError(f"{path}:1: the file declares {_encoding(declared.group(1))}; convert it to UTF-8 first")
+    content = read_xml(path)
     handler = _Handler(path)
     try:
         handler.parser.Parse(content.encode("utf-8"), True)
     except expat.ExpatError as error:
-        raise CorpusError(
-            f"{path}:{error.lineno}: broken XML at column {error.offset + 1}: {expat.ErrorString(error.code)}"
-        ) from None
+        raise broken_xml(path, error) from None
     return handler.finish()
+
+
+def read_xml(path: Path) -> str:
+    """Return the content of an XML file; CorpusError where it is not UTF-8, or declares to be something else."""
+    content = read_utf8(path)
+    declared = _ENCODING.match(content.removeprefix("\ufeff"))
+    if declared and declared.group(1).lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
+        raise CorpusError(f"{path}:1: the file declares {_encoding(declared.group(1))}; convert it to UTF-8 first")
+    return content
+
+
+def broken_xml(path: Path, error: expat.ExpatError) -> CorpusError:
+    """Return the error, with file, line and column, for what is no XML."""
+    said = expat.ErrorString(error.code)
+    return CorpusError(f"{path}:{error.lineno}: broken XML at column {error.offset + 1}: {said}")
 
 
 def _encoding(name: str) -> str:
@@ -113,8 +123,8 @@ class _Handler:
             self.note.root, self.note.attributes = name, attributes
         elif self._open_texts:
             raise CorpusError(
-                f"{self.path}:{line}: an element occurs inside <TEXT>: marks inside the text (as in the 2006 corpus) "
-                "are not read, only stand-off <TAGS>"
+                f"{self.path}:{line}: an element occurs inside <TEXT>: marks inside the text are read in the "
+                "format i2b2-2006 alone, here only stand-off <TAGS>"
             )
         elif len(self._open) == _DEEPEST:
             raise CorpusError(f"{self.path}:{line}: elements are nested more than {_DEEPEST} deep")
