@@ -34,6 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
         rules,
         service,
         training,
+        transfer,
     )
 
     parser = argparse.ArgumentParser(
@@ -42,7 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     everyday = (training, prediction, deidentify, evaluation, explain)
-    for module in (*everyday, rules, corpus, encoders, knowledge, models, service):
+    for module in (*everyday, rules, corpus, encoders, transfer, knowledge, models, service):
         module.add_commands(commands)
     return parser
 
