@@ -40,7 +40,9 @@ def add_commands(commands: Any) -> None:
     train.add_argument(
         "--start-from", metavar="MODEL", type=Path, help="train the network, transformer and rules of a model further"
     )
-    train.add_argument("--config", metavar="NAME_OR_FILE", help="best, small, johnson2020, ahmed2021, or a .toml file")
+    train.add_argument(
+        "--config", metavar="NAME_OR_FILE", help="best, small, hartman2020, johnson2020, ahmed2021, or a .toml file"
+    )
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
     train.add_argument(
         "--language", choices=("auto", "en", "es", "none"), help="whose patterns to use; auto: told from the notes"
@@ -118,7 +120,8 @@ def run_train(options: argparse.Namespace) -> int:
     if options.reproducible:
         config = _on_cpu(config)
     refuse_foreign_folder(options.out)
-    named = (config.regex.patterns, config.text.knowledge, config.tbed.templates, config.transformer.encoder)
+    named = [config.regex.patterns, config.text.knowledge, config.tbed.templates, config.transformer.encoder]
+    named += [config.neural.word_vectors] if config.neural.word_vectors else []
     refuse_output_model(options.out, options.train, options.dev, options.config, options.start_from, *map(Path, named))
     corpus = read_gold(options.train)
     if options.sites is not None:

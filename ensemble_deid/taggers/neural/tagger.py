@@ -27,6 +27,7 @@ from ensemble_deid.taggers.neural.encoding import LONGEST_WORD, Vocabularies, en
 from ensemble_deid.taggers.neural.names import characters_of, read_names, train_on_names
 from ensemble_deid.taggers.neural.network import TaggingNetwork
 from ensemble_deid.taggers.neural.training import score_tokens, train_network
+from ensemble_deid.taggers.neural.word_vectors import read_word_vectors
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines
 from ensemble_deid.text.counts import strict_counts
@@ -72,12 +73,17 @@ class NeuralTagger:
         if start is not None and tuple(start.vocabularies.features) != features:
             raise ConfigError("neural.features: the network of the model to start from has other features")
         names = read_names(config.names, longest=LONGEST_WORD) if config.characters == "names" else ()
+        if start is not None and start.vocabularies.zero_digits != config.zero_digits:
+            raise ConfigError("neural.zero_digits: the network of the model to start from has the other setting")
+        words, vectors = _word_vectors(config)
         vocabularies = learn_vocabularies(
             train,
             features=features,
             min_word_count=config.min_word_count,
             also=characters_of(names),
             start=None if start is None else start.vocabularies,
+            vectors=words,
+            zero_digits=config.zero_digits,
         )
         starts = merge_lines(train.tokens, max_tokens=config.max_sequence)
         encoded = encode(train, vocabularies)
@@ -91,6 +97,8 @@ class NeuralTagger:
             tagger = cls(scheme, config, device, vocabularies, network, 0)
             if start is not None:
                 progress(f"network: starts with {tagger._inherit(start)} arrays of weights of the model to start from")
+            if vectors is not None and network.pretrained is not None:
+                network.pretrained.weight.data[2:] = torch.from_numpy(vectors)
             epochs = train_network(
                 network,
                 encoded,
@@ -111,6 +119,7 @@ class NeuralTagger:
         tags = (self.scheme.tags, start.scheme.tags)
         axes: dict[str, tuple[Axis, ...]] = {
             "words.weight": ((new.rows("words"), old.rows("words")), None),
+            "pretrained.weight": ((new.rows("vectors"), old.rows("vectors")), None),
             "characters.embedding.weight": ((new.rows("characters"), old.rows("characters")), None),
             "scores.weight": (tags, None),
             "crf.transitions": (tags, tags),
@@ -139,6 +148,7 @@ class NeuralTagger:
             self.network.to(device)
             encoded = encode(batch, self.vocabularies)
             emissions = score_tokens(self.network, encoded, starts, batch_tokens=_PREDICT_TOKENS, device=device)
+        emissions[:, 0] += self.config.outside_bias
         return self.network.chain(), emissions, starts
 
     def save(self, directory: Path) -> None:
@@ -167,3 +177,15 @@ class NeuralTagger:
             raise ModelError(f"{directory}: the network's files are damaged ({type(error).__name__})") from None
         network.eval()
         return cls(scheme, config, device, vocabularies, network, epochs)
+
+
+def _word_vectors(config: NeuralConfig) -> tuple[tuple[str, ...], NDArray[np.float32] | None]:
+    """Return the words and the vectors of the configured file; nothing without one."""
+    if not config.word_vectors:
+        return (), None
+    return read_word_vectors(
+        Path(config.word_vectors),
+        dimension=config.word_dimension,
+        limit=config.word_vectors_limit,
+        digits_to_zero=config.zero_digits,
+    )
