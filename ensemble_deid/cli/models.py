@@ -44,6 +44,9 @@ def add_commands(commands: Any) -> None:
     package.add_argument("--version", required=True, dest="package_version", help="such as 1.0.0")
     package.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder of the package's project")
     package.add_argument("--licence", metavar="FILE", type=Path, help="the licence's text")
+    package.add_argument(
+        "--score", metavar="CORPUS", action="append", default=[], help="score the model on it for the card; repeatable"
+    )
     package.add_argument("--wheel", metavar="DIR", type=Path, help="also build the wheel into this folder")
     package.set_defaults(run=run_package)
 
@@ -54,11 +57,23 @@ def add_commands(commands: Any) -> None:
 
 def run_package(options: argparse.Namespace) -> int:
     """Write the project, and build its wheel."""
+    from ensemble_deid.experiments.model_figures import figures_record, figures_table, measure_model
+    from ensemble_deid.pipeline.deidentifier import Deidentifier
     from ensemble_deid.pipeline.package import build_wheel, write_package
 
-    refuse_output_model(options.out, options.model, options.licence)
+    refuse_output_model(options.out, options.model, options.licence, *options.score)
+    figures = []
+    for corpus in options.score:
+        documents = read_gold(corpus).documents
+        rows = measure_model(Deidentifier.load(options.model), documents)
+        figures.append((figures_table(corpus, documents, rows), figures_record(corpus, documents, rows)))
     project = write_package(
-        options.model, options.out, name=options.name, version=options.package_version, licence=options.licence
+        options.model,
+        options.out,
+        name=options.name,
+        version=options.package_version,
+        licence=options.licence,
+        figures=figures,
     )
     say(f"the package is in {project}: pip install {project}, then use the model as {options.name}")
     if options.wheel is not None:

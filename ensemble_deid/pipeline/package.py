@@ -1,11 +1,14 @@
 """A model as a Python package, which `pip` installs and a name then finds (as `spacy package` makes them)."""
 
+import json
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from ensemble_deid import __version__
 from ensemble_deid.errors import ConfigError, ModelError
@@ -15,6 +18,8 @@ from ensemble_deid.pipeline.installed import FOLDER, GROUP, NAME
 from ensemble_deid.pipeline.manifest import read_manifest
 from ensemble_deid.pipeline.model_card import FILE as CARD
 
+FIGURES = "figures.json"
+"""What was measured, beside the model in the package."""
 _VERSION = re.compile(r"\d+(?:\.\d+){1,3}(?:(?:a|b|rc|\.dev|\.post)\d+)?")
 _PROJECT = """[build-system]
 requires = ["setuptools>=68"]
@@ -35,16 +40,25 @@ dependencies = ["ensemble_deid{extra}>={needs}"]
 packages = ["{package}"]
 
 [tool.setuptools.package-data]
-{package} = ["{folder}/*"]
+{package} = ["*.json", "{folder}/*"]
 """
 _MODULE = '"""A model of ensemble_deid, used by its name: `Deidentifier.load("{name}")`."""\n'
 
 
-def write_package(model: Path, out: Path, *, name: str, version: str, licence: Path | None = None) -> Path:
+def write_package(
+    model: Path,
+    out: Path,
+    *,
+    name: str,
+    version: str,
+    licence: Path | None = None,
+    figures: Sequence[tuple[str, Mapping[str, Any]]] = (),
+) -> Path:
     """Write the project folder of a package of the model, without the model's private files; return it.
 
     `out` becomes the project: `pyproject.toml`, the model card as `README.md`, `LICENSE` if one is given, and the
-    module `ensemble_deid_<name>` with the model in it. An existing project of the same package is replaced. Raises
+    module `ensemble_deid_<name>` with the model in it. `figures` are added to the README (a Markdown section of each)
+    and written to `figures.json` (the record of each). An existing project of the same package is replaced. Raises
     ConfigError for a name or version that packages cannot have, ModelError for a damaged model or where `out` holds
     other things.
     """
@@ -72,7 +86,12 @@ def write_package(model: Path, out: Path, *, name: str, version: str, licence: P
         (scratch / "pyproject.toml").write_text(project, encoding="utf-8")
         (scratch / package / "__init__.py").write_text(_MODULE.format(name=name), encoding="utf-8")
         export_model(model, scratch / package / FOLDER)
-        shutil.copyfile(scratch / package / FOLDER / CARD, scratch / "README.md")
+        card = (scratch / package / FOLDER / CARD).read_text(encoding="utf-8")
+        sections = [card, *(section for section, _ in figures)]
+        (scratch / "README.md").write_text("\n".join(sections), encoding="utf-8")
+        if figures:
+            records = json.dumps([record for _, record in figures], indent=1, ensure_ascii=False)
+            (scratch / package / FIGURES).write_text(records + "\n", encoding="utf-8")
         if licence:
             shutil.copyfile(licence, scratch / "LICENSE")
     return out
