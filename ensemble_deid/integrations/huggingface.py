@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
+from typing import Any
 
 from ensemble_deid.errors import ConfigError, DeidError
 from ensemble_deid.pipeline.deidentifier import Deidentifier
@@ -31,19 +31,8 @@ class TokenClassifier:
         """Read a model: its folder, or the name of an installed one. Raises ModelError, ConfigError."""
         return cls(Deidentifier.load(model, device=device), threshold)
 
-    @overload
-    def __call__(self, inputs: str, *, aggregation_strategy: str = ...) -> list[Entity]: ...
-
-    @overload
-    def __call__(self, inputs: list[str], *, aggregation_strategy: str = ...) -> list[list[Entity]]: ...
-
-    @overload
-    def __call__(self, inputs: Iterable[str], *, aggregation_strategy: str = ...) -> Iterator[list[Entity]]: ...
-
-    def __call__(
-        self, inputs: str | Iterable[str], *, aggregation_strategy: str = "simple"
-    ) -> list[Entity] | list[list[Entity]] | Iterator[list[Entity]]:
-        """Return the entities of a text, a list of them for a list of texts, an iterator of them for any other iterable.
+    def __call__(self, inputs: str | Iterable[str], *, aggregation_strategy: str = "simple") -> Any:
+        """Return the entities of a text, a list of those of each for a list of texts, an iterator for other iterables.
 
         An entity has the keys `entity_group`, `score`, `word` (PHI), `start` and `end`. The model predicts spans, not
         pieces of words, so all aggregation strategies give the same; `none` raises ConfigError. Raises CorpusError

@@ -14,7 +14,7 @@ from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
 
-class EnsembleRecognizer(EntityRecognizer):  # type: ignore[misc]
+class EnsembleRecognizer(EntityRecognizer):
     """Recognizes the PHI that a model finds.
 
     `model` is a `Deidentifier`, a model's folder, or the name of an installed model. `label_map` is from the model's
@@ -36,6 +36,7 @@ class EnsembleRecognizer(EntityRecognizer):  # type: ignore[misc]
         self.model = model if isinstance(model, Deidentifier) else Deidentifier.load(model)
         self.threshold = threshold
         self.explanations = explanations
+        self.own_name = name
         self.entity_type = {label: to_presidio(label) for label in self.model.labels} | dict(label_map or {})
         super().__init__(
             supported_entities=sorted({self.entity_type[label] for label in self.model.labels}),
@@ -62,13 +63,13 @@ class EnsembleRecognizer(EntityRecognizer):  # type: ignore[misc]
 
     def _result(self, span: Span, place: PlaceExplanation | None) -> RecognizerResult:
         explanation = AnalysisExplanation(
-            recognizer=self.name,
-            original_score=span.score,
-            pattern_name=None if place is None else _pattern(span, place),
-            textual_explanation="; ".join(_reasons(span, place)),
+            self.own_name, span.score, textual_explanation="; ".join(_reasons(span, place))
         )
+        pattern = None if place is None else _pattern(span, place)
+        if pattern is not None:
+            explanation.pattern_name = pattern
         metadata = {
-            RecognizerResult.RECOGNIZER_NAME_KEY: self.name,
+            RecognizerResult.RECOGNIZER_NAME_KEY: self.own_name,
             RecognizerResult.RECOGNIZER_IDENTIFIER_KEY: self.id,
         }
         return RecognizerResult(
