@@ -7,9 +7,6 @@ from typing import Any
 from ensemble_deid.cli.replacement import add_replacement, make_replacer
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, say, warn
-from ensemble_deid.errors import ConfigError, CorpusError
-
-PROBLEM = "_ensemble_deid_problem"
 
 
 def add_commands(commands: Any) -> None:
@@ -32,56 +29,32 @@ def add_commands(commands: Any) -> None:
 
 def run_spark(options: argparse.Namespace) -> int:
     """Write the table and the table of withheld notes, and say how many notes there were."""
-    try:
-        from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise ConfigError("Spark needs an extra: pip install 'ensemble_deid[spark]', and Java 17") from None
-    from ensemble_deid.integrations.spark import deidentify
+    from ensemble_deid.corpora.tables.columns import Columns
+    from ensemble_deid.integrations.spark_table import deidentify_parquet
 
-    replacer = make_replacer(options)
-    builder = SparkSession.builder.appName("ensemble-deid")
-    session = (builder if options.master is None else builder.master(options.master)).getOrCreate()
-    try:
-        made = deidentify(
-            session.read.parquet(options.input),
-            options.model,
-            text=options.text_column,
-            id=options.id_column,
-            patient=options.patient_column,
-            dates=_several(options.date_columns),
-            keep=_several(options.keep_columns),
-            replacer=replacer,
-            threshold=options.threshold,
-            problem=PROBLEM,
-        )
-        return _write(made, options)
-    except PySparkException as error:
-        # Its message may quote a row; its class and condition do not.
-        reason = error.getCondition() or type(error).__name__
-        raise CorpusError(f"{options.input} to {options.output}: Spark failed ({reason})") from None
-    finally:
-        session.stop()
-
-
-def _write(made: Any, options: argparse.Namespace) -> int:
-    from pyspark import StorageLevel
-    from pyspark.sql.functions import col, count, when
-
-    text, problem = col(options.text_column), col(PROBLEM)
+    columns = Columns(
+        options.text_column,
+        options.id_column,
+        options.patient_column,
+        _several(options.date_columns),
+        _several(options.keep_columns),
+    )
     failed = options.failed or f"{options.output.rstrip('/')}.failed"
-    # Kept, so that the model runs once for both tables and the counts.
-    made = made.persist(StorageLevel.DISK_ONLY)
-    made.drop(PROBLEM).write.parquet(options.output)
-    ids = [] if options.id_column is None else [col(options.id_column)]
-    withheld = text.isNull().alias("withheld")
-    made.where(problem.isNotNull()).select(*ids, problem.alias("reason"), withheld).write.parquet(failed)
-    counts = made.agg(count(text), count(when(text.isNull(), problem)), count(when(text.isNotNull(), problem)))
-    ((written, lost, remarks),) = counts.collect()
-    say(f"{counted(written, 'note')} written to {options.output}, {lost} withheld")
-    if lost or remarks:
-        warn(f"{failed}: {lost} withheld, {remarks} with dates that could not be read, and were emptied")
-    return NOTES_WITHHELD if lost else 0
+    counts = deidentify_parquet(
+        options.input,
+        options.output,
+        failed,
+        options.model,
+        columns=columns,
+        replacer=make_replacer(options),
+        threshold=options.threshold,
+        master=options.master,
+    )
+    say(f"{counted(counts.written, 'note')} written to {options.output}, {counts.withheld} withheld")
+    if counts.withheld or counts.remarks:
+        remarks = f"{counts.remarks} with dates that could not be read, and were emptied"
+        warn(f"{failed}: {counts.withheld} withheld, {remarks}")
+    return NOTES_WITHHELD if counts.withheld else 0
 
 
 def _several(names: str | None) -> tuple[str, ...]:
