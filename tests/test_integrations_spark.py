@@ -77,18 +77,12 @@ def test_spark_gives_the_bytes_of_the_command_line(spark: Any, tiny_model: Path,
     assert found == expected
     assert problems == {None, "character 4 of the text is NUL, which no note may hold"}
 
-    loads = spark.range(8, numPartitions=8).mapInArrow(
-        lambda batches: _loads(batches, worker_model), "pid long, n long"
-    )
-    assert max(row["n"] for row in loads.collect()) == 1
+    def loads(batches: Iterator[Any]) -> Iterator[Any]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"n": [worker_model.cache_info().misses]})
 
-
-def _loads(batches: Iterator[Any], load: Any) -> Iterator[Any]:
-    """Yield how often this worker has loaded the model so far."""
-    import os
-
-    for _ in batches:
-        yield pa.RecordBatch.from_pydict({"pid": [os.getpid()], "n": [load.cache_info().misses]})
+    counts = spark.range(8, numPartitions=8).mapInArrow(loads, "n long").collect()
+    assert max(row["n"] for row in counts) == 1
 
 
 def test_what_cannot_be_done_is_refused_before_anything_runs(spark: Any, tiny_model: Path, notes: Path) -> None:
