@@ -42,6 +42,7 @@ ONLY_UNDER = {
     "fastapi": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),
     "flask": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),
     "starlette": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),
+    "prometheus_client": (f"{PACKAGE}.service",),
     "uvicorn": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),
     "pyspark": (f"{PACKAGE}.integrations",),
     "spacy": (f"{PACKAGE}.integrations",),
@@ -267,6 +268,7 @@ def test_a_wrong_arrow_is_seen(importer: str, target: str) -> None:
         ("corpora.read", "text.document"),
         ("config", "errors"),
         ("cli.main", "cli.terminal"),
+        ("cli.service", "service.server"),
     ],
 )
 def test_a_right_arrow_passes(importer: str, target: str) -> None:
