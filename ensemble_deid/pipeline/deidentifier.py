@@ -88,7 +88,17 @@ class Deidentifier:
         for note in notes:
             check_note(note)
         found = self.ensemble.predict(notes, submodel=submodel, threshold=threshold)
-        return [note.with_spans(spans) for note, spans in zip(notes, found, strict=True)]
+        predicted = [note.with_spans(spans) for note, spans in zip(notes, found, strict=True)]
+        return predicted if submodel is not None else [self.without_listed(note)[0] for note in predicted]
+
+    def without_listed(self, document: Document, *, must_stay: Iterable[Span] = ()) -> tuple[Document, int]:
+        """Return a predicted document without spans inside sentences of the model's inclusion list, and their number.
+
+        What overlaps a span of `must_stay` is kept. `predict`, `predict_each`, `deidentify` and `pipe` do this already.
+        """
+        if self.ensemble.inclusion is None:
+            return document, 0
+        return self.ensemble.inclusion.apply(document, must_stay=must_stay)
 
     def predict_each(
         self,
@@ -103,7 +113,7 @@ class Deidentifier:
 
         Notes are read as they are needed, so there may be more than fit into memory. Raises ConfigError at the call.
         """
-        return predict_notes(
+        predicted = predict_notes(
             self.ensemble,
             notes,
             source=self.source,
@@ -112,6 +122,9 @@ class Deidentifier:
             batch_size=batch_size,
             jobs=jobs,
         )
+        if submodel is not None or self.ensemble.inclusion is None:
+            return predicted
+        return (self.without_listed(note)[0] if isinstance(note, Document) else note for note in predicted)
 
     def deidentify(
         self,
