@@ -3,8 +3,8 @@
 A sentence enters that was seen in enough patients, and in none of them with PHI. It is written in clear: a list that
 decides what is not PHI must be read by people, and a hash of a common sentence hides nothing, since whoever guesses the
 sentence has it. What a list could give away is PHI that was overlooked in the annotation. So a sentence that holds a
-string annotated as PHI anywhere in the corpus is left out. Each of its words was seen in as many patients as the sentence
-itself, at least, so none of them points to one patient.
+string annotated as PHI anywhere in the corpus is left out. Each word of a sentence was seen in at least as many
+patients as the sentence, so none of them points to one patient.
 """
 
 from collections import defaultdict
@@ -42,12 +42,12 @@ class FrequentSentences:
         return "\n".join([*head, *lines, "]"]) + "\n"
 
 
-def frequent_sentences(
-    documents: Sequence[Document], *, min_patients: int = 10, most: int = 1600
-) -> FrequentSentences:
+def frequent_sentences(documents: Sequence[Document], *, min_patients: int = 10, most: int = 1600) -> FrequentSentences:
     """Return the sentences of an annotated corpus that an inclusion list may hold, at most `most` of them."""
     if min_patients < 2 or most < 1:
-        raise ConfigError(f"harvest: an inclusion list needs 2 patients and 1 sentence or more, not {min_patients}, {most}")
+        raise ConfigError(
+            f"harvest: an inclusion list needs 2 patients and 1 sentence or more, not {min_patients}, {most}"
+        )
     patients: dict[str, set[str]] = defaultdict(set)
     with_phi: set[str] = set()
     for document in documents:

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import regex
 
@@ -61,7 +62,7 @@ def templates_of(document: Document) -> Iterator[tuple[Syntax, Slots]]:
     spans = sorted(document.spans)
     bad = {span for pair in overlapping_pairs(spans) for span in pair}
     at = 0
-    for low, high in zip(bounds, bounds[1:], strict=False):
+    for low, high in pairwise(bounds):
         start, end = places[low][0], places[high - 1][1]
         inside: list[Span] = []
         while at < len(spans) and spans[at].start < end:

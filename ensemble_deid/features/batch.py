@@ -29,7 +29,7 @@ class Batch:
 
     `same_word` int32 (n_tokens,) is equal where the lower-cased words are, also where the table's vocabulary is closed.
     `added` holds, for each document, the matches of patterns that were added after training, overlapping ones too,
-    scored with the patterns' confidence; it is empty where there are no such patterns. The columns know nothing of them.
+    scored with the patterns' confidence; it is empty where there are no such patterns. No column depends on it.
     """
 
     documents: tuple[Document, ...] = field(repr=False)

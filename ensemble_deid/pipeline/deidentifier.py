@@ -1,7 +1,7 @@
 """The model as a user of the library holds it."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -108,9 +108,11 @@ class Deidentifier:
         threshold: float | None = None,
         batch_size: int = BATCH_SIZE,
         jobs: int = 1,
+        must_stay: Callable[[Document], Iterable[Span]] | None = None,
     ) -> Iterator[Note]:
         """Yield every note as `predict` returns it, or the error that says why it is withheld, in order.
 
+        `must_stay` gives the places of a note where PHI is known to be, for `without_listed`.
         Notes are read as they are needed, so there may be more than fit into memory. Raises ConfigError at the call.
         """
         predicted = predict_notes(
@@ -124,7 +126,13 @@ class Deidentifier:
         )
         if submodel is not None or self.ensemble.inclusion is None:
             return predicted
-        return (self.without_listed(note)[0] if isinstance(note, Document) else note for note in predicted)
+
+        def listed_left_out(note: Note) -> Note:
+            if isinstance(note, DeidError):
+                return note
+            return self.without_listed(note, must_stay=must_stay(note) if must_stay else ())[0]
+
+        return map(listed_left_out, predicted)
 
     def deidentify(
         self,
