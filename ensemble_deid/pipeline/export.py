@@ -42,6 +42,9 @@ def export_model(model: Path, out: Path, *, shareable: bool = False) -> tuple[st
 
 def _without_remarks(model: Path, manifest: Manifest) -> Manifest:
     """Return the manifest of a shareable model without remarks. Raises ModelError where the model is not shareable."""
+    for name in (PATTERNS, INCLUSION):
+        if name in manifest.files:
+            raise ModelError(f"{model / name}: was added after training, and may hold words of notes: remove it first")
     ensemble, _ = load_model(model)
     vocabulary = ensemble.feature_extractor.lexicon.vocabulary
     if vocabulary is None or not ensemble.config.shareable:
@@ -49,9 +52,6 @@ def _without_remarks(model: Path, manifest: Manifest) -> Manifest:
             f"{model}: was trained on all words, and its weights cannot be made to forget them: "
             "train it again with --shareable"
         )
-    for name in (PATTERNS, INCLUSION):
-        if name in manifest.files:
-            raise ModelError(f"{model / name}: was added after training, and may hold words of notes: remove it first")
     for tagger in ensemble.taggers.values():
         if isinstance(tagger, TbedTagger):
             _check_rules(tagger.rules, vocabulary, model / RULES)
