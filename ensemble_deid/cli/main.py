@@ -41,7 +41,19 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    modules = (training, prediction, deidentify, evaluation, explain, rules, additions, corpus, knowledge, models, service)
+    modules = (
+        training,
+        prediction,
+        deidentify,
+        evaluation,
+        explain,
+        rules,
+        additions,
+        corpus,
+        knowledge,
+        models,
+        service,
+    )
     for module in modules:
         module.add_commands(commands)
     return parser
