@@ -60,6 +60,9 @@ BEFORE = {
     "rules restore": ["rules", "replace", "model", "list.rules"],
     "verify model": ["sign", "model", "--key-file", "key"],
     "verify clean.csv.run": _DEIDENTIFIED,
+    "patterns remove": ["patterns", "add", "model", "harvested.toml"],
+    "inclusion show": ["inclusion", "put", "model", "sentences.toml"],
+    "inclusion remove": ["inclusion", "put", "model", "sentences.toml"],
 }
 # What the Python that is shown needs, and this project does not: where it is missing, the code is not run.
 NOT_REQUIRED = ("pandas", "spacy", "presidio_analyzer", "pyspark", "duckdb")
@@ -85,6 +88,9 @@ def workplace(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (tmp_path / f"{name}.rules").write_text("".join(lines), encoding="utf-8")
     (tmp_path / "key").write_bytes(b"a key of sixteen bytes and more")
     _write_tables(tmp_path)
+    added = "[[pattern]]\nname = 'pain'\nlabel = 'CITY'\nregex = 'chest pain'\n"
+    (tmp_path / "harvested.toml").write_text(added, encoding="utf-8")
+    (tmp_path / "sentences.toml").write_text("sentences = ['BP 120/80.']\n", encoding="utf-8")
     (tmp_path / "my-patterns").mkdir()
     (tmp_path / "my-patterns" / "clinic.toml").write_text(tiny_stack.PATTERNS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)

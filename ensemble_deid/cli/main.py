@@ -23,6 +23,7 @@ from ensemble_deid.pipeline.installed import find_model
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands; each command's module adds its own."""
     from ensemble_deid.cli import (
+        additions,
         corpus,
         deidentify,
         evaluation,
@@ -41,8 +42,21 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    parts = (training, prediction, deidentify, evaluation, explain, rules, corpus, knowledge, models, service, spark)
-    for module in parts:
+    modules = (
+        training,
+        prediction,
+        deidentify,
+        evaluation,
+        explain,
+        rules,
+        additions,
+        corpus,
+        knowledge,
+        models,
+        service,
+        spark,
+    )
+    for module in modules:
         module.add_commands(commands)
     return parser
 

@@ -22,7 +22,10 @@ from ensemble_deid.text.tokens import tokenize
 
 @dataclass(frozen=True, slots=True)
 class FeatureExtractor:
-    """All that a model needs to extract features from notes; `bpe` and `annotate` are None unless switched on."""
+    """All that a model needs to extract features from notes; `bpe` and `annotate` are None unless switched on.
+
+    `added` are patterns that were added after training (`pipeline/additions.py`).
+    """
 
     patterns: PatternSet = field(repr=False)
     lexicon: Lexicon = field(repr=False)
@@ -30,6 +33,7 @@ class FeatureExtractor:
     bpe: Bpe | None = field(default=None, repr=False)
     annotate: Annotate | None = field(default=None, repr=False)
     knowledge: Knowledge | None = field(default=None, repr=False)
+    added: PatternSet | None = field(default=None, repr=False)
 
     def extract(self, documents: Sequence[Document]) -> Batch:
         """Return the batch of documents that the model was not trained on."""
@@ -40,6 +44,7 @@ class FeatureExtractor:
             bpe=self.bpe,
             annotate=self.annotate,
             knowledge=self.knowledge,
+            added=self.added,
         )
         return with_lexicon(plain, self.lexicon, leave_own_patient_out=False)
 
