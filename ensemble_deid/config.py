@@ -149,7 +149,7 @@ class CrfConfig(Section):
     windows: tuple[str, ...] = Field(
         (),
         max_length=1000,
-        description="windows over the feature table (those over pos and ner are added); empty: built-in",
+        description="windows over the feature table; empty: the built-in list",
     )
 
 

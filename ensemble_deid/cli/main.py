@@ -26,6 +26,7 @@ def build_parser() -> argparse.ArgumentParser:
         corpus,
         deidentify,
         evaluation,
+        experiments,
         explain,
         knowledge,
         models,
@@ -39,7 +40,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (training, prediction, deidentify, evaluation, explain, rules, corpus, knowledge, models):
+    modules = (training, experiments, prediction, deidentify, evaluation, explain, rules, corpus, knowledge, models)
+    for module in modules:
         module.add_commands(commands)
     return parser
 
