@@ -1,8 +1,8 @@
 """Cross-validation of the whole stack: each fold's notes are predicted by a stack trained on all others.
 
 The stack's own folds, from which the final estimator learns, lie within each training part. Folds keep the notes of a
-patient (or site) together. Where several folds run at the same time, each does so in a process of its own. Its predictions go
-to disk as soon as it is done, so that a run which is broken off continues with the folds that are missing.
+patient (or site) together. Where several folds run at the same time, each does so in a process of its own. Predictions
+go to disk as soon as a fold is done, so that a run which is broken off continues with the folds that are missing.
 """
 
 import sys

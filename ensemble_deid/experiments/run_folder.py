@@ -81,6 +81,4 @@ def _refuse_difference(found: Mapping[str, Any], wanted: Mapping[str, Any], plac
         if isinstance(a, dict) and isinstance(b, dict):
             _refuse_difference(a, b, place, f"{prefix}{key}.")
         elif a != b:
-            raise ConfigError(
-                f"{place}: the run was begun with another {prefix}{key}: it cannot be continued with this"
-            )
+            raise ConfigError(f"{place}: the run was begun with another {prefix}{key}, and cannot be continued")

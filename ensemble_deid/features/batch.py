@@ -89,8 +89,8 @@ def plain_batch(
 ) -> Batch:
     """Make a batch without the columns that are learned from annotations (see `with_lexicon`).
 
-    `bpe` splits the tokens into pieces; `annotate`, a stanza pipeline, adds the columns `pos` and `ner`, `stem` its own.
-    `knowledge` adds its columns, and with `for_training` also the version of them that `training_view` takes.
+    `bpe` splits the tokens into pieces; `annotate`, a stanza pipeline, adds the columns `pos` and `ner`.
+    `stem` and `knowledge` add their columns, with `for_training` also the version of the latter that `training_view` takes.
     """
     documents = tuple(documents)
     tokens = tokenize(documents, split_lines=split_lines)
