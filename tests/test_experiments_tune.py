@@ -108,23 +108,16 @@ def test_no_trial_begins_that_would_end_after_the_budget(tmp_path: Path, trained
 
 
 def test_impossible_values_are_refused_before_anything_is_trained(tmp_path: Path, trained: list[Config]) -> None:
+    common: dict[str, Any] = {"configure": configure, "minutes": 1, "report": lambda step: None}
     for text, message in [
         ("crf.c=0..1", "unknown key crf.c"),
         ("tbed.min_accuracy=0.5..1.5", "tbed.min_accuracy"),
         ("tbed.initial=regex|nothing", "tbed.initial"),
     ]:
         with pytest.raises(ConfigError, match=message):
-            tune(
-                [],
-                [],
-                tmp_path / "x",
-                ranges=[parse_range(text)],
-                configure=configure,
-                minutes=1,
-                report=lambda s: None,
-            )
+            tune([], [], tmp_path / "x", ranges=[parse_range(text)], **common)
     with pytest.raises(ConfigError, match="each once"):
-        tune([], [], tmp_path / "x", ranges=RANGES[:1] * 2, configure=configure, minutes=1, report=lambda s: None)
+        tune([], [], tmp_path / "x", ranges=RANGES[:1] * 2, **common)
     assert not trained
     assert not (tmp_path / "x").exists()
 

@@ -90,7 +90,8 @@ def plain_batch(
     """Make a batch without the columns that are learned from annotations (see `with_lexicon`).
 
     `bpe` splits the tokens into pieces; `annotate`, a stanza pipeline, adds the columns `pos` and `ner`.
-    `stem` and `knowledge` add their columns, with `for_training` also the version of the latter that `training_view` takes.
+    `stem` and `knowledge` add their columns, and with `for_training` there is a second version of the latter,
+    which `training_view` takes.
     """
     documents = tuple(documents)
     tokens = tokenize(documents, split_lines=split_lines)
