@@ -25,6 +25,7 @@ def build_parser() -> argparse.ArgumentParser:
     from ensemble_deid.cli import (
         corpus,
         deidentify,
+        disagreements,
         evaluation,
         experiments,
         explain,
@@ -40,8 +41,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    modules = (training, experiments, prediction, deidentify, evaluation, explain, rules, corpus, knowledge, models)
-    for module in modules:
+    modules = (training, experiments, prediction, deidentify, evaluation, disagreements, explain, rules, corpus)
+    for module in (*modules, knowledge, models):
         module.add_commands(commands)
     return parser
 
