@@ -33,6 +33,7 @@ def build_parser() -> argparse.ArgumentParser:
         models,
         prediction,
         rules,
+        service,
         training,
     )
 
@@ -42,7 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     modules = (training, experiments, prediction, deidentify, evaluation, disagreements, explain, rules, corpus)
-    for module in (*modules, knowledge, models):
+    for module in (*modules, knowledge, models, service):
         module.add_commands(commands)
     return parser
 
