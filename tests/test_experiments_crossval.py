@@ -124,3 +124,6 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run" / "fold-02.json").write_text("{")
     with pytest.raises(ConfigError, match=r"fold-02\.json: damaged \(JSONDecodeError\); remove it"):
         crossval(notes, tmp_path / "run", config=config, folds=3, resume=True, report=quiet)
+    (tmp_path / "run" / "fold-02.json").write_bytes((tmp_path / "run" / "fold-01.json").read_bytes())
+    with pytest.raises(ConfigError, match=r"fold-02\.json: damaged \(other notes\)"):
+        crossval(notes, tmp_path / "run", config=config, folds=3, resume=True, report=quiet)

@@ -97,6 +97,9 @@ def test_the_same_seed_draws_the_same_and_a_broken_run_continues(tmp_path: Path,
     (tmp_path / "broken" / "trials.json").write_text(json.dumps(content))
     with pytest.raises(ConfigError, match="trial 4 is not what the sampler draws"):
         run(tmp_path / "broken", max_trials=15, resume=True)
+    (tmp_path / "broken" / "trials.json").write_text('[{"settings": {}}]')
+    with pytest.raises(ConfigError, match=r"trials\.json: damaged \(KeyError\)"):
+        run(tmp_path / "broken", max_trials=15, resume=True)
 
 
 def test_no_trial_begins_that_would_end_after_the_budget(tmp_path: Path, trained: list[Config]) -> None:

@@ -78,6 +78,8 @@ def run_crossval(options: argparse.Namespace) -> int:
     """Cross-validate, write the run folder, print the figures."""
     from ensemble_deid.experiments.crossval import crossval
 
+    if options.max_memory is not None and options.max_memory <= 0:
+        raise ConfigError("--max-memory: must be above 0")
     config = _configure(options)
     refuse_output(options.out, locate_corpus(options.corpus))
     corpus = read_gold(options.corpus)

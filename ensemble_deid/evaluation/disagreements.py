@@ -74,8 +74,8 @@ def find_disagreements(
         for place in sorted({place for labels in said.values() for place in labels}):
             votes = {name: labels.get(place, NOTHING) for name, labels in said.items()}
             if len(set(votes.values())) > 1:
-                here = (votes, decided.get(place, NOTHING), truth.get(place, NOTHING))
-                found.append(Disagreement(pair.id, *place, *here))
+                ensemble_label, gold_label = decided.get(place, NOTHING), truth.get(place, NOTHING)
+                found.append(Disagreement(pair.id, *place, votes, ensemble_label, gold_label))
     return tuple(found)
 
 

@@ -20,7 +20,7 @@ from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.evaluation.bootstrap import Interval, PairedDifference, bootstrap_interval, paired_difference
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.experiments.progress import Reporter, Step
-from ensemble_deid.experiments.run_folder import RunFolder, read_part, write_json
+from ensemble_deid.experiments.run_folder import RunFolder, damaged, read_part, write_json
 from ensemble_deid.experiments.train import in_fold_groups, train
 from ensemble_deid.folds import group_folds
 from ensemble_deid.parallel import in_processes
@@ -196,7 +196,9 @@ def _finish(documents: Sequence[Document], fold_of: Sequence[int], out: Path, fo
     """Read the folds' files, count, and write the predictions and the figures."""
     spans_of: dict[str, Mapping[str, Sequence[Sequence[Any]]]] = {}
     for fold in range(folds):
-        spans_of |= read_part(_fold_file(out, fold))["notes"]
+        spans_of |= _read_fold(
+            _fold_file(out, fold), {d.id for d, k in zip(documents, fold_of, strict=True) if k == fold}
+        )
     names = list(next(iter(spans_of.values())))
     answers = {
         name: [d.with_spans(Span(a, b, label, score) for a, b, label, score in spans_of[d.id][name]) for d in documents]
@@ -217,6 +219,15 @@ def _finish(documents: Sequence[Document], fold_of: Sequence[int], out: Path, fo
     write_corpus(result.predictions, out / PREDICTIONS, "jsonl")
     write_json(out / FIGURES, [_as_dict(system) for system in systems])
     return result
+
+
+def _read_fold(path: Path, held_out: set[str]) -> dict[str, Mapping[str, Sequence[Sequence[Any]]]]:
+    """Return each note's spans by system. Raises ConfigError for a file that is not of these notes."""
+    content = read_part(path)
+    notes = content.get("notes") if isinstance(content, dict) else None
+    if not isinstance(notes, dict) or set(notes) != held_out:
+        raise damaged(path, "other notes")
+    return notes
 
 
 def _counts(gold: Sequence[Document], answer: Sequence[Document], fold_of: Sequence[int], fold: int) -> Counts:

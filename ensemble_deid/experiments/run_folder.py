@@ -64,7 +64,12 @@ def read_part(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: damaged ({type(error).__name__}); remove it, and --resume makes it again") from None
+        raise damaged(path, type(error).__name__) from None
+
+
+def damaged(path: Path, reason: str) -> ConfigError:
+    """Return the error for a part's file that cannot be used."""
+    return ConfigError(f"{path}: damaged ({reason}); remove it, and --resume makes it again")
 
 
 def _read(path: Path) -> dict[str, Any]:

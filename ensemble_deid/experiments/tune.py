@@ -19,7 +19,7 @@ from ensemble_deid.config import Config
 from ensemble_deid.config_files import config_to_toml
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.experiments.progress import Reporter, Step
-from ensemble_deid.experiments.run_folder import RunFolder, read_part, write_json
+from ensemble_deid.experiments.run_folder import RunFolder, damaged, read_part, write_json
 from ensemble_deid.experiments.train import train
 from ensemble_deid.pipeline.manifest import fingerprint
 from ensemble_deid.text.document import Document
@@ -197,9 +197,16 @@ def _check_ranges(ranges: Sequence[SettingRange], configure: Callable[[Sequence[
             configure([as_override(entry.key, value)])
 
 
+def _recorded(path: Path) -> Any:
+    return read_part(path) if path.is_file() else []
+
+
 def _replayed(study: "optuna.Study", ranges: Sequence[SettingRange], path: Path) -> list[Trial]:
     """Return the trials of a run that was broken off, and bring the sampler to where it was."""
-    trials = [Trial(**entry) for entry in read_part(path)] if path.is_file() else []
+    try:
+        trials = [Trial(dict(entry["settings"]), float(entry["f1"])) for entry in _recorded(path)]
+    except (TypeError, KeyError, ValueError) as error:
+        raise damaged(path, type(error).__name__) from None
     for number, trial in enumerate(trials[1:], 2):
         asked = study.ask()
         if _suggest(asked, ranges) != trial.settings:
