@@ -7,6 +7,7 @@ has depends on the seed and the results before it, and how many trials there are
 
 import json
 import re
+import sys
 import time
 import tomllib
 from collections.abc import Callable, Sequence
@@ -133,16 +134,14 @@ def tune(
     run = RunFolder.begin(out, settings, resume=resume)
     trials = _replayed(study, ranges, out / TRIALS)
     begun, slowest = clock(), 0.0
-    while (max_trials is None or len(trials) < max_trials) and (
-        not trials or (clock() - begun + slowest) / 60 <= minutes
-    ):
+    while not trials or ((clock() - begun + slowest) / 60 <= minutes and len(trials) < (max_trials or sys.maxsize)):
         start = clock()
         # The first is not the sampler's: a setting may be given with a value outside its range.
         asked = study.ask() if trials else None
         chosen = {} if asked is None else _suggest(asked, ranges)
         report(Step(clock() - begun, minutes * 60, f"trial {len(trials) + 1}"))
         config = configure([as_override(key, value) for key, value in chosen.items()])
-        trained = train(documents, dev, config=config, notify=lambda message: None, allow_overlap=allow_overlap)
+        trained = train(documents, dev, config=config, notify=_nothing, allow_overlap=allow_overlap)
         f1 = trained.dev_counts["ensemble"].f1 or 0.0
         if asked is not None:
             study.tell(asked, f1)
@@ -151,6 +150,10 @@ def tune(
         _write(out, trials, configure)
         run.log(f"trial {len(trials)}: dev F1 {100 * f1:.2f}")
     return _write(out, trials, configure)
+
+
+def _nothing(message: str) -> None:
+    """Report nothing: the steps of a search are its trials."""
 
 
 def _write(out: Path, trials: Sequence[Trial], configure: Callable[[Sequence[str]], Config]) -> Tuned:
