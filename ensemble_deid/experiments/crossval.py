@@ -121,7 +121,8 @@ def _fold_of_notes(documents: Sequence[Document], config: Config, folds: int) ->
         raise CorpusError(
             f"{folds} folds need at least two and no more than there are patients (or sites), here {len(set(groups))}"
         )
-    return group_folds(groups, folds, generator(config.seed, "cross-validation")).tolist()
+    fold_of: list[int] = group_folds(groups, folds, generator(config.seed, "cross-validation")).tolist()
+    return fold_of
 
 
 def _fold_file(out: Path, fold: int) -> Path:
