@@ -26,7 +26,9 @@ def build_parser() -> argparse.ArgumentParser:
         additions,
         corpus,
         deidentify,
+        disagreements,
         evaluation,
+        experiments,
         explain,
         knowledge,
         models,
@@ -44,9 +46,11 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     modules = (
         training,
+        experiments,
         prediction,
         deidentify,
         evaluation,
+        disagreements,
         explain,
         rules,
         additions,

@@ -12,6 +12,8 @@ from ensemble_deid.features.note import note_columns
 from ensemble_deid.features.patterns import PatternSet, find_all, first_come
 from ensemble_deid.features.position import position_columns
 from ensemble_deid.features.stanza_tags import Annotate, stanza_columns
+from ensemble_deid.features.stems import COLUMN as STEM
+from ensemble_deid.features.stems import Stem, stem_column
 from ensemble_deid.features.table import Column, FeatureTable
 from ensemble_deid.features.words import word_columns
 from ensemble_deid.text.bpe import Bpe
@@ -85,6 +87,7 @@ def plain_batch(
     split_lines: bool,
     bpe: Bpe | None = None,
     annotate: Annotate | None = None,
+    stem: Stem | None = None,
     knowledge: Knowledge | None = None,
     added: PatternSet | None = None,
     for_training: bool = False,
@@ -92,8 +95,8 @@ def plain_batch(
     """Make a batch without the columns that are learned from annotations (see `with_lexicon`).
 
     `bpe` splits the tokens into pieces; `annotate`, a stanza pipeline, adds the columns `pos` and `ner`.
-    `knowledge` adds its columns, and with `for_training` also the version of them that `training_view` takes.
-    `added` are patterns whose matches become `Batch.added`, and no columns.
+    `stem` and `knowledge` add their columns, and with `for_training` there is a second version of the latter,
+    which `training_view` takes. `added` are patterns whose matches become `Batch.added`, and no columns.
     """
     documents = tuple(documents)
     tokens = tokenize(documents, split_lines=split_lines)
@@ -105,6 +108,8 @@ def plain_batch(
     scheme = TagScheme.from_labels(patterns.labels)
     tags = scheme.tags
     columns = word_columns(word)
+    if stem is not None:
+        columns[STEM] = stem_column(word, stem)
     columns.update(position_columns(documents, tokens))
     initial_codes = spans_to_tags(initial, tokens, scheme).codes
     columns["initial"] = Column(initial_codes, tags)

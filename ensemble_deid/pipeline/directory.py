@@ -32,7 +32,7 @@ from ensemble_deid.features.lexicon import Lexicon
 from ensemble_deid.features.patterns import parse_patterns
 from ensemble_deid.pipeline.additions import check_proposer, load_added_patterns, load_inclusion_list
 from ensemble_deid.pipeline.ensemble import Ensemble
-from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, load_annotator, reload_knowledge
+from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, load_annotator, load_stem, reload_knowledge
 from ensemble_deid.pipeline.manifest import FILE, REPLACED, Manifest, file_hashes, listed_files, read_manifest
 from ensemble_deid.pipeline.model_card import FILE as CARD
 from ensemble_deid.pipeline.model_card import model_card
@@ -212,7 +212,8 @@ def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config)
     if KNOWLEDGE in manifest.files:
         knowledge = reload_knowledge(json.loads((directory / KNOWLEDGE).read_text(encoding="utf-8")))
     added = load_added_patterns(directory, manifest)
-    return FeatureExtractor(patterns, lexicon, config.text.split_lines, bpe, load_annotator(config), knowledge, added)
+    annotate, stem = load_annotator(config), load_stem(config)
+    return FeatureExtractor(patterns, lexicon, config.text.split_lines, bpe, annotate, knowledge, stem, added)
 
 
 def refuse_foreign_folder(directory: Path) -> None:
