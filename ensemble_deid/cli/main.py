@@ -32,6 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
         models,
         prediction,
         rules,
+        service,
         training,
     )
 
@@ -40,7 +41,20 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (training, prediction, deidentify, evaluation, explain, rules, corpus, encoders, knowledge, models):
+    modules = (
+        training,
+        prediction,
+        deidentify,
+        evaluation,
+        explain,
+        rules,
+        corpus,
+        encoders,
+        knowledge,
+        models,
+        service,
+    )
+    for module in modules:
         module.add_commands(commands)
     return parser
 
