@@ -68,7 +68,8 @@ NOT_REQUIRED = ("pandas",)
 @pytest.fixture
 def workplace(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with everything that the documents take for granted."""
-    shutil.copytree(tiny_model, tmp_path / "model")
+    for name in ("model", "en"):
+        shutil.copytree(tiny_model, tmp_path / name)
     for part, first in (("train", 300), ("dev", 400), ("test", 500)):
         write_corpus(tiny_stack.notes(first), tmp_path / "my" / part, "i2b2")
     for folder in ("notes", "my_notes"):
