@@ -37,7 +37,9 @@ def add_commands(commands: Any) -> None:
     )
     train.add_argument("--sites", metavar="N", type=int, help="train on the notes of N sites alone, drawn by the seed")
     train.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the model to")
-    train.add_argument("--config", metavar="NAME_OR_FILE", help="best, small, johnson2020, zhao2020, or a .toml file")
+    train.add_argument(
+        "--config", metavar="NAME_OR_FILE", help="best, small, johnson2020, zhao2020, ahmed2021, or a .toml file"
+    )
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
     train.add_argument(
         "--language", choices=("auto", "en", "es", "none"), help="whose patterns to use; auto: told from the notes"
