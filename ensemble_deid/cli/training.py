@@ -41,7 +41,9 @@ def add_commands(commands: Any) -> None:
         "--start-from", metavar="MODEL", type=Path, help="train the network, transformer and rules of a model further"
     )
     train.add_argument(
-        "--config", metavar="NAME_OR_FILE", help="best, small, hartman2020, johnson2020, ahmed2021, or a .toml file"
+        "--config",
+        metavar="NAME_OR_FILE",
+        help="best, small, hartman2020, johnson2020, zhao2020, ahmed2021, or a .toml file",
     )
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
     train.add_argument(
@@ -91,7 +93,10 @@ def add_commands(commands: Any) -> None:
         help="choose every threshold on DEV: sensitivity=S, precision=P or false-positives=N "
         "(default: by cross-validation in training)",
     )
-    ablate.add_argument("--out", metavar="REPORT", type=Path, required=True, help=".json or .md")
+    ablate.add_argument("--out", metavar="REPORT", type=Path, required=True, help=".md, .json, .csv or .tex")
+    ablate.add_argument(
+        "--rows", choices=("all", "zhao2020"), default="all", help="zhao2020: the systems of that paper's tables 4 to 6"
+    )
     ablate.add_argument("--jobs", type=int, default=2)
     ablate.add_argument("--quiet", action="store_true", help="no progress bar")
     ablate.set_defaults(run=run_ablate)
@@ -209,7 +214,7 @@ def _overrides(options: argparse.Namespace) -> list[str]:
 
 def run_ablate(options: argparse.Namespace) -> int:
     """Run the ablations, write the report, print it."""
-    from ensemble_deid.cli.ablation_report import ablation_json, ablation_table
+    from ensemble_deid.cli.ablation_report import ablation_table, render_ablation
     from ensemble_deid.experiments.ablate import ablate
     from ensemble_deid.experiments.retrain import TrainingNotes
 
@@ -227,11 +232,16 @@ def run_ablate(options: argparse.Namespace) -> int:
         notes = TrainingNotes(read_gold(options.retrain).documents, stop_by.documents)
     with progress_bar(quiet=options.quiet) as show:
         rows = ablate(
-            options.model, corpus.documents, jobs=options.jobs, report=show, threshold_rule=rule, retrain=notes
+            options.model,
+            corpus.documents,
+            jobs=options.jobs,
+            report=show,
+            threshold_rule=rule,
+            retrain=notes,
+            as_zhao2020=options.rows == "zhao2020",
         )
-    table = ablation_table(rows, rule)
-    write_text_atomically(options.out, ablation_json(rows, rule) if options.out.suffix == ".json" else table)
-    say(table)
+    write_text_atomically(options.out, render_ablation(rows, rule, form=options.out.suffix))
+    say(ablation_table(rows, rule))
     return 0
 
 

@@ -118,7 +118,8 @@ def encoder_tables(
 
 def _pooled(gold: Notes, runs: Sequence[Notes]) -> Integers:
     """Return strict counts of every note added up over seeds, (notes, 3)."""
-    return np.stack([count_view(gold, run, "strict").per_document for run in runs]).sum(axis=0, dtype=np.int64)
+    pooled: Integers = np.stack([count_view(gold, run, "strict").per_document for run in runs]).sum(axis=0)
+    return pooled
 
 
 def _figures(

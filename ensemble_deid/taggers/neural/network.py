@@ -46,9 +46,9 @@ class Inputs:
 
     def to(self, device: torch.device) -> "Inputs":
         """Return the batch on a device."""
-        parts = (self.words, self.form, self.spelling, self.features, self.mask)
+        words, form, spelling = (part.to(device) for part in (self.words, self.form, self.spelling))
         vectors = None if self.vectors is None else self.vectors.to(device)
-        return Inputs(*(part.to(device) for part in parts), vectors)
+        return Inputs(words, form, spelling, self.features.to(device), self.mask.to(device), vectors)
 
 
 class SequenceDropout(nn.Module):

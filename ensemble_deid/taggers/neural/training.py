@@ -78,11 +78,11 @@ def train_network(
 
 
 def _optimizer(trained: list[torch.nn.Parameter], config: NeuralConfig) -> torch.optim.Optimizer:
-    rates = {"lr": config.learning_rate, "weight_decay": config.weight_decay}
+    rate, decay = config.learning_rate, config.weight_decay
     if config.optimizer == "adagrad":
-        return torch.optim.Adagrad(trained, **rates)
+        return torch.optim.Adagrad(trained, lr=rate, weight_decay=decay)
     # Fused: one pass over the parameters, most of which are word vectors.
-    return torch.optim.AdamW(trained, **rates, fused=True)
+    return torch.optim.AdamW(trained, lr=rate, weight_decay=decay, fused=True)
 
 
 def _step(
