@@ -90,5 +90,9 @@ def test_each_corpus_is_trained_on_once_and_answers_are_kept(
     assert "1-1.json: damaged; delete it" in capsys.readouterr().err
     assert main([*command[:2], str(places[0]), *command[3:]]) == 2
     assert "different names" in capsys.readouterr().err
+    shared = [f"{places[0]}={places[2]}", f"{places[1]}={tmp_path / 'again.jsonl'}"]
+    write_corpus(tiny_stack.notes(300, patients=1), tmp_path / "again.jsonl", "jsonl")
+    assert main([*command[:1], *shared, *command[3:]]) == 2
+    assert f"are among the training notes of {places[0]}" in capsys.readouterr().err
     assert main(["cross-corpus", str(places[0]), f"{places[1]}={places[1]}", "--out", str(out)]) == 2
     assert "what is scored must not be learned from" in capsys.readouterr().err

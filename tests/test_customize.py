@@ -162,3 +162,8 @@ def test_bad_options_are_refused_before_any_training(
     assert main(["customize", str(tiny_train), str(tiny_train), "--out", str(tmp_path / "out"), *options]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out" / "models").exists()
+
+
+def test_notes_of_a_are_not_scored(tmp_path: Path, tiny_train: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["customize", str(tiny_train), str(tiny_train), "--out", str(tmp_path / "out")]) == 2
+    assert "to score are among the training notes" in capsys.readouterr().err

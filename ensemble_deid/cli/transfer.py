@@ -72,6 +72,7 @@ def run_customize_command(options: argparse.Namespace) -> int:
         customize_text,
         measure_customized,
     )
+    from ensemble_deid.pipeline.seen_notes import SeenNotes
 
     config = _config(options)
     check_target("precision", options.precision)
@@ -81,6 +82,8 @@ def run_customize_command(options: argparse.Namespace) -> int:
     refuse_output(options.out, options.a, options.b, options.test)
     a = _mapped(options.a, options.map)
     pool, test = _divided(options.b, options.test, options, seed=config.seed)
+    if not options.allow_overlap:
+        SeenNotes.of(a, seed=config.seed).refuse(test, used_for="to score")
     with progress_bar(quiet=options.quiet) as show:
         systems = run_customize(a, pool, test, plan, report=show, notify=warn)
     found = measure_customized(

@@ -16,6 +16,7 @@ from ensemble_deid.experiments.stored_answers import ScoredAnswer, read_answer, 
 from ensemble_deid.experiments.train import train, training_notes
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.manifest import fingerprint, installed_packages
+from ensemble_deid.pipeline.seen_notes import SeenNotes
 from ensemble_deid.text.document import Document
 
 
@@ -56,6 +57,7 @@ def run_cross_corpus(
     for corpus in corpora:
         if not any(document.spans for document in corpus.test):
             raise CorpusError(f"{corpus.name}: the notes to score have no annotated PHI")
+        _refuse_shared(corpus, corpora, seed=config.seed)
     remove_stale(folder / "runs")
     base = {"config": config.model_dump(mode="json", exclude={"jobs"}), "packages": installed_packages()}
     cells: list[Cell] = []
@@ -75,6 +77,17 @@ def run_cross_corpus(
             cells.append(Cell(source.name, target.name, answer))
         report(Step(row, len(corpora), f"trained on {source.name}"))
     return cells
+
+
+def _refuse_shared(source: DividedCorpus, corpora: Sequence[DividedCorpus], *, seed: int) -> None:
+    """Raise CorpusError where notes of one corpus are scored in another; numbers of patients may be alike."""
+    seen = SeenNotes.of(source.train, seed=seed)
+    for target in corpora:
+        shared = seen.overlap(target.test).notes
+        if shared:
+            raise CorpusError(
+                f"{target.name}: {shared} of the notes to score are among the training notes of {source.name}"
+            )
 
 
 def _answer(trained: Sequence[Ensemble], documents: Sequence[Document]) -> ScoredAnswer:

@@ -71,7 +71,10 @@ class NeuralTagger:
         known = (name for name in train.table.names if name.startswith(KNOWLEDGE_PREFIX))
         features = tuple(dict.fromkeys((*config.features, *stanza, *known)))
         if start is not None and tuple(start.vocabularies.features) != features:
-            raise ConfigError("neural.features: the network of the model to start from has other features")
+            raise ConfigError(
+                "neural.features: the network of the model to start from has other features; where the settings are the "
+                "same, the notes may be taken for another language (regex.language, text.knowledge)"
+            )
         names = read_names(config.names, longest=LONGEST_WORD) if config.characters == "names" else ()
         if start is not None and start.vocabularies.zero_digits != config.zero_digits:
             raise ConfigError("neural.zero_digits: the network of the model to start from has the other setting")
