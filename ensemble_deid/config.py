@@ -172,9 +172,7 @@ class NeuralConfig(Section):
     encoder: Literal["bilstm", "transformer", "transformer-bilstm"] = "bilstm"
     decoder: Literal["crf", "softmax"] = "crf"
     word_dimension: int = Field(128, ge=1, le=4096)
-    word_vectors: str = Field(
-        "", description="text file of pretrained word vectors (word2vec, GloVe, fastText) of word_dimension numbers"
-    )
+    word_vectors: str = Field("", description="text file (word2vec, GloVe, fastText) of word_dimension numbers a word")
     word_vectors_limit: int = Field(200_000, ge=1, description="words of the file that are kept in the model")
     zero_digits: bool = Field(False, description="read every digit of a word as 0 (characters stay as they are)")
     character_dimension: int = Field(16, ge=1, le=4096)

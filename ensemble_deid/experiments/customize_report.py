@@ -166,15 +166,18 @@ def customize_picture(found: CustomizeTable) -> str:
     parts = _axes(sorted({row.system.phi for row in found.rows}), x, y)
     shelf = found.rows[0].at_precision.counts.recall
     if shelf is not None:
-        line = {"x1": _LEFT, "x2": _LEFT + _SPAN_X, "y1": y(shelf), "y2": y(shelf)}
-        parts += [element("line", **line, stroke="#555", stroke_dasharray="1 3")]
+        ends, height = (_LEFT, _LEFT + _SPAN_X), y(shelf)
+        parts.append(
+            element("line", x1=ends[0], x2=ends[1], y1=height, y2=height, stroke="#555", stroke_dasharray="1 3")
+        )
     for k, way in enumerate(way for way in WAYS if any(row.system.way == way for row in found.rows)):
         rows = [row for row in found.rows if row.system.way == way]
         points = [(x(row.system.phi), y(r)) for row in rows if (r := row.at_precision.counts.recall) is not None]
         dots = [element("circle", cx=px, cy=py, r=3, fill=_COLOURS[way]) for px, py in points]
         path = " ".join(f"{px},{py}" for px, py in points)
-        style = {"fill": "none", "stroke": _COLOURS[way], "stroke_width": 2, "stroke_dasharray": _DASHES[way] or None}
-        parts += [element("polyline", points=path, **style), *dots]
+        colour, dash = _COLOURS[way], _DASHES[way] or None
+        line = element("polyline", points=path, fill="none", stroke=colour, stroke_width=2, stroke_dasharray=dash)
+        parts += [line, *dots]
         parts.append(element("text", way, x=_LEFT + 8 + 110 * k, y=_HEIGHT - 6, fill=_COLOURS[way]))
     parts.append(element("text", OFF_THE_SHELF, x=_LEFT + 350, y=_HEIGHT - 6, fill="#555"))
     drawing = element(

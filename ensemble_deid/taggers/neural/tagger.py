@@ -1,6 +1,7 @@
 """The submodel `neural`: a BiLSTM-CNN-CRF, or the parts that the configuration names."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -67,17 +68,10 @@ class NeuralTagger:
         have.
         """
         place = choose_device(device)
-        stanza = (name for name in STANZA_COLUMNS if name in train.table.names)
-        known = (name for name in train.table.names if name.startswith(KNOWLEDGE_PREFIX))
-        features = tuple(dict.fromkeys((*config.features, *stanza, *known)))
-        if start is not None and tuple(start.vocabularies.features) != features:
-            raise ConfigError(
-                "neural.features: the network of the model to start from has other features; where the settings are the "
-                "same, the notes may be taken for another language (regex.language, text.knowledge)"
-            )
+        features = _features(config, train)
+        if start is not None:
+            _refuse_other_settings(start, config, features)
         names = read_names(config.names, longest=LONGEST_WORD) if config.characters == "names" else ()
-        if start is not None and start.vocabularies.zero_digits != config.zero_digits:
-            raise ConfigError("neural.zero_digits: the network of the model to start from has the other setting")
         words, vectors = _word_vectors(config)
         vocabularies = learn_vocabularies(
             train,
@@ -93,15 +87,8 @@ class NeuralTagger:
         with one_thread(), torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
             torch.manual_seed(derive_seed(seed, "network"))
             network = TaggingNetwork(vocabularies.sizes(len(scheme.tags)), config)
-            if names and isinstance(network.characters, CharacterBilstm):
-                progress(f"network: character vectors from {len(names)} names")
-                characters, steps = vocabularies.characters, config.name_steps
-                train_on_names(network.characters, names, characters, steps=steps, longest=LONGEST_WORD, seed=seed)
             tagger = cls(scheme, config, device, vocabularies, network, 0)
-            if start is not None:
-                progress(f"network: starts with {tagger._inherit(start)} arrays of weights of the model to start from")
-            if vectors is not None and network.pretrained is not None:
-                network.pretrained.weight.data[2:] = torch.from_numpy(vectors)
+            tagger._initialise(names, vectors, start, seed=seed, progress=progress)
             epochs = train_network(
                 network,
                 encoded,
@@ -115,6 +102,26 @@ class NeuralTagger:
             )
         # Move it back to the CPU: it is sent between processes, some of which may not have the device.
         return cls(scheme, config, device, vocabularies, network.cpu(), epochs)
+
+    def _initialise(
+        self,
+        names: Sequence[str],
+        vectors: NDArray[np.float32] | None,
+        start: "NeuralTagger | None",
+        *,
+        seed: int,
+        progress: Progress,
+    ) -> None:
+        """Give the network the weights that were learned elsewhere: on names, on other notes, word vectors."""
+        network, config = self.network, self.config
+        if names and isinstance(network.characters, CharacterBilstm):
+            progress(f"network: character vectors from {len(names)} names")
+            characters, steps = self.vocabularies.characters, config.name_steps
+            train_on_names(network.characters, names, characters, steps=steps, longest=LONGEST_WORD, seed=seed)
+        if start is not None:
+            progress(f"network: starts with {self._inherit(start)} arrays of weights of the model to start from")
+        if vectors is not None and network.pretrained is not None:
+            network.pretrained.weight.data[2:] = torch.from_numpy(vectors)
 
     def _inherit(self, start: "NeuralTagger") -> str:
         """Take over the weights of a trained network; return how many arrays, of how many."""
@@ -182,6 +189,13 @@ class NeuralTagger:
         return cls(scheme, config, device, vocabularies, network, epochs)
 
 
+def _features(config: NeuralConfig, train: Batch) -> tuple[str, ...]:
+    """Return the configured features, and those of stanza and of the public lists as far as they are in the table."""
+    stanza = (name for name in STANZA_COLUMNS if name in train.table.names)
+    known = (name for name in train.table.names if name.startswith(KNOWLEDGE_PREFIX))
+    return tuple(dict.fromkeys((*config.features, *stanza, *known)))
+
+
 def _word_vectors(config: NeuralConfig) -> tuple[tuple[str, ...], NDArray[np.float32] | None]:
     """Return the words and the vectors of the configured file; nothing without one."""
     if not config.word_vectors:
@@ -192,3 +206,14 @@ def _word_vectors(config: NeuralConfig) -> tuple[tuple[str, ...], NDArray[np.flo
         limit=config.word_vectors_limit,
         digits_to_zero=config.zero_digits,
     )
+
+
+def _refuse_other_settings(start: NeuralTagger, config: NeuralConfig, features: tuple[str, ...]) -> None:
+    """Raise ConfigError where a network to start from reads words or features in another way."""
+    if tuple(start.vocabularies.features) != features:
+        raise ConfigError(
+            "neural.features: the network of the model to start from has other features; where the settings are the "
+            "same, the notes may be taken for another language (regex.language, text.knowledge)"
+        )
+    if start.vocabularies.zero_digits != config.zero_digits:
+        raise ConfigError("neural.zero_digits: the network of the model to start from has the other setting")
