@@ -10,6 +10,7 @@ from typing import Any
 from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
+from ensemble_deid.corpora.formats import ANNOTATED, format_named
 from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.corpora.note_writer import note_writer
 from ensemble_deid.corpora.read import iterate_notes
@@ -17,7 +18,6 @@ from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.experiments.progress import Step
 from ensemble_deid.text.document import Document
 
-FORMATS = ("i2b2", "meddocan", "brat", "jsonl")
 _STYLES = ("tag", "mask", "remove")
 
 
@@ -25,7 +25,7 @@ def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
     predict = commands.add_parser("predict", help="write the spans that a model finds")
     _add_common(predict)
-    predict.add_argument("--format", choices=FORMATS, help="default: the input's own, jsonl for plain text")
+    predict.add_argument("--format", choices=ANNOTATED, help="default: the input's own, jsonl for plain text")
     predict.add_argument("--submodel", metavar="NAME", help="that submodel's answer instead of the ensemble's")
     predict.set_defaults(run=run_predict)
     deidentify = commands.add_parser("deidentify", help="write the notes without their PHI")
@@ -52,7 +52,7 @@ def run_predict(options: argparse.Namespace) -> int:
     def rounded(document: Document) -> Document:
         return document.with_spans(replace(span, score=round(span.score, 4)) for span in document.spans)
 
-    format = options.format or (own if own in FORMATS else "jsonl")
+    format = options.format or (own if own in ANNOTATED else "jsonl")
     return _run(options, location, rounded, format=format, submodel=options.submodel)
 
 
@@ -79,14 +79,14 @@ def _run(
     refuse_output(options.out, location, options.model, format=format)
     for remark in location.remarks:
         warn(remark)
-    # A line-based file does not say how many notes it holds before it is read.
-    total = None if location.format.name == "jsonl" else len(location.files)
+    # A file of many notes does not say how many it holds before it is read.
+    total = None if location.format.frame is not None else len(location.files)
     model = Deidentifier.load(options.model, device=options.device)
     # Results are in the order of the notes, so the first of these is the name of the note whose result comes next.
     names: deque[str] = deque()
 
     def named() -> Iterator[Document | CorpusError]:
-        for note in iterate_notes(location.without(options.out), file_names=format != "jsonl"):
+        for note in iterate_notes(location.without(options.out), file_names=format_named(format).frame is None):
             names.append((note.id if isinstance(note, Document) else note.note) or "")
             yield note
 
