@@ -1,4 +1,4 @@
-# make train   see it work (some 6 minutes on 2 cores, with installing): train on the demo corpus, score, show a de-identified note
+# make train   see it work (some 6 minutes on 2 cores, with installing): train on the demo corpus, score, show a note before and after
 # make test    run all tests
 # make fuzz    attack it for a minute; for two hours, on other input: make fuzz FUZZ_SECONDS=7200 FUZZ_SEED=1
 # All make .venv first and need nothing but Python 3.11 or newer (PYTHON=python3.12 names another one).
@@ -19,9 +19,12 @@ train: $(VENV)/installed
 	$(BIN)/ensemble-deid train demo --dev demo:dev --out $(MODEL) --folds 3 --set crf.max_iterations=40 --set neural.epochs=12
 	@echo; echo "== Scores on notes of other patients =="
 	$(BIN)/ensemble-deid evaluate demo:test $(MODEL)
-	@echo; echo "== A note without its PHI =="
-	$(BIN)/ensemble-deid deidentify $(MODEL) data/demo/dev/$(NOTE).xml --out $(OUT)
-	@echo; cat $(OUT)/$(NOTE).txt
+	@echo; echo "== A note =="
+	$(BIN)/ensemble-deid corpus convert data/demo/dev/$(NOTE).xml --out $(OUT)/before --format plain
+	@echo; cat $(OUT)/before/$(NOTE).txt
+	@echo; echo "== The same note with surrogates where PHI was =="
+	$(BIN)/ensemble-deid deidentify $(MODEL) data/demo/dev/$(NOTE).xml --out $(OUT)/after --style surrogate
+	@echo; cat $(OUT)/after/$(NOTE).txt
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest

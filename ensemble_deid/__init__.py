@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ensemble_deid.evaluation.evaluate import Evaluation, evaluate
     from ensemble_deid.evaluation.pairs import EvaluationError
     from ensemble_deid.experiments.train import Trained, train
+    from ensemble_deid.integrations.series import WithheldNote, deidentify_series
     from ensemble_deid.pipeline.deidentifier import DeidentificationResult, Deidentifier
     from ensemble_deid.text.document import Document
     from ensemble_deid.text.span import Span
@@ -58,7 +59,9 @@ __all__ = [
     "TextConfig",
     "Trained",
     "TransformerConfig",
+    "WithheldNote",
     "__version__",
+    "deidentify_series",
     "evaluate",
     "load_config",
     "read_corpus",
@@ -86,6 +89,7 @@ _MODULES = {
     "ensemble_deid.evaluation.evaluate": ("Evaluation", "evaluate"),
     "ensemble_deid.evaluation.pairs": ("EvaluationError",),
     "ensemble_deid.experiments.train": ("Trained", "train"),
+    "ensemble_deid.integrations.series": ("WithheldNote", "deidentify_series"),
     "ensemble_deid.pipeline.deidentifier": ("DeidentificationResult", "Deidentifier"),
     "ensemble_deid.text.document": ("Document",),
     "ensemble_deid.text.span": ("Span",),

@@ -240,6 +240,12 @@ class StackConfig(Section):
 
     n_best: int = Field(5, ge=1, le=100, description="tag sequences that a sequence model draws its candidates from")
     min_confidence: float = Field(0.01, ge=0, lt=1, description="candidates below it for every submodel are dropped")
+    net: bool = Field(False, description="candidates that no submodel proposes: doubts, unknown words, codes, repeats")
+    also_without: tuple[str, ...] = Field(
+        (),
+        description="submodels (several joined by +) that prediction may leave out: for each entry a final estimator "
+        "is fitted without them",
+    )
     preset: Literal["search", "zhao2020"] = Field("search", description="zhao2020: the paper's C+, C- and gamma")
     c_grid: tuple[PositiveFloat, ...] = Field((0.5, 1.0, 2.0, 5.0), min_length=1)
     gamma_grid: tuple[PositiveFloat, ...] = Field((0.004, 0.009, 0.02), min_length=1)
@@ -299,6 +305,23 @@ class Config(Section):
             if name not in NAMES:
                 raise ConfigError(f"unknown submodel {name!r}{_nearest(str(name), NAMES)}")
         return tuple(name for name in NAMES if name in names)
+
+    @model_validator(mode="after")
+    def _leaves_some_submodels(self) -> "Config":
+        """Raise ConfigError where `stack.also_without` names what is no submodel, or leaves nothing."""
+        for entry in self.stack.also_without:
+            for name in entry.split("+"):
+                if name not in NAMES:
+                    raise ConfigError(f"stack.also_without: unknown submodel {name!r}{_nearest(name, NAMES)}")
+            if set(self.submodels) <= set(entry.split("+")):
+                raise ConfigError(f"stack.also_without: without {entry} no submodel is left")
+        return self
+
+    @property
+    def smaller_stacks(self) -> tuple[tuple[str, ...], ...]:
+        """The submodels that each further final estimator is for; an entry that leaves out nothing adds none."""
+        kept = (tuple(n for n in self.submodels if n not in entry.split("+")) for entry in self.stack.also_without)
+        return tuple(dict.fromkeys(names for names in kept if names != self.submodels))
 
     def of_submodel(self, name: str) -> Section:
         """Return the section of a submodel; in a shareable model nothing is learned from too few patients."""

@@ -50,7 +50,7 @@ class ModelError(DeidError):
     """A model directory that is missing, damaged, or made by another version.
 
     >>> from ensemble_deid import Deidentifier
-    >>> Deidentifier.load("nowhere")
+    >>> Deidentifier.load("models/nowhere")
     Traceback (most recent call last):
-    ensemble_deid.errors.ModelError: nowhere: no such model directory
+    ensemble_deid.errors.ModelError: models/nowhere: no such model directory
     """

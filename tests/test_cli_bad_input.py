@@ -3,7 +3,7 @@
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,9 +14,10 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.pipeline.replacement import Replacement, Replacer
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
-from ensemble_deid.text.span import Span
+from ensemble_deid.text.document import Document
 
 # Stands in every text that is given here; wherever it shows up, a note was quoted.
 MARKER = "Zyxwvutsr"
@@ -288,21 +289,19 @@ def test_a_redaction_that_fails_withholds_its_note(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from ensemble_deid.pipeline import redaction
+    replace = Replacer.replace
 
-    redact = redaction.redact
+    def bad(self: Replacer, document: Document, *, taken: Collection[str] = ()) -> Replacement:
+        if "Lyndale" in document.text:
+            raise ValueError(document.text)
+        return replace(self, document, taken=taken)
 
-    def bad(text: str, spans: Sequence[Span], *, style: str) -> str:
-        if "Lyndale" in text:
-            raise ValueError(text)
-        return redact(text, spans, style=style)
-
-    monkeypatch.setattr(redaction, "redact", bad)
+    monkeypatch.setattr(Replacer, "replace", bad)
     assert main(["deidentify", str(tiny_model), str(tiny_dev), "--out", str(tmp_path / "out")]) == 3
     said = capsys.readouterr()
-    assert "withheld: 400-01: writing failed (ValueError)" in said.err
+    assert "withheld: line 1: writing failed (ValueError)" in said.err
     assert "Lyndale" not in said.err
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"401-01.txt", "401-02.txt"}
+    assert len((tmp_path / "out" / "dev.jsonl").read_text(encoding="utf-8").splitlines()) == 2
 
 
 def test_ids_lead_nowhere_and_meet_once(tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -311,7 +310,8 @@ def test_ids_lead_nowhere_and_meet_once(tiny_model: Path, tmp_path: Path, capsys
     names = ["good", "../escaped", "/tmp/escaped", ".hidden", "", "a\nb", "x" * 300, "good"]
     lines = [line(name) for name in names] + ["{}", json.dumps({"id": "last", "text": "x\ud800"})]
     source.write_text("\n".join(lines), encoding="utf-8")
-    assert main(["deidentify", str(tiny_model), str(source), "--out", str(out)]) == 3
+    command = ["predict", str(tiny_model), str(source), "--format", "i2b2", "--out", str(out)]
+    assert main([*command, "--submodel", "regex"]) == 3
     said = capsys.readouterr()
     assert said.out == f"1 note written to {out}, 9 withheld\n"
     assert said.err.count("withheld: ") == 9
@@ -319,7 +319,7 @@ def test_ids_lead_nowhere_and_meet_once(tiny_model: Path, tmp_path: Path, capsys
     for problem in ("5: the id has 0 characters", "6: character 1 of the id is U+000A", "7: the id has 300"):
         assert f"{source}:{problem}" in said.err
     assert "the id 'good' occurs twice" in said.err
-    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"good.txt", "notes.jsonl"}
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"good.xml", "notes.jsonl"}
     assert MARKER not in said.err
 
 

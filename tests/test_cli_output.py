@@ -205,7 +205,6 @@ def test_a_file_name_is_not_taken_for_a_folder(
 ) -> None:
     out = tmp_path / "found.jsonl"
     for command in (
-        ("deidentify", tiny_model, tiny_dev),
         ("predict", tiny_model, tiny_dev, "--format", "brat"),
         ("corpus", "convert", tiny_dev, "--format", "i2b2"),
     ):

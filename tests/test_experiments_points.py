@@ -26,6 +26,7 @@ from ensemble_deid.pipeline.manifest import read_manifest
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.context import CandidateContext
 from ensemble_deid.stacking.dataset import StackingDataset
+from ensemble_deid.stacking.named_columns import NamedColumns
 from ensemble_deid.text.counts import Counts
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -135,7 +136,9 @@ def dataset_of(gold: Document, words: list[int]) -> StackingDataset:
         ("ID",), ("crf",), zeros, 2 * rows, 2 * rows + 1, zeros, confidence, np.zeros((len(words), 1), bool)
     )
     counts, groups = zeros.astype(np.int64), ["a"] * len(words)
-    context = CandidateContext(np.zeros((len(words), 8)), {}, counts, counts, groups, groups)
+    context = CandidateContext(
+        np.zeros((len(words), 8)), {}, counts, counts, groups, groups, NamedColumns.none(len(words))
+    )
     return StackingDataset(table, context, table.is_gold([gold.spans]), len(gold.spans))
 
 

@@ -10,8 +10,8 @@ from ensemble_deid import DeidentificationResult, Deidentifier, Document, Span
 from ensemble_deid.errors import ConfigError, CorpusError, ModelError
 from ensemble_deid.experiments.train import Trained
 from ensemble_deid.experiments.training_points import TrainingPoints
-from ensemble_deid.pipeline import deidentifier
 from ensemble_deid.pipeline.directory import load_model
+from ensemble_deid.pipeline.replacement import Replacement, Replacer
 from ensemble_deid.stacking.dataset import StackingDataset
 
 NOTE = tiny_stack.notes(700, patients=1)[0]
@@ -36,9 +36,9 @@ def test_what_is_found_is_taken_out(model: Deidentifier) -> None:
 def test_styles(model: Deidentifier) -> None:
     assert len(model.deidentify(NOTE.text, style="mask").text) == len(NOTE.text)
     assert "Date: \nCity: \n" in model.deidentify(NOTE.text, style="remove").text
-    with pytest.raises(ConfigError, match="tag, mask, remove"):
+    with pytest.raises(ConfigError, match="tag, numbered, mask, remove"):
         model.deidentify(NOTE.text, style="surprise")
-    with pytest.raises(ConfigError, match="tag, mask, remove"):
+    with pytest.raises(ConfigError, match="tag, numbered, mask, remove"):
         model.pipe([NOTE.text], style="surprise")
 
 
@@ -101,16 +101,16 @@ def test_results_come_in_order_whatever_the_batches(model: Deidentifier, options
 
 
 def test_a_text_that_fails_is_withheld_and_not_quoted(model: Deidentifier, monkeypatch: pytest.MonkeyPatch) -> None:
-    def bad(text: str, spans: tuple[Span, ...], *, style: str) -> str:
-        if "Lyndale" in text:
-            raise ValueError(text)
-        return "clean"
+    def bad(_: Replacer, document: Document) -> Replacement:
+        if "Lyndale" in document.text:
+            raise ValueError(document.text)
+        return Replacement("clean")
 
-    monkeypatch.setattr(deidentifier, "redact", bad)
+    monkeypatch.setattr(Replacer, "replace", bad)
     results = list(model.pipe([NOTE.text, "fine"]))
-    failure = "texts[0]: redaction failed (ValueError)"
+    failure = "texts[0]: replacement failed (ValueError)"
     assert results == [DeidentificationResult(None, (), failure), DeidentificationResult("clean", ())]
-    with pytest.raises(CorpusError, match="the text: redaction failed") as raised:
+    with pytest.raises(CorpusError, match="the text: replacement failed") as raised:
         model.deidentify(NOTE.text)
     assert "Lyndale" not in str(raised.value)
 

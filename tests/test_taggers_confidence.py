@@ -37,12 +37,16 @@ def test_a_damaged_table_is_a_model_error(text: str) -> None:
 def test_an_entity_over_a_sequence_end_is_one_span_as_sure_as_its_weakest_part() -> None:
     tokens = tokenize([Document("a", "w w w w"), Document("b", "w")])
     candidates = [SequenceSpan(1, 2, 0, 0.9), SequenceSpan(2, 4, 0, 0.6), SequenceSpan(2, 3, 0, 0.2)]
-    decoded = Decoded(np.array([0, 1, 2, 2, 3], np.int32), [*candidates, SequenceSpan(4, 5, 1, 0.7)])
+    phi, label = np.array([0.0, 0.9, 0.6, 0.6, 0.7], np.float32), np.array([1, 0, 0, 0, 1], np.int16)
+    found = [*candidates, SequenceSpan(4, 5, 1, 0.7)]
+    decoded = Decoded(np.array([0, 1, 2, 2, 3], np.int32), phi, label, found)
     proposals = chain_proposals(decoded, tokens, SCHEME, source="s")
     whole = Span(2, 7, "A", 0.6, "s")
     assert proposals.best == ((whole,), (Span(0, 1, "B", 0.7, "s"),))
     parts = {Span(2, 3, "A", 0.9, "s"), Span(4, 7, "A", 0.6, "s"), Span(4, 5, "A", 0.2, "s")}
     assert set(proposals.candidates[0]) == {whole, *parts}
+    assert [scores.phi.tolist() for scores in proposals.tokens] == [phi[:4].tolist(), phi[4:].tolist()]
+    assert [scores.label.tolist() for scores in proposals.tokens] == [[1, 0, 0, 0], [1]]
 
 
 @settings(deadline=None)

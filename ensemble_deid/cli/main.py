@@ -9,6 +9,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -16,18 +17,29 @@ from ensemble_deid import __version__
 from ensemble_deid.cli.status import BAD_INPUT, INTERRUPTED, READER_GONE, TERMINATED, UNFORESEEN
 from ensemble_deid.cli.terminal import warn
 from ensemble_deid.errors import DeidError
+from ensemble_deid.pipeline.installed import find_model
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands; each command's module adds its own."""
-    from ensemble_deid.cli import corpus, evaluation, explain, knowledge, models, prediction, rules, training
+    from ensemble_deid.cli import (
+        corpus,
+        deidentify,
+        evaluation,
+        explain,
+        knowledge,
+        models,
+        prediction,
+        rules,
+        training,
+    )
 
     parser = argparse.ArgumentParser(
         prog="ensemble-deid", description="Find and remove protected health information in clinical notes."
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (training, prediction, evaluation, explain, rules, corpus, knowledge, models):
+    for module in (training, prediction, deidentify, evaluation, explain, rules, corpus, knowledge, models):
         module.add_commands(commands)
     return parser
 
@@ -42,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _orderly_termination():
+            if isinstance(getattr(options, "model", None), Path):
+                options.model = find_model(options.model)
             status: int = options.run(options)
             sys.stdout.flush()
     except DeidError as error:

@@ -1,4 +1,4 @@
-"""`export`, `scan`, `sign` and `verify`: what a model gives away, and whose model it is."""
+"""`export`, `package`, `models`, `scan`, `sign`, `verify`: handing models on, what they give away; checking a run."""
 
 import argparse
 import json
@@ -8,7 +8,8 @@ from typing import Any
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.output import refuse_output_files, refuse_output_model
 from ensemble_deid.cli.sources import read_gold
-from ensemble_deid.cli.terminal import say
+from ensemble_deid.cli.terminal import counted, say
+from ensemble_deid.errors import ConfigError
 
 
 def add_commands(commands: Any) -> None:
@@ -26,16 +27,52 @@ def add_commands(commands: Any) -> None:
     scan.add_argument("--json", metavar="FILE", type=Path, help="all counts, by file and label")
     scan.set_defaults(run=run_scan)
 
-    for name, help, run in (
-        ("sign", "sign a model with a key, so that no other model passes for it", run_sign),
-        ("verify", "check a model and its signature", run_verify),
-    ):
-        command = commands.add_parser(name, help=help)
-        command.add_argument("model", metavar="MODEL", type=Path)
-        command.add_argument(
-            "--key-file", metavar="FILE", type=Path, required=True, help="a secret of 16 bytes or more"
-        )
-        command.set_defaults(run=run)
+    sign = commands.add_parser("sign", help="sign a model with a key, so that no other model passes for it")
+    sign.add_argument("model", metavar="MODEL", type=Path)
+    sign.add_argument("--key-file", metavar="FILE", type=Path, required=True, help="a secret of 16 bytes or more")
+    sign.set_defaults(run=run_sign)
+
+    verify = commands.add_parser("verify", help="check a model and its signature, or a run of deidentify")
+    verify.add_argument("model", metavar="MODEL|RUN", type=Path)
+    verify.add_argument("--key-file", metavar="FILE", type=Path, help="of a model: the key it must be signed with")
+    verify.add_argument("--head", metavar="HASH", help="of a run: the last hash of its manifest, as it was printed")
+    verify.set_defaults(run=run_verify)
+
+    package = commands.add_parser("package", help="make a Python package of a model, to be installed and used by name")
+    package.add_argument("model", metavar="MODEL", type=Path)
+    package.add_argument("--name", required=True, help="the name that the installed model is used by")
+    package.add_argument("--version", required=True, dest="package_version", help="such as 1.0.0")
+    package.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder of the package's project")
+    package.add_argument("--licence", metavar="FILE", type=Path, help="the licence's text")
+    package.add_argument("--wheel", metavar="DIR", type=Path, help="also build the wheel into this folder")
+    package.set_defaults(run=run_package)
+
+    models = commands.add_parser("models", help="list the installed models")
+    models.add_argument("action", choices=("list",))
+    models.set_defaults(run=run_models)
+
+
+def run_package(options: argparse.Namespace) -> int:
+    """Write the project, and build its wheel."""
+    from ensemble_deid.pipeline.package import build_wheel, write_package
+
+    refuse_output_model(options.out, options.model, options.licence)
+    project = write_package(
+        options.model, options.out, name=options.name, version=options.package_version, licence=options.licence
+    )
+    say(f"the package is in {project}: pip install {project}, then use the model as {options.name}")
+    if options.wheel is not None:
+        say(f"its wheel is {build_wheel(project, options.wheel)}")
+    return 0
+
+
+def run_models(options: argparse.Namespace) -> int:
+    """Print a line for each installed model."""
+    from ensemble_deid.pipeline.installed import installed_models
+
+    for model in installed_models().values():
+        say(f"{model.name:<16} {model.package} {model.version}  {model.directory}")
+    return 0
 
 
 def run_export(options: argparse.Namespace) -> int:
@@ -82,9 +119,24 @@ def run_sign(options: argparse.Namespace) -> int:
 
 
 def run_verify(options: argparse.Namespace) -> int:
-    """Check; a ModelError says what is wrong."""
+    """Check; a ModelError, or of a run a CorpusError, says what is wrong."""
+    from ensemble_deid.pipeline.batch.chain import is_run
     from ensemble_deid.pipeline.manifest import read_manifest
 
+    if is_run(options.model):
+        return _verify_run(options.model, options.head)
+    if options.key_file is None:
+        raise ConfigError(f"{options.model}: is no run; to verify a model, name the key with --key-file")
     manifest = read_manifest(options.model, key=options.key_file)
     say(f"{options.model} is whole and signed with this key; checksum {manifest.checksum}")
+    return 0
+
+
+def _verify_run(folder: Path, head: str | None) -> int:
+    from ensemble_deid.pipeline.batch.chain import verify_run
+
+    run = verify_run(folder, head=head)
+    counts = ", ".join(f"{number} {name}" for name, number in run.counts.items())
+    say(f"{folder} is whole; {counted(run.files, 'file')} as written ({counts}); model {run.settings['model']}")
+    say(f"the manifest ends in {run.head}")
     return 0

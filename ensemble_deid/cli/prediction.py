@@ -1,4 +1,4 @@
-"""`predict` and `deidentify`: a folder in, a folder out, note by note failing closed."""
+"""`predict`: a folder in, a folder out, note by note failing closed."""
 
 import argparse
 from collections import deque
@@ -18,26 +18,22 @@ from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.experiments.progress import Step
 from ensemble_deid.text.document import Document
 
-_STYLES = ("tag", "mask", "remove")
-
 
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
     predict = commands.add_parser("predict", help="write the spans that a model finds")
-    _add_common(predict)
+    predict.add_argument("model", metavar="MODEL", type=Path)
+    predict.add_argument("input", metavar="INPUT", help="a folder or file of notes, or demo:test")
+    predict.add_argument("--out", metavar="DIR", type=Path, required=True)
+    add_running(predict)
     predict.add_argument("--format", choices=ANNOTATED, help="default: the input's own, jsonl for plain text")
     predict.add_argument("--submodel", metavar="NAME", help="that submodel's answer instead of the ensemble's")
     predict.set_defaults(run=run_predict)
-    deidentify = commands.add_parser("deidentify", help="write the notes without their PHI")
-    _add_common(deidentify)
-    deidentify.add_argument("--style", choices=_STYLES, default="tag", help="[LABEL], XXXX, or nothing")
-    deidentify.set_defaults(run=run_deidentify)
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", type=Path)
-    parser.add_argument("input", metavar="INPUT", help="a folder or file of notes, or demo:test")
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True)
+def add_running(parser: argparse.ArgumentParser) -> None:
+    """Add what every command that runs a model over notes can be told."""
+    parser.add_argument("--submodels", metavar="NAMES", help="load only these, such as regex,tbed,crf,neural")
     parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
     parser.add_argument("--jobs", metavar="N", type=int, default=1)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"))
@@ -56,16 +52,6 @@ def run_predict(options: argparse.Namespace) -> int:
     return _run(options, location, rounded, format=format, submodel=options.submodel)
 
 
-def run_deidentify(options: argparse.Namespace) -> int:
-    """Write each note's text without its PHI, as `<id>.txt`."""
-    from ensemble_deid.pipeline.redaction import redact
-
-    def redacted(document: Document) -> Document:
-        return Document(document.id, redact(document.text, document.spans, style=options.style))
-
-    return _run(options, locate_corpus(options.input), redacted, format="plain")
-
-
 def _run(
     options: argparse.Namespace,
     location: Location,
@@ -81,7 +67,8 @@ def _run(
         warn(remark)
     # A file of many notes does not say how many it holds before it is read.
     total = None if location.format.frame is not None else len(location.files)
-    model = Deidentifier.load(options.model, device=options.device)
+    submodels = options.submodels.split(",") if options.submodels is not None else None
+    model = Deidentifier.load(options.model, device=options.device, submodels=submodels)
     # Results are in the order of the notes, so the first of these is the name of the note whose result comes next.
     names: deque[str] = deque()
 

@@ -61,21 +61,32 @@ def read_gold(name: str) -> Corpus:
     return corpus
 
 
+def _model_folder(name: str) -> Path | None:
+    """Return the folder of the model that `name` is or names; None for anything else, which is read as a corpus."""
+    from ensemble_deid.pipeline.installed import installed_models
+
+    place = Path(name)
+    if not place.exists() and name in (models := installed_models()):
+        return models[name].directory
+    return place if (place / "manifest.json").is_file() else None
+
+
 def read_system(name: str, gold: Documents, *, votes: bool = False) -> System:
     """Read the system's annotations, or let a model annotate gold's texts; `votes` adds each submodel's answer."""
-    if not (Path(name) / "manifest.json").is_file():
+    model = _model_folder(name)
+    if model is None:
         documents = read_gold(name).documents
         return System(documents, documents)
     from ensemble_deid.evaluation.curve import keep_above
     from ensemble_deid.evaluation.subgroups import seen_key
     from ensemble_deid.pipeline.deidentifier import Deidentifier
 
-    deidentifier = Deidentifier.load(name)
+    deidentifier = Deidentifier.load(model)
     threshold = deidentifier.ensemble.stacker.threshold
     scored = tuple(deidentifier.predict(gold, threshold=0.0))
     submodels = deidentifier.ensemble.taggers if votes else ()
     by_submodel = {submodel: tuple(deidentifier.predict(gold, submodel=submodel)) for submodel in submodels}
-    overlap = training_overlap(Path(name), gold)
+    overlap = training_overlap(model, gold)
     phrases = deidentifier.ensemble.feature_extractor.lexicon.phrases
     seen = frozenset(seen_key("".join(phrase)) for phrase in phrases)
     return System(keep_above(scored, threshold), scored, threshold, by_submodel, overlap, seen)

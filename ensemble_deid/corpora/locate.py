@@ -16,7 +16,7 @@ from ensemble_deid.errors import CorpusError
 from ensemble_deid.resources import data_directory
 
 DEMO_SPLITS = ("train", "dev", "test")
-_SUFFIXES = tuple(sorted({known.suffix for known in FORMATS.values()}))
+SUFFIXES = tuple(sorted({known.suffix for known in FORMATS.values()}))
 _ROOT = re.compile(rb"<\s*(?![?!])([A-Za-z_][\w.-]*)")
 _HEAD_BYTES = 4096
 _NAMED = 5
@@ -102,21 +102,21 @@ def _locate_file(path: Path, wanted: Format | None) -> Location:
     what = _unreadable(path)
     if what:
         raise CorpusError(f"{path}: is {what}")
-    if wanted is None and suffix not in _SUFFIXES:
-        raise CorpusError(f"{path}: no format has this suffix (known are {', '.join(_SUFFIXES)}); name the format")
+    if wanted is None and suffix not in SUFFIXES:
+        raise CorpusError(f"{path}: no format has this suffix (known are {', '.join(SUFFIXES)}); name the format")
     return Location(path, (path,), wanted or _recognise(path, [path, path.with_suffix(".ann")]))
 
 
 def _recognise(source: Path, names: Sequence[Path]) -> Format:
     names = [entry for entry in names if entry.name != TYPE_SYSTEM]
-    suffixes = {entry.suffix.lower() for entry in names if entry.is_file()} & set(_SUFFIXES)
+    suffixes = {entry.suffix.lower() for entry in names if entry.is_file()} & set(SUFFIXES)
     if len(suffixes) > 1:
         raise CorpusError(
             f"{source}: holds notes of several kinds ({', '.join(sorted(suffixes))}); name the format that is meant, "
             "or put each kind into a folder of its own"
         )
     if not suffixes:
-        raise CorpusError(_nothing_there(source, ", ".join(_SUFFIXES)))
+        raise CorpusError(_nothing_there(source, ", ".join(SUFFIXES)))
     suffix = suffixes.pop()
     if suffix == ".xml":
         roots = (_root_element(entry) for entry in names if entry.suffix.lower() == suffix)
@@ -160,7 +160,7 @@ def _nothing_there(source: Path, suffixes: str) -> str:
 
 def _has_notes(folder: Path) -> bool:
     try:
-        return any(entry.suffix.lower() in _SUFFIXES for entry in folder.iterdir())
+        return any(entry.suffix.lower() in SUFFIXES for entry in folder.iterdir())
     except OSError:
         # This is only for a hint in a message, so an unreadable folder counts as one without notes.
         return False

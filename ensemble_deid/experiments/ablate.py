@@ -28,6 +28,7 @@ from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.private import private_files
 from ensemble_deid.stacking.dataset import FILES as STACKING_FILES
 from ensemble_deid.stacking.dataset import StackingDataset
+from ensemble_deid.stacking.search import with_settings
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.stacking.svm import SvmSettings
 from ensemble_deid.stacking.voting import METHODS, combine
@@ -202,11 +203,8 @@ def _nothing(message: str) -> None:
 
 def _with_settings(config: Config, settings: SvmSettings, *, jobs: int) -> Config:
     """Return the configuration with these settings as the whole grid, and the threshold left to cross-validation."""
-    c, weight = max(settings.c_positive, settings.c_negative), settings.c_positive / settings.c_negative
-    content = config.model_dump(mode="json")
-    stack = {**content["stack"], "preset": "search", "threshold": None}
-    stack |= {"c_grid": [c], "gamma_grid": [settings.gamma], "weight_grid": [weight]}
-    return make_config({**content, "jobs": jobs, "stack": stack})
+    content = with_settings(config, settings).model_dump(mode="json")
+    return make_config({**content, "jobs": jobs, "stack": {**content["stack"], "threshold": None}})
 
 
 def _rows(documents: Sequence[Document], systems: Sequence[_System], model: Path) -> list[AblationRow]:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,12 @@ import numpy as np
 from ensemble_deid import reproducible
 from ensemble_deid.config import Config
 from ensemble_deid.errors import CorpusError
+from ensemble_deid.experiments.final_estimators import fit_final_estimators
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rule_curve import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
 from ensemble_deid.experiments.thresholds import OF_TRAINING
-from ensemble_deid.experiments.training_points import Scored, TrainingPoints, training_points
+from ensemble_deid.experiments.training_points import Scored, TrainingPoints
 from ensemble_deid.features.batch import Batch, training_view, with_lexicon, with_vocabulary
 from ensemble_deid.folds import group_folds
 from ensemble_deid.pipeline.deidentifier import Deidentifier
@@ -26,9 +27,9 @@ from ensemble_deid.pipeline.manifest import Manifest, fingerprint, installed_pac
 from ensemble_deid.pipeline.pattern_choice import choose_patterns
 from ensemble_deid.pipeline.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.seeding import generator
-from ensemble_deid.stacking.dataset import StackingDataset, build_stacking_dataset
+from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
-from ensemble_deid.taggers.base import Proposals, TrainableTagger
+from ensemble_deid.taggers.base import Proposals, TokenScores, TrainableTagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.text.counts import Counts, strict_counts
 from ensemble_deid.text.document import Document, grouped_by_site
@@ -131,19 +132,17 @@ def _train(
 
     groups = [document.group for document in documents]
     taggers, proposals, progress = _train_submodels(plain, dev, groups, scheme=scheme, config=config, report=report)
-    stacking_dataset = build_stacking_dataset(
+    fitted = fit_final_estimators(
         proposals,
         with_vocabulary(plain, extractor.lexicon),
         labels=scheme.labels,
-        min_confidence=config.stack.min_confidence,
+        config=config,
+        progress=progress.say,
     )
-    stacker, probability = Stacker.fit_and_score(stacking_dataset, config=config, progress=progress.say)
-    points = training_points(
-        documents, stacking_dataset, probability, cv_threshold=stacker.cv_threshold, config=config.stack
-    )
+    points = fitted.points
     if points.unreached:
         notify("no threshold keeps within stack.max_false_positives: the one with the best F1 is frozen instead")
-    ensemble = Ensemble(config, scheme, extractor, taggers, replace(stacker, threshold=points.threshold))
+    ensemble = Ensemble(config, scheme, extractor, taggers, fitted.stacker, fitted.smaller)
     counts: dict[str, Counts] = {}
     if dev is not None:
         counts, scored = score(ensemble, dev, dev_documents)
@@ -176,7 +175,7 @@ def _train(
         packages=installed_packages(),
     )
     progress.finish()
-    return Trained(ensemble, stacking_dataset, manifest, counts, points)
+    return Trained(ensemble, fitted.dataset, manifest, counts, points)
 
 
 @dataclass(slots=True)
@@ -270,12 +269,15 @@ def _merge_folds(by_fold: dict[tuple[str, int], Proposals], name: str, folds: np
     """Merge the proposals of the folds, in the order of the notes."""
     best: list[Any] = [()] * len(folds)
     candidates: list[Any] = [()] * len(folds)
+    scores: dict[int, TokenScores] = {}
     for fold in np.unique(folds).tolist():
         proposals = by_fold[(name, fold)]
         for place, d in enumerate(np.flatnonzero(folds == fold).tolist()):
             best[d] = proposals.best[place]
             candidates[d] = proposals.candidates[place]
-    return Proposals(tuple(best), tuple(candidates))
+            if proposals.tokens:
+                scores[d] = proposals.tokens[place]
+    return Proposals(tuple(best), tuple(candidates), tuple(scores[d] for d in sorted(scores)))
 
 
 def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> tuple[dict[str, Counts], Scored]:
@@ -285,6 +287,10 @@ def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> tu
     scored = Scored.of(documents, ensemble.stacker.predict_proba(proposals, batch))
     counts = {name: strict_counts((document.spans for document in documents), spans) for name, spans in answers.items()}
     counts["ensemble"] = scored.at(ensemble.stacker.threshold)[0]
+    for stacker in ensemble.smaller:
+        left_out = ", ".join(name for name in ensemble.taggers if name not in stacker.submodels)
+        spans = stacker.predict(proposals, batch)
+        counts[f"without {left_out}"] = strict_counts((document.spans for document in documents), spans)
     return counts, scored
 
 

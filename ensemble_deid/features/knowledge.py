@@ -30,7 +30,7 @@ PREFIX = "knowledge_"
 _LARGEST_TABLE = 100_000_000
 _LONGEST_PHRASE = 8
 _TRAINING = "training:"
-_PLACES = ("-", "B", "I", "b", "i")
+PLACES = ("-", "B", "I", "b", "i")
 """Values of a phrase column: outside, first and later token of a match, in lower case where its text begins so."""
 
 
@@ -150,7 +150,7 @@ def knowledge_columns(knowledge: Knowledge, word: Column, tokens: TokenTable, *,
             codes = _matches(phrases, strings, bounds, hidden=hidden)
             first = np.maximum.accumulate(np.where(codes == 1, np.arange(len(codes)), 0)) if len(codes) else codes
             codes = np.where((codes > 0) & small[first], codes + 2, codes) if len(codes) else codes
-            columns[PREFIX + name] = Column(codes.astype(np.int32), _PLACES)
+            columns[PREFIX + name] = Column(codes.astype(np.int32), PLACES)
     return columns
 
 

@@ -37,6 +37,11 @@ class Column:
         values = self.values
         return [values[code] for code in self.codes.tolist()]
 
+    def is_any_of(self, *values: str) -> NDArray[np.bool_]:
+        """Return which tokens have one of the values, bool (n_tokens,)."""
+        wanted = np.array([value in values for value in self.values], dtype=bool)
+        return wanted[self.codes] if len(wanted) else np.zeros(len(self.codes), dtype=bool)
+
     def lookup(self, vocabulary: Mapping[str, int], *, unknown: int) -> Codes:
         """Return each token's index in a model's own vocabulary, `unknown` where it has none."""
         table = np.asarray([vocabulary.get(value, unknown) for value in self.values] or [unknown], np.int32)

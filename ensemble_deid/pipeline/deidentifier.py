@@ -1,14 +1,16 @@
 """The model as a user of the library holds it."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
+from ensemble_deid.pipeline.installed import find_model
 from ensemble_deid.pipeline.notes import BATCH_SIZE, ModelSource, Note, check_note, predict_notes
-from ensemble_deid.pipeline.redaction import check_style, redact
+from ensemble_deid.pipeline.replacement import Key, ReplacedSpan, Replacer
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
@@ -17,8 +19,8 @@ from ensemble_deid.text.span import Span
 class DeidentificationResult:
     """A de-identified text and the spans that were taken out, or the reason why the text is withheld.
 
-    `spans` are in characters of the text that came in. Where `error` is not None the text could not be processed
-    whole: `text` is then None and `spans` is empty.
+    `spans` are in characters of the text that came in, `replaced` says where in the new text they are. Where `error`
+    is not None the text could not be processed whole: `text` is then None and `spans` is empty.
 
     >>> from ensemble_deid import DeidentificationResult, Span
     >>> DeidentificationResult("Seen by Dr. [DOCTOR].", (Span(12, 18, "DOCTOR"),)).text
@@ -28,6 +30,7 @@ class DeidentificationResult:
     text: str | None = field(repr=False)
     spans: tuple[Span, ...] = ()
     error: str | None = None
+    replaced: tuple[ReplacedSpan, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +49,26 @@ class Deidentifier:
     source: ModelSource | None = None
 
     @classmethod
-    def load(cls, directory: str | Path, *, device: str | None = None, key: str | Path | None = None) -> "Deidentifier":
-        """Read a model directory. Raises ModelError for one that is missing or damaged.
+    def load(
+        cls,
+        directory: str | Path,
+        *,
+        device: str | None = None,
+        key: str | Path | None = None,
+        submodels: Sequence[str] | None = None,
+    ) -> "Deidentifier":
+        """Read a model: its folder, or the name of an installed one. Raises ModelError if it is missing or damaged.
 
         `device` is `auto`, `cpu` or `cuda`, None for the one it was trained with. Raises ConfigError for another one,
         and for `cuda` where the model has a network and there is no GPU. `key` is the file of the key that the model
         must be signed with; without it, the environment variable ENSEMBLE_DEID_MODEL_KEY_FILE may name one.
+        With `submodels` only these are loaded, which is faster without a slow one; ConfigError where the model has no
+        final estimator for them (`stack.also_without` in its training).
         """
-        place = Path(directory)
-        ensemble, manifest = load_model(place, device=device, key=key)
+        place = find_model(directory)
+        ensemble, manifest = load_model(place, device=device, key=key, submodels=submodels)
         # Absolute, since a process that was started earlier may stand in another folder.
-        return cls(ensemble, ModelSource(place.absolute(), device, manifest.checksum))
+        return cls(ensemble, ModelSource(place.absolute(), device, manifest.checksum, tuple(ensemble.taggers)))
 
     def predict(
         self, documents: Iterable[Document], *, submodel: str | None = None, threshold: float | None = None
@@ -101,21 +113,35 @@ class Deidentifier:
             jobs=jobs,
         )
 
-    def deidentify(self, text: str, *, style: str = "tag", threshold: float | None = None) -> DeidentificationResult:
+    def deidentify(
+        self,
+        text: str,
+        *,
+        style: str | None = None,
+        styles: Mapping[str, str] | None = None,
+        policy: str | Path | None = None,
+        key: Key | str | Path | None = None,
+        project: str = "",
+        patient: str | None = None,
+        threshold: float | None = None,
+    ) -> DeidentificationResult:
         """Return the text without its PHI.
 
-        `style` is one of `tag`, `mask`, `remove`; `threshold` overrides the model's. Raises CorpusError when the text
-        cannot be processed: it is no string, holds NUL or unpaired surrogates (then it is no clinical note), or
-        processing fails. Raises ConfigError for an unknown style or a threshold outside [0, 1].
+        `style` is `tag` (the default), `numbered`, `mask`, `remove`, `hash`, `surrogate` or `text:WORDS`; `styles` has
+        those of single labels, and `policy` names a policy (docs/deidentify.md). Surrogates and hashes depend on `key`
+        (a `Key`, a key file, else the environment's ENSEMBLE_DEID_KEY, else a new one), on `project` and on `patient`,
+        the text itself where that is None. `threshold` overrides the model's. Raises CorpusError when the text cannot
+        be processed: it is no string, holds NUL or unpaired surrogates (then it is no clinical note), or processing
+        fails. Raises ConfigError for an unknown style, label or policy, a bad key, or a threshold outside [0, 1].
 
         >>> from ensemble_deid import Deidentifier
         >>> model = Deidentifier.load("model")
         >>> model.deidentify("Date: 03/04/2019", style="mask").text
         'Date: XXXXXXXXXX'
         """
-        check_style(style)
-        (note,) = self.predict_each([Document("the text", text)], threshold=threshold)
-        result = _result(note, style)
+        replacer = self._replacer(style, styles, policy, key, project)
+        (note,) = self.predict_each([Document("the text", text, patient_id=patient)], threshold=threshold)
+        result = _result(note, replacer)
         if result.error is not None:
             raise CorpusError(result.error)
         return result
@@ -124,7 +150,12 @@ class Deidentifier:
         self,
         texts: Iterable[str],
         *,
-        style: str = "tag",
+        style: str | None = None,
+        styles: Mapping[str, str] | None = None,
+        policy: str | Path | None = None,
+        key: Key | str | Path | None = None,
+        project: str = "",
+        patients: Iterable[str] | None = None,
         threshold: float | None = None,
         batch_size: int = BATCH_SIZE,
         jobs: int = 1,
@@ -132,7 +163,8 @@ class Deidentifier:
         """Yield a result for every text, in order; one that cannot be processed has its reason in `error`.
 
         `batch_size` texts go through the model together, in each of `jobs` processes; results do not depend on `jobs`.
-        `style` and `threshold` as in `deidentify`. Raises ConfigError at the call.
+        `patients` has the patient of each text; without it every text is a patient of its own. The other options as in
+        `deidentify`. Raises ConfigError at the call, and CorpusError where there are fewer patients than texts.
 
         >>> from ensemble_deid import Deidentifier
         >>> model = Deidentifier.load("model")
@@ -141,19 +173,50 @@ class Deidentifier:
         Date: [DATE] / None
         None / texts[1]: the text must be a string, not NoneType
         """
-        check_style(style)
+        replacer = self._replacer(style, styles, policy, key, project)
         if isinstance(texts, str):
             raise CorpusError("pipe takes several texts, not one string: use deidentify, or give a list")
-        documents = (Document(f"texts[{number}]", text) for number, text in enumerate(texts))
-        notes = self.predict_each(documents, threshold=threshold, batch_size=batch_size, jobs=jobs)
-        return (_result(note, style) for note in notes)
+        notes = self.predict_each(_documents(texts, patients), threshold=threshold, batch_size=batch_size, jobs=jobs)
+        return (_result(note, replacer) for note in notes)
+
+    def _replacer(
+        self,
+        style: str | None,
+        styles: Mapping[str, str] | None,
+        policy: str | Path | None,
+        key: Key | str | Path | None,
+        project: str,
+    ) -> Replacer:
+        chosen = key if isinstance(key, Key) else Key.find(key)
+        return Replacer.from_options(style, styles, policy, chosen, project, labels=self.labels)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that the model predicts."""
+        return self.ensemble.scheme.labels
 
 
-def _result(note: Note, style: str) -> DeidentificationResult:
+def _documents(texts: Iterable[str], patients: Iterable[str] | None) -> Iterator[Document]:
+    if patients is None:
+        yield from (Document(f"texts[{number}]", text) for number, text in enumerate(texts))
+        return
+    known = iter(patients)
+    for number, text in enumerate(texts):
+        patient = next(known, None)
+        if patient is None:
+            raise CorpusError(f"texts[{number}]: has no patient")
+        yield Document(f"texts[{number}]", text, patient_id=patient)
+
+
+def _result(note: Note, replacer: Replacer) -> DeidentificationResult:
     if isinstance(note, DeidError):
         return DeidentificationResult(None, (), str(note))
+    if note.patient_id is None:
+        # Not the place in the list: the same text has the same surrogates wherever it comes.
+        note = replace(note, patient_id=f"sha256 {hashlib.sha256(note.text.encode()).hexdigest()}")
     try:
-        return DeidentificationResult(redact(note.text, note.spans, style=style), note.spans)
+        replacement = replacer.replace(note)
+        return DeidentificationResult(replacement.text, note.spans, replaced=replacement.spans)
     except ValueError as error:
         # The message is left out, since it might quote the note.
-        return DeidentificationResult(None, (), f"{note.id}: redaction failed ({type(error).__name__})")
+        return DeidentificationResult(None, (), f"{note.id}: replacement failed ({type(error).__name__})")

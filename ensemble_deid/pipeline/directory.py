@@ -1,6 +1,7 @@
 """A trained ensemble on disk: readable, safe files that run no code when they are loaded.
 
     manifest.hmac            the signature, if the model was signed (`signature.py`)
+    MODEL_CARD.md            what it was trained on, what was measured, what it is not for
     manifest.json            format, labels, configuration, fingerprint, versions, dev figures, file hashes
     patterns.toml            the regex patterns
     lexicon.json             annotated phrases and words of the training notes, with counts
@@ -17,7 +18,7 @@ The lexicon, the vocabularies and the rules contain words of the training notes:
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,8 @@ from ensemble_deid.features.patterns import parse_patterns
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, load_annotator, reload_knowledge
 from ensemble_deid.pipeline.manifest import FILE, REPLACED, Manifest, file_hashes, listed_files, read_manifest
+from ensemble_deid.pipeline.model_card import FILE as CARD
+from ensemble_deid.pipeline.model_card import model_card
 from ensemble_deid.pipeline.pattern_choice import NO_PATTERNS, relabelled
 from ensemble_deid.pipeline.private import FILE as PRIVATE_FILE
 from ensemble_deid.pipeline.private import FOLDER as PRIVATE
@@ -65,9 +68,12 @@ def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: 
         for tagger in ensemble.taggers.values():
             tagger.save(scratch)
         ensemble.stacker.save(scratch)
+        for stacker in ensemble.smaller:
+            stacker.save(scratch, variant=_variant(ensemble.config.submodels, stacker.submodels))
         if not ensemble.config.shareable:
             (scratch / PRIVATE).mkdir()
             stacking_dataset.save(scratch / PRIVATE)
+        (scratch / CARD).write_text(model_card(manifest), encoding="utf-8")
         write_manifest(scratch, manifest)
 
 
@@ -133,11 +139,16 @@ def _recover(directory: Path) -> None:
 
 
 def load_model(
-    directory: Path, *, device: str | None = None, key: str | Path | None = None
+    directory: Path,
+    *,
+    device: str | None = None,
+    key: str | Path | None = None,
+    submodels: Sequence[str] | None = None,
 ) -> tuple[Ensemble, Manifest]:
     """Read a model directory, which must be signed where there is a key file (see `read_manifest`).
 
-    Raises ModelError with one clear line when anything about it is wrong.
+    With `submodels` only these are loaded, and the final estimator that was fitted for them. Raises ModelError with one
+    clear line when anything about the model is wrong, and ConfigError where it has no final estimator for these.
     """
     manifest = read_manifest(directory, key=key)
     try:
@@ -146,6 +157,7 @@ def load_model(
         raise ModelError(f"damaged: {error}") from None
     if device is not None:
         config = make_config({**manifest.config, "device": device})
+    names = config.submodels if submodels is None else _subset(submodels, config, directory)
     scheme = TagScheme(manifest.labels)
     try:
         extractor = _load_feature_extractor(directory, manifest, config)
@@ -153,9 +165,9 @@ def load_model(
             name: submodel_class(name).load(
                 directory, scheme=scheme, config=config.of_submodel(name), device=config.device
             )
-            for name in config.submodels
+            for name in names
         }
-        stacker = Stacker.load(directory)
+        stacker = Stacker.load(directory, variant=_variant(config.submodels, names))
     except (ModelError, RuleError) as error:
         named = str(directory) in str(error)
         raise ModelError(str(error) if named else f"{directory}: {error}") from None
@@ -166,6 +178,22 @@ def load_model(
     if stacker.submodels != tuple(taggers):
         raise ModelError(f"{directory}: the stacker was trained for other submodels than the manifest names")
     return Ensemble(config, scheme, extractor, taggers, stacker), manifest
+
+
+def _variant(everything: Sequence[str], kept: Sequence[str]) -> str:
+    """Return the name of the files of the final estimator for some of the submodels; empty for all of them."""
+    left_out = [name for name in everything if name not in kept]
+    return "without_" + "_".join(left_out) if left_out else ""
+
+
+def _subset(wanted: Sequence[str], config: Config, directory: Path) -> tuple[str, ...]:
+    """Return the submodels asked for, in order. Raises ConfigError where no final estimator was fitted for them."""
+    possible = (config.submodels, *config.smaller_stacks)
+    for names in possible:
+        if set(names) == set(wanted):
+            return names
+    known = "; ".join(",".join(names) for names in possible)
+    raise ConfigError(f"{directory}: no final estimator was fitted for {','.join(wanted)}; there is one for: {known}")
 
 
 def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config) -> FeatureExtractor:

@@ -19,13 +19,17 @@ from ensemble_deid.text.tags import TagScheme
 
 @dataclass(frozen=True, slots=True)
 class Ensemble:
-    """The submodels, the stacker that combines them, and the feature extractor that they share."""
+    """The submodels, the stacker that combines them, and the feature extractor that they share.
+
+    `smaller` are the stackers of `Config.smaller_stacks`, for loading the model with some of the submodels only.
+    """
 
     config: Config
     scheme: TagScheme
     feature_extractor: FeatureExtractor
     taggers: Mapping[str, TrainableTagger] = field(repr=False)
     stacker: Stacker = field(repr=False)
+    smaller: tuple[Stacker, ...] = field(default=(), repr=False)
 
     def propose(self, batch: Batch) -> dict[str, Proposals]:
         """Return every submodel's proposals for a batch."""

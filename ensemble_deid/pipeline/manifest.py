@@ -15,7 +15,7 @@ from ensemble_deid.pipeline.signature import FILE as SIGNATURE
 from ensemble_deid.pipeline.signature import check_signature, configured_key, key_of, write_signature
 from ensemble_deid.text.document import Document
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 FILE = "manifest.json"
 REPLACED = ".ensemble-deid-replaced"
 """The end of the name under which a model stands beside its place while another one is moved there."""

@@ -37,6 +37,7 @@ class ModelSource:
     directory: Path
     device: str | None
     checksum: str
+    submodels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,26 @@ def predict_notes(
     than memory passes. `source` is what other processes load the model from. Raises ConfigError, at the call, for
     options that this model cannot serve; what only shows when a process loads the model is raised by the iterator.
     """
+    chunks = predict_chunks(
+        ensemble, notes, source=source, submodel=submodel, threshold=threshold, batch_size=batch_size, jobs=jobs
+    )
+    return (note for chunk in chunks for note in chunk)
+
+
+def predict_chunks(
+    ensemble: Ensemble,
+    notes: Iterable[Note],
+    *,
+    source: ModelSource | None = None,
+    submodel: str | None = None,
+    threshold: float | None = None,
+    batch_size: int = BATCH_SIZE,
+    jobs: int = 1,
+) -> Iterator[list[Note]]:
+    """Return what `predict_notes` does, with the notes that were processed together in one list.
+
+    Who begins again where one of the lists ended gets the same lists from there on.
+    """
     for name, value in (("batch_size", batch_size), ("jobs", jobs)):
         if not isinstance(value, int) or value < 1:
             raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}")
@@ -71,12 +92,11 @@ def predict_notes(
     options = Options(submodel, threshold)
     chunks = _chunks(notes, batch_size)
     if jobs == 1:
-        return (note for chunk in chunks for note in _predict_chunk(ensemble, chunk, options))
+        return (_predict_chunk(ensemble, chunk, options) for chunk in chunks)
     if source is None:
         raise ConfigError(f"jobs={jobs} needs a model that other processes can load: save this one, then load it")
     runs = (delayed(_predict_apart)(source, chunk, options) for chunk in chunks)
-    done = in_processes(runs, jobs=jobs, ahead="2*n_jobs")
-    return (note for chunk in done for note in chunk)
+    return in_processes(runs, jobs=jobs, ahead="2*n_jobs")
 
 
 def check_note(document: Document) -> None:
@@ -116,7 +136,7 @@ def _checked(note: Note) -> Note:
 @lru_cache(maxsize=1)
 def _loaded(source: ModelSource) -> Ensemble:
     """Load a model once in a process."""
-    ensemble, manifest = load_model(source.directory, device=source.device)
+    ensemble, manifest = load_model(source.directory, device=source.device, submodels=source.submodels)
     if manifest.checksum != source.checksum:
         raise ModelError(f"{source.directory}: the model was replaced while it was in use")
     return ensemble

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.text.span import Span, SpanKey
+from ensemble_deid.text.tokens import TokenTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -45,6 +46,17 @@ class CandidateTable:
             self.confidence[rows],
             self.chosen[rows],
         )
+
+    def token_ranges(self, tokens: TokenTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the row of each candidate's first token, and the row after its last, (n,) each."""
+        first = np.zeros(len(self), dtype=np.int64)
+        after = np.zeros(len(self), dtype=np.int64)
+        for d in np.unique(self.document).tolist():
+            rows = np.flatnonzero(self.document == d)
+            low, high = int(tokens.document_starts[d]), int(tokens.document_starts[d + 1])
+            first[rows] = low + np.searchsorted(tokens.end[low:high], self.start[rows], side="right")
+            after[rows] = low + np.searchsorted(tokens.start[low:high], self.end[rows], side="left")
+        return first, after
 
     def is_gold(self, gold: Sequence[Sequence[Span]]) -> NDArray[np.bool_]:
         """Return whether each candidate matches an annotated span exactly, (n,)."""
@@ -94,3 +106,30 @@ def collect(
         labels, submodels, places[:, 0], places[:, 1], places[:, 2], places[:, 3], confidence, chosen_by
     )
     return table.select(chosen_by.any(axis=1) | (confidence.max(axis=1, initial=0.0) >= min_confidence))
+
+
+def merge_rows(
+    table: CandidateTable, added: Sequence[tuple[int, int, int, int]]
+) -> tuple[CandidateTable, NDArray[np.intp]]:
+    """Return the table with candidates that no submodel proposed: document, start, end and label index of each.
+
+    With it comes the order, (n,): the row that each candidate had when the added ones stood at the end.
+    """
+    places = np.array(added, dtype=np.int32).reshape(len(added), 4)
+    document, start, end, label = (
+        np.concatenate([old, new])
+        for old, new in zip((table.document, table.start, table.end, table.label), places.T, strict=True)
+    )
+    blank = np.zeros((len(added), len(table.submodels)))
+    order = np.lexsort((label, end, start, document))
+    longer = CandidateTable(
+        table.labels,
+        table.submodels,
+        document,
+        start,
+        end,
+        label,
+        np.concatenate([table.confidence, blank]),
+        np.concatenate([table.chosen, blank.astype(bool)]),
+    )
+    return longer.select(order), order

@@ -4,14 +4,18 @@ It is stored with the out-of-fold candidates, so that the final estimator can be
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.stacking.candidates import CandidateTable
+from ensemble_deid.stacking.candidates import CandidateTable, collect
+from ensemble_deid.stacking.lists import list_columns
+from ensemble_deid.stacking.named_columns import NamedColumns
+from ensemble_deid.stacking.net import cast_net
+from ensemble_deid.taggers.base import Proposals
 
 Floats = NDArray[np.float64]
 FORM = ("tokens", "characters", "digits", "capitals", "spaces", "opens_line", "closes_line", "place")
@@ -27,7 +31,8 @@ class CandidateContext:
     the label; `string` int64 (n,) is equal where the candidates' lower-cased words are, also where the vocabulary is
     closed and their keys do not tell; `elsewhere` int64 (n,) counts the other occurrences of the string in the note (at
     most fifty are checked); `groups` is the group that folds keep together (the patient or a larger one) of each
-    candidate, `patients` its patient (or note).
+    candidate, `patients` its patient (or note). `more` has the columns of the net
+    (`stack.net`) and of the public lists, where there are any.
     """
 
     form: Floats
@@ -36,6 +41,7 @@ class CandidateContext:
     elsewhere: NDArray[np.int64]
     groups: list[str]
     patients: list[str] = field(repr=False)
+    more: NamedColumns
 
     def select(self, rows: NDArray[np.int64]) -> "CandidateContext":
         """Return some of the rows, by index."""
@@ -43,12 +49,35 @@ class CandidateContext:
         keys = {kind: [names[i] for i in chosen] for kind, names in self.keys.items()}
         groups, patients = ([names[i] for i in chosen] for names in (self.groups, self.patients))
         string = _numbered(self.string[rows].tolist())
-        return CandidateContext(self.form[rows], keys, string, self.elsewhere[rows], groups, patients)
+        return CandidateContext(
+            self.form[rows], keys, string, self.elsewhere[rows], groups, patients, self.more.select(rows)
+        )
 
 
-def extract_context(table: CandidateTable, batch: Batch) -> CandidateContext:
+def extract_candidates(
+    proposals: Mapping[str, Proposals],
+    batch: Batch,
+    *,
+    labels: tuple[str, ...],
+    min_confidence: float,
+    net: bool,
+    lists: Batch | None = None,
+) -> tuple[CandidateTable, CandidateContext]:
+    """Collect the submodels' candidates, with `net` also those that none of them proposes, and their context.
+
+    `lists` is the batch as training sees it, with part of the public lists hidden; by default `batch` is taken.
+    """
+    table = collect(proposals, labels=labels, min_confidence=min_confidence)
+    columns = NamedColumns.none(len(table))
+    if net:
+        table, columns = cast_net(table, proposals, batch)
+    columns = columns.beside(list_columns(table, lists or batch))
+    return table, extract_context(table, batch, columns)
+
+
+def extract_context(table: CandidateTable, batch: Batch, more: NamedColumns | None = None) -> CandidateContext:
     """Extract the context of every candidate from the batch."""
-    first, after = _token_ranges(table, batch)
+    first, after = table.token_ranges(batch.tokens)
     owners = [batch.documents[d] for d in table.document.tolist()]
     return CandidateContext(
         _form(table, batch, first, after),
@@ -57,20 +86,8 @@ def extract_context(table: CandidateTable, batch: Batch) -> CandidateContext:
         _elsewhere(table, batch, first, after),
         [document.group for document in owners],
         [document.patient for document in owners],
+        more or NamedColumns.none(len(table)),
     )
-
-
-def _token_ranges(table: CandidateTable, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the row of each candidate's first token, and the row after its last."""
-    tokens = batch.tokens
-    first = np.zeros(len(table), dtype=np.int64)
-    after = np.zeros(len(table), dtype=np.int64)
-    for d in np.unique(table.document).tolist():
-        rows = np.flatnonzero(table.document == d)
-        low, high = int(tokens.document_starts[d]), int(tokens.document_starts[d + 1])
-        first[rows] = low + np.searchsorted(tokens.end[low:high], table.start[rows], side="right")
-        after[rows] = low + np.searchsorted(tokens.start[low:high], table.end[rows], side="left")
-    return first, after
 
 
 def _keys(batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]) -> dict[str, list[str]]:

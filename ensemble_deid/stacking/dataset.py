@@ -6,7 +6,7 @@ notes; nothing else reads it.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +15,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from ensemble_deid.errors import ModelError
-from ensemble_deid.features.batch import Batch
-from ensemble_deid.stacking.candidates import CandidateTable, collect
-from ensemble_deid.stacking.context import KINDS, CandidateContext, extract_context
+from ensemble_deid.features.batch import Batch, training_view
+from ensemble_deid.stacking.candidates import CandidateTable
+from ensemble_deid.stacking.context import KINDS, CandidateContext, extract_candidates
+from ensemble_deid.stacking.named_columns import NamedColumns
+from ensemble_deid.stacking.net import alone, without_models
 from ensemble_deid.taggers.base import Proposals
 
 FILES = ARRAYS, KEYS = "stacking_dataset.safetensors", "stacking_dataset.json"
@@ -40,7 +42,10 @@ class StackingDataset:
         return len(self.table)
 
     def without(self, submodels: Sequence[str], *, min_confidence: float) -> "StackingDataset":
-        """Return the dataset as if some submodels had not taken part: their columns and sole candidates are dropped."""
+        """Return the dataset as if some submodels had not taken part: their columns and sole candidates are dropped.
+
+        Only the net's choice of candidates stays as it was, with what these submodels thought of single tokens.
+        """
         kept = [k for k, name in enumerate(self.table.submodels) if name not in submodels]
         confidence, chosen = self.table.confidence[:, kept], self.table.chosen[:, kept]
         names = tuple(self.table.submodels[k] for k in kept)
@@ -49,8 +54,10 @@ class StackingDataset:
             base.labels, names, base.document, base.start, base.end, base.label, confidence, chosen
         )
         highest = confidence.max(axis=1, initial=0.0)
-        rows = np.flatnonzero(chosen.any(axis=1) | ((highest >= min_confidence) & (highest > 0)))
-        return StackingDataset(narrowed.select(rows), self.context.select(rows), self.correct[rows], self.n_gold)
+        proposed = chosen.any(axis=1) | ((highest >= min_confidence) & (highest > 0))
+        rows = np.flatnonzero(proposed | alone(self.context.more))
+        context = replace(self.context, more=without_models(self.context.more, submodels)).select(rows)
+        return StackingDataset(narrowed.select(rows), context, self.correct[rows], self.n_gold)
 
     def save(self, directory: Path) -> None:
         """Write arrays as safetensors and strings as JSON."""
@@ -65,6 +72,7 @@ class StackingDataset:
             "form": self.context.form,
             "string": self.context.string,
             "elsewhere": self.context.elsewhere,
+            "more": self.context.more.values,
             "correct": self.correct,
         }
         (directory / ARRAYS).write_bytes(save({name: np.ascontiguousarray(a) for name, a in arrays.items()}))
@@ -74,6 +82,7 @@ class StackingDataset:
             "n_gold": self.n_gold,
             "groups": self.context.groups,
             "patients": self.context.patients,
+            "more": self.context.more.names,
             "keys": self.context.keys,
         }
         (directory / KEYS).write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
@@ -102,6 +111,7 @@ class StackingDataset:
                 arrays["elsewhere"],
                 list(content["groups"]),
                 list(content["patients"]),
+                NamedColumns(tuple(content["more"]), arrays["more"]),
             )
             return cls(table, context, arrays["correct"], int(content["n_gold"]))
         except (SafetensorError, KeyError, ValueError, TypeError, OverflowError) as error:
@@ -109,10 +119,17 @@ class StackingDataset:
 
 
 def build_stacking_dataset(
-    proposals: Mapping[str, Proposals], batch: Batch, *, labels: tuple[str, ...], min_confidence: float
+    proposals: Mapping[str, Proposals],
+    batch: Batch,
+    *,
+    labels: tuple[str, ...],
+    min_confidence: float,
+    net: bool = False,
 ) -> StackingDataset:
     """Build the training set from the submodels' out-of-fold proposals for annotated documents."""
-    table = collect(proposals, labels=labels, min_confidence=min_confidence)
+    table, context = extract_candidates(
+        proposals, batch, labels=labels, min_confidence=min_confidence, net=net, lists=training_view(batch)
+    )
     gold = [document.spans for document in batch.documents]
     n_gold = sum(len({span.key for span in spans}) for spans in gold)
-    return StackingDataset(table, extract_context(table, batch), table.is_gold(gold), n_gold)
+    return StackingDataset(table, context, table.is_gold(gold), n_gold)

@@ -18,7 +18,7 @@ def _log_odds(probability: Floats) -> Floats:
     return np.asarray(np.log(clipped / (1 - clipped)), dtype=np.float64)
 
 
-def feature_names(submodels: tuple[str, ...], labels: tuple[str, ...]) -> list[str]:
+def feature_names(submodels: tuple[str, ...], labels: tuple[str, ...], more: tuple[str, ...] = ()) -> list[str]:
     """Return the name of every column of `candidate_features`."""
     names = [f"{what}:{name}" for what in ("confidence", "odds", "chosen") for name in submodels]
     names += ["mean_confidence", "learner_odds", "most", "least", "votes"]
@@ -28,7 +28,7 @@ def feature_names(submodels: tuple[str, ...], labels: tuple[str, ...]) -> list[s
     names += FORM
     names += ["elsewhere", "elsewhere_same_label", "elsewhere_other_label", "elsewhere_untagged"]
     names += [f"{what}:{kind}" for kind in KINDS for what in ("odds", "count")]
-    return names
+    return [*names, *more]
 
 
 def statistics_keys(table: CandidateTable, context: CandidateContext) -> dict[str, list[str]]:
@@ -70,6 +70,7 @@ def candidate_features(
         context.form,
         _elsewhere(table, context),
         learned,
+        context.more.values,
     ]
     return np.concatenate(parts, axis=1)
 

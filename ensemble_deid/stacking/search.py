@@ -74,6 +74,13 @@ def settings_grid(options: StackConfig) -> list[SvmSettings]:
     return [SvmSettings(c * min(1.0, w), c * min(1.0, 1 / w), gamma) for c, gamma, w in grid]
 
 
+def with_settings(config: Config, settings: SvmSettings) -> Config:
+    """Return the configuration with these settings as the whole grid."""
+    c, weight = max(settings.c_positive, settings.c_negative), settings.c_positive / settings.c_negative
+    grid = {"preset": "search", "c_grid": (c,), "gamma_grid": (settings.gamma,), "weight_grid": (weight,)}
+    return config.model_copy(update={"stack": config.stack.model_copy(update=grid)})
+
+
 def choose(dataset: StackingDataset, features: Floats, *, config: Config, progress: Callable[[str], None]) -> Chosen:
     """Search the grid on a sample of patients, then choose sigmoid and threshold for the best settings on all data.
 

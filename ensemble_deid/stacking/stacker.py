@@ -12,8 +12,7 @@ from threadpoolctl import threadpool_limits
 from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.stacking.candidates import collect
-from ensemble_deid.stacking.context import extract_context
+from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
 from ensemble_deid.stacking.search import choose
@@ -49,6 +48,7 @@ class Stacker:
     cv_threshold: float
     min_confidence: float
     cv_f1: float | None
+    net: bool = False
 
     @classmethod
     def fit(cls, dataset: StackingDataset, *, config: Config, progress: Callable[[str], None]) -> "Stacker":
@@ -80,16 +80,19 @@ class Stacker:
             chosen.cv_threshold,
             config.stack.min_confidence,
             chosen.cv_f1,
+            bool(dataset.context.more.of_kinds("net").shape[1]),
         )
         return stacker, chosen.probability
 
     def predict_proba(self, proposals: Mapping[str, Proposals], batch: Batch) -> list[list[Span]]:
         """Return every candidate of each document, scored with its probability of being a PHI span."""
         ordered = {name: proposals[name] for name in self.submodels}
-        table = collect(ordered, labels=self.labels, min_confidence=self.min_confidence)
+        table, context = extract_candidates(
+            ordered, batch, labels=self.labels, min_confidence=self.min_confidence, net=self.net
+        )
         if not len(table):
             return [[] for _ in batch.documents]
-        features = candidate_features(table, extract_context(table, batch), self.statistics)
+        features = candidate_features(table, context, self.statistics)
         probability = self.sigmoid.probability(self.svm.decision_function(features))
         return table.spans(probability, np.ones(len(table), bool), len(batch.documents))
 
@@ -101,10 +104,10 @@ class Stacker:
         limit = self.threshold if threshold is None else threshold
         return [drop_overlaps(s for s in spans if s.score >= limit) for spans in self.predict_proba(proposals, batch)]
 
-    def save(self, directory: Path) -> None:
-        """Write arrays as safetensors and the rest as JSON."""
-        (directory / SVM).write_bytes(self.svm.to_bytes())
-        (directory / STATISTICS).write_text(self.statistics.to_json(), encoding="utf-8")
+    def save(self, directory: Path, *, variant: str = "") -> None:
+        """Write arrays as safetensors and the rest as JSON; the files of a `variant` carry its name."""
+        (directory / _of(SVM, variant)).write_bytes(self.svm.to_bytes())
+        (directory / _of(STATISTICS, variant)).write_text(self.statistics.to_json(), encoding="utf-8")
         content = {
             "submodels": list(self.submodels),
             "labels": list(self.labels),
@@ -113,16 +116,18 @@ class Stacker:
             "cv_threshold": self.cv_threshold,
             "min_confidence": self.min_confidence,
             "cv_f1": self.cv_f1,
+            "net": self.net,
         }
-        (directory / SETTINGS).write_text(json.dumps(content, indent=1), encoding="utf-8")
+        (directory / _of(SETTINGS, variant)).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
     @classmethod
-    def load(cls, directory: Path) -> "Stacker":
+    def load(cls, directory: Path, *, variant: str = "") -> "Stacker":
         """Read what `save` wrote. Raises ModelError."""
-        svm = Svm.from_bytes((directory / SVM).read_bytes())
-        statistics = KeyStatistics.from_json((directory / STATISTICS).read_text(encoding="utf-8"))
+        svm = Svm.from_bytes((directory / _of(SVM, variant)).read_bytes())
+        statistics = KeyStatistics.from_json((directory / _of(STATISTICS, variant)).read_text(encoding="utf-8"))
+        settings = directory / _of(SETTINGS, variant)
         try:
-            content = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
+            content = json.loads(settings.read_text(encoding="utf-8"))
             sigmoid = Sigmoid(float(content["sigmoid"][0]), float(content["sigmoid"][1]))
             threshold, cv_threshold = float(content["threshold"]), float(content["cv_threshold"])
             check_threshold(threshold)
@@ -137,8 +142,13 @@ class Stacker:
                 cv_threshold,
                 float(content["min_confidence"]),
                 content["cv_f1"],
+                bool(content["net"]),
             )
         except ConfigError as error:
-            raise ModelError(f"{directory / SETTINGS}: damaged: {error}") from None
+            raise ModelError(f"{settings}: damaged: {error}") from None
         except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise ModelError(f"{directory / SETTINGS}: damaged ({type(error).__name__})") from None
+            raise ModelError(f"{settings}: damaged ({type(error).__name__})") from None
+
+
+def _of(file: str, variant: str) -> str:
+    return file.replace("stacker", f"stacker_{variant}") if variant else file

@@ -23,6 +23,14 @@ _COMPOSED = rf"(?:{'|'.join(_TENS)})(?:[ -](?:{'|'.join(_UNITS[1:10])}))?"
 _SPELLED = re.compile(rf"\b(?:{_COMPOSED}|{'|'.join((*_UNITS, *SPANISH_WORDS))})\b", re.IGNORECASE)
 _YOUNG = 12
 _OLDEST = 110
+_FIRST_CAPPED, _OLDEST_KNOWN, _MOST_UNITS = 90, 125, 1000
+_LONG_NUMBER = re.compile(r"[0-9]{4}")
+_SHORT_UNIT = re.compile(
+    r"[\s-]*(?:months?|mos?|mths?|weeks?|wks?|days?|hours?|hrs?|m/o|meses|mes|semanas?|días?)\b", re.I
+)
+_DECADE = re.compile(r"[0-9]0\s?['’]?s\b|nineties")
+_YEARS = re.compile(r"\b(?:years?|yrs?|y/?o|años?)\b|[0-9]\s?y", re.I)
+_HUNDRED = re.compile(r"hundred|centenarian|cien", re.I)
 
 
 class AgeShift:
@@ -56,3 +64,22 @@ class AgeShift:
         by = sign * (step or (1 if value <= _YOUNG else abs(self.years)))
         # The result must be an age: not below zero, not above the oldest.
         return value + by if 0 < value + by <= _OLDEST else value - by
+
+
+def capped_age(surface: str, *, following: str = "") -> str | None:
+    """Return the age as it is up to 89 and as `90+` beyond; None for what is no age of the first 120 years.
+
+    `following` is the text after it: months, weeks and days count as such, a decade over 89 (`90s`) as no age.
+    """
+    numbers = [int(digits) for digits in _NUMBER.findall(surface)]
+    for match in _SPELLED.finditer(surface):
+        words = match.group().lower()
+        numbers.append((SPANISH_WORDS if words in SPANISH_WORDS else WORDS).index("-".join(words.split())))
+    if not numbers or _LONG_NUMBER.search(surface) or _HUNDRED.search(surface):
+        return None
+    short = _SHORT_UNIT.search(surface) or _SHORT_UNIT.match(following)
+    in_years = not short or _YEARS.search(surface) is not None
+    if not in_years or max(numbers) < _FIRST_CAPPED:
+        return surface if max(numbers) < (_FIRST_CAPPED if in_years else _MOST_UNITS) else None
+    decade = following[:1] == "s" or _DECADE.search(surface) is not None
+    return None if decade or max(numbers) > _OLDEST_KNOWN or len(numbers) > 1 else f"{_FIRST_CAPPED}+"

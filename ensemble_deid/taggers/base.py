@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tags import TagScheme
@@ -12,16 +15,38 @@ from ensemble_deid.text.tags import TagScheme
 Progress = Callable[[str], None]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenScores:
+    """What a sequence model thinks of every token of a document, however improbable PHI is there.
+
+    `phi` float32 (n_tokens,) is the marginal probability of any tag but `O`; `label` int16 (n_tokens,) indexes the most
+    probable label.
+    """
+
+    phi: NDArray[np.float32]
+    label: NDArray[np.int16]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the arrays' values."""
+        if not isinstance(other, TokenScores):
+            return NotImplemented
+        return np.array_equal(self.phi, other.phi) and np.array_equal(self.label, other.label)
+
+
 @dataclass(frozen=True, slots=True)
 class Proposals:
     """A tagger's output for a batch: a tuple of spans for each document.
 
     `best` is its prediction, spans that do not overlap; `candidates` holds these and the alternatives (from the n
-    best sequences). Scores are confidences in [0, 1].
+    best sequences). Scores are confidences in [0, 1]. `tokens` has the scores of every document's tokens; it is empty
+    for a tagger without marginals.
     """
 
     best: tuple[tuple[Span, ...], ...]
     candidates: tuple[tuple[Span, ...], ...]
+    tokens: tuple[TokenScores, ...] = ()
 
 
 class Tagger(Protocol):

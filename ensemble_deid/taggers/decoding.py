@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ensemble_deid.taggers.chain import Chain, Floats, Ints, Marginals, n_best, path_probability, top
 from ensemble_deid.text.tags import TagScheme
@@ -31,10 +32,13 @@ class Decoded:
     """The decoded tags and spans of a batch of tokens.
 
     `best` int32 (n_tokens,) is the most probable sequence's tags; `candidates` are the distinct spans of the `n_best`
-    most probable sequences, each with its exact marginal probability.
+    most probable sequences, each with its exact marginal probability. `phi` float32 and `label` int16 (n_tokens,) are
+    those of `TokenScores`.
     """
 
     best: Ints
+    phi: NDArray[np.float32]
+    label: NDArray[np.int16]
     candidates: list[SequenceSpan] = field(default_factory=list)
 
 
@@ -64,8 +68,9 @@ def decode(chain: Chain, emissions: Floats, starts: Ints, *, n: int, certain: fl
     has no candidates, and elsewhere the `_WIDTH` most probable tags of each token are searched. What is left out has a
     probability under that of any candidate that is kept.
     """
-    best = np.zeros(len(emissions), dtype=np.int32)
-    found = Decoded(best)
+    n_tokens = len(emissions)
+    best = np.zeros(n_tokens, dtype=np.int32)
+    found = Decoded(best, np.zeros(n_tokens, dtype=np.float32), np.zeros(n_tokens, dtype=np.int16))
     bounds = np.append(starts, len(emissions)).astype(np.int32)
     for batch in length_batches(starts, len(emissions)):
         first, lengths = bounds[batch], bounds[batch + 1] - bounds[batch]
@@ -74,6 +79,10 @@ def decode(chain: Chain, emissions: Floats, starts: Ints, *, n: int, certain: fl
         rows = first[:, None] + np.minimum(steps[None, :], lengths[:, None] - 1)
         marginals = Marginals.from_emissions(chain, emissions[rows], lengths)
         probability = marginals.of_tags()
+        if chain.n_tags > 1:
+            of_labels = probability[within][:, 1::2] + probability[within][:, 2::2]
+            found.phi[rows[within]] = np.minimum(of_labels.sum(axis=1), 1.0)
+            found.label[rows[within]] = of_labels.argmax(axis=1)
         searched = np.flatnonzero(((1 - probability[:, :, 0] >= NEGLIGIBLE) & within).any(axis=1))
         if not len(searched):
             continue

@@ -1,6 +1,8 @@
 """From decoded tag sequences to spans of documents."""
 
-from ensemble_deid.taggers.base import Proposals
+import numpy as np
+
+from ensemble_deid.taggers.base import Proposals, TokenScores
 from ensemble_deid.taggers.decoding import Decoded, SequenceSpan
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tags import TagScheme, entity_rows
@@ -8,7 +10,7 @@ from ensemble_deid.text.tokens import TokenTable
 
 
 def chain_proposals(decoded: Decoded, tokens: TokenTable, scheme: TagScheme, *, source: str) -> Proposals:
-    """Return spans with their marginals as scores, grouped by document.
+    """Return spans with their marginals as scores, grouped by document, and the scores of every token.
 
     An entity of the best tagging that crosses the end of a sequence is the union of its parts, with the lowest of their
     scores.
@@ -34,7 +36,13 @@ def chain_proposals(decoded: Decoded, tokens: TokenTable, scheme: TagScheme, *, 
             score = _weakest_part(first, after, label, by_first)
             candidates[document].append(make(first, after, label, score))
         best[document].append(make(first, after, label, score))
-    return Proposals(tuple(map(tuple, best)), tuple(tuple(sorted(spans)) for spans in candidates))
+    bounds = tokens.document_starts[1:-1].tolist()
+    scores = zip(np.split(decoded.phi, bounds), np.split(decoded.label, bounds), strict=True)
+    return Proposals(
+        tuple(map(tuple, best)),
+        tuple(tuple(sorted(spans)) for spans in candidates),
+        tuple(TokenScores(phi, label) for phi, label in scores) if n_documents else (),
+    )
 
 
 def _weakest_part(first: int, after: int, label: int, by_first: dict[tuple[int, int], list[SequenceSpan]]) -> float:

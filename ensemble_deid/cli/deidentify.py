@@ -1,0 +1,232 @@
+"""`deidentify`: notes in any form in, the same form without PHI out, and a folder that says what was done."""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ensemble_deid import __version__
+from ensemble_deid.atomic import check_writable, folder_atomically, open_atomically, remove_stale
+from ensemble_deid.cli.note_source import SUFFIX, add_input, format_of, note_source
+from ensemble_deid.cli.output import refuse_output, refuse_output_files
+from ensemble_deid.cli.prediction import add_running
+from ensemble_deid.cli.replacement import add_replacement, make_replacer
+from ensemble_deid.cli.status import NOTES_WITHHELD
+from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
+from ensemble_deid.corpora.note_files import NoteFiles, is_single
+from ensemble_deid.corpora.records import Source, digest_of
+from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.experiments.progress import Step
+
+if TYPE_CHECKING:
+    from ensemble_deid.pipeline.batch.run import Batch
+
+STANDARD = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """What is read, where the output goes, the run's folder; `standard` where the output goes to standard output."""
+
+    input: Path
+    out: Path
+    run: Path
+    standard: bool
+
+
+def add_commands(commands: Any) -> None:
+    """Add this module's command to the parser."""
+    parser = commands.add_parser("deidentify", help="write the notes without their PHI (docs/deidentify-tables.md)")
+    parser.add_argument("model", metavar="MODEL", type=Path)
+    add_input(parser)
+    parser.add_argument("--out", metavar="OUT", type=Path, help="a folder, or a file where INPUT is one")
+    parser.add_argument("--run", metavar="DIR", dest="run_folder", type=Path, help="default: OUT.run")
+    parser.add_argument("--resume", action="store_true", help="continue a run that was broken off")
+    parser.add_argument("--spans", metavar="FILE", type=Path, help="a copy of the run's spans.jsonl")
+    add_replacement(parser)
+    add_running(parser)
+    parser.set_defaults(run=run_deidentify)
+
+
+def run_deidentify(options: argparse.Namespace) -> int:
+    """De-identify all notes, and say what was withheld."""
+    from ensemble_deid.pipeline.batch.chain import is_run
+
+    with _places(options) as places:
+        source = note_source(options, places.input, leave_out=[places.out, places.run])
+        out = _output(options, places, source)
+        refuse_output_files([options.spans], places.input, options.model, options.key_file)
+        _check_run_folder(places.run)
+        batch = _batch(options, places, source, out)
+        if options.resume and is_run(places.run):
+            return _already_done(places.run, batch.finding)
+        _run(batch, options)
+        return _report(batch, options, places)
+
+
+@contextmanager
+def _places(options: argparse.Namespace) -> Iterator[_Places]:
+    """Say where everything is; what comes from standard input is kept in a private folder, which is gone at the end."""
+    standard_in, standard_out = options.input == STANDARD, options.out is None
+    if standard_out and options.table_out is None and not standard_in:
+        raise ConfigError("--out is needed, but where INPUT is - or a database")
+    if options.resume and standard_out and options.run_folder is None:
+        raise ConfigError("--resume needs --run where there is no --out")
+    with ExitStack() as stack:
+        own = Path()
+        if standard_in or standard_out:
+            remove_stale(Path(tempfile.gettempdir()))
+            own = stack.enter_context(folder_atomically(Path(tempfile.gettempdir()) / "ensemble-deid"))
+        given = Path(options.input)
+        if standard_in:
+            suffix = SUFFIX.get(options.input_format or "plain", f".{options.input_format}")
+            given = own / f"standard-input{suffix}"
+            with given.open("wb") as stream:
+                shutil.copyfileobj(sys.stdin.buffer, stream)
+        out = own / f"out{'.txt' if format_of(options) == 'files' else given.suffix}" if standard_out else options.out
+        beside = own / "run" if standard_out else _beside(out)
+        yield _Places(given, out, options.run_folder or beside, standard_out and options.table_out is None)
+
+
+def _output(options: argparse.Namespace, places: _Places, source: Source) -> Path:
+    """Return the file or the folder to write to. Raises CorpusError where it would overwrite what is read."""
+    out = places.out
+    inputs = (options.model, options.key_file)
+    if isinstance(source, NoteFiles):
+        for _, location in source.places:
+            if is_single(out, source):
+                refuse_output_files([out], location, *inputs)
+            else:
+                refuse_output(out, location, *inputs, format="plain")
+        return out
+    if source.format == "sql":
+        return out
+    if places.input.is_dir():
+        refuse_output(out, places.input, *inputs, format="plain")
+        return out
+    if out.suffix and not out.is_dir() and out.suffix.lower() != places.input.suffix.lower():
+        raise CorpusError(f"{out}: the output has the form of the input, and so its suffix: {places.input.suffix}")
+    file = out if out.suffix and not out.is_dir() else out / places.input.name
+    refuse_output_files([file], places.input, *inputs)
+    return file
+
+
+def _beside(out: Path) -> Path:
+    """Return the usual folder of a run; `.` and `..` have a name only when they are resolved."""
+    named = out.resolve() if out.name in ("", "..") else out
+    return named.with_name(f"{named.name}.run")
+
+
+def _check_run_folder(folder: Path) -> None:
+    from ensemble_deid.pipeline.batch.chain import FAILED, MANIFEST, SPANS
+    from ensemble_deid.pipeline.batch.offsets import FILE as OFFSETS
+
+    own = {FAILED, MANIFEST, SPANS, OFFSETS}
+    if folder.exists() and not folder.is_dir():
+        raise CorpusError(f"{folder}: is to be the run's folder, and is a file")
+    check_writable(folder)
+    if folder.is_dir() and any(path.name not in own for path in folder.iterdir()):
+        raise CorpusError(f"{folder}: is to be the run's folder, and holds other files")
+
+
+def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Path) -> "Batch":
+    from ensemble_deid.pipeline.batch.cells import Cells
+    from ensemble_deid.pipeline.batch.run import Batch
+    from ensemble_deid.pipeline.deidentifier import Deidentifier
+    from ensemble_deid.stacking.stacker import check_threshold
+
+    check_threshold(options.threshold)
+    submodels = options.submodels.split(",") if options.submodels is not None else None
+    model = Deidentifier.load(options.model, device=options.device, submodels=submodels)
+    replacer = make_replacer(options, tell=warn if places.standard else say)
+    columns = getattr(source, "columns", None) or Columns()
+    finding = {
+        "version": __version__,
+        "model": "" if model.source is None else model.source.checksum,
+        "submodels": list(model.ensemble.taggers),
+        "threshold": options.threshold,
+        "format": source.format,
+        "columns": {
+            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(columns).items()
+        },
+        "input": digest_of(places.input) if places.input.is_file() else None,
+    }
+    styles = {"style": options.style, "set": options.settings, "policy": options.policy, "project": options.project}
+    settings = {**finding, **styles, "key": replacer.key.id}
+    cells = Cells(replacer, columns, source.bits)
+    return Batch(
+        source,
+        out,
+        places.run,
+        model,
+        replacer,
+        cells,
+        settings,
+        finding,
+        threshold=options.threshold,
+        jobs=options.jobs,
+    )
+
+
+def _run(batch: "Batch", options: argparse.Namespace) -> None:
+    total = batch.source.count()
+    with progress_bar(quiet=options.quiet) as show:
+        strings = batch.find(
+            lambda done: show(Step(done, total, f"{done} of {counted(total, 'note')} read by the model")),
+            resume=options.resume,
+        )
+    with progress_bar(quiet=options.quiet) as show:
+
+        def report(written: int, withheld: int) -> None:
+            show(Step(written + withheld, total, f"{counted(written, 'note')} written, {withheld} withheld"))
+
+        batch.write(strings, report)
+
+
+def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int:
+    from ensemble_deid.pipeline.batch.cells import UNREADABLE_DATES
+    from ensemble_deid.pipeline.batch.chain import SPANS
+
+    for warning in batch.source.warnings():
+        warn(warning)
+    for problem in batch.problems:
+        warn(f"withheld: {problem}")
+    if batch.counts[UNREADABLE_DATES]:
+        warn(f"{batch.counts[UNREADABLE_DATES]} {UNREADABLE_DATES}")
+    if options.spans is not None:
+        with (places.run / SPANS).open("rb") as source, open_atomically(options.spans) as copy:
+            shutil.copyfileobj(source, copy)
+    where = options.table_out or ("standard output" if places.standard else options.out)
+    summary = f"{counted(batch.counts['written'], 'note')} written to {where}, {len(batch.problems)} withheld"
+    if places.standard:
+        _copy_to_standard_output(batch.out)
+        warn(summary)
+    else:
+        say(summary)
+    return NOTES_WITHHELD if batch.problems else 0
+
+
+def _copy_to_standard_output(path: Path) -> None:
+    # Nothing was written for the only note of a file where it was withheld.
+    if path.is_file():
+        with path.open("rb") as stream:
+            sys.stdout.flush()
+            shutil.copyfileobj(stream, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+
+
+def _already_done(folder: Path, finding: Any) -> int:
+    from ensemble_deid.pipeline.batch.chain import verify_run
+
+    run = verify_run(folder)
+    differing = [name for name, value in finding.items() if run.settings.get(name) != value]
+    if differing:
+        raise CorpusError(f"{folder}: holds a finished run with other settings: {', '.join(differing)}")
+    say(f"{folder}: the run was finished before, and its output is as it was written")
+    return NOTES_WITHHELD if run.counts.get("withheld") else 0

@@ -1,0 +1,156 @@
+"""What the argument INPUT of `deidentify` and the options about its columns refer to: a source of notes."""
+
+import argparse
+from pathlib import Path
+
+from ensemble_deid.corpora.locate import locate_corpus
+from ensemble_deid.corpora.note_files import NoteFiles, nested_locations
+from ensemble_deid.corpora.records import Source
+from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.errors import ConfigError, CorpusError
+
+_TABLES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+_FILES = ("plain", "i2b2", "meddocan", "brat", "labelstudio", "conll", "bioc", "cas")
+FORMATS = (*_FILES, *sorted(set(_TABLES.values())), "sql")
+SUFFIX = {
+    "plain": ".txt",
+    "i2b2": ".xml",
+    "meddocan": ".xml",
+    "labelstudio": ".json",
+    "conll": ".conll",
+    "bioc": ".xml",
+    "cas": ".xmi",
+}
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
+    """Add INPUT and what says how to read it."""
+    parser.add_argument(
+        "input", metavar="INPUT", help="a folder, a file of notes or a table, - for standard input, or a database's URL"
+    )
+    parser.add_argument("--input-format", choices=FORMATS, help="default: by the suffix; standard input: plain")
+    parser.add_argument("--recursive", action="store_true", help="also the folders in INPUT, which OUT will have, too")
+    table = parser.add_argument_group("columns of a table, fields of JSONL (commas between several)")
+    table.add_argument("--text-column", metavar="NAME", default="text")
+    table.add_argument("--id-column", metavar="NAME", help="becomes a keyed pseudonym; in JSONL: id")
+    table.add_argument("--patient-column", metavar="NAME", help="a pseudonym, too; in JSONL: patient_id")
+    table.add_argument("--date-columns", metavar="NAMES", help="are shifted like the dates in the patient's notes")
+    table.add_argument("--keep-columns", metavar="NAMES", help="are handed out as they are; all: every other column")
+    base = parser.add_argument_group("databases")
+    base.add_argument("--query", metavar="SQL", help="rows to read, ending with ORDER BY and a unique column")
+    base.add_argument("--table-out", metavar="NAME", help="new table for the rows in the same database")
+
+
+def format_of(options: argparse.Namespace) -> str:
+    """Return the format that is named, or that the input's name tells; `files` where each note is a file."""
+    named: str | None = options.input_format
+    if named is not None:
+        return "files" if named in _FILES else named
+    if "://" in options.input:
+        return "sql"
+    path = Path(options.input)
+    if path.is_dir():
+        return next((kind for kind in _kinds(path, nested=options.recursive)), "files")
+    return _TABLES.get(path.suffix.lower(), "files")
+
+
+def note_source(options: argparse.Namespace, path: Path, *, leave_out: list[Path]) -> Source:
+    """Return the source; `path` is the file or folder that is read. Raises CorpusError and ConfigError."""
+    format = format_of(options)
+    if (format == "sql") != (options.query is not None and options.table_out is not None):
+        raise ConfigError("a database needs --query and --table-out, and nothing else can use them")
+    if format == "files":
+        return _note_files(options, path, leave_out)
+    columns = _columns(options, format)
+    if format == "sql":
+        from ensemble_deid.corpora.tables.sql import SqlQuery
+
+        return SqlQuery(options.input, options.query, options.table_out, columns)
+    if path.is_dir():
+        from ensemble_deid.corpora.tables.several import SeveralTables
+
+        files = _files(path, format, nested=options.recursive, leave_out=leave_out)
+        return SeveralTables(path, [(file, _table(file, format, columns)) for file in files], format)
+    if not path.is_file():
+        raise CorpusError(f"{path}: there is no such file or folder")
+    return _table(path, format, columns)
+
+
+def _table(path: Path, format: str, columns: Columns) -> Source:
+    if format == "jsonl":
+        from ensemble_deid.corpora.tables.json_lines import JsonLines
+
+        return JsonLines(path, columns)
+    if format in ("csv", "tsv"):
+        from ensemble_deid.corpora.tables.delimited import DelimitedTable
+
+        return DelimitedTable(path, format, columns)
+    from ensemble_deid.corpora.tables.arrow import ArrowTable
+
+    return ArrowTable(path, format, columns)
+
+
+def _note_files(options: argparse.Namespace, path: Path, leave_out: list[Path]) -> NoteFiles:
+    given: str | Path = options.input if options.input.partition(":")[0] == "demo" else path
+    if options.recursive and path.is_dir():
+        return NoteFiles(nested_locations(path, format=options.input_format, leave_out=leave_out))
+    location = locate_corpus(given, format=options.input_format)
+    for folder in leave_out:
+        location = location.without(folder)
+    return NoteFiles([(Path(), location)])
+
+
+def _columns(options: argparse.Namespace, format: str) -> Columns:
+    from ensemble_deid.corpora.tables.json_lines import DEFAULTS
+
+    def several(names: str | None) -> tuple[str, ...]:
+        return tuple(names.split(",")) if names else ()
+
+    usual = DEFAULTS if format == "jsonl" else {}
+    return Columns(
+        options.text_column,
+        options.id_column or usual.get("id"),
+        options.patient_column or usual.get("patient"),
+        several(options.date_columns),
+        several(options.keep_columns),
+    )
+
+
+def _files(folder: Path, format: str, *, nested: bool, leave_out: list[Path]) -> list[Path]:
+    """Return the folder's tables of a format, in order of their names."""
+    skipped = [path.resolve() for path in leave_out]
+    found = [
+        path
+        for path in sorted(folder.rglob("*") if nested else folder.iterdir())
+        if _TABLES.get(path.suffix.lower()) == format
+        and path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        and not any(path.resolve().is_relative_to(other) for other in skipped)
+    ]
+    if not found:
+        raise CorpusError(f"{folder}: the corpus is empty: no {format} file")
+    return found
+
+
+def _kinds(folder: Path, *, nested: bool) -> list[str]:
+    """Return the format of a folder's tables; nothing where it has none, or also notes in files."""
+    try:
+        suffixes = {path.suffix.lower() for path in (folder.rglob("*") if nested else folder.iterdir())}
+    except OSError:
+        # Whoever reads the folder says what is wrong.
+        return []
+    kinds = sorted({_TABLES[suffix] for suffix in suffixes if suffix in _TABLES})
+    if len(kinds) > 1 or (kinds and suffixes & {".txt", ".xml", ".ann"}):
+        raise CorpusError(f"{folder}: holds notes of several kinds; name the one that is meant with --input-format")
+    return kinds

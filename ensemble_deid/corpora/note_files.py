@@ -1,0 +1,137 @@
+"""A file for each note: read in any format of corpora, written as plain text under the same names."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ensemble_deid.atomic import write_bytes_atomically
+from ensemble_deid.corpora.checks import check_file_name
+from ensemble_deid.corpora.locate import SUFFIXES, Location, locate_corpus
+from ensemble_deid.corpora.read import iterate_notes
+from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, edited
+from ensemble_deid.errors import CorpusError
+
+_SUFFIX = ".txt"
+
+
+@dataclass(slots=True)
+class NoteFiles:
+    """The note files of one folder, or of several below it; ids are file names, which stay as they are.
+
+    `places` are the folders relative to the input, with the notes directly in each.
+    """
+
+    places: Sequence[tuple[Path, Location]]
+    format: str = "files"
+    bits: tuple[int, int] = (64, 64)
+
+    def count(self) -> int:
+        """Return the number of files."""
+        return sum(len(location.files) for _, location in self.places)
+
+    def warnings(self) -> Sequence[str]:
+        """Return what the folders hold besides."""
+        return [remark for _, location in self.places for remark in location.remarks]
+
+    def records(self) -> Iterator[Record]:
+        """Yield every note; one that cannot be read has its error."""
+        for folder, location in self.places:
+            for note in iterate_notes(location, file_names=True):
+                if isinstance(note, CorpusError):
+                    yield Record(str(folder / (note.note or "")), error=note, raw=(folder, note.note))
+                else:
+                    name = str(folder / note.id)
+                    yield Record(name, note.text, patient=note.patient_id, raw=(folder, note.id))
+
+    @contextmanager
+    def writer(self, out: Path, on_output: OnOutput) -> Iterator["_FileWriter"]:
+        """Provide a writer into the folder `out`, or of the one file `out` where its name is that of a text."""
+        single = out if is_single(out, self) else None
+        if single is None:
+            out.mkdir(parents=True, exist_ok=True)
+        yield _FileWriter(out, single, on_output)
+
+
+@dataclass(slots=True)
+class _FileWriter:
+    out: Path
+    single: Path | None
+    on_output: OnOutput
+    written: set[Path] = field(default_factory=set)
+
+    def write(self, record: Record, new: NewRecord) -> None:
+        """Write the note's file; of a note that is withheld, remove what an earlier run wrote."""
+        folder, name = record.raw
+        if new.edits is None or record.text is None:
+            self._remove(folder, name)
+            return
+        path = self._path(folder, name)
+        data = edited(record.text, new.edits).encode("utf-8")
+        if not _holds(path, data):
+            try:
+                write_bytes_atomically(path, data)
+            except OSError as error:
+                raise CorpusError(f"{error.filename}: cannot be written: {error.strerror}") from None
+        self.written.add(path)
+        self.on_output(path, hashlib.sha256(data).hexdigest())
+
+    def _path(self, folder: Path, name: str) -> Path:
+        return self.single or self.out / folder / f"{name}{_SUFFIX}"
+
+    def _remove(self, folder: Path, name: str | None) -> None:
+        try:
+            check_file_name(name or "", "")
+        except CorpusError:
+            # Then nothing can have been written for it.
+            return
+        path = self._path(folder, name or "")
+        if path in self.written:
+            # Another note has the same name.
+            return
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise CorpusError(f"{path}: of an earlier run, cannot be removed: {error.strerror}") from None
+
+
+def is_single(out: Path, source: NoteFiles) -> bool:
+    """Whether `out` names the one file that the source's one file becomes."""
+    one_file = len(source.places) == 1 and source.places[0][1].source.is_file()
+    return one_file and out.suffix.lower() == _SUFFIX and not out.is_dir()
+
+
+def nested_locations(root: Path, *, format: str | None, leave_out: Sequence[Path]) -> list[tuple[Path, Location]]:
+    """Return each folder with notes in or below `root`, relative to it. Links to folders are reported, not followed.
+
+    Raises CorpusError where a folder cannot be read, or none has notes.
+    """
+    found: list[tuple[Path, Location]] = []
+    skipped = {path.resolve() for path in leave_out}
+
+    def unreadable(error: OSError) -> None:
+        raise CorpusError(f"{error.filename}: the folder cannot be read: {error.strerror}") from None
+
+    for name, folders, files in os.walk(root, onerror=unreadable):
+        here = Path(name)
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and (here / f).resolve() not in skipped)
+        if not any(Path(file).suffix.lower() in SUFFIXES for file in files) and not (here == root and not folders):
+            continue
+        location = locate_corpus(here, format=format)
+        for folder in location.folders:
+            if not folder.is_symlink():
+                location = location.without(folder)
+        found.append((here.relative_to(root), location))
+    if not found:
+        raise CorpusError(f"{root}: the corpus is empty: no folder in it has notes")
+    return found
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    """Whether an earlier run has written just this: it need not be written again."""
+    try:
+        return path.stat().st_size == len(data) and path.read_bytes() == data
+    except OSError:
+        return False

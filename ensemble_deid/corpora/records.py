@@ -1,0 +1,119 @@
+"""Notes among other cells: what a source of notes yields, and what its writer needs to write it again without PHI.
+
+A source is read more than once, and always in the same order. It keeps the form of its input in `Record.raw`, which
+only its own writer looks into; everybody else sees values.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any, Protocol
+
+from ensemble_deid.errors import DeidError
+from ensemble_deid.text.document import Document
+
+Value = str | int | date | None
+Edit = tuple[int, int, str]
+"""Characters `[start, end)` of a text, and what stands in their place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row, line or file: the note's text (None where there is none), its ids and dates.
+
+    `name` is what messages call it, which is no value of its cells. `error` says why it could not be read; it is then
+    left out of the output. `blank` marks what is no record at all, such as an empty line, and is written as it was.
+    """
+
+    name: str
+    text: str | None = field(default=None, repr=False)
+    id: Value = field(default=None, repr=False)
+    patient: Value = field(default=None, repr=False)
+    dates: tuple[Value, ...] = field(default=(), repr=False)
+    error: DeidError | None = None
+    blank: bool = False
+    raw: Any = field(default=None, repr=False)
+
+    @property
+    def is_note(self) -> bool:
+        """Whether there is a text to process, or one that could not be read."""
+        return self.text is not None or self.error is not None
+
+    def document(self) -> Document:
+        """Return the note for the model, named as messages may name it."""
+        patient = None if self.patient is None else str(self.patient)
+        return Document(self.name, self.text or "", patient_id=patient)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    """What stands in a record's place: `edits` to its text in text order, None where the note is withheld."""
+
+    edits: tuple[Edit, ...] | None = field(repr=False)
+    id: Value = field(default=None, repr=False)
+    patient: Value = field(default=None, repr=False)
+    dates: tuple[Value, ...] = field(default=(), repr=False)
+
+
+class Writer(Protocol):
+    """Writes records in the order in which the source yields them."""
+
+    def write(self, record: Record, new: NewRecord) -> None:
+        """Write one record. Raises CorpusError where it cannot be written: it has not been written then."""
+
+
+OnOutput = Callable[[Path, str], None]
+"""Is told of each file that is finished, with its SHA-256."""
+
+
+class Source(Protocol):
+    """Notes in some form, which can be read any number of times, and written in the same form."""
+
+    @property
+    def format(self) -> str:
+        """What the input is, for the manifest."""
+
+    @property
+    def bits(self) -> tuple[int, int]:
+        """The size of integers that ids and patients can be, in bits: their pseudonyms must have room, too."""
+
+    def count(self) -> int:
+        """Return the number of notes. Raises CorpusError where the input's structure is broken."""
+
+    def records(self) -> Iterator[Record]:
+        """Yield every record. Raises CorpusError where the input's structure is broken."""
+
+    def writer(self, out: Path, on_output: OnOutput) -> AbstractContextManager[Writer]:
+        """Provide a writer; what it writes to single files is in place when the block ends without an error."""
+
+    def warnings(self) -> Sequence[str]:
+        """Return what whoever hands out the output must know, once it has been counted."""
+
+
+def edited(text: str, edits: Sequence[Edit]) -> str:
+    """Return the text with its edits made."""
+    parts: list[str] = []
+    position = 0
+    for start, end, new in edits:
+        parts += [text[position:start], new]
+        position = end
+    return "".join([*parts, text[position:]])
+
+
+def spliced(pieces: Sequence[str], edits: Sequence[Edit], encode: Callable[[str], str]) -> str:
+    """Return an encoded text with edits made: `pieces[i]` encodes character i, and is kept as it is outside them."""
+    parts: list[str] = []
+    position = 0
+    for start, end, new in edits:
+        parts += [*pieces[position:start], encode(new)]
+        position = end
+    return "".join([*parts, *pieces[position:]])
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,193 @@
+"""CSV and TSV, read so that every byte outside the replaced values can be written again as it was.
+
+The csv module reads values, and forgets how they were quoted and how lines ended; here a row is its raw fields. Quotes
+may surround whole fields only, with quotes inside doubled (RFC 4180): anything else could be read in two ways.
+"""
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from ensemble_deid.atomic import open_atomically
+from ensemble_deid.corpora.checks import reading
+from ensemble_deid.corpora.records import Edit, NewRecord, OnOutput, Record, Value, digest_of, spliced
+from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.errors import CorpusError
+
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+_LONGEST_ROW = 1 << 26
+_QUOTED_PIECE = re.compile('""|[^"]', re.DOTALL)
+_END = re.compile(r"[\r\n]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    fields: list[str]
+    end: str
+
+
+@dataclass(slots=True)
+class DelimitedTable:
+    """A CSV or TSV file in UTF-8 whose first row names the columns."""
+
+    path: Path
+    format: str
+    columns: Columns
+    bits: tuple[int, int] = (64, 64)
+
+    def count(self) -> int:
+        """Return the number of notes; a row with too many or too few fields is a CorpusError, naming the line."""
+        return sum(record.is_note for record in self.records())
+
+    def warnings(self) -> Sequence[str]:
+        """Return nothing: columns that are handed out as they are have been named."""
+        return ()
+
+    def records(self) -> Iterator[Record]:
+        """Yield every row below the header."""
+        with reading(self.path) as stream:
+            rows = self._rows(stream)
+            header = next(rows, None)
+            if header is None:
+                raise CorpusError(f"{self.path}: is empty: the first row must name the columns")
+            names = [_value(field) for field in header.fields]
+            self.columns.check(names, str(self.path))
+            at = [names.index(name) for name in self.columns.treated]
+            for number, row in enumerate(rows, start=1):
+                if len(row.fields) != len(names):
+                    if row.fields == [""]:
+                        yield Record(f"row {number}", blank=True, raw=(row, at))
+                        continue
+                    raise CorpusError(
+                        f"{self.path}: row {number} below the header has {len(row.fields)} fields, not {len(names)}"
+                    )
+                yield self._record(number, row, at)
+
+    def _record(self, number: int, row: _Row, at: list[int]) -> Record:
+        values: dict[str, Value] = {
+            name: _value(row.fields[index]) for name, index in zip(self.columns.treated, at, strict=True)
+        }
+        # An empty cell holds no id, no date and no note.
+        found = {name: value or None for name, value in values.items()}
+        text = found[self.columns.text]
+        return Record(
+            f"row {number}",
+            None if text is None else str(text),
+            id=None if self.columns.id is None else found[self.columns.id],
+            patient=None if self.columns.patient is None else found[self.columns.patient],
+            dates=tuple(found[name] for name in self.columns.dates),
+            raw=(row, at),
+        )
+
+    def _rows(self, stream: BinaryIO) -> Iterator[_Row]:
+        delimiter = DELIMITERS[self.format]
+        field = re.compile(rf'(?:"[^"]*(?:""[^"]*)*"|[^"{delimiter}\r\n]*)(?={delimiter}|\Z)')
+        raw = ""
+        quotes = line = first = 0
+        for text in _lines(stream, self.path):
+            line += 1
+            first = first if raw else line
+            raw += text
+            quotes += text.count('"')
+            if len(raw) > _LONGEST_ROW:
+                raise CorpusError(f"{self.path}:{first}: a quote that is opened here is not closed")
+            if quotes % 2:
+                continue
+            yield _split(raw, field, f"{self.path}:{first}")
+            raw, quotes = "", 0
+        if raw:
+            raise CorpusError(f"{self.path}:{first}: a quote that is opened here is not closed")
+
+    @contextmanager
+    def writer(self, out: Path, on_output: OnOutput) -> Iterator["_DelimitedWriter"]:
+        """Provide a writer of the whole table; the file is in place when the block ends."""
+        with open_atomically(out) as stream:
+            with reading(self.path) as source:
+                if source.read(3) == b"\xef\xbb\xbf":
+                    stream.write(b"\xef\xbb\xbf")
+            with reading(self.path) as source:
+                header = next(self._rows(source))
+            writer = _DelimitedWriter(stream, DELIMITERS[self.format], len(self.columns.dates), self.columns)
+            writer.line(header)
+            yield writer
+        on_output(out, digest_of(out))
+
+
+@dataclass(slots=True)
+class _DelimitedWriter:
+    stream: BinaryIO
+    delimiter: str
+    dates: int
+    columns: Columns
+
+    def line(self, row: _Row) -> None:
+        self.stream.write((self.delimiter.join(row.fields) + row.end).encode("utf-8"))
+
+    def write(self, record: Record, new: NewRecord) -> None:
+        row, at = record.raw
+        if record.blank:
+            self.line(row)
+            return
+        fields = list(row.fields)
+        old: list[Value] = [record.text]
+        values: list[Value] = [None]
+        if self.columns.id is not None:
+            old, values = [*old, record.id], [*values, new.id]
+        if self.columns.patient is not None:
+            old, values = [*old, record.patient], [*values, new.patient]
+        old, values = [*old, *record.dates], [*values, *new.dates]
+        for index, before, after in list(zip(at, old, values, strict=True))[1:]:
+            if before != after:
+                fields[index] = self._encoded("" if after is None else str(after), quoted=fields[index][:1] == '"')
+        if record.text is not None:
+            # A withheld note's cell is empty, in quotes: a row of nothing at all would pass for an empty line.
+            fields[at[0]] = '""' if new.edits is None else self._edited(fields[at[0]], new.edits)
+        self.line(_Row(fields, row.end))
+
+    def _edited(self, raw: str, edits: Sequence[Edit]) -> str:
+        if not edits:
+            return raw
+        if raw[:1] == '"':
+            inner = raw[1:-1]
+            pieces: Sequence[str] = _QUOTED_PIECE.findall(inner) if '""' in inner else inner
+            return '"' + spliced(pieces, edits, lambda new: new.replace('"', '""')) + '"'
+        return self._encoded(spliced(raw, edits, lambda new: new), quoted=False)
+
+    def _encoded(self, value: str, *, quoted: bool) -> str:
+        """Return the value as a field, in quotes where its field was, or where it would be read otherwise."""
+        if quoted or any(special in value for special in (self.delimiter, '"', "\r", "\n")):
+            return '"' + value.replace('"', '""') + '"'
+        return value
+
+
+def _lines(stream: BinaryIO, path: Path) -> Iterator[str]:
+    """Yield lines with their ends; CorpusError on bytes that are not UTF-8."""
+    try:
+        with io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as lines:
+            yield from lines
+    except UnicodeDecodeError as error:
+        raise CorpusError(f"{path}: is not UTF-8 ({error.reason}); convert the file first") from None
+
+
+def _split(raw: str, field: re.Pattern[str], place: str) -> _Row:
+    found = _END.search(raw)
+    end = found[0] if found else ""
+    body = raw[: len(raw) - len(end)]
+    fields: list[str] = []
+    position = 0
+    while True:
+        match = field.match(body, position)
+        if match is None:
+            raise CorpusError(f"{place}: a quote inside a field: a field with quotes must be quoted, and they doubled")
+        fields.append(match[0])
+        if match.end() == len(body):
+            return _Row(fields, end)
+        position = match.end() + 1
+
+
+def _value(raw: str) -> str:
+    return raw[1:-1].replace('""', '"') if raw[:1] == '"' else raw

@@ -1,0 +1,79 @@
+"""Several tables of the same format, such as a folder of CSV files: one run over all, a file out for each."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, Source, Writer
+
+
+@dataclass(slots=True)
+class SeveralTables:
+    """Tables in a folder, in the order in which they are read."""
+
+    folder: Path
+    tables: Sequence[tuple[Path, Source]]
+    format: str
+
+    @property
+    def bits(self) -> tuple[int, int]:
+        """The smallest integers of any table, so that an id is the same in all."""
+        ids, patients = zip(*(table.bits for _, table in self.tables), strict=True)
+        return min(ids), min(patients)
+
+    def count(self) -> int:
+        """Return the number of notes in all tables."""
+        return sum(table.count() for _, table in self.tables)
+
+    def warnings(self) -> Sequence[str]:
+        """Return those of each table."""
+        return [warning for _, table in self.tables for warning in table.warnings()]
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records of each table in turn, named by their table, too."""
+        for number, (path, table) in enumerate(self.tables):
+            name = path.relative_to(self.folder)
+            for record in table.records():
+                yield replace(record, name=f"{name} {record.name}", raw=(number, record))
+
+    @contextmanager
+    def writer(self, out: Path, on_output: OnOutput) -> Iterator["_SeveralWriter"]:
+        """Provide a writer into the folder `out`; each file is in place when the next begins, or the block ends."""
+        with _SeveralWriter(self, out, on_output) as writer:
+            yield writer
+
+
+@dataclass(slots=True)
+class _SeveralWriter:
+    source: SeveralTables
+    out: Path
+    on_output: OnOutput
+    stack: ExitStack = field(default_factory=ExitStack)
+    writer: Writer | None = None
+    begun: int = 0
+
+    def __enter__(self) -> "_SeveralWriter":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self._begin(len(self.source.tables))
+        self.stack.__exit__(type(error) if error else None, error, None)
+
+    def write(self, record: Record, new: NewRecord) -> None:
+        """Write the record into the file of its table."""
+        number, own = record.raw
+        writer = self._begin(number + 1)
+        if writer is not None:
+            writer.write(own, new)
+
+    def _begin(self, number: int) -> Writer | None:
+        """Have begun the first `number` tables, also those without records, and ended all but the last of them."""
+        while self.begun < number:
+            self.stack.close()
+            path, table = self.source.tables[self.begun]
+            place = self.out / path.relative_to(self.source.folder)
+            self.writer = self.stack.enter_context(table.writer(place, self.on_output))
+            self.begun += 1
+        return self.writer

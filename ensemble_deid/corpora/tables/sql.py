@@ -1,0 +1,194 @@
+"""Rows of a database by SQLAlchemy: a query in, a new table of the same columns and types in the same database out."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, Value, edited
+from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.errors import ConfigError, CorpusError
+
+_ROWS = 1000
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,50}(\.[A-Za-z_][A-Za-z0-9_]{0,50})?")
+_UNFINISHED = "__unfinished"
+
+
+def sqlalchemy() -> Any:
+    """Return SQLAlchemy. Raises ConfigError, which names the extra, where it is missing."""
+    try:
+        import sqlalchemy
+    except ImportError:
+        raise ConfigError("databases need an extra: pip install 'ensemble_deid[sql]'") from None
+    return sqlalchemy
+
+
+@dataclass(slots=True)
+class SqlQuery:
+    """The rows that a query returns, in its order, and the new table `table_out` that they are written to.
+
+    The order must be the same whenever the query is run: end it with ORDER BY and a unique column.
+    """
+
+    url: str = field(repr=False)
+    query: str = field(repr=False)
+    table_out: str
+    columns: Columns
+    format: str = "sql"
+    bits: tuple[int, int] = (64, 64)
+    engine: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        sa = sqlalchemy()
+        if not _NAME.fullmatch(self.table_out):
+            raise ConfigError("--table-out must be a name of letters, digits and _, or SCHEMA.NAME")
+        if not re.search(r"\border\s+by\b", self.query, re.IGNORECASE):
+            raise ConfigError("--query must end with ORDER BY and a unique column: it is run twice")
+        try:
+            self.engine = sa.create_engine(self.url, poolclass=sa.pool.NullPool)
+        except (sa.exc.SQLAlchemyError, ImportError) as error:
+            # The message may quote the URL, which can hold a password.
+            raise ConfigError(f"the database's URL cannot be used ({type(error).__name__})") from None
+        with self._connected() as connection:
+            self._refuse_existing(connection)
+            result = connection.execute(sa.text(f"SELECT * FROM ({self._inner}) AS notes WHERE 1 = 0"))
+            self.columns.check(list(result.keys()), "the query")
+            self.bits = self._sizes(connection)
+            connection.rollback()
+
+    @property
+    def _inner(self) -> str:
+        # A colon would begin the name of a parameter.
+        return self.query.strip().rstrip(";").replace(":", r"\:")
+
+    def count(self) -> int:
+        """Return the number of notes."""
+        column = self._quoted(self.columns.text)
+        with self._connected() as connection:
+            query = f"SELECT COUNT({column}) FROM ({self._inner}) AS notes"
+            return int(connection.execute(sqlalchemy().text(query)).scalar_one())
+
+    def warnings(self) -> Sequence[str]:
+        """Return nothing: columns that are handed out as they are have been named."""
+        return ()
+
+    def records(self) -> Iterator[Record]:
+        """Yield every row."""
+        with self._connected() as connection:
+            yield from self._rows(connection)
+
+    def _rows(self, connection: Any) -> Iterator[Record]:
+        reading = connection.execution_options(stream_results=True, yield_per=_ROWS)
+        result = reading.execute(sqlalchemy().text(self._inner))
+        names = list(result.keys())
+        for number, row in enumerate(result, start=1):
+            values = dict(zip(names, row, strict=True))
+            text = values[self.columns.text]
+            wrong = [name for name in self.columns.treated if not isinstance(values[name], Value)]
+            if wrong or not isinstance(text, str | None):
+                raise CorpusError(f"row {number}: a column that is to be replaced has values of an unknown type")
+            yield Record(
+                f"row {number}",
+                text,
+                id=values.get(self.columns.id or ""),
+                patient=values.get(self.columns.patient or ""),
+                dates=tuple(values[name] for name in self.columns.dates),
+                raw=values,
+            )
+
+    @contextmanager
+    def writer(self, out: Path, on_output: OnOutput) -> Iterator["_TableWriter"]:
+        """Provide a writer; the table has another name until the block ends, so that no half table passes for one."""
+        sa = sqlalchemy()
+        unfinished = f"{self.table_out}{_UNFINISHED}"
+        with self._connected() as connection:
+            # What a killed run left.
+            connection.execute(sa.text(f"DROP TABLE IF EXISTS {unfinished}"))
+            connection.execute(
+                sa.text(f"CREATE TABLE {unfinished} AS SELECT * FROM ({self._inner}) AS notes WHERE 1 = 0")
+            )
+            connection.commit()
+        with self._connected() as connection:
+            names = list(connection.execute(sa.text(f"SELECT * FROM {unfinished}")).keys())
+            columns = ", ".join(self._quoted(name) for name in names)
+            values = ", ".join(f":c{number}" for number in range(len(names)))
+            insert = sa.text(f"INSERT INTO {unfinished} ({columns}) VALUES ({values})")
+            writer = _TableWriter(connection, insert, names, self.columns)
+            yield writer
+            writer.flush()
+            self._refuse_existing(connection)
+            connection.execute(sa.text(f"ALTER TABLE {unfinished} RENAME TO {self.table_out.rpartition('.')[2]}"))
+            connection.commit()
+
+    def _refuse_existing(self, connection: Any) -> None:
+        schema, _, name = self.table_out.rpartition(".")
+        if sqlalchemy().inspect(connection).has_table(name, schema=schema or None):
+            raise CorpusError(f"{self.table_out}: the table exists; drop it, or name another one")
+
+    def _sizes(self, connection: Any) -> tuple[int, int]:
+        """Return the bits of integers in the columns of ids and patients, which a view of the query tells."""
+        sa = sqlalchemy()
+        if connection.dialect.name == "sqlite":
+            # Its integers are of 64 bits, whatever a column is called.
+            return (64, 64)
+        view = f"{self.table_out.rpartition('.')[2]}{_UNFINISHED}_types"
+        connection.execute(sa.text(f"CREATE TEMPORARY VIEW {view} AS SELECT * FROM ({self._inner}) AS notes"))
+        types = {column["name"]: column["type"] for column in sa.inspect(connection).get_columns(view)}
+
+        def bits(name: str | None) -> int:
+            kind = types.get(name)
+            if isinstance(kind, sa.BigInteger) or not isinstance(kind, sa.Integer):
+                return 64
+            return 16 if isinstance(kind, sa.SmallInteger) else 32
+
+        return bits(self.columns.id), bits(self.columns.patient)
+
+    def _quoted(self, name: str) -> str:
+        quoted: str = self.engine.dialect.identifier_preparer.quote_identifier(name)
+        return quoted.replace(":", r"\:")
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        sa = sqlalchemy()
+        try:
+            with self.engine.connect() as connection:
+                yield connection
+        except sa.exc.SQLAlchemyError as error:
+            # The message may quote a row.
+            raise CorpusError(f"the database refuses ({_reason(error)})") from None
+
+
+@dataclass(slots=True)
+class _TableWriter:
+    connection: Any
+    insert: Any
+    names: list[str]
+    columns: Columns
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def write(self, record: Record, new: NewRecord) -> None:
+        """Write the row, together with others."""
+        values = dict(record.raw)
+        if record.text is not None:
+            values[self.columns.text] = None if new.edits is None else edited(record.text, new.edits)
+        named: list[tuple[str | None, Value]] = [(self.columns.id, new.id), (self.columns.patient, new.patient)]
+        for name, value in [*named, *zip(self.columns.dates, new.dates, strict=True)]:
+            if name is not None:
+                values[name] = value
+        self.rows.append({f"c{number}": values[name] for number, name in enumerate(self.names)})
+        if len(self.rows) >= _ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send the rows that wait."""
+        if self.rows:
+            self.connection.execute(self.insert, self.rows)
+            self.rows = []
+
+
+def _reason(error: Exception) -> str:
+    """Return the types of an error and of what is behind it, without their messages."""
+    behind = getattr(error, "orig", None)
+    return type(error).__name__ if behind is None else f"{type(error).__name__}, {type(behind).__name__}"

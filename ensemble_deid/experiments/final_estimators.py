@@ -1,0 +1,53 @@
+"""Fitting the final estimators of a model: that of all submodels, and those for predicting without some of them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from ensemble_deid.config import Config
+from ensemble_deid.experiments.training_points import TrainingPoints, training_points
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.stacking.dataset import StackingDataset, build_stacking_dataset
+from ensemble_deid.stacking.search import with_settings
+from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.taggers.base import Proposals
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FinalEstimators:
+    """The final estimator of all submodels, its training set and operating points, and the `smaller` ones."""
+
+    stacker: Stacker
+    dataset: StackingDataset
+    points: TrainingPoints
+    smaller: tuple[Stacker, ...]
+
+
+def fit_final_estimators(
+    proposals: Mapping[str, Proposals], batch: Batch, *, labels: tuple[str, ...], config: Config, progress: Progress
+) -> FinalEstimators:
+    """Fit to the submodels' out-of-fold proposals for annotated notes.
+
+    The smaller ones (`Config.smaller_stacks`) take C, gamma and class weights from that of all submodels. Each has a
+    threshold of its own, chosen in the same way.
+    """
+    stacker, dataset, points = _fit(proposals, batch, labels, config, progress)
+    same = with_settings(config, stacker.svm.settings)
+    smaller = [
+        _fit({name: proposals[name] for name in names}, batch, labels, same, progress)[0]
+        for names in config.smaller_stacks
+    ]
+    return FinalEstimators(stacker, dataset, points, tuple(smaller))
+
+
+def _fit(
+    proposals: Mapping[str, Proposals], batch: Batch, labels: tuple[str, ...], config: Config, progress: Progress
+) -> tuple[Stacker, StackingDataset, TrainingPoints]:
+    options = config.stack
+    dataset = build_stacking_dataset(
+        proposals, batch, labels=labels, min_confidence=options.min_confidence, net=options.net
+    )
+    stacker, probability = Stacker.fit_and_score(dataset, config=config, progress=progress)
+    points = training_points(batch.documents, dataset, probability, cv_threshold=stacker.cv_threshold, config=options)
+    return replace(stacker, threshold=points.threshold), dataset, points

@@ -1,0 +1,113 @@
+"""Columns of pandas and polars: a series of notes in, a series of the same type without PHI out."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.errors import ConfigError, CorpusError, DeidError
+from ensemble_deid.pipeline.batch.patient_strings import PatientStrings
+from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.notes import Note
+from ensemble_deid.pipeline.replacement import Replacer
+from ensemble_deid.text.document import Document
+
+_log = logging.getLogger("ensemble_deid")
+
+
+@dataclass(frozen=True, slots=True)
+class WithheldNote:
+    """A note that could not be processed whole: its position in the series, from 0, and the reason.
+
+    >>> from ensemble_deid import WithheldNote
+    >>> WithheldNote(3, "processing failed (MemoryError)").position
+    3
+    """
+
+    position: int
+    reason: str
+
+
+def deidentify_series(
+    series: Any,
+    model: Deidentifier | str | Path,
+    *,
+    patients: Any = None,
+    replacer: Replacer | None = None,
+    threshold: float | None = None,
+    jobs: int = 1,
+    withheld: list[WithheldNote] | None = None,
+) -> Any:
+    """Return a pandas or polars series with the notes' PHI replaced; name, index and missing values stay.
+
+    `patients` is a series of the same length with the patient of each note: a string believed to be PHI in one note
+    is then searched in the patient's others. `replacer` says what stands where PHI stood; the default is `[LABEL]`.
+    A note that cannot be processed whole is missing in the result. It is added to `withheld`; without such a list,
+    a warning that names its position goes to the logger `ensemble_deid`. Raises ConfigError for what is no series,
+    and CorpusError where lengths differ.
+
+    >>> import pandas
+    >>> from ensemble_deid import deidentify_series
+    >>> notes = pandas.Series(["Date: 03/04/2019", None], index=["a", "b"])
+    >>> deidentify_series(notes, "model").to_dict()
+    {'a': 'Date: [DATE]', 'b': nan}
+    """
+    module = type(series).__module__.partition(".")[0]
+    if module not in ("pandas", "polars") or type(series).__name__ != "Series":
+        raise ConfigError(f"deidentify_series takes a series of pandas or polars, not {type(series).__name__}")
+    owners = None if patients is None else list(patients)
+    if owners is not None and len(owners) != len(series):
+        raise CorpusError(f"there are {len(owners)} patients for {len(series)} notes")
+    problems: list[WithheldNote] = []
+    loaded = model if isinstance(model, Deidentifier) else Deidentifier.load(model)
+    texts = [None if _is_missing(text) else text for text in series]
+    positions = [position for position, text in enumerate(texts) if text is not None]
+    notes = list(loaded.predict_each(_documents(texts, owners), threshold=threshold, jobs=jobs))
+    new: list[str | None] = [None] * len(texts)
+    for position, outcome in zip(positions, _replaced(notes, replacer or Replacer.from_options()), strict=True):
+        if isinstance(outcome, DeidError):
+            problems.append(WithheldNote(position, str(outcome).removeprefix(f"{position}: ")))
+        else:
+            new[position] = outcome
+    if withheld is not None:
+        withheld.extend(problems)
+    else:
+        for problem in problems:
+            _log.warning("note at position %d is withheld: %s", problem.position, problem.reason)
+    if module == "polars":
+        return type(series)(series.name, new, dtype=series.dtype)
+    return type(series)(new, index=series.index, name=series.name, dtype=series.dtype)
+
+
+def _documents(texts: list[Any], owners: list[Any] | None) -> Iterator[Document]:
+    for position, text in enumerate(texts):
+        if text is not None:
+            owner = None if owners is None or _is_missing(owners[position]) else str(owners[position])
+            yield Document(str(position), text, patient_id=owner)
+
+
+def _replaced(notes: list[Note], replacer: Replacer) -> Iterator[str | DeidError]:
+    """Yield the text of each note without PHI, or why it is withheld."""
+    strings = PatientStrings(replacer.normalise)
+    for note in notes:
+        if isinstance(note, Document):
+            strings.add(note)
+    for note in notes:
+        if isinstance(note, DeidError):
+            yield note
+            continue
+        known = strings.of(note)
+        try:
+            yield replacer.replace(known.search(note), taken=known.taken).text
+        except DeidError as error:
+            yield error
+        except ValueError as error:
+            # The message is left out, since it might quote the note.
+            yield CorpusError(f"{note.id}: replacing failed ({type(error).__name__})")
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a cell is empty: None, NaN or NA."""
+    is_nan = isinstance(value, float) and value != value
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")

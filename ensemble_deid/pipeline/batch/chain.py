@@ -1,0 +1,115 @@
+"""The manifest of a run: what went in, what came out, and with what; each line holds the hash of the line before it.
+
+So nobody can change, add or take out a line without changing all that follow, the last of which is printed at the end
+of the run. Nothing in it is text of a note: hashes are taken over many notes together, so that no short note could be
+guessed from its hash.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ensemble_deid.corpora.records import digest_of
+from ensemble_deid.errors import CorpusError
+
+MANIFEST = "manifest.jsonl"
+SPANS = "spans.jsonl"
+FAILED = "failed.jsonl"
+_START = "0" * 64
+Entry = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Chain:
+    """Writes a manifest, line by line."""
+
+    stream: BinaryIO
+    head: str = _START
+
+    def add(self, entry: str, **values: Any) -> None:
+        """Write a line."""
+        line = json.dumps({"entry": entry, **values, "previous": self.head}, ensure_ascii=False).encode("utf-8")
+        self.stream.write(line + b"\n")
+        self.head = hashlib.sha256(line).hexdigest()
+
+
+@dataclass(slots=True)
+class TextsDigest:
+    """The hash of many texts together."""
+
+    digest: Any = field(default_factory=hashlib.sha256)
+
+    def add(self, text: str | None) -> None:
+        """Add a text, None where there is none."""
+        data = b"" if text is None else text.encode("utf-8", "surrogatepass")
+        self.digest.update(b"-" if text is None else str(len(data)).encode("ascii") + b":")
+        self.digest.update(data)
+
+    def take(self) -> str:
+        """Return the hash, and begin anew."""
+        found: str = self.digest.hexdigest()
+        self.digest = hashlib.sha256()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedRun:
+    """What a run's manifest says of it: settings, counts, how many files were checked, its last hash."""
+
+    settings: Entry
+    counts: Entry
+    files: int
+    head: str
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is that of a run that has come to its end."""
+    return (folder / MANIFEST).is_file()
+
+
+def verify_run(folder: Path, *, head: str | None = None) -> VerifiedRun:
+    """Check a run: the chain of its manifest, its other files, and every file that it wrote.
+
+    `head` is the last hash as it was printed; without it, a manifest that was made up as a whole passes. Raises
+    CorpusError, which says what is wrong.
+    """
+    entries, found = _read_chain(folder / MANIFEST)
+    first, last = entries[0], entries[-1]
+    if first.get("entry") != "run" or last.get("entry") != "end":
+        raise CorpusError(f"{folder / MANIFEST}: is not whole: its beginning or its end is missing")
+    if head is not None and head != found:
+        raise CorpusError(f"{folder / MANIFEST}: is another one: it ends in {found}")
+    outputs = [entry for entry in entries if entry.get("entry") == "file"]
+    beside = [{"path": name, "sha256": digest} for name, digest in last["files"].items()]
+    for entry in (*beside, *outputs):
+        path = folder / entry["path"]
+        path = Path(os.path.normpath(path))
+        if not path.is_file():
+            raise CorpusError(f"{path}: is missing; the run wrote it")
+        if digest_of(path) != entry["sha256"]:
+            raise CorpusError(f"{path}: is not as the run wrote it")
+    return VerifiedRun(first["settings"], last["counts"], len(outputs), found)
+
+
+def _read_chain(path: Path) -> tuple[list[dict[str, Any]], str]:
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
+    head, entries = _START, []
+    for number, line in enumerate(lines, start=1):
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            entry = None
+        if not isinstance(entry, dict) or entry.get("previous") != head:
+            raise CorpusError(f"{path}:{number}: the chain is broken: this line or the one before it was changed")
+        head = hashlib.sha256(line).hexdigest()
+        entries.append(entry)
+    if not entries:
+        raise CorpusError(f"{path}: is empty")
+    return entries, head

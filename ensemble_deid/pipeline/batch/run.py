@@ -1,0 +1,182 @@
+"""De-identifying a batch in two passes: first find, and keep offsets without text on disk; then write.
+
+Everything that a patient's notes hold is known before the first of them is written. What is kept in memory meanwhile
+are the distinct strings believed to be PHI, by patient, and nothing of the notes around them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.corpora.records import Edit, NewRecord, Record, Source, Writer
+from ensemble_deid.errors import CorpusError, DeidError
+from ensemble_deid.pipeline.batch.cells import Cells
+from ensemble_deid.pipeline.batch.chain import FAILED, MANIFEST, SPANS
+from ensemble_deid.pipeline.batch.offsets import FILE as OFFSETS
+from ensemble_deid.pipeline.batch.offsets import Found, OffsetFile
+from ensemble_deid.pipeline.batch.patient_strings import PatientStrings
+from ensemble_deid.pipeline.batch.run_files import RunFiles
+from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.notes import Note, predict_chunks
+from ensemble_deid.pipeline.replacement import Replacement, Replacer
+
+Report = Callable[[int, int], None]
+"""Is told how many notes are written and withheld so far."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """One run: a source of notes, what finds and replaces their PHI, and the folder that says what was done.
+
+    `settings` are recorded; `finding` are those that decide what is found, and must be the same when a run is resumed.
+    """
+
+    source: Source
+    out: Path
+    folder: Path
+    model: Deidentifier
+    replacer: Replacer
+    cells: Cells
+    settings: Mapping[str, Any]
+    finding: Mapping[str, Any]
+    threshold: float | None = None
+    jobs: int = 1
+    problems: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    head: str = ""
+
+    def find(self, report: Callable[[int], None], *, resume: bool = False) -> PatientStrings:
+        """Run the model over the notes that were not processed before, and return the strings of all patients.
+
+        `report` is told the number of notes done. Raises CorpusError where a run cannot be resumed.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        offsets = OffsetFile(self.folder / OFFSETS, self.finding)
+        offsets.begin(resume=resume)
+        for name in (MANIFEST, SPANS, FAILED):
+            # Those of an earlier run must not pass for this one's.
+            (self.folder / name).unlink(missing_ok=True)
+        strings = PatientStrings(self.replacer.normalise)
+        records = (record for record in self.source.records() if record.is_note)
+        done = 0
+        for record, found in zip(islice(records, offsets.notes), offsets.read(), strict=False):
+            found.check(record.text, record.name)
+            _take_up(strings, record, found)
+            done += 1
+        report(done)
+        texts: list[Record] = []
+        chunks = predict_chunks(
+            self.model.ensemble,
+            _documents(records, texts),
+            source=self.model.source,
+            threshold=self.threshold,
+            jobs=self.jobs,
+        )
+        with offsets.appending() as file:
+            for chunk in chunks:
+                ready, texts[: len(chunk)] = texts[: len(chunk)], []
+                finds = [Found.of(note, record.text) for note, record in zip(chunk, ready, strict=True)]
+                file.add(finds)
+                for record, found in zip(ready, finds, strict=True):
+                    _take_up(strings, record, found)
+                done += len(chunk)
+                report(done)
+        return strings
+
+    def write(self, strings: PatientStrings, report: Report) -> None:
+        """Write every record, and then the run's own files. Raises CorpusError where the input has changed."""
+        offsets = OffsetFile(self.folder / OFFSETS, self.finding)
+        founds = offsets.read()
+        with ExitStack() as stack:
+            files = stack.enter_context(RunFiles.opened(self.folder, self.settings))
+            with self.source.writer(self.out, files.output) as writer:
+                for record in self.source.records():
+                    if not record.is_note:
+                        writer.write(record, self._without_note(record))
+                        continue
+                    found = next(founds, None)
+                    if found is None:
+                        raise CorpusError(f"{record.name}: the input has changed while it was read")
+                    self._write_note(record, found, strings, writer, files)
+                    report(self.counts["written"], len(self.problems))
+                if next(founds, None) is not None:
+                    raise CorpusError("the input has changed while it was read: notes are missing")
+            self.counts.update(self.cells.counts)
+            self.counts["withheld"] = len(self.problems)
+            self.head = files.end(dict(sorted(self.counts.items())))
+        offsets.path.unlink(missing_ok=True)
+
+    def _write_note(
+        self, record: Record, found: Found, strings: PatientStrings, writer: Writer, files: RunFiles
+    ) -> None:
+        if record.error is None:
+            found.check(record.text, record.name)
+        outcome = self._replaced(record, found, strings)
+        new: NewRecord | DeidError
+        try:
+            if isinstance(outcome, DeidError):
+                raise outcome
+            new = NewRecord(
+                tuple(_edits(outcome)), self.cells.id(record), self.cells.patient(record), self.cells.dates(record)
+            )
+            writer.write(record, new)
+        except (CorpusError, ValueError) as error:
+            problem = str(error) if isinstance(error, DeidError) else f"{record.name}: writing failed (ValueError)"
+            self._withhold(record, problem, writer, files)
+            return
+        self.counts["written"] += 1
+        files.note(record, new, outcome)
+
+    def _replaced(self, record: Record, found: Found, strings: PatientStrings) -> Replacement | DeidError:
+        """Return the text without PHI, or why the note is withheld."""
+        if record.error is not None:
+            return record.error
+        note = found.apply(record.document())
+        if isinstance(note, DeidError):
+            return note
+        known = strings.of(note)
+        searched = known.search(note)
+        self.counts["spans from other notes"] += len(set(searched.spans) - set(note.spans))
+        try:
+            return self.replacer.replace(searched, taken=known.taken)
+        except (CorpusError, ValueError) as error:
+            # An unforeseen message is left out, since it may quote the note.
+            return CorpusError(f"{record.name}: writing failed ({type(error).__name__})")
+
+    def _withhold(self, record: Record, problem: str, writer: Writer, files: RunFiles) -> None:
+        self.problems.append(problem)
+        files.failure(record, problem)
+        # Ids that cannot be treated are emptied with the text.
+        new = NewRecord(None, *_treated_or_empty(self.cells, record))
+        writer.write(record, new)
+
+    def _without_note(self, record: Record) -> NewRecord:
+        return NewRecord((), *_treated_or_empty(self.cells, record))
+
+
+def _treated_or_empty(cells: Cells, record: Record) -> tuple[Any, Any, tuple[Any, ...]]:
+    try:
+        return cells.id(record), cells.patient(record), cells.dates(record)
+    except CorpusError:
+        return None, None, tuple(None for _ in record.dates)
+
+
+def _documents(records: Iterator[Record], taken: list[Record]) -> Iterator[Note]:
+    """Yield the notes; the records wait in `taken` until their results come, in the same order."""
+    for record in records:
+        taken.append(record)
+        yield record.error if record.error is not None else record.document()
+
+
+def _take_up(strings: PatientStrings, record: Record, found: Found) -> None:
+    if found.spans and record.error is None:
+        strings.add(record.document().with_spans(found.spans))
+
+
+def _edits(replacement: Replacement) -> Iterator[Edit]:
+    for span in replacement.spans:
+        yield span.start, span.end, replacement.text[span.new_start : span.new_end]

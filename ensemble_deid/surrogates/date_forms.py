@@ -1,0 +1,96 @@
+"""The forms in which notes write dates, and how a form is filled in anew."""
+
+import re
+from datetime import date
+
+from ensemble_deid.surrogates.calendar_words import (
+    HOLIDAYS,
+    MONTH_STYLES,
+    SEASON_STYLES,
+    WEEKDAY_STYLES,
+    find_word,
+    style_word,
+    words_pattern,
+)
+from ensemble_deid.surrogates.letters import match_case
+
+_MONTH = rf"(?P<mon>{words_pattern(MONTH_STYLES)})\.?"
+_SEP = r"(?:,?\s+(?:of|de|del)\s+|[\s.,/-]{1,3})"
+_DAY = r"(?P<d>\d{1,2})(?P<ord>st|nd|rd|th)?"
+_YEAR4 = r"(?P<y>\d{4})"
+_YEAR = r"(?:(?P<y>\d{4})|['’](?P<yy>\d{2}))"
+_YEAR_ANY = r"(?:(?P<y>\d{4})|['’]?(?P<yy>\d{2}))"
+_M, _D = r"(?P<m>\d{1,2})", r"(?P<d>\d{1,2})"
+_SIGN = r"(?P<sep>[-/.])"
+_FORMS = (
+    rf"{_YEAR4}{_SIGN}{_M}(?P=sep){_D}",
+    rf"{_M}{_SIGN}{_D}(?P=sep){_YEAR_ANY}",
+    rf"{_D}{_SIGN}{_M}(?P=sep){_YEAR_ANY}",
+    rf"{_DAY}{_SEP}{_MONTH}{_SEP}{_YEAR_ANY}",
+    rf"{_MONTH}{_SEP}{_YEAR}",
+    rf"{_MONTH}{_SEP}{_DAY}{_SEP}{_YEAR}",
+    rf"{_MONTH}{_SEP}{_DAY}",
+    rf"{_MONTH}{_SEP}(?P<yy>\d{{2}})",
+    rf"{_DAY}{_SEP}{_MONTH}",
+    r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})",
+    r"(?P<m>\d{2})(?P<d>\d{2})(?P<y>\d{4})",
+    rf"{_M}[-/]{_YEAR4}",
+    rf"{_M}{_SIGN}{_D}",
+    rf"{_D}{_SIGN}{_M}",
+    rf"{_M}/(?P<yy>\d{{2}})",
+    _YEAR4,
+    r"['’](?P<yy>\d{2})",
+    _DAY,
+    _MONTH,
+    rf"(?P<d>\d{{1,2}}){_MONTH}(?P<y>\d{{4}})",
+)
+_DAY_FIRST_ORDER = {1: 2, 2: 1, 12: 13, 13: 12}
+# A time may follow, as in 2014-03-05T10:22.
+MONTH_FIRST = tuple(re.compile(rf"(?<![^\W_]){form}(?!(?!t\d)[^\W_])", re.IGNORECASE) for form in _FORMS)
+DAY_FIRST = tuple(MONTH_FIRST[_DAY_FIRST_ORDER.get(index, index)] for index in range(len(_FORMS)))
+DECADE = re.compile(r"(?<![^\W_])['’]?(?:\d{2})?\d0(?=s\b)")
+WEEKDAY = re.compile(rf"(?<![^\W_])(?:{words_pattern(WEEKDAY_STYLES)})(?=s?(?![^\W_]))", re.IGNORECASE)
+SEASON = re.compile(rf"(?<![^\W_])(?:{words_pattern(SEASON_STYLES)})(?![^\W_])", re.IGNORECASE)
+HOLIDAY = re.compile(
+    "|".join(sorted((re.escape(name).replace("'", "['’]") for name in HOLIDAYS), key=len, reverse=True)), re.IGNORECASE
+)
+FULL_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
+DAY_MONTH = re.compile(r"(?<!\d)(\d{1,2})([-/.])(\d{1,2})\2\d{2,4}(?!\d)")
+
+
+def full_year(two_digits: int, reference: int) -> int:
+    """Return the year that two digits stand for in a note of the year `reference`."""
+    year = reference - reference % 100 + two_digits
+    return year - 100 if year > reference + 1 else year
+
+
+def month_number(found: dict[str, str]) -> int | None:
+    """Return the month that a form names, None where it names none."""
+    if "mon" in found:
+        return find_word(found["mon"], MONTH_STYLES)[1] + 1
+    return int(found["m"]) if "m" in found else None
+
+
+def rewrite(match: "re.Match[str]", found: dict[str, str], moved: date) -> str:
+    """Return the match with the day `moved` in the parts that the form has."""
+    padded = "m" in found and not any(len(found[name]) == 1 for name in ("m", "d") if name in found)
+    padded_day = padded or found.get("d", "")[:1] == "0"
+    values = {
+        "y": f"{moved.year:04d}",
+        "yy": f"{moved.year % 100:02d}",
+        "m": f"{moved.month:02d}" if padded else str(moved.month),
+        "d": f"{moved.day:02d}" if padded_day else str(moved.day),
+        "ord": match_case(found.get("ord", ""), _ordinal(moved.day)),
+    }
+    if "mon" in found:
+        style, _ = find_word(found["mon"], MONTH_STYLES)
+        values["mon"] = style_word(found["mon"], MONTH_STYLES[style][moved.month - 1])
+    text, cursor = "", match.start()
+    for name in sorted((name for name in found if name in values), key=match.start):
+        text += match.string[cursor : match.start(name)] + values[name]
+        cursor = match.end(name)
+    return text + match.string[cursor : match.end()]
+
+
+def _ordinal(day: int) -> str:
+    return "th" if 10 <= day % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")

@@ -1,0 +1,242 @@
+"""Dates of the output: every part of the string is understood and shifted, or there is no surrogate."""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import date, timedelta
+
+from ensemble_deid.surrogates.calendar_words import (
+    HOLIDAYS,
+    SEASON_STYLES,
+    WEEKDAY_STYLES,
+    find_word,
+    style_word,
+)
+from ensemble_deid.surrogates.date_forms import (
+    DAY_FIRST,
+    DECADE,
+    HOLIDAY,
+    MONTH_FIRST,
+    SEASON,
+    WEEKDAY,
+    full_year,
+    month_number,
+    rewrite,
+)
+from ensemble_deid.surrogates.keyed.choices import Keyed
+from ensemble_deid.surrogates.keyed.day_ranges import RANGES, Move, shift_range
+from ensemble_deid.surrogates.letters import match_case
+
+_TIME = re.compile(
+    r"(?:t|at\s+)?\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s*[ap]\.?m\b\.?)?(?:\s*(?:z\b|utc\b|[+-]\d{2}:?\d{2}))?", re.I
+)
+_BETWEEN = re.compile(r"[\s,;()\[\]/–—-]+|\.(?!\d)")
+_WORD = re.compile(r"[^\W\d_]+")
+_KEPT_WORDS = frozenset(
+    """the of on in and or to at by since until till from through thru between before after around about approximately
+    early late mid beginning middle end week weeks weekend month day year night morning afternoon evening noon fy cy
+    el la los las de del en y o a al desde hasta entre principios finales mediados día mes año semana""".split()
+)
+_YEARS = re.compile(r"(?<![\d/.-])(\d{4})([-–/])(\d{2})(?![\d/.-])")
+_YEAR_AFTER = re.compile(r"(,?\s+(?:of\s+|de\s+)?)(\d{4}|['’]\d{2})(?!\d)", re.IGNORECASE)
+_YEAR_MONTH = re.compile(r"(?P<y>\d{4})(?P<sep>[-/])(?P<m>0[1-9]|1[0-2])(?![\d/.-])")
+_MID_SEASON = ((4, 15), (7, 15), (10, 15), (1, 15))
+_YEAR_DAYS = 365.25
+_LONGEST_YEARS = 8
+_WEEK = 7
+_LEAP = (2, 29)
+_MONTH_YEAR, _MONTH_DAY, _DAY_MONTH, _MONTH_SHORT_YEAR, _YEAR, _SHORT_YEAR, _DAY = range(11, 18)
+
+
+def keyed_days(keyed: Keyed, *, whole_weeks: bool) -> int:
+    """Return a patient's shift: one to eight years and some months, to the past or the future.
+
+    No year, season or month stays what it was, nor does a weekday unless the shift is of whole weeks.
+    """
+    days = round((1 + keyed.number(_LONGEST_YEARS, "years")) * _YEAR_DAYS) + 62 + keyed.number(238, "days")
+    if whole_weeks:
+        days -= days % _WEEK
+    elif days % _WEEK == 0:
+        days += 1
+    return days if keyed.number(2, "direction") else -days
+
+
+class DateText:
+    """Shifts what a patient's notes say about time by `days`."""
+
+    def __init__(self, days: int, *, day_first: bool) -> None:
+        self.days = days
+        self._forms = DAY_FIRST if day_first else MONTH_FIRST
+        self._written: list[int] = []
+
+    def shift(self, surface: str, *, year: int) -> str | None:
+        """Return the string with all dates in it shifted, None where a part of it is not understood.
+
+        `year` is assumed where none is written. Times of day stay.
+        """
+        done: list[str] = []
+        self._written.clear()
+        cursor = 0
+        moved = False
+        while cursor < len(surface):
+            kept = self._kept(surface, cursor)
+            found = None if kept else self._found(surface, cursor, year)
+            if found is not None:
+                moved = True
+                text, cursor = found
+            elif kept:
+                text, cursor = surface[cursor:kept], kept
+            else:
+                return None
+            done.append(text)
+        return "".join(done) if moved else None
+
+    def years(self, surface: str, *, year: int) -> list[int] | None:
+        """Return the years that the string names, None where it is no date; a date without a year names none."""
+        return None if self.shift(surface, year=year) is None else sorted(set(self._written))
+
+    def _kept(self, surface: str, cursor: int) -> int | None:
+        """Return the end of what stays as it is: separators, times of day, words such as `early`."""
+        for pattern in (_TIME, _BETWEEN):
+            match = pattern.match(surface, cursor)
+            if match:
+                return match.end()
+        word = _WORD.match(surface, cursor)
+        return word.end() if word and word.group().casefold() in _KEPT_WORDS else None
+
+    def _found(self, surface: str, cursor: int, year: int) -> tuple[str, int] | None:
+        for pattern, move in self._special():
+            match = pattern.match(surface, cursor)
+            moved = move(match, year) if match else None
+            if moved is not None:
+                return moved
+        for index, form in enumerate(self._forms):
+            match = form.match(surface, cursor)
+            if match and _stands_alone(index, match):
+                text = self._moved(match, year)
+                if text is not None:
+                    return text, match.end()
+        return None
+
+    def _special(self) -> Iterator[tuple["re.Pattern[str]", Callable[["re.Match[str]", int], tuple[str, int] | None]]]:
+        for pattern in RANGES:
+            yield pattern, lambda match, year: shift_range(match, self._mover(match, year))
+        yield _YEARS, self._year_span
+        yield _YEAR_MONTH, self._year_month
+        yield DECADE, self._decade
+        yield HOLIDAY, self._holiday
+        yield SEASON, self._season
+        yield WEEKDAY, self._weekday
+
+    def _mover(self, match: "re.Match[str]", reference: int) -> Move:
+        digits = match.groupdict().get("y")
+        year = int(digits) if digits else reference
+
+        def move(month: int, day: int) -> date | None:
+            return self._day(year, month, day, exact=digits is not None)
+
+        return move
+
+    def _day(self, year: int, month: int, day: int, *, exact: bool) -> date | None:
+        if (month, day) == _LEAP and not exact:
+            # Where no year is written, 29 February is that of the last leap year.
+            year = next(y for y in range(year, year - 9, -1) if y % 4 == 0 and (y % 100 != 0 or y % 400 == 0))
+        try:
+            moved = date(year, month, day) + timedelta(days=self.days)
+        except (ValueError, OverflowError):
+            return None
+        if exact:
+            self._written.append(year)
+        return moved
+
+    def _moved(self, match: "re.Match[str]", reference: int) -> str | None:
+        found = {name: text for name, text in match.groupdict().items() if text is not None}
+        exact = "y" in found or "yy" in found
+        year = full_year(int(found["yy"]), reference) if "yy" in found else int(found.get("y", reference))
+        try:
+            month = month_number(found)
+        except KeyError:
+            return None
+        day = int(found.get("d", 15 if month else 1))
+        moved = self._day(year, 7 if month is None else month, day, exact=exact)
+        if moved is not None and set(found) <= {"d", "ord"} and moved.day == day:
+            # A day of the month alone may be shifted to itself; only then is the interval changed by one day.
+            moved += timedelta(days=1)
+        return None if moved is None else rewrite(match, found, moved)
+
+    def _year_span(self, match: "re.Match[str]", _year: int) -> tuple[str, int] | None:
+        first, short = int(match[1]), int(match[3])
+        if short != (first + 1) % 100 and short <= 12:
+            return None
+        second = full_year(short, first + 99)
+        moved = [self._day(year, 7, 1, exact=True) for year in (first, second)]
+        if moved[0] is None or moved[1] is None:
+            return None
+        return f"{moved[0].year:04d}{match[2]}{moved[1].year % 100:02d}", match.end()
+
+    def _year_month(self, match: "re.Match[str]", _year: int) -> tuple[str, int] | None:
+        moved = self._day(int(match["y"]), int(match["m"]), 15, exact=True)
+        return None if moved is None else (f"{moved.year:04d}{match['sep']}{moved.month:02d}", match.end())
+
+    def _weekday(self, match: "re.Match[str]", _year: int) -> tuple[str, int]:
+        style, index = find_word(match.group(), WEEKDAY_STYLES)
+        word = style_word(match.group(), WEEKDAY_STYLES[style][(index + self.days) % _WEEK])
+        plural = match.string[match.end() : match.end() + 1].casefold() == "s"
+        return word + "s" * plural, match.end() + plural
+
+    def _decade(self, match: "re.Match[str]", _year: int) -> tuple[str, int]:
+        digits = match.group().lstrip("'’")
+        moved = (int(digits) + (10 if self.days > 0 else -10)) % 10 ** len(digits)
+        head = match.group()[: len(match.group()) - len(digits)]
+        return f"{head}{str(moved).zfill(len(digits))}s", match.end() + 1
+
+    def _season(self, match: "re.Match[str]", reference: int) -> tuple[str, int] | None:
+        style, index = find_word(match.group(), SEASON_STYLES)
+
+        def name(moved: date) -> str:
+            return style_word(match.group(), SEASON_STYLES[style][((moved.month - 3) % 12) // 3])
+
+        return self._named_time(match, _MID_SEASON[index], name, reference)
+
+    def _holiday(self, match: "re.Match[str]", reference: int) -> tuple[str, int] | None:
+        named = {name.casefold(): place for name, place in HOLIDAYS.items()}
+        place = named[match.group().casefold().replace("’", "'")]
+
+        def name(moved: date) -> str:
+            others = [name for name, other in HOLIDAYS.items() if other != place]
+            return match_case(match.group(), min(others, key=lambda other: (_days_from(other, moved), other)))
+
+        return self._named_time(match, place, name, reference)
+
+    def _named_time(
+        self, match: "re.Match[str]", place: tuple[int, int], name: Callable[[date], str], reference: int
+    ) -> tuple[str, int] | None:
+        """Shift a season or holiday together with the year that may follow it."""
+        after = _YEAR_AFTER.match(match.string, match.end())
+        digits = after[2].lstrip("'’") if after else ""
+        year = int(digits) if len(digits) == 4 else full_year(int(digits), reference) if digits else reference
+        moved = self._day(year, *place, exact=bool(digits))
+        if moved is None:
+            return None
+        if after is None:
+            return name(moved), match.end()
+        written = f"{moved.year:04d}" if len(digits) == 4 else f"{after[2][0]}{moved.year % 100:02d}"
+        return name(moved) + after[1] + written, after.end()
+
+
+def _days_from(holiday: str, day: date) -> int:
+    away = abs(date(2001, *HOLIDAYS[holiday]).timetuple().tm_yday - day.timetuple().tm_yday)
+    return min(away, 365 - away)
+
+
+def _stands_alone(index: int, match: "re.Match[str]") -> bool:
+    """Whether a short form is not a part of a longer date, such as one with an impossible day."""
+    before, after = match.string[: match.start()], match.string[match.end() :]
+    if index in (_MONTH_DAY, _DAY_MONTH, _MONTH_SHORT_YEAR):
+        sign = re.escape(match.groupdict().get("sep") or "/")
+    elif index in (_MONTH_YEAR, _YEAR, _SHORT_YEAR, _DAY):
+        sign = "[-/.]"
+    else:
+        return True
+    if index in (_YEAR, _SHORT_YEAR):
+        return not re.search(rf"(?<!\d)\d{{1,2}}{sign}\Z", before) and not re.match(rf"{sign}\d{{1,2}}(?!\d)", after)
+    return not re.search(rf"\d{sign}\Z", before) and not re.match(rf"{sign}\d", after)

@@ -1,0 +1,174 @@
+"""What is known of one patient: the strings that no surrogate may equal, and the full names of people."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from ensemble_deid.surrogates.keyed.lists import NameLists, name_lists
+from ensemble_deid.surrogates.letters import fold
+from ensemble_deid.surrogates.persons import FAMILY, GIVEN, name_tokens
+from ensemble_deid.surrogates.place_words import GENERIC_WORDS
+
+_SHORTEST = 3
+_LONGEST_NAME = 5
+_POSSESSIVE = re.compile(r"['’]s?\Z")
+_WORD = re.compile(r"[^\W\d_]+")
+KEPT_PARTS = frozenset(
+    "jr sr ii iii iv de da do dos das del di la las le los van von der den ter bin ibn al el y".split()
+)
+TITLES = frozenset("mr mrs ms mx miss dr doctor prof professor sr sra dra don doña fr rev sister nurse".split())
+CREDENTIALS = frozenset(
+    "md do phd rn np pa pac aprn lpn lvn cna msw lcsw dds dmd dpm od pharmd facs facp fnp dnp crna psyd esq ma bsn msn "
+    "pt ot slp mph mba jd".split()
+)
+_ALSO_SURNAMES = frozenset("do ma pa od ot pt slp".split())
+
+
+class Avoided:
+    """The PHI of one patient, which must not stand in any surrogate of that patient."""
+
+    def __init__(self, known: Iterable[str]) -> None:
+        self._strings = frozenset(fold(string) for string in known) - {""}
+        self._lengths = sorted({len(string) for string in self._strings if len(string) >= _SHORTEST})
+
+    def allows(self, value: str) -> bool:
+        """Whether the value equals none of the strings and contains none of three or more letters or digits."""
+        folded = fold(value)
+        if folded in self._strings:
+            return False
+        # A value is short, but a patient's PHI may be thousands of strings: its parts are looked up among them.
+        return not any(
+            folded[start : start + length] in self._strings
+            for length in self._lengths
+            if length <= len(folded)
+            for start in range(len(folded) - length + 1)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a name: characters `[start, end)` of the string, and whether it is a given name or a surname.
+
+    The role is empty for a title, a credential, `de`, `Jr.` and the like, which stay.
+    """
+
+    start: int
+    end: int
+    word: str
+    role: str
+
+
+class KnownNames:
+    """The full names among one patient's PHI, by which a part alone, initials and short forms are recognised."""
+
+    def __init__(self, known: Collection[str]) -> None:
+        self.lists: NameLists = name_lists()
+        self.words: set[str] = set()
+        self.full: list[tuple[Part, ...]] = []
+        self._votes: dict[str, Counter[str]] = {}
+        for string in sorted(known):
+            self._learn(string)
+
+    def parts(self, surface: str, *, usual: str) -> list[Part]:
+        """Return the parts of a name; `usual` is the role of one part alone of which nothing is known."""
+        tokens = name_tokens(_POSSESSIVE.sub("", surface))
+        words = [fold(surface[start:end]) for start, end in tokens]
+        kept = [self._stays(surface, start, end, first=not index) for index, (start, end) in enumerate(tokens)]
+        if all(kept):
+            kept = [False] * len(tokens)
+        names = [index for index, stays in enumerate(kept) if not stays]
+        roles = self._roles(surface, tokens, words, names, usual)
+        return [Part(start, end, words[index], roles.get(index, "")) for index, (start, end) in enumerate(tokens)]
+
+    def canonical(self, word: str, role: str) -> str:
+        """Return the full form of a given name (`johnny` -> `john`), of several that which the notes have."""
+        if role != GIVEN:
+            return word
+        forms = self.lists.full_forms.get(word, ())
+        return next((form for form in forms if form in self.words), forms[0] if forms else word)
+
+    def of_initials(self, letters: Collection[str], beside: Collection[str] = ()) -> tuple[Part, ...] | None:
+        """Return the full name with these initials, preferably one that has a part among `beside`; None for none."""
+        wanted = sorted(letters)
+        found = [name for name in self.full if sorted(part.word[0] for part in name) == wanted]
+        outer = [name for name in self.full if sorted((name[0].word[0], name[-1].word[0])) == wanted]
+        return next(iter(sorted(found or outer, key=lambda name: not any(part.word in beside for part in name))), None)
+
+    def owner_of(self, letter: str, beside: Collection[str]) -> Part | None:
+        """Return the part of a full name that a single letter stands for, in a name with a part in `beside`."""
+        for name in self.full:
+            if any(part.word in beside for part in name):
+                for part in name:
+                    if len(part.word) > 1 and part.word[0] == letter and part.word not in beside:
+                        return part
+        return None
+
+    def is_known(self, word: str) -> bool:
+        """Whether the folded word is a part of a full name of these notes."""
+        return word in self._votes
+
+    def role(self, word: str, usual: str) -> str:
+        """Return the role of one word alone: as in the full names of these notes, or as the lists have it."""
+        votes = self._votes.get(word)
+        if votes is not None:
+            # Ties are decided in favour of the surname, not by the order of the counter.
+            return max((GIVEN, FAMILY), key=lambda role: (votes[role], role == FAMILY))
+        given, surname = self.lists.is_given(word), self.lists.is_surname(word)
+        return usual if given == surname else GIVEN if given else FAMILY
+
+    def _learn(self, string: str) -> None:
+        words = [word.group() for word in _WORD.finditer(string)]
+        self.words.update(fold(word) for word in words)
+        if any(map(str.isdecimal, string)) or not 2 <= len(words) <= _LONGEST_NAME:
+            return
+        if any(fold(word) in GENERIC_WORDS - KEPT_PARTS and len(word) > 1 for word in words):
+            return
+        parts = [part for part in self.parts(string, usual=GIVEN) if part.role and part.word]
+        for part in parts:
+            if len(part.word) > 1:
+                self._votes.setdefault(part.word, Counter())[part.role] += 1
+        if len([part for part in parts if len(part.word) > 1]) > 1:
+            # Given names first, as initials have them; what a comma puts first is the surname.
+            self.full.append(tuple(sorted(parts, key=lambda part: part.role == FAMILY)))
+
+    def _stays(self, surface: str, start: int, end: int, *, first: bool) -> bool:
+        word = fold(surface[start:end])
+        if first:
+            return word in TITLES
+        after_comma = "," in surface[:start]
+        written = surface[start:end].isupper() or after_comma or (surface.islower() and word not in _ALSO_SURNAMES)
+        return word in KEPT_PARTS or (word in CREDENTIALS and written)
+
+    def _roles(
+        self, surface: str, tokens: list[tuple[int, int]], words: list[str], names: list[int], usual: str
+    ) -> dict[int, str]:
+        if not names:
+            return {}
+        if len(names) == 1:
+            return {names[0]: self.role(words[names[0]], usual)}
+        comma = surface.find(",")
+        if comma >= 0 and any(tokens[index][0] > comma for index in names) and tokens[names[0]][1] <= comma:
+            return {index: FAMILY if tokens[index][1] <= comma else GIVEN for index in names}
+        last = max((index for index in names if len(words[index]) > 1), default=names[-1])
+        roles = dict.fromkeys(names, GIVEN)
+        roles[last] = FAMILY
+        for index in reversed([index for index in names if index < last]):
+            # A hyphen joins two surnames.
+            if surface[tokens[index][1] : tokens[index + 1][0]] != "-":
+                break
+            roles[index] = FAMILY
+        if all(roles[index] == FAMILY for index in names):
+            return dict.fromkeys(names, self.role(words[names[0]], usual))
+        first_word, last_word = words[names[0]], words[last]
+        if self._only(first_word, FAMILY) and self._only(last_word, GIVEN) and len(names) == 2:
+            # `Garcia Maria`, without a comma.
+            return {names[0]: FAMILY, last: GIVEN}
+        return roles
+
+    def _only(self, word: str, role: str) -> bool:
+        votes = self._votes.get(word)
+        if votes is not None:
+            return votes[role] == max(votes.values()) and len(votes) == 1
+        given, surname = self.lists.is_given(word), self.lists.is_surname(word)
+        return given != surname and (given if role == GIVEN else surname)

@@ -1,0 +1,111 @@
+"""The lists in `rules/surrogates` that surrogates are taken from: names by origin and gender, towns, occupations."""
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.resources import rules_directory
+from ensemble_deid.surrogates.letters import fold
+
+DEFAULT_ORIGIN = {"en": "english", "es": "hispanic"}
+WOMEN, MEN, SURNAMES = "F", "M", "S"
+
+
+@dataclass(frozen=True, slots=True)
+class NameLists:
+    """`given_out` has the names by (origin, kind); the others say what is known of an original, by its folded form.
+
+    Kinds are `F` and `M` (given names of women and men) and `S` (surnames).
+    """
+
+    given_out: dict[tuple[str, str], tuple[str, ...]]
+    genders: dict[str, str]
+    origins: dict[tuple[str, str], str]
+    full_forms: dict[str, tuple[str, ...]]
+
+    def pool(self, origin: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names of these kinds that are given out for an origin."""
+        return tuple(chain.from_iterable(self.given_out[origin, kind] for kind in kinds))
+
+    def is_given(self, word: str) -> bool:
+        """Whether the folded word is a given name or a short form of one."""
+        return word in self.genders or word in self.full_forms
+
+    def is_surname(self, word: str) -> bool:
+        """Whether the folded word is a surname."""
+        return (SURNAMES, word) in self.origins
+
+
+@cache
+def name_lists() -> NameLists:
+    """Read the lists of names once. Raises ConfigError where the installation lacks them."""
+    given_out: dict[tuple[str, str], list[str]] = {}
+    kinds: dict[str, set[str]] = {}
+    origins: dict[tuple[str, str], str] = {}
+    names = sorted(path.stem.removeprefix("names-") for path in (rules_directory() / "surrogates").glob("names-*.txt"))
+    # The origin that is most likely in English and Spanish notes wins where a name is at home in several.
+    for origin in sorted(names, key=lambda name: (name != "english", name != "hispanic", name)):
+        for line in _lines(f"names-{origin}"):
+            kind, name = line.split(" ", 1)
+            given_out.setdefault((origin, kind), []).append(name)
+            role = SURNAMES if kind == SURNAMES else "given"
+            origins.setdefault((role, fold(name)), origin)
+            if kind != SURNAMES:
+                kinds.setdefault(fold(name), set()).add(kind)
+    known = {fold(name): kind for kind, name in (line.split(" ", 1) for line in _lines("genders"))}
+    for name in known:
+        origins.setdefault(("given", name), "english")
+    # A name that is a man's in one language and a woman's in another has no gender unless English notes give it one.
+    genders = {name: next(iter(found)) if len(found) == 1 else "" for name, found in sorted(kinds.items())} | known
+    full_forms: dict[str, list[str]] = {}
+    for line in _lines("nicknames"):
+        full, *short = line.split()
+        for form in short:
+            full_forms.setdefault(form, []).append(full)
+    return NameLists(
+        {key: tuple(values) for key, values in given_out.items()},
+        genders,
+        origins,
+        {short: tuple(full) for short, full in full_forms.items()},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Towns:
+    """The towns of the United States by state, the state of each, and the ZIP codes of a state as a range."""
+
+    by_state: dict[str, tuple[str, ...]]
+    states_of: dict[str, tuple[str, ...]]
+    codes: dict[str, tuple[int, int]]
+
+
+@cache
+def towns() -> Towns:
+    """Read the list of towns once. Raises ConfigError where the installation lacks it."""
+    by_state: dict[str, tuple[str, ...]] = {}
+    codes: dict[str, tuple[int, int]] = {}
+    states_of: dict[str, list[str]] = {}
+    for line in _lines("us-places"):
+        state, code_range, names = line.split(" ", 2)
+        first, last = code_range.split("-")
+        codes[state] = (int(first), int(last))
+        by_state[state] = tuple(names.split(", "))
+        for name in by_state[state]:
+            states_of.setdefault(fold(name), []).append(state)
+    return Towns(by_state, {name: tuple(states) for name, states in states_of.items()}, codes)
+
+
+@cache
+def plain_list(name: str) -> tuple[str, ...]:
+    """Read a list without further structure, such as `professions-en`. Raises ConfigError as above."""
+    return tuple(_lines(name))
+
+
+def _lines(name: str) -> list[str]:
+    path = rules_directory() / "surrogates" / f"{name}.txt"
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ConfigError(f"{path}: the list of surrogates cannot be read ({error.strerror})") from None
+    return [line for line in lines if line and not line.startswith("#")]

@@ -1,0 +1,187 @@
+"""The surrogates of one patient: functions of the key, the patient, and the set of the patient's PHI."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ensemble_deid.phi.groups import category_of
+from ensemble_deid.phi.maps import MEDDOCAN_TO_I2B2, to_i2b2
+from ensemble_deid.phi.taxonomy import I2B2_TYPES
+from ensemble_deid.surrogates.ages import capped_age
+from ensemble_deid.surrogates.dates import is_day_first
+from ensemble_deid.surrogates.keyed.choices import Keyed
+from ensemble_deid.surrogates.keyed.codes import Codes
+from ensemble_deid.surrogates.keyed.dates import DateText, keyed_days
+from ensemble_deid.surrogates.keyed.geography import Geography
+from ensemble_deid.surrogates.keyed.known import Avoided, KnownNames
+from ensemble_deid.surrogates.keyed.lists import plain_list
+from ensemble_deid.surrogates.keyed.named_places import NamedPlaces
+from ensemble_deid.surrogates.keyed.names import PersonNames
+from ensemble_deid.surrogates.keyed.web import Web
+from ensemble_deid.surrogates.letters import fold, match_case
+
+_SPANISH = set(MEDDOCAN_TO_I2B2) - set(I2B2_TYPES)
+_KIND_OF_CATEGORY = {"NAME": "PATIENT", "ID": "IDNUM", "LOCATION": "LOCATION-OTHER"}
+_AROUND = 24
+_VOWELS = "aeiou"
+# What years of two digits are read by where no year has four: 00 to 29 are years of this century.
+_USUAL_YEAR = 2028
+_POSSIBLE_YEARS = range(1850, 2150)
+OLDEST = 89
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a project chooses: shifts by whole weeks, one name for a clinician in all patients, 14/5 for 14 May."""
+
+    whole_weeks: bool = False
+    staff_across_project: bool = False
+    day_first: bool | None = None
+
+
+def is_spanish(label: str) -> bool:
+    """Whether a label is of MEDDOCAN alone, whose notes are Spanish."""
+    return label in _SPANISH
+
+
+def kind_of(label: str, surface: str) -> str:
+    """Return the i2b2 type that decides the surrogate; for a whole category, one that the string looks like."""
+    name = label.upper()
+    known = to_i2b2(name)
+    if known is not None:
+        return known
+    if name == "CONTACT":
+        return "EMAIL" if "@" in surface else "URL" if re.search(r"[a-z]\.[a-z]|/", surface) else "PHONE"
+    category = category_of(name)
+    return _KIND_OF_CATEGORY.get(category or "", category or "")
+
+
+@dataclass(slots=True)
+class PatientSurrogates:
+    """Makes the surrogates for one patient's PHI; `known` has all of it, as far as it is known, without case.
+
+    `scope` is the project and the patient. A value depends on nothing else, whatever was asked for before.
+    """
+
+    secret: bytes = field(repr=False)
+    scope: tuple[str, str] = field(repr=False)
+    settings: Settings
+    known: frozenset[str] = field(repr=False)
+    spanish: bool = False
+    dates: DateText = field(init=False, repr=False)
+    names: PersonNames = field(init=False, repr=False)
+    year: int = field(init=False)
+    _keyed: Keyed = field(init=False, repr=False)
+    _avoided: Avoided = field(init=False, repr=False)
+    _codes: Codes = field(init=False, repr=False)
+    _geography: Geography = field(init=False, repr=False)
+    _places: NamedPlaces = field(init=False, repr=False)
+    _web: Web = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        project, patient = self.scope
+        language = "es" if self.spanish else "en"
+        keyed = self._keyed = Keyed(self.secret, (project, "patient", patient))
+        staff = Keyed(self.secret, (project, "staff")) if self.settings.staff_across_project else None
+        day_first = self.settings.day_first
+        if day_first is None:
+            day_first = self.spanish or is_day_first(iter(sorted(self.known)))
+        self.dates = DateText(keyed_days(keyed, whole_weeks=self.settings.whole_weeks), day_first=day_first)
+        self.year = self.latest_year(self.known) or _USUAL_YEAR
+        self._avoided = Avoided(self.known)
+        self.names = PersonNames(keyed, KnownNames(self.known), self._avoided, language, staff)
+        self._codes = Codes(keyed, self._avoided)
+        self._geography = Geography(keyed, self._avoided, self.known, language)
+        self._places = NamedPlaces(keyed, self._avoided, self._codes, self._geography, self.known, language)
+        self._web = Web(keyed, self._avoided, self.names, self._codes)
+
+    def value(self, text: str, start: int, end: int, label: str, *, year: int | None = None) -> str | None:
+        """Return the surrogate for a span of the text; None where there is none, so that a tag must stand there.
+
+        `year` is that of dates without one: the latest of the note, by default of all the patient's PHI.
+        """
+        surface = text[start:end]
+        kind = kind_of(label, surface)
+        value = self._value(text, start, end, kind, year or self.year)
+        if value is None or kind == "AGE":
+            # An age of up to 89 stays: all dates are shifted alike, so it still is the age of that day.
+            return value
+        same = fold(value) == fold(surface) or (len(fold(surface)) > 2 and fold(surface) in fold(value))
+        if kind == "DATE" and self.settings.whole_weeks and not any(map(str.isdecimal, surface)):
+            # A weekday stays one when shifts are of whole weeks.
+            same = False
+        return None if same else value
+
+    def identity(self, text: str, start: int, end: int, label: str) -> str:
+        """Return what all mentions of the same person, place or number have in common."""
+        surface = text[start:end]
+        if kind_of(label, surface) in ("PATIENT", "DOCTOR"):
+            clinician = kind_of(label, surface) == "DOCTOR"
+            return self.names.identity(surface, before=text[max(0, start - _AROUND) : start], clinician=clinician)
+        return fold(surface) or surface
+
+    def identities(self, label: str) -> list[str]:
+        """Return the identities of all the patient's PHI, in an order that says nothing about them."""
+        every = {self.identity(string, 0, len(string), label) for string in self.known if string}
+        return sorted(every, key=lambda identity: self._keyed.digest("order", identity))
+
+    def latest_year(self, surfaces: Iterable[str]) -> int | None:
+        """Return the latest year that the dates among some strings name, None where they name none."""
+        years = [
+            year
+            for surface in surfaces
+            if any(map(str.isdecimal, surface)) and not surface.isdecimal()
+            for year in self.dates.years(surface, year=_USUAL_YEAR) or ()
+        ]
+        return max((year for year in years if year in _POSSIBLE_YEARS), default=None)
+
+    def shows_great_age(self, surface: str) -> bool:
+        """Whether a date is so long before the patient's latest that, as a birth date, it shows an age over 89."""
+        years = self.dates.years(surface, year=self.year)
+        return bool(years) and min(years or [self.year]) < self.year - OLDEST
+
+    def _value(self, text: str, start: int, end: int, kind: str, year: int) -> str | None:
+        surface, after = text[start:end], text[end : end + _AROUND]
+        if kind in ("PATIENT", "DOCTOR"):
+            before = text[max(0, start - _AROUND) : start]
+            return self.names.replace(surface, before=before, clinician=kind == "DOCTOR")
+        if kind == "DATE":
+            return None if self.shows_great_age(surface) else self.dates.shift(surface, year=year)
+        if kind == "AGE":
+            return capped_age(surface, following=after)
+        if kind == "PROFESSION":
+            return self._profession(surface)
+        if kind in ("CITY", "STATE", "COUNTRY", "ZIP", "LOCATION-OTHER", "HOSPITAL", "ORGANIZATION", "STREET"):
+            return self._place(surface, kind, after)
+        if kind == "EMAIL":
+            return self._web.email(surface)
+        if kind == "URL":
+            return self._web.url(surface)
+        if kind == "USERNAME":
+            return self._web.handle(surface)
+        return self._codes.replace(surface, kind) if kind in I2B2_TYPES and kind != "OTHER" else None
+
+    def _place(self, surface: str, kind: str, after: str) -> str | None:
+        digits = sum(map(str.isdecimal, surface))
+        if kind == "ZIP" or (digits >= 5 and digits >= len(fold(surface)) - 1):
+            # A number as a place is a postal code, which some schemes do not distinguish from a town.
+            return self._geography.zip_code(surface) or self._codes.replace(surface, "ZIP")
+        if kind == "CITY":
+            return self._geography.city(surface, beside=after)
+        if kind == "STATE":
+            return self._geography.state(surface)
+        if kind == "COUNTRY":
+            return self._geography.country(surface)
+        return self._places.replace(surface)
+
+    def _profession(self, surface: str) -> str | None:
+        key = fold(surface)
+        vowel = key[:1] in _VOWELS
+
+        def fits(title: str) -> bool:
+            # `An engineer` must not become `an teacher`: the article is not a part of the span.
+            return (title[0] in _VOWELS) == vowel and self._avoided.allows(title)
+
+        titles = plain_list("professions-es" if self.spanish else "professions-en")
+        value = self._keyed.pick(titles, "profession", key, fits=fits)
+        return None if value is None else match_case(surface, value.capitalize() if surface[0].isupper() else value)

@@ -1,0 +1,137 @@
+"""Databases: SQLite always; PostgreSQL on a server that the test starts from Debian's package."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from ensemble_deid.cli.main import main
+
+KEY = "a key of sixteen bytes and more"
+QUERY = "SELECT n, mrn, seen, score, body FROM notes ORDER BY n"
+OPTIONS = ("--text-column", "body", "--id-column", "n", "--patient-column", "mrn", "--date-columns", "seen")
+ROWS = [
+    {"n": 7, "mrn": "M1", "seen": "2014-03-05", "score": 1.5, "body": 'Seen on 03/04/2019: 12:30 o\'clock, 5% "x"\r\n'},
+    {"n": 8, "mrn": "M1", "seen": "2014-03-07", "score": None, "body": None},
+    {"n": 9, "mrn": "M2", "seen": None, "score": 2.5, "body": "Nothing."},
+]
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY)
+
+
+def run(model: Path, url: str, folder: Path, query: str = QUERY, table: str = "clean") -> int:
+    command = ["deidentify", str(model), url, "--query", query, "--table-out", table, "--out", str(folder / "r")]
+    return main([*command, *OPTIONS, "--keep-columns", "score"])
+
+
+def filled(url: str, create: str) -> sa.Engine:
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        connection.execute(sa.text(create))
+        connection.execute(sa.text("INSERT INTO notes VALUES (:n, :mrn, :seen, :score, :body)"), ROWS)
+    return engine
+
+
+def check(engine: sa.Engine) -> list[sa.Row[tuple[object, ...]]]:
+    with engine.connect() as connection:
+        made = list(connection.execute(sa.text("SELECT n, mrn, seen, score, body FROM clean ORDER BY score")))
+        before, after = (sa.inspect(connection).get_columns(name) for name in ("notes", "clean"))
+        assert [column["name"] for column in after] == [column["name"] for column in before]
+        assert not [name for name in sa.inspect(connection).get_table_names() if "unfinished" in name]
+    by_score = {row.score: row for row in made}
+    assert by_score[1.5].body == 'Seen on [DATE]: 12:30 o\'clock, 5% "x"\r\n'
+    assert by_score[2.5].body == "Nothing."
+    assert by_score[None].body is None
+    assert by_score[1.5].mrn == by_score[None].mrn != by_score[2.5].mrn
+    assert "M1" not in {row.mrn for row in made}
+    assert len({row.n for row in made} | {7, 8, 9}) == 6
+    assert str(by_score[1.5].seen) not in ("2014-03-05", "None")
+    assert by_score[2.5].seen is None
+    return made
+
+
+def test_sqlite(tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path / 'notes.db'}"
+    create = "CREATE TABLE notes (n INTEGER, mrn TEXT, seen TEXT, score REAL, body TEXT)"
+    engine = filled(url, create)
+    assert run(tiny_model, url, tmp_path) == 0
+    assert capsys.readouterr().out == "2 notes written to clean, 0 withheld\n"
+    check(engine)
+    assert run(tiny_model, url, tmp_path) == 2
+    assert "clean: the table exists" in capsys.readouterr().err
+    assert run(tiny_model, url, tmp_path, table="again", query="SELECT * FROM nowhere ORDER BY n") == 2
+    assert "the database refuses (OperationalError, OperationalError)" in capsys.readouterr().err
+    assert run(tiny_model, url, tmp_path, table="again", query="SELECT * FROM notes") == 2
+    assert "must end with ORDER BY" in capsys.readouterr().err
+    assert run(tiny_model, url, tmp_path, table="a; drop table notes") == 2
+
+
+def test_a_broken_run_leaves_no_table(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ensemble_deid.corpora.tables import sql
+
+    url = f"sqlite:///{tmp_path / 'notes.db'}"
+    engine = filled(url, "CREATE TABLE notes (n INTEGER, mrn TEXT, seen TEXT, score REAL, body TEXT)")
+    with monkeypatch.context() as patch:
+        patch.setattr(sql._TableWriter, "flush", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert run(tiny_model, url, tmp_path) == 130
+    with engine.connect() as connection:
+        assert not sa.inspect(connection).has_table("clean")
+    assert run(tiny_model, url, tmp_path) == 0
+    check(engine)
+
+
+@pytest.fixture
+def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a database on a server of its own, which listens to a socket only."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not found:
+        pytest.skip("PostgreSQL is not installed under /usr/lib/postgresql (Debian's package postgresql)")
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    folder = Path("/tmp") / f"ensemble-deid-pg-{os.getpid()}"
+    folder.mkdir(mode=0o700)
+    as_user: list[str] = []
+    if os.getuid() == 0:
+        # The server refuses to run as root.
+        if shutil.which("runuser") is None:
+            pytest.skip("the server does not run as root, and there is no runuser")
+        shutil.chown(folder, "nobody")
+        as_user = ["runuser", "-u", "nobody", "--"]
+    programs, data = found[-1].parent, folder / "data"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "check": True, "cwd": "/"}
+    control = [*as_user, str(programs / "pg_ctl"), "-D", str(data), "-w"]
+    try:
+        subprocess.run([*as_user, str(found[-1]), "-D", str(data), "-U", "tester", "-A", "trust", "-N"], **quiet)
+        settings = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
+        subprocess.run([*control, "-l", str(folder / "log"), "-o", settings, "start"], **quiet)
+        yield f"postgresql+psycopg://tester@/postgres?host={folder}"
+        subprocess.run([*control, "-m", "fast", "stop"], **quiet)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.long
+def test_postgresql(tiny_model: Path, tmp_path: Path, postgresql: str) -> None:
+    engine = filled(
+        postgresql,
+        "CREATE TABLE notes (n integer, mrn varchar(40), seen varchar(10), score double precision, body text)",
+    )
+    with engine.begin() as connection:
+        connection.execute(sa.text("ALTER TABLE notes ALTER COLUMN seen TYPE date USING seen::date"))
+    assert (
+        run(
+            tiny_model, postgresql, tmp_path, query="SELECT * FROM notes WHERE body <> ':x' OR body IS NULL ORDER BY n;"
+        )
+        == 0
+    )
+    made = check(engine)
+    assert all(0 <= row.n < 1 << 30 for row in made)
+    with engine.connect() as connection:
+        before, after = (sa.inspect(connection).get_columns(name) for name in ("notes", "clean"))
+    assert [repr(column["type"]) for column in after] == [repr(column["type"]) for column in before]
