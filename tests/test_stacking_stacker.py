@@ -18,7 +18,7 @@ from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.stacking.context import CandidateContext
 from ensemble_deid.stacking.dataset import ARRAYS, KEYS, StackingDataset, build_stacking_dataset
-from ensemble_deid.stacking.search import _best_threshold, settings_grid, strict_f1
+from ensemble_deid.stacking.search import _best_threshold, sample_rows, settings_grid, strict_f1
 from ensemble_deid.stacking.stacker import SETTINGS, STATISTICS, SVM, Stacker
 from ensemble_deid.stacking.svm import ZHAO2020
 from ensemble_deid.taggers.base import Proposals
@@ -237,3 +237,12 @@ def test_one_patient_is_enough_to_fit() -> None:
     dataset = build_stacking_dataset(said, plain(notes), labels=SCHEME.labels, min_confidence=0.01)
     stacker = Stacker.fit(dataset, config=CONFIG, progress=lambda message: None)
     assert len(stacker.predict(said, plain(notes))) == 1
+
+
+def test_no_more_candidates_than_configured_are_fitted() -> None:
+    rows = np.arange(5, 25)
+    drawn = sample_rows(rows, 7, np.random.default_rng(1))
+    assert len(set(drawn.tolist())) == 7
+    assert drawn.tolist() == sorted(drawn.tolist())
+    assert set(drawn.tolist()) <= set(rows.tolist())
+    assert sample_rows(rows, 20, np.random.default_rng(1)) is rows

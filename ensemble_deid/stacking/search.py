@@ -95,7 +95,11 @@ def choose(dataset: StackingDataset, features: Floats, *, config: Config, progre
         best = _search(dataset, features, grid, rng, size=options.search_candidates, jobs=config.jobs)
     folds = group_folds(dataset.context.groups, _FOLDS, rng)
     numbers = np.unique(folds).tolist()
-    tasks = (delayed(_held_out)(features, dataset.correct, folds, fold, best) for fold in numbers)
+    fitted = [sample_rows(np.flatnonzero(folds != fold), options.fit_candidates, rng) for fold in numbers]
+    tasks = (
+        delayed(_decided)(features[rows], dataset.correct[rows], features[folds == fold], best)
+        for fold, rows in zip(numbers, fitted, strict=True)
+    )
     decisions = np.zeros(len(features))
     for fold, values in zip(numbers, in_processes(tasks, jobs=config.jobs), strict=True):
         decisions[folds == fold] = values
@@ -125,12 +129,17 @@ def _search(
     return grid[int(np.argmax([_rank(_best_threshold(part, d, truth, n_gold)[2]) for d in decided]))]
 
 
-def _held_out(
-    features: Floats, correct: NDArray[np.bool_], folds: NDArray[np.int64], fold: int, settings: SvmSettings
-) -> Floats:
-    held_out = folds == fold
+def _decided(features: Floats, correct: NDArray[np.bool_], held_out: Floats, settings: SvmSettings) -> Floats:
     with threadpool_limits(1):
-        return Svm.fit(features[~held_out], correct[~held_out], settings).decision_function(features[held_out])
+        return Svm.fit(features, correct, settings).decision_function(held_out)
+
+
+def sample_rows(rows: NDArray[np.int64], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return at most `size` of the rows, in their order: the time to fit an SVM grows with the square of their number.
+
+    Single rows, not whole groups, since every group has something to teach; what is held out is chosen before.
+    """
+    return rows if len(rows) <= size else np.sort(rng.choice(rows, size, replace=False))
 
 
 def _sample(groups: Sequence[str], size: int, rng: np.random.Generator) -> NDArray[np.int64]:

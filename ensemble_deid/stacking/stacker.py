@@ -12,10 +12,11 @@ from threadpoolctl import threadpool_limits
 from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
-from ensemble_deid.stacking.search import choose
+from ensemble_deid.stacking.search import choose, sample_rows
 from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.stacking.svm import Floats, Sigmoid, Svm
 from ensemble_deid.taggers.base import Proposals
@@ -68,8 +69,10 @@ class Stacker:
             f"stacker: {len(table)} candidates, {int(correct.sum())} of them correct, {features.shape[1]} features"
         )
         chosen = choose(dataset, features, config=config, progress=progress)
+        rng = generator(config.seed, "stacker fit")
+        rows = sample_rows(np.arange(len(features)), config.stack.fit_candidates, rng)
         with threadpool_limits(1):
-            svm = Svm.fit(features, correct, chosen.settings)
+            svm = Svm.fit(features[rows], correct[rows], chosen.settings)
         stacker = cls(
             table.submodels,
             table.labels,
