@@ -62,13 +62,20 @@ BEFORE = {
     "verify clean.csv.run": _DEIDENTIFIED,
 }
 # What the Python that is shown needs, and this project does not: where it is missing, the code is not run.
-NOT_REQUIRED = ("pandas",)
+NOT_REQUIRED = ("pandas", "spacy", "presidio_analyzer", "pyspark", "duckdb")
+# Spark takes long to start, needs Java, and itself does what Python warns of.
+ON_SPARK = (
+    pytest.mark.long,
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17, and there is no java here"),
+    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning", "ignore::DeprecationWarning"),
+)
 
 
 @pytest.fixture
 def workplace(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with everything that the documents take for granted."""
-    shutil.copytree(tiny_model, tmp_path / "model")
+    for name in ("model", "en"):
+        shutil.copytree(tiny_model, tmp_path / name)
     for part, first in (("train", 300), ("dev", 400), ("test", 500)):
         write_corpus(tiny_stack.notes(first), tmp_path / "my" / part, "i2b2")
     for folder in ("notes", "my_notes"):
@@ -96,6 +103,13 @@ def _write_tables(folder: Path) -> None:
     # Without a field that would be kept: there is nothing to warn of.
     message = f"MSH|^~\\&|||||||ORU^R01||P|2.5\rOBX|1|TX|1||{line}\r"
     (folder / "messages" / "a.hl7").write_text(message, encoding="utf-8", newline="")
+    with contextlib.suppress(ImportError):
+        import pyarrow
+        import pyarrow.parquet
+
+        texts = [note.text for note in notes]
+        rows = {"n": [1, 2], "mrn": ["M300", "M300"], "ward": ["7B", "7B"], "text": texts}
+        pyarrow.parquet.write_table(pyarrow.table(rows), folder / "notes.parquet")
     with contextlib.closing(sqlite3.connect(folder / "notes.db")) as base:
         base.execute("CREATE TABLE notes (n INTEGER, body TEXT)")
         base.execute("INSERT INTO notes VALUES (1, ?)", [notes[0].text])
@@ -109,7 +123,8 @@ def shown(pattern: re.Pattern[str]) -> list[object]:
         text = document.read_text(encoding="utf-8")
         for match in pattern.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
-            found.append(pytest.param(match[1], id=f"{named(document)}:{line}"))
+            on_spark = match[1].startswith("spark ") or "pyspark" in match[1]
+            found.append(pytest.param(match[1], id=f"{named(document)}:{line}", marks=ON_SPARK if on_spark else ()))
     return found
 
 
@@ -150,7 +165,7 @@ def test_shown_commands_run(workplace: Path, command: str, capsys: pytest.Captur
 @pytest.mark.parametrize("code", shown(_PYTHON))
 def test_shown_python_runs(workplace: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for library in NOT_REQUIRED:
-        if f"import {library}" in code:
+        if f"import {library}" in code or f"from {library}" in code:
             pytest.importorskip(library, reason=f"{library} is no requirement of this project")
     assert main(["evaluate", "my/dev", "my/dev", "--csv", "scores.csv", "--resamples", "0"]) == 0
     train = training._train

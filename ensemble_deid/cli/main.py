@@ -32,6 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
         prediction,
         rules,
         service,
+        spark,
         training,
     )
 
@@ -40,7 +41,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (training, prediction, deidentify, evaluation, explain, rules, corpus, knowledge, models, service):
+    parts = (training, prediction, deidentify, evaluation, explain, rules, corpus, knowledge, models, service, spark)
+    for module in parts:
         module.add_commands(commands)
     return parser
 

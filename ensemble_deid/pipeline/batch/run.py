@@ -151,18 +151,11 @@ class Batch:
         self.problems.append(problem)
         files.failure(record, problem)
         # Ids that cannot be treated are emptied with the text.
-        new = NewRecord(None, *_treated_or_empty(self.cells, record))
+        new = NewRecord(None, *self.cells.treated_or_empty(record))
         writer.write(record, new)
 
     def _without_note(self, record: Record) -> NewRecord:
-        return NewRecord((), *_treated_or_empty(self.cells, record))
-
-
-def _treated_or_empty(cells: Cells, record: Record) -> tuple[Any, Any, tuple[Any, ...]]:
-    try:
-        return cells.id(record), cells.patient(record), cells.dates(record)
-    except CorpusError:
-        return None, None, tuple(None for _ in record.dates)
+        return NewRecord((), *self.cells.treated_or_empty(record))
 
 
 def _documents(records: Iterator[Record], taken: list[Record]) -> Iterator[Note]:
