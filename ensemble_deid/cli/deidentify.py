@@ -155,6 +155,7 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
         "columns": {
             name: list(value) if isinstance(value, tuple) else value for name, value in asdict(columns).items()
         },
+        "keep_fields": options.keep_fields,
         "input": digest_of(places.input) if places.input.is_file() else None,
     }
     styles = {"style": options.style, "set": options.settings, "policy": options.policy, "project": options.project}

@@ -11,6 +11,7 @@ from typing import Any
 from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
+from ensemble_deid.corpora.formats import ANNOTATED, format_named
 from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.corpora.note_writer import NoteWriter, note_writer
 from ensemble_deid.corpora.read import iterate_notes
@@ -18,8 +19,6 @@ from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.evaluation.render.html.notes import NotesPage, notes_page
 from ensemble_deid.experiments.progress import Step
 from ensemble_deid.text.document import Document
-
-FORMATS = ("i2b2", "meddocan", "brat", "jsonl")
 
 
 def add_commands(commands: Any) -> None:
@@ -32,7 +31,7 @@ def add_commands(commands: Any) -> None:
         "--html", metavar="FILE", type=Path, help="one page of the notes with the spans highlighted; it contains PHI"
     )
     add_running(predict)
-    predict.add_argument("--format", choices=FORMATS, help="default: the input's own, jsonl for plain text")
+    predict.add_argument("--format", choices=ANNOTATED, help="default: the input's own, jsonl for plain text")
     predict.add_argument("--submodel", metavar="NAME", help="that submodel's answer instead of the ensemble's")
     predict.set_defaults(run=run_predict)
 
@@ -56,7 +55,7 @@ def run_predict(options: argparse.Namespace) -> int:
     def rounded(document: Document) -> Document:
         return document.with_spans(replace(span, score=round(span.score, 4)) for span in document.spans)
 
-    format = options.format or (own if own in FORMATS else "jsonl")
+    format = options.format or (own if own in ANNOTATED else "jsonl")
     return _run(options, location, rounded, format=format, submodel=options.submodel)
 
 
@@ -75,8 +74,8 @@ def _run(
     refuse_output_files([options.html], location, options.model)
     for remark in location.remarks:
         warn(remark)
-    # A line-based file does not say how many notes it holds before it is read.
-    total = None if location.format.name == "jsonl" else len(location.files)
+    # A file of many notes does not say how many it holds before it is read.
+    total = None if location.format.frame is not None else len(location.files)
     submodels = options.submodels.split(",") if options.submodels is not None else None
     model = Deidentifier.load(options.model, device=options.device, submodels=submodels)
     # Results are in the order of the notes, so the first of these is the name of the note whose result comes next.
@@ -84,7 +83,7 @@ def _run(
     source = location if options.out is None else location.without(options.out)
 
     def named() -> Iterator[Document | CorpusError]:
-        for note in iterate_notes(source, file_names=format != "jsonl"):
+        for note in iterate_notes(source, file_names=format_named(format).frame is None):
             names.append((note.id if isinstance(note, Document) else note.note) or "")
             yield note
 
