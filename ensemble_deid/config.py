@@ -76,6 +76,11 @@ class TextConfig(Section):
     word_lists: tuple[str, ...] = Field(
         (), description="own lists (staff, wards ...), name=file with a word or phrase a line; a column for each"
     )
+    stem: str = Field(
+        "",
+        pattern=r"^[a-z]{0,20}$",
+        description="language of the Snowball stemmer for the feature stem (english, spanish ...); empty: none",
+    )
     stanza: str = Field(
         "",
         pattern=r"^([a-z-]{2,20}(/[A-Za-z0-9_-]{1,40})?)?$",
@@ -142,7 +147,9 @@ class CrfConfig(Section):
     min_patients: int = Field(1, ge=1, description="attributes that fewer patients have are dropped")
     max_sequence: int = Field(90, ge=1, le=10_000, description="lines are merged into sequences up to this many tokens")
     windows: tuple[str, ...] = Field(
-        (), max_length=1000, description="windows over the feature table; empty: the built-in list"
+        (),
+        max_length=1000,
+        description="windows over the feature table; empty: the built-in list",
     )
 
 
@@ -367,6 +374,7 @@ class Config(Section):
             f"the submodel {', '.join(open_ones)} reads the words themselves": bool(open_ones),
             "text.bpe_vocabulary learns pieces of all words": self.text.bpe_vocabulary > 0,
             "text.word_lists are stored in the model": bool(self.text.word_lists),
+            "text.stem gives stems of all words": bool(self.text.stem),
             "tbed.initial = frequent stores words with their tags": self.tbed.initial == "frequent",
         }
         for reason, applies in reasons.items():
