@@ -1,13 +1,14 @@
 """`predict`: a folder in, a folder out, note by note failing closed."""
 
 import argparse
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.output import refuse_output
+from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists, report_lists
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.corpora.locate import Location, locate_corpus
@@ -26,6 +27,7 @@ def add_commands(commands: Any) -> None:
     predict.add_argument("model", metavar="MODEL", type=Path)
     predict.add_argument("input", metavar="INPUT", help="a folder or file of notes, or demo:test")
     predict.add_argument("--out", metavar="DIR", type=Path, required=True)
+    add_lists(predict, strict=False)
     add_running(predict)
     predict.add_argument("--format", choices=FORMATS, help="default: the input's own, jsonl for plain text")
     predict.add_argument("--submodel", metavar="NAME", help="that submodel's answer instead of the ensemble's")
@@ -63,13 +65,19 @@ def _run(
 ) -> int:
     from ensemble_deid.pipeline.deidentifier import Deidentifier
 
-    refuse_output(options.out, location, options.model, format=format)
+    refuse_output(options.out, location, options.model, *list_files(options), format=format)
     for remark in location.remarks:
         warn(remark)
     # A line-based file does not say how many notes it holds before it is read.
     total = None if location.format.name == "jsonl" else len(location.files)
     submodels = options.submodels.split(",") if options.submodels is not None else None
     model = Deidentifier.load(options.model, device=options.device, submodels=submodels)
+    lists = read_lists(options, model.labels)
+    counts: Counter[str] = Counter()
+
+    def finished(document: Document) -> Document:
+        return finish(lists.apply(document, counts))
+
     # Results are in the order of the notes, so the first of these is the name of the note whose result comes next.
     names: deque[str] = deque()
 
@@ -84,7 +92,7 @@ def _run(
     with progress_bar(quiet=options.quiet) as show, note_writer(options.out, format) as writer:
         for note in notes:
             name = names.popleft()
-            problem = str(note) if isinstance(note, DeidError) else _finish_and_write(note, finish, writer.write)
+            problem = str(note) if isinstance(note, DeidError) else _finish_and_write(note, finished, writer.write)
             if problem is None:
                 count += 1
             else:
@@ -93,6 +101,9 @@ def _run(
             show(Step(count + len(problems), total, f"{counted(count, 'note')} written, {len(problems)} withheld"))
     for problem in problems:
         warn(f"withheld: {problem}")
+    report_lists(lists, counts)
+    for name, count in sorted(counts.items()):
+        say(f"{name}: {count}")
     say(f"{counted(count, 'note')} written to {options.out}, {len(problems)} withheld")
     return NOTES_WITHHELD if problems else 0
 
