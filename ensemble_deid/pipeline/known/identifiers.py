@@ -15,6 +15,8 @@ from ensemble_deid.pipeline.known.words import Words, compacted
 
 COLUMNS = ("patient_id", "kind", "value")
 _MOST_PATIENTS = 64
+_MOST_AROUND = 8
+"""So many matches before one are looked at for one that it lies in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Matcher:
                 continue
             for form, type in kind.forms(identifier.value):
                 strings.append((form, entry(type, ordinary=form in ordinary_words())))
-                if form.isalpha() and len(Words.of(identifier.value)) == 1:
+                if form.isalpha() and (type == "CITY" or len(Words.of(identifier.value)) == 1):
                     # One word alone is found with a typing error, too.
                     people.append(Person((form,), frozenset(), entry(type)))
         self._names = NameIndex(people, own=own)
@@ -74,6 +76,11 @@ class Matcher:
 
     def _match(self, words: Words, first: int, last: int, entry: int, certainty: Certainty) -> Match:
         return Match(words.starts[first], words.ends[last], self._entries[entry][0], certainty, self.own)
+
+
+def _says_as_much(one: Match, other: Match) -> bool:
+    """Whether a match makes another one superfluous, which begins where it does or later."""
+    return other.end <= one.end and other.certainty <= one.certainty and (one.own or not other.own)
 
 
 class KnownIdentifiers:
@@ -129,10 +136,16 @@ class KnownIdentifiers:
             yield from () if person is None else (part for part in person.parts if len(part) > 1)
 
     def find(self, text: str, patient: str | None) -> list[Match]:
-        """Return the matches in a text of that patient, which may overlap."""
+        """Return the matches in a text of that patient, in text order; none lies inside one that tells as much."""
         words = Words.of(text)
-        own = [] if patient is None or not self.has(patient) else list(self._matcher(patient).find(words))
-        return [*own, *self._everywhere.find(words)]
+        matches = list(self._everywhere.find(words))
+        if patient is not None and self.has(patient):
+            matches += self._matcher(patient).find(words)
+        kept: list[Match] = []
+        for match in sorted(set(matches), key=lambda m: (m.start, -m.end, -m.certainty, not m.own, m.label)):
+            if not any(_says_as_much(other, match) for other in reversed(kept[-_MOST_AROUND:])):
+                kept.append(match)
+        return kept
 
     def _matcher(self, patient: str) -> Matcher:
         matcher = self._patients.pop(patient, None)

@@ -48,9 +48,9 @@ class Person:
 
     def written_together(self) -> Iterator[str]:
         """Yield the forms without blanks: those of user names and of words that were run together."""
-        if len(self.parts) > 1:
-            yield "".join(self.parts)
-            yield self.parts[-1] + "".join(self.parts[:-1])
+        for parts in (self.parts, [part for part in self.parts if len(part) > 1]):
+            if len(parts) > 1:
+                yield from ("".join(parts), "".join([parts[-1], *parts[:-1]]))
         yield from (part for part in self.parts if part.startswith("mc"))
 
 
