@@ -1,4 +1,4 @@
-"""Known identifiers, allow and deny lists in runs of a model: what they did is counted, and nothing of them is shown."""
+"""Known identifiers, allow and deny lists in runs of a model: what they did is counted, and none of it is shown."""
 
 import json
 from pathlib import Path
@@ -32,9 +32,7 @@ def run(model: Path, place: Path, *more: object) -> int:
     return main([str(argument) for argument in command])
 
 
-def test_a_run_uses_and_records_the_lists(
-    tiny_model: Path, place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_uses_and_records_the_lists(tiny_model: Path, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tiny_model, place, "--threshold", 0.999) == 0
     said = capsys.readouterr()
     first, second = (place / "clean.csv").read_text(encoding="utf-8").splitlines()[1:]

@@ -46,6 +46,7 @@ class Matcher:
         entries: dict[tuple[str, bool], int] = {}
         people: list[Person] = []
         strings: list[tuple[str, int]] = []
+        self._together: dict[str, int] = {}
 
         def entry(type: str, *, ordinary: bool = False) -> int:
             return entries.setdefault((label_for(type, labels), ordinary), len(entries))
@@ -54,8 +55,10 @@ class Matcher:
             kind = identifier.kind
             if kind.matching is Matching.NAME:
                 person = Person.of(identifier.value, entry(kind.type))
-                people += [] if person is None else [person]
-                strings += [] if person is None else [(form, person.entry) for form in person.written_together()]
+                if person is not None:
+                    people.append(person)
+                    strings += [(form, person.entry) for form in person.written_apart()]
+                    self._together.update(dict.fromkeys(person.written_together(), person.entry))
                 continue
             for form, type in kind.forms(identifier.value):
                 strings.append((form, entry(type, ordinary=form in ordinary_words())))
@@ -70,6 +73,9 @@ class Matcher:
         """Yield the matches, which may overlap."""
         for first, last, entry, certainty in self._names.find(words):
             yield self._match(words, first, last, entry, certainty)
+        for number, word in enumerate(words.folded):
+            if word in self._together:
+                yield self._match(words, number, number, self._together[word], Certainty.WHOLE)
         for first, last, entry in self._strings.find(words):
             ordinary = self._entries[entry][1] and not words.capitalised(first)
             yield self._match(words, first, last, entry, Certainty.WEAK if ordinary else Certainty.WHOLE)

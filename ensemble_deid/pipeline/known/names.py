@@ -47,10 +47,13 @@ class Person:
         return cls(parts, particles, entry) if any(len(part) > 1 for part in parts) else None
 
     def written_together(self) -> Iterator[str]:
-        """Yield the forms without blanks: those of user names and of words that were run together."""
+        """Yield the forms without blanks: those of user names and of words without a blank between them."""
         for parts in (self.parts, [part for part in self.parts if len(part) > 1]):
             if len(parts) > 1:
                 yield from ("".join(parts), "".join([parts[-1], *parts[:-1]]))
+
+    def written_apart(self) -> Iterator[str]:
+        """Yield the parts that may be written as two words (`Mc Tavish`)."""
         yield from (part for part in self.parts if part.startswith("mc"))
 
 
