@@ -4,7 +4,7 @@ import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -215,7 +215,21 @@ def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int
         warn(summary)
     else:
         say(summary)
+    _tell_recall(batch, tell=warn if places.standard else say)
     return NOTES_WITHHELD if batch.problems else 0
+
+
+def _tell_recall(batch: "Batch", *, tell: Callable[[str], None]) -> None:
+    from ensemble_deid.cli.measured_recall import measured_recall
+    from ensemble_deid.pipeline.manifest import read_manifest
+
+    source, ensemble = batch.model.source, batch.model.ensemble
+    if source is None:
+        return
+    manifest = read_manifest(source.directory)
+    threshold = ensemble.stacker.threshold if batch.threshold is None else batch.threshold
+    whole = set(ensemble.taggers) == set(manifest.config["submodels"])
+    tell(measured_recall(manifest, threshold, whole=whole))
 
 
 def _copy_to_standard_output(path: Path) -> None:

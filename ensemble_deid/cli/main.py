@@ -31,6 +31,7 @@ def build_parser() -> argparse.ArgumentParser:
         models,
         prediction,
         rules,
+        service,
         training,
     )
 
@@ -39,7 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (training, prediction, deidentify, evaluation, explain, rules, corpus, knowledge, models):
+    for module in (training, prediction, deidentify, evaluation, explain, rules, corpus, knowledge, models, service):
         module.add_commands(commands)
     return parser
 

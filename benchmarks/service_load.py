@@ -1,0 +1,265 @@
+"""A service under load: clients that cut connections, send rubbish and oversize bodies; then times of answers.
+
+Starts `ensemble-deid serve` itself, on a free port. Fails when an answer quotes a note that was not processed, when a
+processed note still has its date, or when the server's own output has a word of a note. Times are those of a client in
+the same machine, connections being kept open. Run:
+
+    python benchmarks/service_load.py MODEL --requests 10000 --clients 16
+
+MODEL has to find slashed dates, as every model with the English patterns does.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+MARKER = "Zyxwvutsr"
+MAX_BODY = 100_000
+_ADDRESS = re.compile(r"at http://([^ ;]+):(\d+);")
+_WORDS = "patient was seen in the clinic for pain of the chest and no fever was found after two days at home".split()
+_JSON = {"content-type": "application/json"}
+
+
+def note(rng: random.Random, words: int) -> tuple[str, str]:
+    """Return a note of so many words with a date in it, and the date."""
+    date = f"{rng.randint(1, 12):02}/{rng.randint(10, 28)}/{rng.randint(1950, 2019)}"
+    body = [rng.choice(_WORDS) if k % 12 else f"{rng.choice(_WORDS)}." for k in range(words - 3)]
+    return f"{MARKER} {' '.join(body)}\nDate: {date}\n", date
+
+
+class Client:
+    """One client with a connection that it keeps until it, or the server, closes it."""
+
+    def __init__(self, host: str, port: int, seed: int, tally: Counter[str]) -> None:
+        self.host, self.port, self.tally = host, port, tally
+        self.rng = random.Random(seed)
+        self.connection: http.client.HTTPConnection | None = None
+
+    def post(self, path: str, body: bytes) -> tuple[int, bytes]:
+        """Send a request; a server that closes an idle connection is asked once more."""
+        for last in (False, True):
+            if self.connection is None:
+                self.connection = http.client.HTTPConnection(self.host, self.port, timeout=120)
+            try:
+                self.connection.request("POST", path, body, _JSON)
+                response = self.connection.getresponse()
+                content = response.read()
+                if response.will_close:
+                    self.close()
+                return response.status, content
+            except (http.client.HTTPException, OSError):
+                self.close()
+                if last:
+                    raise
+        raise AssertionError
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+    def act(self) -> None:
+        """Do one thing, drawn at random, and check what comes back."""
+        kinds = (self.deidentify, self.analyze, self.anonymize, self.batch, self.cut, self.rubbish, self.oversize)
+        kind: Callable[[], str] = self.rng.choices(kinds, (40, 15, 5, 5, 15, 15, 5))[0]
+        self.tally[f"{kind.__name__}: {kind()}"] += 1
+
+    def deidentify(self) -> str:
+        text, date = note(self.rng, self.rng.choice((20, 50, 200)))
+        status, content = self.post("/v1/deidentify", json.dumps({"text": text}).encode())
+        self.check(date, status, content)
+        assert status != 200 or b"[DATE]" in content
+        return str(status)
+
+    def analyze(self) -> str:
+        text, date = note(self.rng, 50)
+        status, content = self.post("/analyze", json.dumps({"text": text, "language": "en"}).encode())
+        assert MARKER.encode() not in content
+        self.check(date, status, content)
+        return str(status)
+
+    def anonymize(self) -> str:
+        text, date = note(self.rng, 50)
+        start = text.index(date)
+        result = {"start": start, "end": start + len(date), "score": 1.0, "entity_type": "DATE_TIME"}
+        status, content = self.post("/anonymize", json.dumps({"text": text, "analyzer_results": [result]}).encode())
+        self.check(date, status, content)
+        return str(status)
+
+    def batch(self) -> str:
+        made = [note(self.rng, 30) for _ in range(5)]
+        lines = [json.dumps({"text": text}) for text, _ in made]
+        lines.insert(2, f'{{"text": "{MARKER}X')
+        status, content = self.post("/v1/deidentify/batch", "\n".join(lines).encode())
+        for _, date in made:
+            self.check(date, status, content)
+        assert f"{MARKER}X".encode() not in content
+        assert status != 200 or len(content.splitlines()) == len(lines)
+        return str(status)
+
+    def cut(self) -> str:
+        """Leave in the middle of a head, of a body, or before the answer."""
+        body = json.dumps({"text": note(self.rng, 50)[0]}).encode()
+        path = self.rng.choice(("/v1/deidentify", "/analyze", "/v1/deidentify/batch"))
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        sent = head.encode() + body
+        with socket.create_connection((self.host, self.port), timeout=120) as connection:
+            connection.sendall(sent[: self.rng.choice((20, len(head) + 30, len(sent)))])
+        return "connection cut"
+
+    def rubbish(self) -> str:
+        body = json.dumps({"text": f"{MARKER} of {MARKER}", "analyzer_results": []}).encode()
+        how = self.rng.randrange(6)
+        if how == 0:
+            body = body[: self.rng.randrange(len(body))]
+        elif how == 1:
+            body = self.rng.randbytes(200)
+        elif how == 2:
+            body = b"[" * self.rng.randrange(1, 5000)
+        elif how == 3:
+            body = json.dumps({MARKER: MARKER, "text": {MARKER: 1}}).encode()
+        elif how == 4:
+            body = json.dumps({"text": f"{MARKER}\0", "analyzer_results": []}).encode()
+        else:
+            body = body.replace(b"of", b"\xff\xfe")
+        status, content = self.post(self.rng.choice(("/v1/deidentify", "/analyze", "/anonymize")), body)
+        assert MARKER.encode() not in content, "rubbish came back"
+        assert status in (400, 422, 429, 503), status
+        return str(status)
+
+    def oversize(self) -> str:
+        body = json.dumps({"text": MARKER * (MAX_BODY // 6)}).encode()
+        try:
+            status, content = self.post("/v1/deidentify", body)
+        except OSError:
+            return "connection closed by the server"
+        assert MARKER.encode() not in content, "an oversize note came back"
+        assert status in (413, 429, 503), status
+        return str(status)
+
+    def check(self, date: str, status: int, content: bytes) -> None:
+        """An answer has no date of the note, and one that refuses has nothing of it."""
+        assert date.encode() not in content, "a date came back"
+        assert status in (200, 429, 503), status
+        assert status == 200 or MARKER.encode() not in content, "an unprocessed note came back"
+
+
+def in_threads(number: int, work: Callable[[int], None]) -> float:
+    """Run the work in so many threads and return the seconds; the first failure ends the program."""
+    failures: list[BaseException] = []
+
+    def run(k: int) -> None:
+        try:
+            work(k)
+        except BaseException as error:  # noqa: BLE001 (reported below)
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(number)]
+    begun = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return time.perf_counter() - begun
+
+
+def abuse(host: str, port: int, requests: int, clients: int) -> None:
+    """Print what was answered, by kind of request."""
+    tallies = [Counter[str]() for _ in range(clients)]
+
+    def work(k: int) -> None:
+        client = Client(host, port, k, tallies[k])
+        for _ in range(requests // clients):
+            client.act()
+        client.close()
+
+    seconds = in_threads(clients, work)
+    tally = sum(tallies, Counter[str]())
+    print(f"{tally.total():,} requests by {clients} clients in {seconds:.0f} s; no unprocessed note came back\n")
+    print("| request | outcome | number |\n|---|---|---|")
+    for name, count in sorted(tally.items()):
+        kind, _, outcome = name.partition(": ")
+        print(f"| {kind} | {outcome} | {count:,} |")
+
+
+def latencies(host: str, port: int, words: int, clients: int, seconds: float) -> str:
+    """Return a row of the table; each client asks for so many seconds, and at least three times."""
+    times: list[float] = []
+    refused: Counter[int] = Counter()
+
+    def work(k: int) -> None:
+        client = Client(host, port, 1000 + k, Counter())
+        end = time.perf_counter() + seconds
+        done = 0
+        while done < 3 or time.perf_counter() < end:
+            text, _ = note(client.rng, words)
+            body = json.dumps({"text": text}).encode()
+            begun = time.perf_counter()
+            status, _ = client.post("/v1/deidentify", body)
+            if status == 200:
+                times.append(time.perf_counter() - begun)
+            else:
+                refused[status] += 1
+            done += 1
+        client.close()
+
+    took = in_threads(clients, work)
+    times.sort()
+    p50, p95, p99 = (1000 * times[min(len(times) - 1, int(len(times) * q))] for q in (0.5, 0.95, 0.99))
+    figures = f"{p50:.0f} | {p95:.0f} | {p99:.0f} | {len(times) / took:.1f} | {len(times):,} | {refused.total()}"
+    return f"| {words:,} | {clients} | {figures} |"
+
+
+def main() -> None:
+    """Start the server, and print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("model")
+    parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=5.0, help="for each row of the second table")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        command = [sys.executable, "-m", "ensemble_deid", "serve", options.model, "--port", "0"]
+        command += ["--max-body", str(MAX_BODY), "--workers", str(options.workers)]
+        environment = {k: v for k, v in os.environ.items() if k != "ENSEMBLE_DEID_TOKEN"} | {"PYTHONUNBUFFERED": "1"}
+        with log.open("wb") as stream:
+            server = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment)
+        try:
+            while not (found := _ADDRESS.search(log.read_text(encoding="utf-8"))):
+                assert server.poll() is None, log.read_text(encoding="utf-8")
+                time.sleep(0.1)
+            host, port = found[1], int(found[2])
+            abuse(host, port, options.requests, options.clients)
+            print("\n| words | clients | p50 ms | p95 ms | p99 ms | notes/s | notes | refused |")
+            print("|---|---|---|---|---|---|---|---|")
+            for words in (50, 500, 5000):
+                for clients in (1, 8, 32):
+                    print(latencies(host, port, words, clients, options.seconds), flush=True)
+        finally:
+            server.terminate()
+            status = server.wait(timeout=120)
+        assert status == 0, status
+        assert MARKER not in log.read_text(encoding="utf-8"), "the server's output has a word of a note"
+        print(f"\nthe server ended with status {status}; its output has no word of a note")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""`serve`: the model as an HTTP service."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.cli.terminal import say
+from ensemble_deid.errors import ConfigError
+
+
+def add_commands(commands: Any) -> None:
+    """Add this module's command to the parser."""
+    parser = commands.add_parser("serve", help="answer HTTP requests, also Presidio's (docs/service.md)")
+    parser.add_argument("model", metavar="MODEL", type=Path)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; default: this machine alone")
+    parser.add_argument("--port", metavar="N", type=int, default=8000, help="0 takes a free one")
+    parser.add_argument("--workers", metavar="N", type=int, default=1, help="processes, each with the whole model")
+    parser.add_argument("--queue", metavar="N", type=int, default=64, help="requests that a worker accepts at a time")
+    parser.add_argument("--max-body", metavar="BYTES", type=int, default=1_000_000, help="of a request, or a line")
+    parser.add_argument("--time-limit", metavar="SECONDS", type=float, default=30.0, help="for one note")
+    parser.add_argument("--entities", choices=("presidio", "own"), default="presidio", help="names in /analyze")
+    parser.add_argument("--key-file", metavar="FILE", help="the secret that surrogates and hashes depend on")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"))
+    parser.set_defaults(run=run_serve)
+
+
+def run_serve(options: argparse.Namespace) -> int:
+    """Serve until a signal ends it."""
+    try:
+        from ensemble_deid.service.server import serve
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
+    from ensemble_deid.pipeline.installed import find_model
+    from ensemble_deid.pipeline.replacement import Key
+    from ensemble_deid.service.settings import Settings, token_from_environment
+
+    settings = Settings(
+        model=find_model(options.model),
+        host=options.host,
+        port=options.port,
+        workers=options.workers,
+        device=options.device,
+        max_body=options.max_body,
+        time_limit=options.time_limit,
+        queue=options.queue,
+        entities=options.entities,
+        token=token_from_environment(),
+        key=Key.find(options.key_file),
+    )
+
+    if settings.key.throwaway:
+        say("no --key-file: surrogates and hashes are those of a key that ends with this service")
+
+    def started(address: str) -> None:
+        say(f"serving {options.model} at {address}; stop with Ctrl-C")
+
+    serve(settings, started=started)
+    return 0

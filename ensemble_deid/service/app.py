@@ -1,0 +1,101 @@
+"""The application of one worker: the model, the routes and the guard before them."""
+
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import FrameType
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.exceptions import HTTPException
+
+from ensemble_deid import __version__
+from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.service.guard import HEALTH, Guard
+from ensemble_deid.service.logs import set_up
+from ensemble_deid.service.metrics import Metrics
+from ensemble_deid.service.notes import Notes
+from ensemble_deid.service.own import own_routes
+from ensemble_deid.service.presidio import presidio_routes
+from ensemble_deid.service.processor import Processor
+from ensemble_deid.service.refusal import Refused
+from ensemble_deid.service.settings import Settings
+from ensemble_deid.service.validation import problem
+
+
+def create_app(settings: Settings) -> Guard:
+    """Load the model and return the application; called once in each worker. Raises ModelError."""
+    set_up()
+    model = Deidentifier.load(settings.model, device=settings.device)
+    return make_app(model, settings)
+
+
+def make_app(model: Deidentifier, settings: Settings) -> Guard:
+    """Return the application for a model that is loaded."""
+    processor = Processor(places=settings.queue, time_limit=settings.time_limit)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        _stop_with_signals(processor)
+        yield
+        processor.close()
+
+    # No pages of documentation: they would load scripts from elsewhere.
+    app = FastAPI(
+        title="ensemble_deid", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, debug=False
+    )
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    metrics = Metrics(frozenset(PATHS))
+    notes = Notes(model, settings.key, processor, metrics)
+    app.include_router(presidio_routes(notes, presidio_names=settings.entities == "presidio"))
+    app.include_router(own_routes(notes, settings))
+
+    @app.get(HEALTH)
+    async def health() -> PlainTextResponse:
+        return PlainTextResponse("ensemble_deid service is up")
+
+    @app.get("/metrics")
+    async def metrics_page() -> Response:
+        return Response(metrics.page(), media_type=CONTENT_TYPE_LATEST)
+
+    return Guard(app, settings, processor, metrics)
+
+
+PATHS = (
+    *("/analyze", "/anonymize", "/supportedentities", "/recognizers", "/anonymizers"),
+    *("/v1/deidentify", "/v1/deidentify/batch", HEALTH, "/metrics", "/openapi.json"),
+)
+
+
+def _stop_with_signals(processor: Processor) -> None:
+    """Let the first signal to end refuse new requests at once; the server, whose handlers these are, does the rest."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        server = signal.getsignal(number)
+
+        def stop(number: int, frame: FrameType | None, server: Any = server) -> None:
+            processor.stopping = True
+            if callable(server):
+                server(number, frame)
+
+        signal.signal(number, stop)
+
+
+async def _refused(_: Request, error: Exception) -> JSONResponse:
+    return error.response() if isinstance(error, Refused) else JSONResponse({"error": "internal error"}, 500)
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    message = problem(error.errors()) if isinstance(error, RequestValidationError) else "not valid"
+    return JSONResponse({"error": message}, 422)
+
+
+async def _http(_: Request, error: Exception) -> JSONResponse:
+    """Answer to unknown paths and methods, and to bodies that are no JSON; these messages are fixed by the status."""
+    status, headers = (error.status_code, error.headers) if isinstance(error, HTTPException) else (500, None)
+    words = {400: "the body cannot be read", 404: "there is no such path", 405: "this path has no such method"}
+    return JSONResponse({"error": words.get(status, "the request cannot be served")}, status, headers)

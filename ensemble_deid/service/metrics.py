@@ -1,0 +1,81 @@
+"""Counts and times for Prometheus; no label of a metric comes from a request.
+
+The library decides when it is imported whether values are shared between processes, so this module is imported by
+workers only, after `share_between_workers` has set its variable.
+"""
+
+import os
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+OTHER = "other"
+
+
+class Metrics:
+    """The metrics of one service; with several workers, any of them answers for all."""
+
+    def __init__(self, paths: frozenset[str]) -> None:
+        own = CollectorRegistry()
+        self._paths = paths
+        self._registry = own
+        self._requests = Counter("ensemble_deid_requests", "requests answered", ["path", "status"], registry=own)
+        self._seconds = Histogram(
+            "ensemble_deid_request_seconds", "seconds from request to answer", ["path"], registry=own, buckets=_SECONDS
+        )
+        self._notes = Counter("ensemble_deid_notes", "notes processed or withheld", ["outcome"], registry=own)
+        self._characters = Counter("ensemble_deid_characters", "characters of processed notes", registry=own)
+        self._spans = Counter("ensemble_deid_spans", "spans found, by the model's labels", ["label"], registry=own)
+        self._entered = Gauge(
+            "ensemble_deid_requests_in_progress",
+            "requests waiting or being processed",
+            registry=own,
+            multiprocess_mode="livesum",
+        )
+
+    def request(self, path: str, status: int, seconds: float) -> None:
+        """Count a request; a path that the service does not have may hold anything, so it is not named."""
+        known = path if path in self._paths else OTHER
+        self._requests.labels(known, str(status)).inc()
+        self._seconds.labels(known).observe(seconds)
+
+    def processed(self, characters: int, labels: list[str]) -> None:
+        """Count a note and its spans."""
+        self._notes.labels("processed").inc()
+        self._characters.inc(characters)
+        for label in labels:
+            self._spans.labels(label).inc()
+
+    def withheld(self) -> None:
+        """Count a note that could not be processed."""
+        self._notes.labels("withheld").inc()
+
+    def in_progress(self, count: int) -> None:
+        """Set the number of requests that have a place in the queue."""
+        self._entered.set(count)
+
+    def page(self) -> bytes:
+        """Return all metrics in Prometheus's text format."""
+        folder = os.environ.get(_FOLDER)
+        if folder is None:
+            return generate_latest(self._registry)
+        for path in Path(folder).glob("gauge_live*_*.db"):
+            number = int(path.stem.rpartition("_")[2])
+            if not _is_alive(number):
+                mark_process_dead(number)  # type: ignore[no-untyped-call]
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

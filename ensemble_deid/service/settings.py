@@ -1,0 +1,68 @@
+"""What a service is started with, and what is refused before it starts."""
+
+import ipaddress
+import os
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.pipeline.replacement import Key
+
+TOKEN_VARIABLE = "ENSEMBLE_DEID_TOKEN"  # noqa: S105 (the name of the variable, not a token)
+_SHORTEST_TOKEN = 16
+ENTITIES = ("presidio", "own")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options of `ensemble-deid serve`; worker processes receive a copy.
+
+    `max_body` is in bytes, `time_limit` in seconds, `queue` the number of requests that one worker accepts at a time.
+    `entities` says which names `/analyze` uses: Presidio's, or the model's own labels. `key` is that of surrogates and
+    hashes, the same in all workers. Raises ConfigError.
+    """
+
+    model: Path
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    device: str | None = None
+    max_body: int = 1_000_000
+    time_limit: float = 30.0
+    queue: int = 64
+    entities: str = ENTITIES[0]
+    token: str | None = field(default=None, repr=False)
+    key: Key = field(default_factory=Key.find)
+
+    def __post_init__(self) -> None:
+        for name, least in (("workers", 1), ("max_body", 1), ("queue", 1), ("port", 0)):
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if self.port > 65535:
+            raise ConfigError(f"port must be at most 65535, not {self.port}")
+        if not 0 < self.time_limit < float("inf"):
+            raise ConfigError(f"time_limit must be a positive number of seconds, not {self.time_limit}")
+        if self.entities not in ENTITIES:
+            raise ConfigError(f"entities must be one of {', '.join(ENTITIES)}, not {self.entities}")
+        if self.token is not None and not (len(self.token) >= _SHORTEST_TOKEN and self.token.isascii()):
+            raise ConfigError(f"{TOKEN_VARIABLE}: at least {_SHORTEST_TOKEN} ASCII characters are needed")
+        if self.token is None and not is_loopback(self.host):
+            raise ConfigError(
+                f"{self.host} can be reached from other machines: set {TOKEN_VARIABLE} to a secret that clients send"
+            )
+
+
+def token_from_environment() -> str | None:
+    """Return the token that clients have to send, None where none is set."""
+    return (os.environ.get(TOKEN_VARIABLE) or "").strip() or None
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host name or address leads to this machine alone. Raises ConfigError for an unknown name."""
+    try:
+        found = {str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError):
+        raise ConfigError(f"--host {host}: there is no such host") from None
+    # A link-local address may carry its interface: fe80::1%eth0.
+    return all(ipaddress.ip_address(address.partition("%")[0]).is_loopback for address in found)

@@ -1,0 +1,200 @@
+"""What the service refuses: too many, too slow, too late; and what it says when it cannot start."""
+
+import asyncio
+import json
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from http_service import Service, running
+
+from ensemble_deid.cli.main import main
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.service.app import make_app
+from ensemble_deid.service.processor import Processor
+from ensemble_deid.service.refusal import Refused
+from ensemble_deid.service.settings import Settings, is_loopback
+
+MARKER = "Zyxwvutsr"
+NOTE = f"Patient: {MARKER} Bell\nDate: 03/04/2019\n"
+
+
+def begin(service: Service, path: str, body: bytes, *, missing: int = 0) -> socket.socket:
+    """Send a request whose last bytes are still to come."""
+    connection = service.connect()
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    connection.sendall(head.encode() + body[: len(body) - missing])
+    return connection
+
+
+def answer(connection: socket.socket) -> tuple[int, bytes]:
+    """Return status and body, to the end of the connection or of the body."""
+    with connection, connection.makefile("rb") as reader:
+        status = int(reader.readline().split()[1])
+        headers = {}
+        while (line := reader.readline()) != b"\r\n":
+            name, _, value = line.decode().partition(":")
+            headers[name.lower()] = value.strip()
+        return status, reader.read(int(headers["content-length"])) if "content-length" in headers else reader.read()
+
+
+def test_a_full_queue_a_slow_client_and_a_stop(tiny_model: Path, tmp_path: Path) -> None:
+    body = json.dumps({"text": NOTE}).encode()
+    with running(tiny_model, tmp_path, "--queue", "2", "--time-limit", "5") as service:
+        slow, held = (begin(service, "/v1/deidentify", body, missing=1) for _ in range(2))
+        time.sleep(0.3)
+        for path in ("/v1/deidentify", "/analyze", "/v1/deidentify/batch"):
+            full = service.post(path, body)
+            assert (full.status, full.headers["retry-after"]) == (429, "1")
+        assert service.get("/health").status == 200
+        held.sendall(body[-1:])
+        status, content = answer(held)
+        assert (status, MARKER.encode() in content) == (200, False)
+        assert answer(slow) == (408, b'{"error":"the body did not arrive within 5 seconds"}')
+        # A stop: what has begun is answered, a batch says where it ends, and nobody else is let in.
+        working = begin(service, "/v1/deidentify", body, missing=1)
+        batch = begin(service, "/v1/deidentify/batch", body + b"\n" + body, missing=len(body))
+        time.sleep(0.5)
+        service.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        working.sendall(body[-1:])
+        batch.sendall(body)
+        status, content = answer(working)
+        assert (status, MARKER.encode() in content) == (200, False)
+        status, content = answer(batch)
+        assert (status, MARKER.encode() in content) == (200, False)
+        assert content.index(b'"text"') < content.index(b"the service is stopping")
+        with pytest.raises(OSError, match=r"refused|reset"):
+            service.get("/health")
+        assert service.process.wait(timeout=30) == 0
+        assert MARKER not in service.output()
+
+
+def test_a_note_that_takes_too_long_holds_up_no_stop(tiny_model: Path, tmp_path: Path) -> None:
+    with running(tiny_model, tmp_path, "--time-limit", "1") as service:
+        late = service.post("/v1/deidentify", {"text": NOTE * 20000})
+        # On a busy machine even the body does not arrive in time.
+        assert late.status in (503, 408)
+        assert MARKER.encode() not in late.body
+        assert service.stop() == 0
+        assert MARKER not in service.output()
+
+
+def test_workers_share_port_and_metrics(tiny_model: Path, tmp_path: Path) -> None:
+    with running(tiny_model, tmp_path, "--workers", "2", "--entities", "own") as service:
+        assert service.get("/supportedentities").json == ["CITY", "DATE", "DOCTOR", "PATIENT"]
+        texts = {
+            service.post("/v1/deidentify", {"text": NOTE, "style": "surrogate", "patient_id": "7"}).json["text"]
+            for _ in range(12)
+        }
+        # The key is made once, for all workers.
+        assert len(texts) == 1
+        page = service.get("/metrics").body.decode()
+        assert 'ensemble_deid_requests_total{path="/v1/deidentify",status="200"} 12.0' in page
+        assert service.stop(signal.SIGINT) == 0
+        assert MARKER not in service.output()
+
+
+def test_what_has_not_begun_in_time_is_dropped() -> None:
+    async def run() -> None:
+        processor = Processor(places=2, time_limit=0.2)
+        begun: list[int] = []
+        first = asyncio.create_task(processor.run(lambda: time.sleep(0.6)))
+        await asyncio.sleep(0.01)
+        second = asyncio.create_task(processor.run(lambda: begun.append(2)))
+        for task in (first, second):
+            with pytest.raises(Refused, match=r"not done within 0\.2 seconds"):
+                await task
+        await asyncio.sleep(0.6)
+        assert await processor.run(lambda: 3) == 3
+        assert begun == []
+        processor.enter()
+        processor.enter()
+        with pytest.raises(Refused, match="too many"):
+            processor.enter()
+        processor.stopping = True
+        processor.leave()
+        with pytest.raises(Refused, match="stopping"):
+            processor.enter()
+        processor.close()
+
+    asyncio.run(run())
+
+
+class Broken:
+    """A model with a fault that quotes the note."""
+
+    labels = ("DATE",)
+
+    def deidentify(self, text: str, **_: object) -> None:
+        raise RuntimeError(text)
+
+    def predict_each(self, documents: list[Any], **_: object) -> None:
+        raise RuntimeError(documents[0].text)
+
+
+@pytest.mark.parametrize("path", ["/analyze", "/v1/deidentify", "/v1/deidentify/batch"])
+def test_a_fault_of_ours_says_nothing_of_the_note(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    app = make_app(Broken(), Settings(Path("model")))  # type: ignore[arg-type]
+    body = json.dumps({"text": MARKER}).encode()
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "query_string": b"", "root_path": ""}
+    asyncio.run(app(scope, receive, send))  # type: ignore[arg-type]
+    assert sent[0]["status"] == (200 if path.endswith("batch") else 500)
+    assert MARKER not in str(sent)
+    assert "unforeseen RuntimeError" in caplog.text
+    assert MARKER not in caplog.text
+
+
+def test_a_service_for_other_machines_needs_a_token(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*options: str) -> str:
+        assert main(["serve", str(tiny_model), *options]) == 2
+        return capsys.readouterr().err
+
+    monkeypatch.delenv("ENSEMBLE_DEID_TOKEN", raising=False)
+    for host in ("0.0.0.0", "::", "192.0.2.1"):
+        assert f"{host} can be reached from other machines: set ENSEMBLE_DEID_TOKEN" in refused("--host", host)
+    monkeypatch.setenv("ENSEMBLE_DEID_TOKEN", " ")
+    assert "set ENSEMBLE_DEID_TOKEN" in refused("--host", "0.0.0.0")
+    monkeypatch.setenv("ENSEMBLE_DEID_TOKEN", "short")
+    assert "at least 16 ASCII characters" in refused()
+    monkeypatch.setenv("ENSEMBLE_DEID_TOKEN", "a token of sixteen characters")
+    assert "token" not in repr(Settings(tiny_model, token="a token of sixteen characters")).replace("token=", "")
+    assert "port must be at most 65535" in refused("--port", "70000")
+    assert "time_limit must be a positive number" in refused("--time-limit", "nan")
+    assert "queue must be at least 1" in refused("--queue", "0")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "in use" in refused("--port", str(taken.getsockname()[1]))
+    assert main(["serve", "nowhere"]) == 2
+    assert "nowhere" in capsys.readouterr().err
+
+
+def test_loopback() -> None:
+    assert is_loopback("127.0.0.1")
+    assert is_loopback("127.9.9.9")
+    assert is_loopback("::1")
+    with pytest.raises(ConfigError):
+        is_loopback("")
+
+
+def test_without_the_extra(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "ensemble_deid.service.server", raising=False)
+    assert main(["serve", str(tiny_model)]) == 2
+    assert "pip install 'ensemble_deid[service]'" in capsys.readouterr().err
