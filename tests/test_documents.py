@@ -60,9 +60,18 @@ BEFORE = {
     "rules restore": ["rules", "replace", "model", "list.rules"],
     "verify model": ["sign", "model", "--key-file", "key"],
     "verify clean.csv.run": _DEIDENTIFIED,
+    "patterns remove": ["patterns", "add", "model", "harvested.toml"],
+    "inclusion show": ["inclusion", "put", "model", "sentences.toml"],
+    "inclusion remove": ["inclusion", "put", "model", "sentences.toml"],
 }
 # What the Python that is shown needs, and this project does not: where it is missing, the code is not run.
-NOT_REQUIRED = ("pandas",)
+NOT_REQUIRED = ("pandas", "spacy", "presidio_analyzer", "pyspark", "duckdb")
+# Spark takes long to start, needs Java, and itself does what Python warns of.
+ON_SPARK = (
+    pytest.mark.long,
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17, and there is no java here"),
+    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning", "ignore::DeprecationWarning"),
+)
 
 
 @pytest.fixture
@@ -79,6 +88,9 @@ def workplace(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (tmp_path / f"{name}.rules").write_text("".join(lines), encoding="utf-8")
     (tmp_path / "key").write_bytes(b"a key of sixteen bytes and more")
     _write_tables(tmp_path)
+    added = "[[pattern]]\nname = 'pain'\nlabel = 'CITY'\nregex = 'chest pain'\n"
+    (tmp_path / "harvested.toml").write_text(added, encoding="utf-8")
+    (tmp_path / "sentences.toml").write_text("sentences = ['BP 120/80.']\n", encoding="utf-8")
     (tmp_path / "my-patterns").mkdir()
     (tmp_path / "my-patterns" / "clinic.toml").write_text(tiny_stack.PATTERNS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -96,6 +108,13 @@ def _write_tables(folder: Path) -> None:
         table.writerow(["note_id", "mrn", "seen", "ward", "text"])
         notes = tiny_stack.notes(patients=1)
         table.writerows([1001 + k, "M300", "2019-01-10", "7B", note.text] for k, note in enumerate(notes))
+    with contextlib.suppress(ImportError):
+        import pyarrow
+        import pyarrow.parquet
+
+        texts = [note.text for note in notes]
+        rows = {"n": [1, 2], "mrn": ["M300", "M300"], "ward": ["7B", "7B"], "text": texts}
+        pyarrow.parquet.write_table(pyarrow.table(rows), folder / "notes.parquet")
     with contextlib.closing(sqlite3.connect(folder / "notes.db")) as base:
         base.execute("CREATE TABLE notes (n INTEGER, body TEXT)")
         base.execute("INSERT INTO notes VALUES (1, ?)", [notes[0].text])
@@ -109,7 +128,8 @@ def shown(pattern: re.Pattern[str]) -> list[object]:
         text = document.read_text(encoding="utf-8")
         for match in pattern.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
-            found.append(pytest.param(match[1], id=f"{named(document)}:{line}"))
+            on_spark = match[1].startswith("spark ") or "pyspark" in match[1]
+            found.append(pytest.param(match[1], id=f"{named(document)}:{line}", marks=ON_SPARK if on_spark else ()))
     return found
 
 
@@ -150,7 +170,7 @@ def test_shown_commands_run(workplace: Path, command: str, capsys: pytest.Captur
 @pytest.mark.parametrize("code", shown(_PYTHON))
 def test_shown_python_runs(workplace: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for library in NOT_REQUIRED:
-        if f"import {library}" in code:
+        if f"import {library}" in code or f"from {library}" in code:
             pytest.importorskip(library, reason=f"{library} is no requirement of this project")
     assert main(["evaluate", "my/dev", "my/dev", "--csv", "scores.csv", "--resamples", "0"]) == 0
     train = training._train

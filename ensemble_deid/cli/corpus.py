@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.status import PROBLEMS
 from ensemble_deid.cli.terminal import counted, say, warn
@@ -23,6 +24,7 @@ def add_commands(commands: Any) -> None:
     stats = actions.add_parser("stats", help="size and PHI by category and type, of one corpus or of several splits")
     stats.add_argument("corpora", metavar="CORPUS", nargs="+", help="the others are compared with the first")
     stats.add_argument("--json", action="store_true", help="print JSON")
+    stats.add_argument("--out", metavar="FILE", type=Path, help="also write PHI by category and type: .csv, .tex, .md")
     stats.set_defaults(run=run_stats)
     convert = actions.add_parser("convert", help="write a corpus in another format, or with other labels")
     convert.add_argument("corpus", metavar="CORPUS")
@@ -60,8 +62,10 @@ def add_commands(commands: Any) -> None:
 def run_stats(options: argparse.Namespace) -> int:
     """Print the figures of one corpus, or of several splits beside each other."""
     from ensemble_deid.corpora.statistics import corpus_statistics
-    from ensemble_deid.corpora.statistics_tables import render_statistics
+    from ensemble_deid.corpora.statistics_tables import phi_table, render_statistics
+    from ensemble_deid.evaluation.render.tables import Table
 
+    refuse_output_files([options.out], *options.corpora)
     splits: dict[str, Corpus] = {}
     for name in options.corpora:
         if name in splits:
@@ -70,6 +74,10 @@ def run_stats(options: argparse.Namespace) -> int:
         for warning in splits[name].warnings:
             warn(warning)
     found = {name: corpus_statistics(corpus) for name, corpus in splits.items()}
+    if options.out is not None:
+        head, *rows = phi_table(found)
+        table = Table("PHI by category and type", tuple(head), tuple(map(tuple, rows)))
+        write_text_atomically(options.out, table.render(options.out.suffix))
     first = next(iter(found.values()))
     if options.json:
         entries = {name: split.as_dict(known=None if split is first else first) for name, split in found.items()}

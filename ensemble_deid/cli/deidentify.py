@@ -197,6 +197,7 @@ def _run(batch: "Batch", options: argparse.Namespace) -> None:
 def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int:
     from ensemble_deid.pipeline.batch.cells import UNREADABLE_DATES
     from ensemble_deid.pipeline.batch.chain import SPANS
+    from ensemble_deid.pipeline.batch.run import IN_LISTED_SENTENCES
 
     for warning in batch.source.warnings():
         warn(warning)
@@ -205,6 +206,8 @@ def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int
     report_lists(batch.lists, batch.counts)
     if batch.counts[UNREADABLE_DATES]:
         warn(f"{batch.counts[UNREADABLE_DATES]} {UNREADABLE_DATES}")
+    if batch.counts[IN_LISTED_SENTENCES]:
+        (warn if places.standard else say)(f"{batch.counts[IN_LISTED_SENTENCES]} {IN_LISTED_SENTENCES}")
     if options.spans is not None:
         with (places.run / SPANS).open("rb") as source, open_atomically(options.spans) as copy:
             shutil.copyfileobj(source, copy)

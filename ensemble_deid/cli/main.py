@@ -23,15 +23,20 @@ from ensemble_deid.pipeline.installed import find_model
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands; each command's module adds its own."""
     from ensemble_deid.cli import (
+        additions,
         corpus,
         deidentify,
+        disagreements,
+        encoders,
         evaluation,
+        experiments,
         explain,
         knowledge,
         models,
         prediction,
         rules,
         service,
+        spark,
         training,
     )
 
@@ -40,7 +45,24 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (training, prediction, deidentify, evaluation, explain, rules, corpus, knowledge, models, service):
+    modules = (
+        training,
+        experiments,
+        prediction,
+        deidentify,
+        evaluation,
+        disagreements,
+        explain,
+        rules,
+        additions,
+        corpus,
+        encoders,
+        knowledge,
+        models,
+        service,
+        spark,
+    )
+    for module in modules:
         module.add_commands(commands)
     return parser
 

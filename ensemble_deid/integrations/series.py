@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
-from ensemble_deid.pipeline.batch.patient_strings import PatientStrings
+from ensemble_deid.pipeline.batch.together import replaced_together
 from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
-from ensemble_deid.pipeline.notes import Note
+from ensemble_deid.pipeline.known.site_lists import SiteLists
 from ensemble_deid.pipeline.replacement import Replacer
 from ensemble_deid.text.document import Document
 
@@ -68,12 +67,12 @@ def deidentify_series(
     positions = [position for position, text in enumerate(texts) if text is not None]
     notes = list(loaded.predict_each(_documents(texts, owners), threshold=threshold, jobs=jobs))
     new: list[str | None] = [None] * len(texts)
-    outcomes = _replaced(notes, replacer or Replacer.from_options(), lists or SiteLists())
+    outcomes = replaced_together(notes, replacer or Replacer.from_options(), lists)
     for position, outcome in zip(positions, outcomes, strict=True):
         if isinstance(outcome, DeidError):
             problems.append(WithheldNote(position, str(outcome).removeprefix(f"{position}: ")))
         else:
-            new[position] = outcome
+            new[position] = outcome.text
     if withheld is not None:
         withheld.extend(problems)
     else:
@@ -89,31 +88,6 @@ def _documents(texts: list[Any], owners: list[Any] | None) -> Iterator[Document]
         if text is not None:
             owner = None if owners is None or _is_missing(owners[position]) else str(owners[position])
             yield Document(str(position), text, patient_id=owner)
-
-
-def _replaced(notes: list[Note], replacer: Replacer, lists: SiteLists) -> Iterator[str | DeidError]:
-    """Yield the text of each note without PHI, or why it is withheld."""
-    strings = PatientStrings(replacer.normalise)
-    for note in notes:
-        if isinstance(note, Document):
-            strings.add(lists.apply(note))
-    for note in notes:
-        if isinstance(note, DeidError):
-            yield note
-            continue
-        known = strings.of(note)
-        try:
-            taken = known.taken | lists.taken(note.patient_id)
-            replacement = replacer.replace(lists.apply(known.search(note)), taken=taken)
-        except DeidError as error:
-            yield error
-        except ValueError as error:
-            # The message is left out, since it might quote the note.
-            yield CorpusError(f"{note.id}: replacing failed ({type(error).__name__})")
-        else:
-            left = lists.left(note, replacement, replacer)[LEFT] if lists.strict else 0
-            problem = f"{note.id}: known identifiers are left in the output: {left}"
-            yield CorpusError(problem) if left else replacement.text
 
 
 def _is_missing(value: Any) -> bool:

@@ -1,7 +1,7 @@
 """The model as a user of the library holds it."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -91,7 +91,17 @@ class Deidentifier:
         for note in notes:
             check_note(note)
         found = self.ensemble.predict(notes, submodel=submodel, threshold=threshold)
-        return [note.with_spans(spans) for note, spans in zip(notes, found, strict=True)]
+        predicted = [note.with_spans(spans) for note, spans in zip(notes, found, strict=True)]
+        return predicted if submodel is not None else [self.without_listed(note)[0] for note in predicted]
+
+    def without_listed(self, document: Document, *, must_stay: Iterable[Span] = ()) -> tuple[Document, int]:
+        """Return a predicted document without spans inside sentences of the model's inclusion list, and their number.
+
+        What overlaps a span of `must_stay` is kept. `predict`, `predict_each`, `deidentify` and `pipe` do this already.
+        """
+        if self.ensemble.inclusion is None:
+            return document, 0
+        return self.ensemble.inclusion.apply(document, must_stay=must_stay)
 
     def predict_each(
         self,
@@ -101,12 +111,14 @@ class Deidentifier:
         threshold: float | None = None,
         batch_size: int = BATCH_SIZE,
         jobs: int = 1,
+        must_stay: Callable[[Document], Iterable[Span]] | None = None,
     ) -> Iterator[Note]:
         """Yield every note as `predict` returns it, or the error that says why it is withheld, in order.
 
+        `must_stay` gives the places of a note where PHI is known to be, for `without_listed`.
         Notes are read as they are needed, so there may be more than fit into memory. Raises ConfigError at the call.
         """
-        return predict_notes(
+        predicted = predict_notes(
             self.ensemble,
             notes,
             source=self.source,
@@ -115,6 +127,15 @@ class Deidentifier:
             batch_size=batch_size,
             jobs=jobs,
         )
+        if submodel is not None or self.ensemble.inclusion is None:
+            return predicted
+
+        def listed_left_out(note: Note) -> Note:
+            if isinstance(note, DeidError):
+                return note
+            return self.without_listed(note, must_stay=must_stay(note) if must_stay else ())[0]
+
+        return map(listed_left_out, predicted)
 
     def deidentify(
         self,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.vocabulary import Vocabulary
+from ensemble_deid.pipeline.additions import INCLUSION, PATTERNS
 from ensemble_deid.pipeline.directory import beside, load_model, refuse_foreign_folder, write_manifest
 from ensemble_deid.pipeline.manifest import FILE, Manifest, read_manifest
 from ensemble_deid.pipeline.signature import FILE as SIGNATURE
@@ -57,6 +58,9 @@ def _quantise(directory: Path, manifest: Manifest) -> None:
 
 def _without_remarks(model: Path, manifest: Manifest) -> Manifest:
     """Return the manifest of a shareable model without remarks. Raises ModelError where the model is not shareable."""
+    for name in (PATTERNS, INCLUSION):
+        if name in manifest.files:
+            raise ModelError(f"{model / name}: was added after training, and may hold words of notes: remove it first")
     ensemble, _ = load_model(model)
     vocabulary = ensemble.feature_extractor.lexicon.vocabulary
     if vocabulary is None or not ensemble.config.shareable:
@@ -68,7 +72,9 @@ def _without_remarks(model: Path, manifest: Manifest) -> Manifest:
         if isinstance(tagger, TbedTagger):
             _check_rules(tagger.rules, vocabulary, model / RULES)
     records = tuple({**record, "remark": ""} for record in manifest.rules_replaced)
-    return replace(manifest, rules_replaced=records)
+    # Names of patterns that were removed again are words of somebody's choice, too.
+    choices = {key: value for key, value in manifest.choices.items() if key not in ("added_patterns", "inclusion_list")}
+    return replace(manifest, rules_replaced=records, choices=choices)
 
 
 def _check_rules(rules: RuleList, vocabulary: Vocabulary, path: Path) -> None:

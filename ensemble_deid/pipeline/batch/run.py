@@ -25,6 +25,8 @@ from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
 from ensemble_deid.pipeline.notes import Note, predict_chunks
 from ensemble_deid.pipeline.replacement import Replacement, Replacer
 
+IN_LISTED_SENTENCES = "spans dropped in sentences of the inclusion list"
+"""The name of a count of a run."""
 Report = Callable[[int, int], None]
 """Is told how many notes are written and withheld so far."""
 
@@ -140,6 +142,9 @@ class Batch:
         note = found.apply(record.document())
         if isinstance(note, DeidError):
             return note
+        note, dropped = self.model.without_listed(note)
+        if dropped:
+            self.counts[IN_LISTED_SENTENCES] += dropped
         known = strings.of(note)
         searched = known.search(note)
         self.counts["spans from other notes"] += len(set(searched.spans) - set(note.spans))
@@ -158,24 +163,18 @@ class Batch:
     def _take_up(self, strings: PatientStrings, record: Record, found: Found) -> None:
         """Add what was found in a note, and what the site's lists say of it, to the strings of its patient."""
         if found.error is None and record.error is None:
-            strings.add(self.lists.apply(record.document().with_spans(found.spans)))
+            note, _ = self.model.without_listed(record.document().with_spans(found.spans))
+            strings.add(self.lists.apply(note))
 
     def _withhold(self, record: Record, problem: str, writer: Writer, files: RunFiles) -> None:
         self.problems.append(problem)
         files.failure(record, problem)
         # Ids that cannot be treated are emptied with the text.
-        new = NewRecord(None, *_treated_or_empty(self.cells, record))
+        new = NewRecord(None, *self.cells.treated_or_empty(record))
         writer.write(record, new)
 
     def _without_note(self, record: Record) -> NewRecord:
-        return NewRecord((), *_treated_or_empty(self.cells, record))
-
-
-def _treated_or_empty(cells: Cells, record: Record) -> tuple[Any, Any, tuple[Any, ...]]:
-    try:
-        return cells.id(record), cells.patient(record), cells.dates(record)
-    except CorpusError:
-        return None, None, tuple(None for _ in record.dates)
+        return NewRecord((), *self.cells.treated_or_empty(record))
 
 
 def _documents(records: Iterator[Record], taken: list[Record]) -> Iterator[Note]:

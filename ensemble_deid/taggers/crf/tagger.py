@@ -156,9 +156,13 @@ def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]],
     starts = merge_lines(batch.tokens, max_tokens=config.max_sequence)
     sequence = sequence_of_rows(starts, len(batch.tokens))
     present = set(batch.table.names)
-    built_in = DEFAULT_WINDOWS + (STANZA_WINDOWS if present.issuperset(STANZA_COLUMNS) else ())
+    built_in = DEFAULT_WINDOWS
     built_in += knowledge_windows([name for name in batch.table.names if name.startswith(KNOWLEDGE_PREFIX)])
     named = read_windows(config.windows or built_in)
+    if present.issuperset(STANZA_COLUMNS):
+        # What a list names itself is not added once more.
+        known = {name for name, _ in named}
+        named += [(name, windows) for name, windows in read_windows(STANZA_WINDOWS) if name not in known]
     for name, windows in named:
         missing = [window.column for window in windows if window.column not in present]
         if missing:
