@@ -98,7 +98,11 @@ def workplace(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def _write_tables(folder: Path) -> None:
-    """Write notes.csv, messages/ and notes.db."""
+    """Write notes.csv, messages/ and notes.db, and the lists of a site."""
+    rows = ["patient_id,kind,value", 'M300,name,"BELL, ANNA M."', "M300,mrn,0048213", ',staff,"Okonkwo, Adaeze, MD"']
+    (folder / "known.csv").write_text("\n".join(rows), encoding="utf-8")
+    (folder / "allow.txt").write_text("# devices\nSt. Jude\n", encoding="utf-8")
+    (folder / "deny.csv").write_text("label,value\nHOSPITAL,Unit 7-West\n", encoding="utf-8")
     with (folder / "notes.csv").open("w", encoding="utf-8", newline="") as stream:
         table = csv.writer(stream)
         table.writerow(["note_id", "mrn", "seen", "ward", "text"])

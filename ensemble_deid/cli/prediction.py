@@ -1,7 +1,7 @@
 """`predict`: a folder in, a folder or a page out, note by note failing closed."""
 
 import argparse
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.output import refuse_output, refuse_output_files
+from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists, report_lists
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED, format_named
@@ -30,6 +31,7 @@ def add_commands(commands: Any) -> None:
     predict.add_argument(
         "--html", metavar="FILE", type=Path, help="one page of the notes with the spans highlighted; it contains PHI"
     )
+    add_lists(predict, strict=False)
     add_running(predict)
     predict.add_argument("--format", choices=ANNOTATED, help="default: the input's own, jsonl for plain text")
     predict.add_argument("--submodel", metavar="NAME", help="that submodel's answer instead of the ensemble's")
@@ -70,14 +72,20 @@ def _run(
     from ensemble_deid.pipeline.deidentifier import Deidentifier
 
     if options.out is not None:
-        refuse_output(options.out, location, options.model, format=format)
-    refuse_output_files([options.html], location, options.model)
+        refuse_output(options.out, location, options.model, *list_files(options), format=format)
+    refuse_output_files([options.html], location, options.model, *list_files(options))
     for remark in location.remarks:
         warn(remark)
     # A file of many notes does not say how many it holds before it is read.
     total = None if location.format.frame is not None else len(location.files)
     submodels = options.submodels.split(",") if options.submodels is not None else None
     model = Deidentifier.load(options.model, device=options.device, submodels=submodels)
+    lists = read_lists(options, model.labels)
+    counts: Counter[str] = Counter()
+
+    def finished(document: Document) -> Document:
+        return finish(lists.apply(document, counts))
+
     # Results are in the order of the notes, so the first of these is the name of the note whose result comes next.
     names: deque[str] = deque()
     source = location if options.out is None else location.without(options.out)
@@ -93,7 +101,7 @@ def _run(
     with progress_bar(quiet=options.quiet) as show, _outputs(options, format) as writer:
         for note in notes:
             name = names.popleft()
-            problem = str(note) if isinstance(note, DeidError) else _finish_and_write(note, finish, writer.write)
+            problem = str(note) if isinstance(note, DeidError) else _finish_and_write(note, finished, writer.write)
             if problem is None:
                 count += 1
             else:
@@ -102,6 +110,9 @@ def _run(
             show(Step(count + len(problems), total, f"{counted(count, 'note')} written, {len(problems)} withheld"))
     for problem in problems:
         warn(f"withheld: {problem}")
+    report_lists(lists, counts)
+    for name, number in sorted(counts.items()):
+        say(f"{name}: {number}")
     places = " and ".join(str(place) for place in (options.out, options.html) if place is not None)
     say(f"{counted(count, 'note')} written to {places}, {len(problems)} withheld")
     return NOTES_WITHHELD if problems else 0
