@@ -98,12 +98,21 @@ def workplace(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def _write_tables(folder: Path) -> None:
-    """Write notes.csv and notes.db."""
+    """Write notes.csv, messages/ and notes.db, and the lists of a site."""
+    rows = ["patient_id,kind,value", 'M300,name,"BELL, ANNA M."', "M300,mrn,0048213", ',staff,"Okonkwo, Adaeze, MD"']
+    (folder / "known.csv").write_text("\n".join(rows), encoding="utf-8")
+    (folder / "allow.txt").write_text("# devices\nSt. Jude\n", encoding="utf-8")
+    (folder / "deny.csv").write_text("label,value\nHOSPITAL,Unit 7-West\n", encoding="utf-8")
     with (folder / "notes.csv").open("w", encoding="utf-8", newline="") as stream:
         table = csv.writer(stream)
         table.writerow(["note_id", "mrn", "seen", "ward", "text"])
         notes = tiny_stack.notes(patients=1)
         table.writerows([1001 + k, "M300", "2019-01-10", "7B", note.text] for k, note in enumerate(notes))
+    (folder / "messages").mkdir()
+    line = "\\.br\\".join(notes[0].text.splitlines())
+    # Without a field that would be kept: there is nothing to warn of.
+    message = f"MSH|^~\\&|||||||ORU^R01||P|2.5\rOBX|1|TX|1||{line}\r"
+    (folder / "messages" / "a.hl7").write_text(message, encoding="utf-8", newline="")
     with contextlib.suppress(ImportError):
         import pyarrow
         import pyarrow.parquet

@@ -10,11 +10,10 @@ from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.status import PROBLEMS
 from ensemble_deid.cli.terminal import counted, say, warn
 from ensemble_deid.corpora.corpus import Corpus
+from ensemble_deid.corpora.formats import ANNOTATED, FORMATS
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import CorpusError
-
-_FORMATS = ("i2b2", "meddocan", "brat", "jsonl", "plain")
 
 
 def add_commands(commands: Any) -> None:
@@ -29,7 +28,7 @@ def add_commands(commands: Any) -> None:
     convert = actions.add_parser("convert", help="write a corpus in another format, or with other labels")
     convert.add_argument("corpus", metavar="CORPUS")
     convert.add_argument("--out", metavar="DIR", type=Path, required=True)
-    convert.add_argument("--format", choices=_FORMATS, required=True)
+    convert.add_argument("--format", choices=tuple(FORMATS), required=True)
     convert.add_argument("--map", metavar="MAP", help="new labels: a .toml file, category, binary, i2b2 or hipaa")
     convert.set_defaults(run=run_convert)
     check = actions.add_parser("check", help="list everything that is wrong with marked-up notes (.note files)")
@@ -43,7 +42,7 @@ def add_commands(commands: Any) -> None:
     resample.add_argument("--copies", metavar="N", type=int, default=1)
     resample.add_argument("--seed", metavar="S", type=int, default=13)
     resample.add_argument("--out", metavar="DIR", type=Path, required=True)
-    resample.add_argument("--format", choices=_FORMATS[:-1], default="i2b2")
+    resample.add_argument("--format", choices=ANNOTATED, default="i2b2")
     resample.set_defaults(run=run_resample)
     augment = actions.add_parser("augment", help="copies of the notes in another form: layout, case, typing errors")
     augment.add_argument("corpus", metavar="CORPUS")
@@ -55,7 +54,7 @@ def add_commands(commands: Any) -> None:
     augment.add_argument("--copies", metavar="N", type=int, default=1)
     augment.add_argument("--seed", metavar="S", type=int, default=13)
     augment.add_argument("--out", metavar="DIR", type=Path, required=True)
-    augment.add_argument("--format", choices=_FORMATS[:-1], default="i2b2")
+    augment.add_argument("--format", choices=ANNOTATED, default="i2b2")
     augment.set_defaults(run=run_augment)
 
 

@@ -1,7 +1,7 @@
 """`predict`: a folder in, a folder or a page out, note by note failing closed."""
 
 import argparse
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.output import refuse_output, refuse_output_files
+from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists, report_lists
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
+from ensemble_deid.corpora.formats import ANNOTATED, format_named
 from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.corpora.note_writer import NoteWriter, note_writer
 from ensemble_deid.corpora.read import iterate_notes
@@ -18,8 +20,6 @@ from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.evaluation.render.html.notes import NotesPage, notes_page
 from ensemble_deid.experiments.progress import Step
 from ensemble_deid.text.document import Document
-
-FORMATS = ("i2b2", "meddocan", "brat", "jsonl")
 
 
 def add_commands(commands: Any) -> None:
@@ -31,8 +31,9 @@ def add_commands(commands: Any) -> None:
     predict.add_argument(
         "--html", metavar="FILE", type=Path, help="one page of the notes with the spans highlighted; it contains PHI"
     )
+    add_lists(predict, strict=False)
     add_running(predict)
-    predict.add_argument("--format", choices=FORMATS, help="default: the input's own, jsonl for plain text")
+    predict.add_argument("--format", choices=ANNOTATED, help="default: the input's own, jsonl for plain text")
     predict.add_argument("--submodel", metavar="NAME", help="that submodel's answer instead of the ensemble's")
     predict.set_defaults(run=run_predict)
 
@@ -56,7 +57,7 @@ def run_predict(options: argparse.Namespace) -> int:
     def rounded(document: Document) -> Document:
         return document.with_spans(replace(span, score=round(span.score, 4)) for span in document.spans)
 
-    format = options.format or (own if own in FORMATS else "jsonl")
+    format = options.format or (own if own in ANNOTATED else "jsonl")
     return _run(options, location, rounded, format=format, submodel=options.submodel)
 
 
@@ -71,20 +72,26 @@ def _run(
     from ensemble_deid.pipeline.deidentifier import Deidentifier
 
     if options.out is not None:
-        refuse_output(options.out, location, options.model, format=format)
-    refuse_output_files([options.html], location, options.model)
+        refuse_output(options.out, location, options.model, *list_files(options), format=format)
+    refuse_output_files([options.html], location, options.model, *list_files(options))
     for remark in location.remarks:
         warn(remark)
-    # A line-based file does not say how many notes it holds before it is read.
-    total = None if location.format.name == "jsonl" else len(location.files)
+    # A file of many notes does not say how many it holds before it is read.
+    total = None if location.format.frame is not None else len(location.files)
     submodels = options.submodels.split(",") if options.submodels is not None else None
     model = Deidentifier.load(options.model, device=options.device, submodels=submodels)
+    lists = read_lists(options, model.labels)
+    counts: Counter[str] = Counter()
+
+    def finished(document: Document) -> Document:
+        return finish(lists.apply(document, counts))
+
     # Results are in the order of the notes, so the first of these is the name of the note whose result comes next.
     names: deque[str] = deque()
     source = location if options.out is None else location.without(options.out)
 
     def named() -> Iterator[Document | CorpusError]:
-        for note in iterate_notes(source, file_names=format != "jsonl"):
+        for note in iterate_notes(source, file_names=format_named(format).frame is None):
             names.append((note.id if isinstance(note, Document) else note.note) or "")
             yield note
 
@@ -94,7 +101,7 @@ def _run(
     with progress_bar(quiet=options.quiet) as show, _outputs(options, format) as writer:
         for note in notes:
             name = names.popleft()
-            problem = str(note) if isinstance(note, DeidError) else _finish_and_write(note, finish, writer.write)
+            problem = str(note) if isinstance(note, DeidError) else _finish_and_write(note, finished, writer.write)
             if problem is None:
                 count += 1
             else:
@@ -103,6 +110,9 @@ def _run(
             show(Step(count + len(problems), total, f"{counted(count, 'note')} written, {len(problems)} withheld"))
     for problem in problems:
         warn(f"withheld: {problem}")
+    report_lists(lists, counts)
+    for name, number in sorted(counts.items()):
+        say(f"{name}: {number}")
     places = " and ".join(str(place) for place in (options.out, options.html) if place is not None)
     say(f"{counted(count, 'note')} written to {places}, {len(problems)} withheld")
     return NOTES_WITHHELD if problems else 0

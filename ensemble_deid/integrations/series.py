@@ -9,6 +9,7 @@ from typing import Any
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.pipeline.batch.together import replaced_together
 from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.known.site_lists import SiteLists
 from ensemble_deid.pipeline.replacement import Replacer
 from ensemble_deid.text.document import Document
 
@@ -35,6 +36,7 @@ def deidentify_series(
     patients: Any = None,
     replacer: Replacer | None = None,
     threshold: float | None = None,
+    lists: SiteLists | None = None,
     jobs: int = 1,
     withheld: list[WithheldNote] | None = None,
 ) -> Any:
@@ -42,6 +44,7 @@ def deidentify_series(
 
     `patients` is a series of the same length with the patient of each note: a string believed to be PHI in one note
     is then searched in the patient's others. `replacer` says what stands where PHI stood; the default is `[LABEL]`.
+    `lists` are what the site knows besides the model.
     A note that cannot be processed whole is missing in the result. It is added to `withheld`; without such a list,
     a warning that names its position goes to the logger `ensemble_deid`. Raises ConfigError for what is no series,
     and CorpusError where lengths differ.
@@ -64,7 +67,8 @@ def deidentify_series(
     positions = [position for position, text in enumerate(texts) if text is not None]
     notes = list(loaded.predict_each(_documents(texts, owners), threshold=threshold, jobs=jobs))
     new: list[str | None] = [None] * len(texts)
-    for position, outcome in zip(positions, replaced_together(notes, replacer or Replacer.from_options()), strict=True):
+    outcomes = replaced_together(notes, replacer or Replacer.from_options(), lists)
+    for position, outcome in zip(positions, outcomes, strict=True):
         if isinstance(outcome, DeidError):
             problems.append(WithheldNote(position, str(outcome).removeprefix(f"{position}: ")))
         else:

@@ -9,6 +9,7 @@ from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.installed import find_model
+from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
 from ensemble_deid.pipeline.notes import BATCH_SIZE, ModelSource, Note, check_note, predict_notes
 from ensemble_deid.pipeline.replacement import Key, ReplacedSpan, Replacer
 from ensemble_deid.text.document import Document
@@ -20,7 +21,8 @@ class DeidentificationResult:
     """A de-identified text and the spans that were taken out, or the reason why the text is withheld.
 
     `spans` are in characters of the text that came in, `replaced` says where in the new text they are. Where `error`
-    is not None the text could not be processed whole: `text` is then None and `spans` is empty.
+    is not None the text could not be processed whole: `text` is then None and `spans` is empty. `known_left` is how
+    many known identifiers are left in `text`.
 
     >>> from ensemble_deid import DeidentificationResult, Span
     >>> DeidentificationResult("Seen by Dr. [DOCTOR].", (Span(12, 18, "DOCTOR"),)).text
@@ -31,6 +33,7 @@ class DeidentificationResult:
     spans: tuple[Span, ...] = ()
     error: str | None = None
     replaced: tuple[ReplacedSpan, ...] = field(default=(), compare=False)
+    known_left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +148,17 @@ class Deidentifier:
         project: str = "",
         patient: str | None = None,
         threshold: float | None = None,
+        lists: SiteLists | None = None,
     ) -> DeidentificationResult:
         """Return the text without its PHI.
 
         `style` is `tag` (the default), `numbered`, `mask`, `remove`, `hash`, `surrogate` or `text:WORDS`; `styles` has
         those of single labels, and `policy` names a policy (docs/deidentify.md). Surrogates and hashes depend on `key`
         (a `Key`, a key file, else the environment's ENSEMBLE_DEID_KEY, else a new one), on `project` and on `patient`,
-        the text itself where that is None. `threshold` overrides the model's. Raises CorpusError when the text cannot
-        be processed: it is no string, holds NUL or unpaired surrogates (then it is no clinical note), or processing
-        fails. Raises ConfigError for an unknown style, label or policy, a bad key, or a threshold outside [0, 1].
+        the text itself where that is None. `threshold` overrides the model's; `lists` are what the site knows. Raises
+        CorpusError when the text cannot be processed: it is no string, holds NUL or unpaired surrogates (then it is no
+        clinical note), processing fails, or strict lists find a known identifier in the output. Raises ConfigError for
+        an unknown style, label or policy, a bad key, or a threshold outside [0, 1].
 
         >>> from ensemble_deid import Deidentifier
         >>> model = Deidentifier.load("model")
@@ -162,7 +167,7 @@ class Deidentifier:
         """
         replacer = self._replacer(style, styles, policy, key, project)
         (note,) = self.predict_each([Document("the text", text, patient_id=patient)], threshold=threshold)
-        result = _result(note, replacer)
+        result = _result(note, replacer, lists or SiteLists())
         if result.error is not None:
             raise CorpusError(result.error)
         return result
@@ -178,6 +183,7 @@ class Deidentifier:
         project: str = "",
         patients: Iterable[str] | None = None,
         threshold: float | None = None,
+        lists: SiteLists | None = None,
         batch_size: int = BATCH_SIZE,
         jobs: int = 1,
     ) -> Iterator[DeidentificationResult]:
@@ -198,7 +204,7 @@ class Deidentifier:
         if isinstance(texts, str):
             raise CorpusError("pipe takes several texts, not one string: use deidentify, or give a list")
         notes = self.predict_each(_documents(texts, patients), threshold=threshold, batch_size=batch_size, jobs=jobs)
-        return (_result(note, replacer) for note in notes)
+        return (_result(note, replacer, lists or SiteLists()) for note in notes)
 
     def _replacer(
         self,
@@ -229,15 +235,20 @@ def _documents(texts: Iterable[str], patients: Iterable[str] | None) -> Iterator
         yield Document(f"texts[{number}]", text, patient_id=patient)
 
 
-def _result(note: Note, replacer: Replacer) -> DeidentificationResult:
+def _result(note: Note, replacer: Replacer, lists: SiteLists) -> DeidentificationResult:
     if isinstance(note, DeidError):
         return DeidentificationResult(None, (), str(note))
+    note = lists.apply(note)
+    taken = lists.taken(note.patient_id)
     if note.patient_id is None:
         # Not the place in the list: the same text has the same surrogates wherever it comes.
         note = replace(note, patient_id=f"sha256 {hashlib.sha256(note.text.encode()).hexdigest()}")
     try:
-        replacement = replacer.replace(note)
-        return DeidentificationResult(replacement.text, note.spans, replaced=replacement.spans)
+        replacement = replacer.replace(note, taken=taken)
     except ValueError as error:
         # The message is left out, since it might quote the note.
         return DeidentificationResult(None, (), f"{note.id}: replacement failed ({type(error).__name__})")
+    left = lists.left(note, replacement, replacer)[LEFT]
+    if lists.strict and left:
+        return DeidentificationResult(None, (), f"{note.id}: known identifiers are left in the output: {left}")
+    return DeidentificationResult(replacement.text, note.spans, replaced=replacement.spans, known_left=left)

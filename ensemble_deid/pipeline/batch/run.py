@@ -21,6 +21,7 @@ from ensemble_deid.pipeline.batch.offsets import Found, OffsetFile
 from ensemble_deid.pipeline.batch.patient_strings import PatientStrings
 from ensemble_deid.pipeline.batch.run_files import RunFiles
 from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
 from ensemble_deid.pipeline.notes import Note, predict_chunks
 from ensemble_deid.pipeline.replacement import Replacement, Replacer
 
@@ -45,6 +46,7 @@ class Batch:
     cells: Cells
     settings: Mapping[str, Any]
     finding: Mapping[str, Any]
+    lists: SiteLists = field(default_factory=SiteLists)
     threshold: float | None = None
     jobs: int = 1
     problems: list[str] = field(default_factory=list)
@@ -146,15 +148,23 @@ class Batch:
         known = strings.of(note)
         searched = known.search(note)
         self.counts["spans from other notes"] += len(set(searched.spans) - set(note.spans))
+        listed = self.lists.apply(searched, self.counts)
         try:
-            return self.replacer.replace(searched, taken=known.taken)
+            replacement = self.replacer.replace(listed, taken=known.taken | self.lists.taken(note.patient_id))
         except (CorpusError, ValueError) as error:
             # An unforeseen message is left out, since it may quote the note.
             return CorpusError(f"{record.name}: writing failed ({type(error).__name__})")
+        left = self.lists.left(note, replacement, self.replacer)
+        self.counts.update(left)
+        if self.lists.strict and left[LEFT]:
+            return CorpusError(f"{record.name}: known identifiers are left in the output: {left[LEFT]}")
+        return replacement
 
     def _take_up(self, strings: PatientStrings, record: Record, found: Found) -> None:
-        if found.spans and record.error is None:
-            strings.add(self.model.without_listed(record.document().with_spans(found.spans))[0])
+        """Add what was found in a note, and what the site's lists say of it, to the strings of its patient."""
+        if found.error is None and record.error is None:
+            note, _ = self.model.without_listed(record.document().with_spans(found.spans))
+            strings.add(self.lists.apply(note))
 
     def _withhold(self, record: Record, problem: str, writer: Writer, files: RunFiles) -> None:
         self.problems.append(problem)
