@@ -169,7 +169,7 @@ def test_a_model_predicts_with_weights_in_eight_bits(tmp_path: Path) -> None:
     fitted = TransformerTagger.fit(batch, None, scheme=SCHEME, config=SMALL, seed=1, device="cpu", progress=no_progress)
     fitted.save(tmp_path)
     before = (tmp_path / WEIGHTS).stat().st_size
-    TransformerTagger.quantise_saved(tmp_path)
+    TransformerTagger.compact_saved(tmp_path)
     assert (tmp_path / WEIGHTS).stat().st_size < 0.7 * before
     again = TransformerTagger.load(tmp_path, scheme=SCHEME, config=SMALL, device="cpu")
     np.testing.assert_allclose(again.emissions(batch), fitted.emissions(batch), atol=0.3)

@@ -18,7 +18,7 @@ def add_commands(commands: Any) -> None:
     export.add_argument("model", metavar="MODEL", type=Path)
     export.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the copy to")
     export.add_argument("--shareable", action="store_true", help="refuse a model that was not trained with --shareable")
-    export.add_argument("--int8", action="store_true", help="store the encoder's weights in eight bits")
+    export.add_argument("--compact", action="store_true", help="round weights and compress files: half the size")
     export.set_defaults(run=run_export)
 
     scan = commands.add_parser("scan", help="search a model's files for the PHI of a corpus; prints counts only")
@@ -45,7 +45,7 @@ def add_commands(commands: Any) -> None:
     package.add_argument("--version", required=True, dest="package_version", help="such as 1.0.0")
     package.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder of the package's project")
     package.add_argument("--licence", metavar="FILE", type=Path, help="the licence's text")
-    package.add_argument("--int8", action="store_true", help="store the encoder's weights in eight bits")
+    package.add_argument("--compact", action="store_true", help="round weights and compress files: half the size")
     package.add_argument(
         "--score", metavar="CORPUS", action="append", default=[], help="score the model on it for the card; repeatable"
     )
@@ -71,7 +71,7 @@ def run_package(options: argparse.Namespace) -> int:
         name=options.name,
         version=options.package_version,
         licence=options.licence,
-        int8=options.int8,
+        compact=options.compact,
     )
     if corpora:
         model = Deidentifier.load(packaged_model(project, options.name))
@@ -102,7 +102,7 @@ def run_export(options: argparse.Namespace) -> int:
 
     if options.out.resolve() != options.model.resolve():
         refuse_output_model(options.out, options.model)
-    names = export_model(options.model, options.out, shareable=options.shareable, int8=options.int8)
+    names = export_model(options.model, options.out, shareable=options.shareable, compact=options.compact)
     say(f"{len(names)} files copied to {options.out}; its private files stay in {options.model}")
     return 0
 

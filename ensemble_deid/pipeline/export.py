@@ -4,7 +4,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from ensemble_deid.errors import ConfigError, ModelError, RuleError
+from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.features.vocabulary import Vocabulary
 from ensemble_deid.pipeline.additions import INCLUSION, PATTERNS
 from ensemble_deid.pipeline.directory import beside, load_model, refuse_foreign_folder, write_manifest
@@ -16,13 +16,13 @@ from ensemble_deid.taggers.tbed.rulelist import REQUIRED_KEYS, RuleList
 from ensemble_deid.taggers.tbed.tagger import RULES, TbedTagger, is_unused_head
 
 
-def export_model(model: Path, out: Path, *, shareable: bool = False, int8: bool = False) -> tuple[str, ...]:
+def export_model(model: Path, out: Path, *, shareable: bool = False, compact: bool = False) -> tuple[str, ...]:
     """Copy a model without its private files, and return the names of the files that were copied.
 
     The digests of the training notes leave the manifest, too: by trying all numbers, somebody could read the patients'
     numbers out of them. With `shareable` the model must have been trained shareable, and its rules must be within its
-    vocabulary; what reviewers remarked on changes of the rules is then deleted from the manifest. With `int8` the
-    weights of a pretrained encoder are stored in eight bits. A signature is copied if nothing was changed. Raises
+    vocabulary; what reviewers remarked on changes of the rules is then deleted from the manifest. With `compact`
+    weights are rounded and files compressed (`_compact`). A signature is copied if nothing was changed. Raises
     ModelError for a model that is damaged or not shareable, and where `out` is a folder that holds anything but a
     model.
     """
@@ -35,25 +35,21 @@ def export_model(model: Path, out: Path, *, shareable: bool = False, int8: bool 
     with beside(out) as scratch:
         for name in names:
             shutil.copyfile(model / name, scratch / name)
-        if int8:
-            _quantise(scratch, manifest)
-        if int8 or exported != manifest:
+        if compact:
+            _compact(scratch, manifest)
+        if compact or exported != manifest:
             write_manifest(scratch, exported)
         elif (model / SIGNATURE).is_file():
             shutil.copyfile(model / SIGNATURE, scratch / SIGNATURE)
     return names
 
 
-def _quantise(directory: Path, manifest: Manifest) -> None:
-    """Store the weights of those submodels that can in eight bits. Raises ConfigError where there are none."""
-    able = [submodel_class(name) for name in manifest.config["submodels"]]
-    found = [quantise for tagger in able if (quantise := getattr(tagger, "quantise_saved", None)) is not None]
-    if not found:
-        raise ConfigError(
-            "only the weights of the submodel transformer can be stored in eight bits; the model lacks it"
-        )
-    for quantise in found:
-        quantise(directory)
+def _compact(directory: Path, manifest: Manifest) -> None:
+    """Store an encoder's weights in eight bits, the network's in half precision, and the CRF compressed."""
+    for name in manifest.config["submodels"]:
+        compact = getattr(submodel_class(name), "compact_saved", None)
+        if compact is not None:
+            compact(directory)
 
 
 def _without_remarks(model: Path, manifest: Manifest) -> Manifest:

@@ -53,12 +53,12 @@ def write_package(
     name: str,
     version: str,
     licence: Path | None = None,
-    int8: bool = False,
+    compact: bool = False,
 ) -> Path:
     """Write the project folder of a package of the model, without the model's private files; return it.
 
     `out` becomes the project: `pyproject.toml`, the model card as `README.md`, `LICENSE` if one is given, and the
-    module `ensemble_deid_<name>` with the model in it. `int8` as in `export_model`. An existing project of the same
+    module `ensemble_deid_<name>` with the model in it. `compact` as in `export_model`. An existing project of the same
     package is replaced. Raises ConfigError for a name or version that packages cannot have, ModelError for a damaged
     model or where `out` holds other things.
     """
@@ -85,7 +85,7 @@ def write_package(
         (scratch / package).mkdir()
         (scratch / "pyproject.toml").write_text(project, encoding="utf-8")
         (scratch / package / "__init__.py").write_text(_MODULE.format(name=name), encoding="utf-8")
-        export_model(model, scratch / package / FOLDER, int8=int8)
+        export_model(model, scratch / package / FOLDER, compact=compact)
         shutil.copyfile(scratch / package / FOLDER / CARD, scratch / "README.md")
         if licence:
             shutil.copyfile(licence, scratch / "LICENSE")

@@ -168,6 +168,13 @@ class NeuralTagger:
         content = {"epochs": self.epochs, "vocabularies": self.vocabularies.to_json()}
         (directory / VOCABULARY).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
+    @staticmethod
+    def compact_saved(directory: Path) -> None:
+        """Rewrite the weights that `save` wrote in half precision."""
+        path = directory / WEIGHTS
+        weights = load(path.read_bytes())
+        path.write_bytes(save({name: v.half() if v.is_floating_point() else v for name, v in weights.items()}))
+
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: NeuralConfig, device: str) -> Self:
         """Read weights and vocabularies. Raises ModelError when they are damaged or do not fit each other.
@@ -179,6 +186,7 @@ class NeuralTagger:
             content = json.loads((directory / VOCABULARY).read_text(encoding="utf-8"))
             vocabularies = Vocabularies.from_json(content["vocabularies"])
             sizes, weights = vocabularies.sizes(len(scheme.tags)), load((directory / WEIGHTS).read_bytes())
+            weights = {name: value.float() if value.is_floating_point() else value for name, value in weights.items()}
             check_weights(lambda: TaggingNetwork(sizes, config), weights)
             network = TaggingNetwork(sizes, config)
             network.load_state_dict(weights)

@@ -159,7 +159,7 @@ class TransformerTagger:
         (directory / TOKENIZER).write_text(self.tokenizer.to_str(), encoding="utf-8")
 
     @staticmethod
-    def quantise_saved(directory: Path) -> None:
+    def compact_saved(directory: Path) -> None:
         """Rewrite the weights that `save` wrote in eight bits."""
         path = directory / WEIGHTS
         path.write_bytes(save(quantise(dequantise(load(path.read_bytes())))))
