@@ -172,6 +172,9 @@ class NeuralConfig(Section):
     encoder: Literal["bilstm", "transformer", "transformer-bilstm"] = "bilstm"
     decoder: Literal["crf", "softmax"] = "crf"
     word_dimension: int = Field(128, ge=1, le=4096)
+    word_vectors: str = Field("", description="text file (word2vec, GloVe, fastText) of word_dimension numbers a word")
+    word_vectors_limit: int = Field(200_000, ge=1, description="words of the file that are kept in the model")
+    zero_digits: bool = Field(False, description="read every digit of a word as 0 (characters stay as they are)")
     character_dimension: int = Field(16, ge=1, le=4096)
     kernel_sizes: tuple[KernelSize, ...] = Field((2, 3, 4, 5), min_length=1, max_length=16)
     channels: int = Field(8, ge=1, le=4096, description="per kernel size")
@@ -190,6 +193,7 @@ class NeuralConfig(Section):
         128, ge=2, le=4096, multiple_of=2, description="LSTM size, half in each direction; width of the Transformer"
     )
     gradient_clip: float = Field(10.0, gt=0)
+    optimizer: Literal["adamw", "adagrad"] = "adamw"
     learning_rate: float = Field(0.003, gt=0)
     weight_decay: float = Field(0.0, ge=0)
     dropout: float = Field(0.4, ge=0, lt=1)
@@ -198,6 +202,9 @@ class NeuralConfig(Section):
     batch_tokens: int = Field(800, ge=1, description="tokens per batch")
     max_sequence: int = Field(90, ge=1, le=10_000, description="lines are merged into sequences up to this many tokens")
     min_word_count: int = Field(1, ge=1, description="rarer words share one embedding")
+    outside_bias: float = Field(
+        0.0, ge=-100, le=100, description="added to the score of 'not PHI' when predicting: below 0, recall rises"
+    )
     features: tuple[str, ...] = (
         "shape",
         "case",
@@ -373,6 +380,7 @@ class Config(Section):
         reasons = {
             f"the submodel {', '.join(open_ones)} reads the words themselves": bool(open_ones),
             "text.bpe_vocabulary learns pieces of all words": self.text.bpe_vocabulary > 0,
+            "neural.word_vectors brings words of its own": bool(self.neural.word_vectors),
             "text.word_lists are stored in the model": bool(self.text.word_lists),
             "text.stem gives stems of all words": bool(self.text.stem),
             "tbed.initial = frequent stores words with their tags": self.tbed.initial == "frequent",

@@ -16,8 +16,9 @@ class Submodel:
     not counts of past successes. `stops_early_on_dev` says that its training uses dev notes to choose when to stop.
     `feeds_others` says that its output is also a feature of other submodels, as the matches of the patterns are.
     `reads_only_table` says that it learns from the feature table and not from the notes' text, so that a closed
-    vocabulary covers it (docs/models.md); only such submodels may be in a shareable model. `extra` is the extra of the
-    package that it needs; submodels that need one are used only when they are named.
+    vocabulary covers it (docs/models.md); only such submodels may be in a shareable model. `starts_from_model` says
+    that it can continue from a trained one (`start` of `ContinuableTagger.fit`). `extra` is the extra of the package
+    that it needs; submodels that need one are used only when they are named.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Submodel:
     stops_early_on_dev: bool
     feeds_others: bool = False
     reads_only_table: bool = False
+    starts_from_model: bool = False
     extra: str = ""
 
 
@@ -40,15 +42,32 @@ SUBMODELS = (
         feeds_others=True,
         reads_only_table=True,
     ),
-    Submodel("tbed", "ensemble_deid.taggers.tbed.tagger:TbedTagger", 0.2, False, False, reads_only_table=True),
+    Submodel(
+        "tbed",
+        "ensemble_deid.taggers.tbed.tagger:TbedTagger",
+        0.2,
+        False,
+        False,
+        reads_only_table=True,
+        starts_from_model=True,
+    ),
     Submodel("crf", "ensemble_deid.taggers.crf.tagger:CrfTagger", 2.0, True, False, reads_only_table=True),
-    Submodel("neural", "ensemble_deid.taggers.neural.tagger:NeuralTagger", 3.0, True, True, reads_only_table=True),
+    Submodel(
+        "neural",
+        "ensemble_deid.taggers.neural.tagger:NeuralTagger",
+        3.0,
+        True,
+        True,
+        reads_only_table=True,
+        starts_from_model=True,
+    ),
     Submodel(
         "transformer",
         "ensemble_deid.taggers.transformer.tagger:TransformerTagger",
         12.0,
         True,
         False,
+        starts_from_model=True,
         extra="transformer",
     ),
 )

@@ -33,7 +33,7 @@ BESIDE_SEES, SEES_BESIDE = 3, 7
 BESIDE_SEES_BESIDE = {("corpora", "surrogates")}
 
 ONLY_UNDER = {
-    "torch": (f"{PACKAGE}.taggers.neural", f"{PACKAGE}.taggers.transformer", f"{PACKAGE}.taggers.device"),
+    "torch": tuple(f"{PACKAGE}.taggers.{part}" for part in ("neural", "transformer", "device", "inherit")),
     "transformers": (f"{PACKAGE}.taggers.transformer",),
     "tokenizers": (f"{PACKAGE}.taggers.transformer",),
     "torchcrf": (f"{PACKAGE}.taggers.neural", f"{PACKAGE}.taggers.transformer"),

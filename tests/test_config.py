@@ -173,5 +173,5 @@ def test_named_configurations_are_valid_and_travel_by_name() -> None:
     assert load_config("best").submodels == NAMES
     assert load_config("small").submodels == DEFAULT
     assert load_config("small", overrides=["folds=4"]).folds == 4
-    with pytest.raises(ConfigError, match="best, johnson2020, small"):
+    with pytest.raises(ConfigError, match="best, hartman2020, johnson2020, small"):
         load_config("bset")

@@ -38,6 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
         service,
         spark,
         training,
+        transfer,
     )
 
     parser = argparse.ArgumentParser(
@@ -57,6 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
         additions,
         corpus,
         encoders,
+        transfer,
         knowledge,
         models,
         service,

@@ -38,7 +38,12 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--sites", metavar="N", type=int, help="train on the notes of N sites alone, drawn by the seed")
     train.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the model to")
     train.add_argument(
-        "--config", metavar="NAME_OR_FILE", help="best, small, johnson2020, zhao2020, ahmed2021, or a .toml file"
+        "--start-from", metavar="MODEL", type=Path, help="train the network, transformer and rules of a model further"
+    )
+    train.add_argument(
+        "--config",
+        metavar="NAME_OR_FILE",
+        help="best, small, hartman2020, johnson2020, zhao2020, ahmed2021, or a .toml file",
     )
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
     train.add_argument(
@@ -120,8 +125,9 @@ def run_train(options: argparse.Namespace) -> int:
     if options.reproducible:
         config = _on_cpu(config)
     refuse_foreign_folder(options.out)
-    named = (config.regex.patterns, config.text.knowledge, config.tbed.templates, config.transformer.encoder)
-    refuse_output_model(options.out, options.train, options.dev, options.config, *map(Path, named))
+    named = [config.regex.patterns, config.text.knowledge, config.tbed.templates, config.transformer.encoder]
+    named += [config.neural.word_vectors] if config.neural.word_vectors else []
+    refuse_output_model(options.out, options.train, options.dev, options.config, options.start_from, *map(Path, named))
     corpus = read_gold(options.train)
     if options.sites is not None:
         corpus = replace(corpus, documents=sample_sites(corpus.documents, options.sites, seed=config.seed))
@@ -131,7 +137,15 @@ def run_train(options: argparse.Namespace) -> int:
         if unseen:
             warn(f"{options.dev}: labels that training never shows, and so cannot be found: {', '.join(unseen)}")
     with progress_bar(quiet=options.quiet) as show:
-        trained = train(corpus, dev or (), config=config, report=show, notify=warn, allow_overlap=options.allow_overlap)
+        trained = train(
+            corpus,
+            dev or (),
+            config=config,
+            report=show,
+            notify=warn,
+            allow_overlap=options.allow_overlap,
+            start_from=options.start_from,
+        )
         trained.save(options.out)
     if trained.dev_counts:
         say("strict entity figures on dev   precision  recall      F1")

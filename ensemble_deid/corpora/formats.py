@@ -12,9 +12,11 @@ from ensemble_deid.corpora.checks import ReadNote
 from ensemble_deid.corpora.conll import read_conll_notes, render_conll_note
 from ensemble_deid.corpora.doccano import read_doccano_notes, render_doccano_note
 from ensemble_deid.corpora.i2b2 import read_i2b2_note, render_i2b2_note
+from ensemble_deid.corpora.i2b2_2006 import read_i2b2_2006_notes
 from ensemble_deid.corpora.jsonl import read_jsonl_notes, render_jsonl_note
 from ensemble_deid.corpora.label_studio import read_label_studio_notes, render_label_studio_note
 from ensemble_deid.corpora.meddocan import read_meddocan_note, render_meddocan_note
+from ensemble_deid.corpora.physionet import read_physionet_notes
 from ensemble_deid.corpora.plain import read_plain_note, render_plain_note
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
@@ -84,6 +86,24 @@ def _many_notes_a_file(
     return Format(name, (suffix,), read_file, lambda document: {suffix: render(document)}, frame)
 
 
+def _all_of_a_file(read: Callable[[Path, bool], Iterator[ReadNote]]) -> Callable[[Path, bool], Iterator[ReadOutcome]]:
+    def read_file(path: Path, gold: bool) -> Iterator[ReadOutcome]:
+        try:
+            for note in read(path, gold):
+                yield note.document.id, note
+        except CorpusError as error:
+            yield path.name, error
+
+    return read_file
+
+
+def _unwritable(name: str) -> Callable[[Document], Mapping[str, str]]:
+    def render(document: Document) -> Mapping[str, str]:
+        raise CorpusError(f"note {document.id}: the format {name} is read, not written; choose jsonl or brat")
+
+    return render
+
+
 FORMATS: Mapping[str, Format] = {
     "i2b2": Format(
         "i2b2",
@@ -121,6 +141,18 @@ FORMATS: Mapping[str, Format] = {
         (".xmi",),
         _one_note_a_file(lambda path, gold: read_cas_note(path, gold=gold)),
         lambda document: {".xmi": render_cas_note(document)},
+    ),
+    "i2b2-2006": Format(
+        "i2b2-2006",
+        (".xml",),
+        _all_of_a_file(lambda path, gold: read_i2b2_2006_notes(path, gold=gold)),
+        _unwritable("i2b2-2006"),
+    ),
+    "physionet": Format(
+        "physionet",
+        (".phi", ".text"),
+        _all_of_a_file(lambda path, gold: read_physionet_notes(path, gold=gold)),
+        _unwritable("physionet"),
     ),
     "plain": Format(
         "plain",

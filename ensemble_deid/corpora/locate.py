@@ -12,6 +12,7 @@ from ensemble_deid.corpora.cas import TYPE_SYSTEM
 from ensemble_deid.corpora.checks import is_printable, reading
 from ensemble_deid.corpora.doccano import LABEL_FIELDS
 from ensemble_deid.corpora.formats import FORMATS, Format, format_named
+from ensemble_deid.corpora.i2b2_2006 import ROOT as I2B2_2006_ROOT
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.resources import data_directory
 
@@ -20,8 +21,8 @@ SUFFIXES = tuple(sorted({known.suffix for known in FORMATS.values()}))
 _ROOT = re.compile(rb"<\s*(?![?!])([A-Za-z_][\w.-]*)")
 _HEAD_BYTES = 4096
 _NAMED = 5
-_OF_ROOT = {"MEDDOCAN": "meddocan", "collection": "bioc"}
-_OF_SUFFIX = {".json": "labelstudio", ".conll": "conll", ".xmi": "cas"}
+_OF_ROOT = {"MEDDOCAN": "meddocan", "collection": "bioc", I2B2_2006_ROOT: "i2b2-2006"}
+_OF_SUFFIX = {".json": "labelstudio", ".conll": "conll", ".xmi": "cas", ".text": "physionet"}
 _NOWHERE = "there is no such file or folder"
 
 
@@ -168,8 +169,7 @@ def _has_notes(folder: Path) -> bool:
 
 def _remarks(source: Path, names: Sequence[Path], files: Sequence[Path], found: Format) -> tuple[str, ...]:
     read = set(files)
-    if found.name == "brat":
-        read |= {entry for entry in names if entry.suffix.lower() == ".ann"}
+    read |= {entry for entry in names if entry.suffix.lower() in found.suffixes}
     if found.name == "cas":
         read |= {entry for entry in names if entry.name == TYPE_SYSTEM}
     others = [entry.name for entry in names if entry not in read]

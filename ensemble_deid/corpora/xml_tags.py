@@ -93,8 +93,8 @@ class _Handler:
             self.note.root, self.note.attributes = name, attributes
         elif self._open_texts:
             raise CorpusError(
-                f"{self.path}:{line}: an element occurs inside <TEXT>: marks inside the text (as in the 2006 corpus) "
-                "are not read, only stand-off <TAGS>"
+                f"{self.path}:{line}: an element occurs inside <TEXT>: marks inside the text are read in the "
+                "format i2b2-2006 alone, here only stand-off <TAGS>"
             )
         elif len(self._open) == DEEPEST:
             raise CorpusError(f"{self.path}:{line}: elements are nested more than {DEEPEST} deep")

@@ -36,6 +36,10 @@ def check_training_notes(model: Path, notes: TrainingNotes) -> TrainingNotes:
     manifest = read_manifest(model)
     if fingerprint(training_notes(notes.train)) != manifest.fingerprint:
         raise ModelError(f"{model}: was trained on other notes; retraining needs the same ones")
+    if "started_from" in manifest.choices:
+        raise ModelError(
+            f"{model}: was trained further from another model; it cannot be retrained from these notes alone"
+        )
     if not manifest.dev_fingerprint:
         return TrainingNotes(notes.train, ())
     if fingerprint(notes.dev) != manifest.dev_fingerprint:

@@ -1,7 +1,9 @@
 """The tasks of a training run: one submodel on some of the patients. Each runs in a process of its own."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 from joblib import delayed
 from threadpoolctl import threadpool_limits
@@ -65,19 +67,42 @@ def plan(submodels: Sequence[str], folds: Sequence[int], n_folds: int, *, inner_
 
 
 def run_all(
-    tasks: Sequence[Task], batch: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config
+    tasks: Sequence[Task],
+    batch: Batch,
+    dev: Batch | None,
+    *,
+    scheme: TagScheme,
+    config: Config,
+    starts: Mapping[str, TrainableTagger] = MappingProxyType({}),
 ) -> Iterator[TaskResult]:
     """Run the tasks in `config.jobs` processes and yield each result as it completes, in no fixed order.
 
-    `batch` is the plain batch of all training notes; `dev` (with its lexicon) is for the whole submodels only.
+    `batch` is the plain batch of all training notes; `dev` (with its lexicon) is for the whole submodels only. `starts`
+    has the trained submodels that others of their name start from.
     """
     runs = (
-        delayed(run)(task, batch, dev if task.fold == WHOLE else None, scheme=scheme, config=config) for task in tasks
+        delayed(run)(
+            task,
+            batch,
+            dev if task.fold == WHOLE else None,
+            scheme=scheme,
+            config=config,
+            start=starts.get(task.submodel),
+        )
+        for task in tasks
     )
     yield from in_processes(runs, jobs=config.jobs, ordered=False)
 
 
-def run(task: Task, batch: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config) -> TaskResult:
+def run(
+    task: Task,
+    batch: Batch,
+    dev: Batch | None,
+    *,
+    scheme: TagScheme,
+    config: Config,
+    start: TrainableTagger | None = None,
+) -> TaskResult:
     """Run one task. The lexicon is learned from the task's own training notes, so nothing leaks into it."""
     messages: list[str] = []
     with threadpool_limits(1):
@@ -88,6 +113,7 @@ def run(task: Task, batch: Batch, dev: Batch | None, *, scheme: TagScheme, confi
         if task.held_out:
             held_out = with_lexicon(select_documents(batch, task.held_out), lexicon, leave_own_patient_out=False)
         stop_by = (held_out or dev) if task.fold == WHOLE else None
+        warm: dict[str, Any] = {} if start is None else {"start": start}
         tagger = submodel_class(task.submodel).fit(
             train,
             stop_by,
@@ -96,6 +122,7 @@ def run(task: Task, batch: Batch, dev: Batch | None, *, scheme: TagScheme, confi
             seed=config.seed,
             device=config.device,
             progress=messages.append,
+            **warm,
         )
         if task.fold == WHOLE or held_out is None:
             return TaskResult(task, tagger, None, tuple(messages))

@@ -1,7 +1,7 @@
 """Training the full stack: the submodels on each fold and on all notes, then the final estimator."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from ensemble_deid.experiments.rule_curve import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
 from ensemble_deid.experiments.thresholds import OF_TRAINING
 from ensemble_deid.experiments.training_points import Scored, TrainingPoints
+from ensemble_deid.experiments.warm_start import COLD, WarmStart, read_warm_start
 from ensemble_deid.features.batch import Batch, training_view, with_lexicon, with_vocabulary
 from ensemble_deid.folds import group_folds
 from ensemble_deid.pipeline.deidentifier import Deidentifier
@@ -25,7 +26,7 @@ from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, fit_feature_extractor
 from ensemble_deid.pipeline.manifest import Manifest, fingerprint, installed_packages
 from ensemble_deid.pipeline.pattern_choice import choose_patterns
-from ensemble_deid.pipeline.seen_notes import SeenNotes, overlap_choice
+from ensemble_deid.pipeline.seen_notes import overlap_choice
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
@@ -78,13 +79,15 @@ def train(
     report: Reporter | None = None,
     notify: Callable[[str], None] = _LOG.warning,
     allow_overlap: bool = False,
+    start_from: str | Path | None = None,
 ) -> Trained:
     """Train the stack on annotated notes and score it on dev notes, which are used only to choose the network's epoch.
 
     `documents` and `dev` are corpora or any other documents, of different patients. Without dev notes, a tenth of the
     patients are held out of the network's training to choose its epoch. `report` is called with a `Step` (done,
     total, message) after each step, `notify` with a sentence on what was chosen for these notes (which patterns, and
-    why); it is logged otherwise. Raises CorpusError when there is too little to learn from, and, unless
+    why); it is logged otherwise. The submodels that can start from a model start from that in `start_from`, which must
+    have been trained on other notes. Raises CorpusError when there is too little to learn from, and, unless
     `allow_overlap`, when dev notes or their patients are among those trained on.
 
     >>> from ensemble_deid import Config, read_corpus, train
@@ -98,8 +101,10 @@ def train(
     ensemble True
     """
     documents, dev = tuple(documents), tuple(dev)
+    config = config or Config()
+    warm = COLD if start_from is None else read_warm_start(Path(start_from), config, notify=notify)
     return _train(
-        documents, dev, config=config or Config(), report=report or _ignore, notify=notify, allow_overlap=allow_overlap
+        documents, dev, config=config, report=report or _ignore, notify=notify, allow_overlap=allow_overlap, warm=warm
     )
 
 
@@ -115,13 +120,16 @@ def _train(
     report: Reporter,
     notify: Callable[[str], None],
     allow_overlap: bool,
+    warm: WarmStart,
 ) -> Trained:
     if reproducible.is_pinned():
         reproducible.check_pinned()
     documents = in_fold_groups(training_notes(documents), config=config)
     labels = _check(documents)
     _check_shareable(documents, config)
-    seen = SeenNotes.of(documents, seed=config.seed)
+    if warm.seen is not None and not allow_overlap:
+        warm.seen.refuse(documents, used_for="for training")
+    seen = warm.seen_with(documents, seed=config.seed)
     if not allow_overlap:
         seen.refuse(dev_documents, used_for="for dev")
     scheme = TagScheme.from_labels(labels)
@@ -131,7 +139,9 @@ def _train(
     dev = extractor.extract(dev_documents) if dev_documents else None
 
     groups = [document.group for document in documents]
-    taggers, proposals, progress = _train_submodels(plain, dev, groups, scheme=scheme, config=config, report=report)
+    taggers, proposals, progress = _train_submodels(
+        plain, dev, groups, scheme=scheme, config=config, report=report, starts=warm.taggers
+    )
     fitted = fit_final_estimators(
         proposals,
         with_vocabulary(plain, extractor.lexicon),
@@ -169,6 +179,7 @@ def _train(
             "patterns": patterns.to_record(),
             "operating_point": points.to_record(),
             **overlap_choice("dev", seen.overlap(dev_documents)),
+            **warm.record,
             **({"reproducible": reproducible.record()} if reproducible.is_pinned() else {}),
         },
         figures={**_figures(counts, ensemble.stacker), **_rule_curve(taggers, plain, extractor, dev)},
@@ -194,7 +205,14 @@ class _Progress:
 
 
 def _train_submodels(
-    plain: Batch, dev: Batch | None, groups: Sequence[str], *, scheme: TagScheme, config: Config, report: Reporter
+    plain: Batch,
+    dev: Batch | None,
+    groups: Sequence[str],
+    *,
+    scheme: TagScheme,
+    config: Config,
+    report: Reporter,
+    starts: Mapping[str, TrainableTagger],
 ) -> tuple[dict[str, TrainableTagger], dict[str, Proposals], _Progress]:
     """Train every submodel on all notes and on each fold's rest; return them, and their out-of-fold proposals."""
     n_folds = min(config.folds, len(set(groups)))
@@ -205,7 +223,7 @@ def _train_submodels(
     progress = _Progress(report, sum(task.cost for task in tasks) * 1.2)
     taggers: dict[str, TrainableTagger] = {}
     by_fold: dict[tuple[str, int], Proposals] = {}
-    for finished in run_all(tasks, plain, dev, scheme=scheme, config=config):
+    for finished in run_all(tasks, plain, dev, scheme=scheme, config=config, starts=starts):
         task = finished.task
         if finished.tagger is not None:
             taggers[task.submodel] = finished.tagger

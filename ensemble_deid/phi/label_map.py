@@ -8,6 +8,7 @@ from pathlib import Path
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.phi.groups import category_of, is_hipaa
 from ensemble_deid.phi.maps import to_i2b2
+from ensemble_deid.phi.taxonomy import I2B2_CATEGORIES
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
@@ -67,16 +68,20 @@ MEDDOCAN types to i2b2 types, and `hipaa` keeps only the types of the HIPAA subs
 
 
 def load_label_map(name: str) -> LabelMap:
-    """Return a built-in map, or the map in a TOML file.
+    """Return a built-in map, one category alone (such as `NAME`, other spans are dropped), or the map in a TOML file.
 
     The file has a table `labels` of `own = "other"`, or `own = false` to drop the label's spans, and may have
     `unlisted`: what happens to other labels, "refuse" (the default), "keep" or "drop". Raises ConfigError.
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
+    if name in I2B2_CATEGORIES:
+        return LabelMap(name, lambda label: name if category_of(label) == name else None)
     path = Path(name)
     if path.suffix != ".toml":
-        raise ConfigError(f"'{name}' is no label map: name a .toml file or one of {', '.join(BUILT_IN)}")
+        raise ConfigError(
+            f"'{name}' is no label map: name a .toml file or one of {', '.join((*BUILT_IN, *I2B2_CATEGORIES))}"
+        )
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -52,6 +52,13 @@ class SeenNotes:
         notes, patients = _digests(documents, salt)
         return cls(salt, frozenset(notes) - {""}, frozenset(patients))
 
+    def and_also(self, documents: Iterable[Document], *, seed: int) -> "SeenNotes":
+        """Return these digests with those of further notes; all have the same salt."""
+        if not self.salt:
+            return SeenNotes.of(documents, seed=seed)
+        notes, patients = _digests(documents, self.salt)
+        return SeenNotes(self.salt, self.notes | (frozenset(notes) - {""}), self.patients | patients)
+
     def overlap(self, documents: Sequence[Document]) -> Overlap:
         """Count the notes, and the patients, that are among those seen."""
         notes, patients = _digests(documents, self.salt)

@@ -90,3 +90,26 @@ class TrainableTagger(Tagger, Protocol):
     def load(cls, directory: Path, *, scheme: TagScheme, config: Any, device: str) -> Self:
         """Read what `save` wrote, running no code from it. Raises ModelError when it is damaged."""
         ...
+
+
+class ContinuableTagger(TrainableTagger, Protocol):
+    """A submodel that can continue from one trained on other notes (`starts_from_model` in the table of submodels)."""
+
+    @classmethod
+    def fit(
+        cls,
+        train: Batch,
+        dev: Batch | None,
+        *,
+        scheme: TagScheme,
+        config: Any,
+        seed: int,
+        device: str,
+        progress: Progress,
+        start: Self | None = None,
+    ) -> Self:
+        """Learn as `TrainableTagger.fit` does, but begin with what `start` has learned, which stays as it is.
+
+        The labels of `start` may be others. Raises ConfigError where its settings do not go with `config`.
+        """
+        ...

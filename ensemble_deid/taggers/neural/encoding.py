@@ -1,7 +1,7 @@
 """Encoding the feature table for the network: vocabularies learned once, each value looked up once per batch."""
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.features.table import Column
 from ensemble_deid.taggers.neural.network import Inputs, Sizes
+from ensemble_deid.taggers.neural.word_vectors import zero_digits as zero_digits_of
 
 PADDING, UNKNOWN = 0, 1
 LONGEST_WORD = 24
@@ -19,16 +21,28 @@ LONGEST_WORD = 24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vocabularies:
-    """Value -> index, from 2 on, for words (lower-cased), characters and each feature."""
+    """Value -> index, from 2 on, for words (lower-cased), characters and each feature.
+
+    `vectors` has the words of pretrained vectors. With `zero_digits` words have 0 for each digit.
+    """
 
     words: dict[str, int]
     characters: dict[str, int]
     features: dict[str, dict[str, int]]
+    vectors: dict[str, int] = field(default_factory=dict)
+    zero_digits: bool = False
 
     def sizes(self, n_tags: int) -> Sizes:
         """Return the sizes of the network's tables."""
         features = tuple(len(values) + 2 for values in self.features.values())
-        return Sizes(len(self.words) + 2, len(self.characters) + 2, features, n_tags)
+        vectors = len(self.vectors) + 2 if self.vectors else 0
+        return Sizes(len(self.words) + 2, len(self.characters) + 2, features, n_tags, vectors)
+
+    def rows(self, name: str) -> tuple[str, ...]:
+        """Return what each row of a table of embeddings stands for: `words`, `characters`, `vectors` or a feature."""
+        tables = {"words": self.words, "characters": self.characters, "vectors": self.vectors, **self.features}
+        # No note holds NUL, so no value is taken for one of these two.
+        return ("\0padding", "\0unknown", *tables.get(name, {}))
 
     def to_json(self) -> dict[str, Any]:
         """Return plain lists, in index order."""
@@ -36,6 +50,8 @@ class Vocabularies:
             "words": list(self.words),
             "characters": list(self.characters),
             "features": {name: list(values) for name, values in self.features.items()},
+            "vectors": list(self.vectors),
+            "zero_digits": self.zero_digits,
         }
 
     @classmethod
@@ -43,7 +59,10 @@ class Vocabularies:
         """Read what `to_json` gave. Raises ModelError."""
         try:
             words, characters = _indexed(content["words"]), _indexed(content["characters"])
-            return cls(words, characters, {name: _indexed(v) for name, v in content["features"].items()})
+            features = {name: _indexed(v) for name, v in content["features"].items()}
+            # Models made before there were pretrained vectors say nothing of them.
+            vectors, zero = _indexed(content.get("vectors", ())), bool(content.get("zero_digits", False))
+            return cls(words, characters, features, vectors, zero)
         except (KeyError, TypeError, AttributeError):
             raise ModelError("the network's vocabulary is damaged") from None
 
@@ -53,9 +72,19 @@ def _indexed(values: Sequence[str]) -> dict[str, int]:
 
 
 def learn_vocabularies(
-    batch: Batch, *, features: Sequence[str], min_word_count: int, also: Set[str] = frozenset()
+    batch: Batch,
+    *,
+    features: Sequence[str],
+    min_word_count: int,
+    also: Set[str] = frozenset(),
+    start: Vocabularies | None = None,
+    vectors: Sequence[str] = (),
+    zero_digits: bool = False,
 ) -> Vocabularies:
     """Collect the values of a training batch, most frequent first, ties by code point; and the characters `also`.
+
+    With `start` its values come first, so that what is known of them can be kept; new ones follow. `vectors` are the
+    words of pretrained vectors.
 
     Raises ConfigError when a feature is not in the table.
     """
@@ -63,15 +92,28 @@ def learn_vocabularies(
     if missing:
         known = ", ".join(sorted(batch.table.names))
         raise ConfigError(f"neural.features: there is no feature {missing[0]!r}; there are: {known}")
-    lower = batch.table["lower"]
+    lower = _lower(batch, zero_digits)
     counts = np.bincount(lower.codes, minlength=len(lower.values)).tolist()
     frequent = sorted((-n, word) for word, n in zip(lower.values, counts, strict=True) if n >= min_word_count)
     characters = {character for word in _used(batch, "word") for character in word} | also
+    old = start or Vocabularies({}, {}, {})
     return Vocabularies(
-        _indexed([word for _, word in frequent]),
-        _indexed(sorted(characters)),
-        {name: _indexed(sorted(_used(batch, name))) for name in features},
+        _indexed([*old.words, *(word for _, word in frequent if word not in old.words)]),
+        _indexed([*old.characters, *sorted(characters - set(old.characters))]),
+        {name: _after(old.features.get(name, {}), _used(batch, name)) for name in features},
+        _indexed(vectors or list(old.vectors)),
+        zero_digits,
     )
+
+
+def _lower(batch: Batch, zeroed: bool) -> Column:
+    """Return the words as the embeddings know them."""
+    lower = batch.table["lower"]
+    return lower.map_values(zero_digits_of) if zeroed else lower
+
+
+def _after(old: dict[str, int], values: set[str]) -> dict[str, int]:
+    return _indexed([*old, *sorted(values - set(old))])
 
 
 def _used(batch: Batch, name: str) -> set[str]:
@@ -85,7 +127,8 @@ class Encoded:
     """A batch of documents as the network's indexes, one row a token.
 
     `words`, `form` int64 (n_tokens,); `spelling` int64 (distinct words, characters + 1); `features` int64
-    (n_tokens, features); `rare` bool (n_tokens,) marks words seen once in training.
+    (n_tokens, features); `rare` bool (n_tokens,) marks words seen once in training; `vectors` int64
+    (n_tokens,) is None without pretrained vectors.
     """
 
     words: NDArray[np.int64]
@@ -93,6 +136,7 @@ class Encoded:
     spelling: NDArray[np.int64]
     features: NDArray[np.int64]
     rare: NDArray[np.bool_]
+    vectors: NDArray[np.int64] | None = None
 
     def inputs(self, rows: NDArray[np.int64], lengths: NDArray[np.int64], words: NDArray[np.int64]) -> Inputs:
         """Return sequences as tensors: `rows` (batch, time) of token rows, valid up to each length."""
@@ -108,6 +152,7 @@ class Encoded:
             torch.from_numpy(spelling),
             torch.from_numpy(self.features[rows]),
             torch.from_numpy(mask),
+            None if self.vectors is None else torch.from_numpy(np.where(mask, self.vectors[rows], PADDING)),
         )
 
 
@@ -117,7 +162,7 @@ def encode(batch: Batch, vocabularies: Vocabularies) -> Encoded:
     missing = [name for name in vocabularies.features if name not in table.names]
     if missing:
         raise ModelError(f"the network asks for the feature {missing[0]!r}, which is not there")
-    lower, word = table["lower"], table["word"]
+    lower, word = _lower(batch, vocabularies.zero_digits), table["word"]
     spelling = np.zeros((max(1, len(word.values)), LONGEST_WORD + 1), dtype=np.int64)
     for row, value in enumerate(word.values):
         codes = [vocabularies.characters.get(character, UNKNOWN) for character in value[:LONGEST_WORD]]
@@ -130,6 +175,7 @@ def encode(batch: Batch, vocabularies: Vocabularies) -> Encoded:
         spelling,
         np.stack(features, axis=1).astype(np.int64) if features else np.zeros((len(word), 0), np.int64),
         (counts == 1)[lower.codes],
+        lower.lookup(vocabularies.vectors, unknown=UNKNOWN).astype(np.int64) if vocabularies.vectors else None,
     )
 
 

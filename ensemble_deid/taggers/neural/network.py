@@ -24,6 +24,8 @@ class Sizes:
     characters: int
     features: tuple[int, ...]
     tags: int
+    vectors: int = 0
+    """0: there are no pretrained word vectors."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +34,7 @@ class Inputs:
 
     `words` and `form` int64 (batch, time); `form` points into `spelling` int64 (distinct words, characters);
     `features` int64 (batch, time, features); `mask` bool (batch, time), true on tokens, its first column all true.
+    `vectors` int64 (batch, time) are the words' places among pretrained ones; None where there are none.
     """
 
     words: Tensor
@@ -39,11 +42,13 @@ class Inputs:
     spelling: Tensor
     features: Tensor
     mask: Tensor
+    vectors: Tensor | None = None
 
     def to(self, device: torch.device) -> "Inputs":
         """Return the batch on a device."""
-        parts = (self.words, self.form, self.spelling, self.features, self.mask)
-        return Inputs(*(part.to(device) for part in parts))
+        words, form, spelling = (part.to(device) for part in (self.words, self.form, self.spelling))
+        vectors = None if self.vectors is None else self.vectors.to(device)
+        return Inputs(words, form, spelling, self.features.to(device), self.mask.to(device), vectors)
 
 
 class SequenceDropout(nn.Module):
@@ -71,6 +76,12 @@ class TaggingNetwork(nn.Module):
     def __init__(self, sizes: Sizes, config: NeuralConfig) -> None:
         super().__init__()
         self.words = nn.Embedding(sizes.words, config.word_dimension, padding_idx=0)
+        self.pretrained = None
+        if sizes.vectors:
+            # They stay as they are; what the notes teach about a word is added to its vector.
+            self.pretrained = nn.Embedding(sizes.vectors, config.word_dimension, padding_idx=0)
+            nn.init.zeros_(self.pretrained.weight)
+            self.pretrained.weight.requires_grad = False
         self.characters = character_encoder(sizes.characters, config)
         self.features = nn.ModuleList(nn.Embedding(n, config.feature_dimension) for n in sizes.features)
         width = config.word_dimension + (0 if self.characters is None else self.characters.width)
@@ -93,7 +104,10 @@ class TaggingNetwork(nn.Module):
 
     def emissions(self, inputs: Inputs) -> Tensor:
         """Return the score of every tag at every token, (batch, time, tags)."""
-        parts = [self.words(inputs.words)]
+        words = self.words(inputs.words)
+        if self.pretrained is not None:
+            words = words + self.pretrained(inputs.vectors)
+        parts = [words]
         if self.characters is not None:
             parts.append(self.characters(inputs.spelling)[inputs.form])
         parts += [embedding(inputs.features[:, :, i]) for i, embedding in enumerate(self.features)]

@@ -43,9 +43,8 @@ def train_network(
     """
     network.to(device)
     n_batches = sum(1 for _ in bucket(starts, len(gold), batch_tokens=config.batch_tokens))
-    # Fused: one pass over the parameters, most of which are word vectors.
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
+    optimizer = _optimizer(trained, config)
     total = config.epochs * n_batches
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, total))
     random = generator(seed, "network batches")
@@ -76,6 +75,14 @@ def train_network(
         network.load_state_dict(best_state)
     network.eval()
     return best_epoch
+
+
+def _optimizer(trained: list[torch.nn.Parameter], config: NeuralConfig) -> torch.optim.Optimizer:
+    rate, decay = config.learning_rate, config.weight_decay
+    if config.optimizer == "adagrad":
+        return torch.optim.Adagrad(trained, lr=rate, weight_decay=decay)
+    # Fused: one pass over the parameters, most of which are word vectors.
+    return torch.optim.AdamW(trained, lr=rate, weight_decay=decay, fused=True)
 
 
 def _step(

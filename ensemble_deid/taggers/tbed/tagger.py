@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.config import TbedConfig
-from ensemble_deid.errors import ModelError, RuleError
+from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.batch import Batch, select_documents
 from ensemble_deid.features.table import Column
 from ensemble_deid.folds import group_folds
@@ -54,26 +54,33 @@ class TbedTagger:
         seed: int,
         device: str,
         progress: Progress,
+        start: "TbedTagger | None" = None,
     ) -> Self:
-        """Learn rules from the errors of the initial tags. `dev` is not used.
+        """Learn rules from the errors of the initial tags, with `start` from those of its list. `dev` is not used.
 
         With `cv_folds` the list is cut after as many rules as are best on held-out groups; the rest of it stays in the
-        file as remarks.
+        file as remarks. The rules of `start` come first, those left out whose tags these notes do not have.
         """
         templates = find_templates(config.templates)
         patients = {document.patient for document in train.documents}
-        initial, start = fit_initial(config.initial, train, scheme)
-        rules = _learn(train, start, scheme, templates, config)
-        used = _cross_validated_number(train, scheme, templates, config, seed) if config.cv_folds else len(rules)
+        begin = _Beginning.of(start, scheme, config)
+        initial, before = begin.fit(train)
+        rules = _learn(train, begin.after(train, before), scheme, templates, config)
+        used = _cross_validated_number(train, begin, templates, config, seed) if config.cv_folds else len(rules)
         used = min(used, len(rules))
-        progress(f"TBED: {len(rules)} rules learned, {used} used")
+        kept_rules = f"{len(begin.rules)} rules kept, " if start is not None else ""
+        progress(f"TBED: {kept_rules}{len(rules)} rules learned, {used} used")
         header = {
             "corpus": f"{len(train.documents)} notes of {len(patients)} patients",
             "templates": templates.name,
             INITIAL_KEY: config.initial,
         }
-        kept = RuleList(tuple(rules[:used]), header, _unused(rules, used))
-        return cls.measured(kept, train, scheme=scheme, initial=initial, start=start)
+        if begin.rules:
+            header["continued"] = f"{len(begin.rules)} rules of another corpus come first"
+        whole = [*begin.rules, *rules]
+        used += len(begin.rules)
+        kept = RuleList(tuple(whole[:used]), header, _unused(whole, used))
+        return cls.measured(kept, train, scheme=scheme, initial=initial, start=before)
 
     @classmethod
     def measured(
@@ -143,6 +150,39 @@ class TbedTagger:
         return cls(scheme, rules, confidence, InitialTagger.from_json((directory / INITIAL).read_bytes()))
 
 
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """What learning begins with: the initial tags, and the rules of another list that are applied to them first."""
+
+    scheme: TagScheme
+    kind: str
+    initial: InitialTagger | None = None
+    rules: tuple[Rule, ...] = ()
+
+    @classmethod
+    def of(cls, start: TbedTagger | None, scheme: TagScheme, config: TbedConfig) -> "_Beginning":
+        """Begin with the rules of `start` whose tags are in the scheme. Raises ConfigError for other initial tags."""
+        if start is None:
+            return cls(scheme, config.initial)
+        if start.initial.kind != config.initial:
+            raise ConfigError(f"tbed.initial: the rules to start from begin with the initial tags {start.initial.kind}")
+        known = tuple(rule for rule in start.rules if {rule.from_tag, rule.to_tag} <= set(scheme.tags))
+        words = {word: tag for word, tag in start.initial.words.items() if tag in scheme.tags}
+        return cls(scheme, config.initial, InitialTagger(config.initial, words), known)
+
+    def fit(self, train: Batch) -> tuple[InitialTagger, Column]:
+        """Return the initial tagger and the initial tags of annotated notes; that of another list stays as it is."""
+        if self.initial is None:
+            return fit_initial(self.kind, train, self.scheme)
+        return self.initial, self.initial.tag(train)
+
+    def after(self, batch: Batch, initial: Column) -> Column:
+        """Return the tags after the rules that come first."""
+        if not self.rules:
+            return initial
+        return Column(final_tags(self.rules, batch, initial, self.scheme), self.scheme.tags)
+
+
 def _learn(train: Batch, start: Column, scheme: TagScheme, templates: TemplateSet, config: TbedConfig) -> list[Rule]:
     owners = [document.group for document in train.documents]
     if len(set(owners)) < config.min_patients:
@@ -166,7 +206,7 @@ def _learn(train: Batch, start: Column, scheme: TagScheme, templates: TemplateSe
 
 
 def _cross_validated_number(
-    train: Batch, scheme: TagScheme, templates: TemplateSet, config: TbedConfig, seed: int
+    train: Batch, begin: _Beginning, templates: TemplateSet, config: TbedConfig, seed: int
 ) -> int:
     """Return how many rules to use: the number that is best on groups (patients or sites) that were held out."""
     groups = [document.group for document in train.documents]
@@ -177,9 +217,10 @@ def _cross_validated_number(
         outside = select_documents(train, np.flatnonzero(folds == fold).tolist())
         if not inside.documents:
             continue
-        initial, start = fit_initial(config.initial, inside, scheme)
-        rules = _learn(inside, start, scheme, templates, config)
-        counts.append(strict_counts_by_rule(rules, outside, initial.tag(outside), scheme))
+        initial, before = begin.fit(inside)
+        rules = _learn(inside, begin.after(inside, before), begin.scheme, templates, config)
+        tags = begin.after(outside, initial.tag(outside))
+        counts.append(strict_counts_by_rule(rules, outside, tags, begin.scheme))
     return best_number_of_rules(counts) if counts else config.max_rules
 
 

@@ -19,17 +19,19 @@ from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.device import check_weights, choose_device, one_thread
+from ensemble_deid.taggers.inherit import Axis, inherit_weights
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, build_encoder
 from ensemble_deid.taggers.transformer.pieces import Vocabulary, cut_into_pieces, learn_vocabulary, windows
 from ensemble_deid.taggers.transformer.quantisation import dequantise, quantise
-from ensemble_deid.taggers.transformer.source import load_encoder
+from ensemble_deid.taggers.transformer.source import PretrainedEncoder, load_encoder
 from ensemble_deid.taggers.transformer.training import SpecialPieces, fine_tune, score_tokens
 from ensemble_deid.text.tags import TagScheme
 
 WEIGHTS, SETTINGS, TOKENIZER = "transformer.safetensors", "transformer.json", "transformer_tokenizer.json"
 _NEVER = -50.0
+_UNSEEN = "\0unseen"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,18 +57,24 @@ class TransformerTagger:
         seed: int,
         device: str,
         progress: Progress,
+        start: "TransformerTagger | None" = None,
     ) -> Self:
         """Fine-tune the configured encoder. `dev` is not used: the number of epochs is a setting.
 
-        Raises ConfigError when the encoder cannot be had.
+        With `start`, its encoder is tuned further, and it gives the classifier's weights of the tags that both have.
+        Raises ConfigError when the encoder cannot be had, or is another than that of `start`.
         """
-        source = load_encoder(config.encoder)
+        if start is not None and start.config.encoder != config.encoder:
+            raise ConfigError("transformer.encoder: the model to start from has another encoder")
+        source = load_encoder(config.encoder) if start is None else start._source()
         place = choose_device(device)
         with one_thread(), torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
             torch.manual_seed(derive_seed(seed, "transformer"))
             vocabulary = learn_vocabulary(train, config.features)
             network = EncoderClassifier(source.encoder, len(scheme.tags), _sizes(vocabulary), dropout=config.dropout)
             tagger = cls(scheme, config, device, source.config, source.tokenizer, vocabulary, network)
+            if start is not None:
+                progress(f"transformer: starts with {tagger._inherit(start)} arrays of the model to start from")
             pieces = cut_into_pieces(train, tagger.tokenizer, vocabulary, unknown=tagger._id("[UNK]"))
             found = windows(train.tokens, pieces, size=config.window, overlap=config.training_overlap)
             gold = train.gold(scheme)
@@ -85,6 +93,20 @@ class TransformerTagger:
         if config.half_precision_weights:
             _round_to_half(network)
         return tagger
+
+    def _source(self) -> PretrainedEncoder:
+        """Return an encoder of this one's form, with its tokenizer; its weights are yet to be taken over."""
+        return PretrainedEncoder(build_encoder(self.encoder_config), self.tokenizer, self.encoder_config)
+
+    def _inherit(self, start: "TransformerTagger") -> str:
+        """Take over the weights of a trained network; return how many arrays, of how many."""
+        tags = (self.scheme.tags, start.scheme.tags)
+        axes: dict[str, tuple[Axis, ...]] = {"scores.weight": (tags, None), "scores.bias": (tags,)}
+        for k, name in enumerate(self.vocabulary):
+            old = (_UNSEEN, *start.vocabulary[name]) if list(start.vocabulary)[k : k + 1] == [name] else ()
+            axes[f"features.{k}.weight"] = (((_UNSEEN, *self.vocabulary[name]), old), None)
+        taken, of = inherit_weights(self.network, start.network, axes=axes)
+        return f"{taken} of {of}"
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
         """Return the best tagging's spans, and those of the n best taggings, with exact marginals.

@@ -1,0 +1,58 @@
+"""Warm start: a trained model whose submodels are trained further on other notes, as far as they can be."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.config import Config
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.pipeline.directory import load_model
+from ensemble_deid.pipeline.seen_notes import SeenNotes
+from ensemble_deid.submodels import BY_NAME
+from ensemble_deid.taggers.base import TrainableTagger
+from ensemble_deid.text.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """The submodels to start from, by name, and what the new model's manifest keeps of where they come from.
+
+    `seen` are the notes and patients that they were trained on.
+    """
+
+    taggers: Mapping[str, TrainableTagger] = field(default_factory=dict, repr=False)
+    seen: SeenNotes | None = field(default=None, repr=False)
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    def seen_with(self, documents: Sequence[Document], *, seed: int) -> SeenNotes:
+        """Return digests of the notes, and of those that the submodels were trained on before."""
+        return SeenNotes.of(documents, seed=seed) if self.seen is None else self.seen.and_also(documents, seed=seed)
+
+
+COLD = WarmStart()
+
+
+def read_warm_start(model: Path, config: Config, *, notify: Callable[[str], None]) -> WarmStart:
+    """Load a model to start from, and say which submodels begin with nothing all the same.
+
+    Its final estimator and its lexicon are not kept: both are learned from the new notes. Raises ModelError for a
+    damaged model, ConfigError where the new model is to be shareable (it would hold the other notes' words) or none of
+    its submodels can start from this one.
+    """
+    if config.shareable:
+        raise ConfigError("shareable: a model that starts from another one holds words of that one's notes")
+    ensemble, manifest = load_model(model, device="cpu")
+    taggers = {}
+    for name in config.submodels:
+        if name in ensemble.taggers and BY_NAME[name].starts_from_model:
+            taggers[name] = ensemble.taggers[name]
+        elif name not in ensemble.taggers:
+            notify(f"{name}: {model} has none to start from, so it is trained from nothing")
+        elif not BY_NAME[name].feeds_others:
+            notify(f"{name}: cannot start from a trained model (its optimiser has no initial weights): from nothing")
+    if not taggers:
+        can = ", ".join(name for name, row in BY_NAME.items() if row.starts_from_model)
+        raise ConfigError(f"{model}: no submodel to be trained can start from it; those that can are {can}")
+    record = {"model": manifest.checksum, "submodels": list(taggers)}
+    return WarmStart(taggers, SeenNotes.from_record(manifest.seen_notes), {"started_from": record})

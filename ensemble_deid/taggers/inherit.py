@@ -1,0 +1,55 @@
+"""Warm start: the weights of a trained network go into a new one, whose tags and vocabularies may be others."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import nn
+
+Names = Sequence[str]
+Axis = tuple[Names, Names] | None
+"""What the indexes along an axis stand for in the new network and in the old one; None: the same in both."""
+
+
+def inherit_weights(network: nn.Module, start: nn.Module, *, axes: Mapping[str, tuple[Axis, ...]]) -> tuple[int, int]:
+    """Copy the weights of `start` into `network` in place; return how many arrays were taken over, and of how many.
+
+    `axes` has the arrays whose rows or columns stand for tags or values, by name: entries are matched by what they
+    stand for, and new ones keep what they were initialised with. Other arrays are copied where their shapes are equal.
+    """
+    # The tensors of a state are those of the network: writing into them changes it.
+    new, old = network.state_dict(), start.state_dict()
+    taken = 0
+    with torch.no_grad():
+        for name, target in new.items():
+            source = old.get(name)
+            if source is None or source.dim() != target.dim():
+                continue
+            places = _shared(axes.get(name, (None,) * target.dim()), target, source)
+            if places is not None:
+                target[_grid([a for a, _ in places])] = source.to(target)[_grid([b for _, b in places])]
+                taken += 1
+    return taken, len(new)
+
+
+def _shared(
+    axes: Sequence[Axis], target: torch.Tensor, source: torch.Tensor
+) -> list[tuple[list[int], list[int]]] | None:
+    """Return the places of the shared entries along each axis in both arrays; None where the shapes do not fit."""
+    places = []
+    for axis, n_new, n_old in zip(axes, target.shape, source.shape, strict=True):
+        if axis is None:
+            if n_new != n_old:
+                return None
+            places.append((list(range(n_new)), list(range(n_new))))
+            continue
+        at = {name: index for index, name in enumerate(axis[1])}
+        shared = [(index, at[name]) for index, name in enumerate(axis[0]) if name in at]
+        places.append(([a for a, _ in shared], [b for _, b in shared]))
+    return places
+
+
+def _grid(places: Sequence[Sequence[int]]) -> tuple[torch.Tensor, ...]:
+    """Return the index of a block of an array, one tensor an axis."""
+    shapes = [[-1 if k == axis else 1 for k in range(len(places))] for axis in range(len(places))]
+    indexes = (torch.tensor(part, dtype=torch.long) for part in places)
+    return tuple(index.reshape(shape) for index, shape in zip(indexes, shapes, strict=True))

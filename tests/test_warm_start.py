@@ -1,0 +1,145 @@
+"""Training further: what each submodel keeps of the one it starts from, and `train --start-from`."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_stack
+import torch
+from test_taggers_common import section
+from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
+
+from ensemble_deid.cli.main import main
+from ensemble_deid.config import NeuralConfig, TbedConfig, TransformerConfig
+from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.pipeline.manifest import read_manifest
+from ensemble_deid.pipeline.seen_notes import SeenNotes
+from ensemble_deid.pipeline.submodels import submodel_class
+from ensemble_deid.submodels import SUBMODELS
+from ensemble_deid.taggers.inherit import inherit_weights
+from ensemble_deid.text.tags import TagScheme
+
+OLD, NEW = tiny_notes(16), tiny_notes(4, seed=5)
+CAN_START = [row.name for row in SUBMODELS if row.starts_from_model]
+
+
+def fit(name: str, documents: Any, *, scheme: TagScheme = SCHEME, **options: Any) -> Any:
+    config = options.pop("config", section(name))
+    return submodel_class(name).fit(
+        tiny_batch(documents),
+        None,
+        scheme=scheme,
+        config=config,
+        seed=3,
+        device="cpu",
+        progress=options.pop("progress", no_progress),
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def trained() -> dict[str, Any]:
+    return {name: fit(name, OLD) for name in CAN_START}
+
+
+def test_rows_and_columns_are_matched_by_what_they_stand_for() -> None:
+    class Toy(torch.nn.Module):
+        def __init__(self, rows: int, value: float) -> None:
+            super().__init__()
+            self.table = torch.nn.Parameter(value + torch.arange(rows * rows).reshape(rows, rows).float())
+            self.same = torch.nn.Parameter(torch.full((2, 2), value))
+            self.other = torch.nn.Parameter(torch.full((rows,), value))
+
+    new, old = Toy(3, 100.0), Toy(2, 0.0)
+    axes = {"table": ((["a", "b", "c"], ["c", "a"]), (["a", "b", "c"], ["c", "a"]))}
+    assert inherit_weights(new, old, axes=axes) == (2, 3)
+    expected = np.array([[3.0, 101.0, 2.0], [103.0, 104.0, 105.0], [1.0, 107.0, 0.0]])
+    assert np.array_equal(new.table.detach().numpy(), expected)
+    assert new.same.detach().unique().tolist() == [0.0]
+    assert new.other.detach().unique().tolist() == [100.0]
+    assert old.table.detach().flatten().tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_a_network_that_learns_nothing_more_predicts_as_before(trained: dict[str, Any]) -> None:
+    still = NeuralConfig(**{**section("neural").model_dump(), "learning_rate": 1e-12, "epochs": 1})
+    old = trained["neural"]
+    # The new notes' words and another label's tags are new rows; what both have is kept.
+    scheme = TagScheme.from_labels([*SCHEME.labels, "CITY"])
+    new = fit("neural", NEW, config=still, scheme=scheme, start=old)
+    assert list(new.vocabularies.words)[: len(old.vocabularies.words)] == list(old.vocabularies.words)
+    assert set(new.vocabularies.words) > set(old.vocabularies.words)
+    for key in ("lstm.forwards.weight_hh_l0", "characters.convolutions.0.weight"):
+        if key in old.network.state_dict():
+            assert torch.allclose(new.network.state_dict()[key], old.network.state_dict()[key], atol=1e-6)
+    rows = len(old.vocabularies.words) + 2
+    assert torch.allclose(new.network.words.weight[:rows], old.network.words.weight, atol=1e-6)
+    batch = tiny_batch(OLD)
+    best = [[span.key for span in spans] for spans in old.propose(batch, n_best=1).best]
+    again = fit("neural", NEW, config=still, start=old)
+    assert [[span.key for span in spans] for spans in again.propose(batch, n_best=1).best] == best
+    assert sum(map(len, best)) > len(OLD)
+
+
+def test_a_transformer_that_learns_nothing_more_predicts_as_before(trained: dict[str, Any]) -> None:
+    values = {"learning_rate": 1e-12, "epochs": 1, "half_precision_weights": False}
+    still = TransformerConfig(**{**section("transformer").model_dump(), **values})
+    old, batch = trained["transformer"], tiny_batch(OLD)
+    messages: list[str] = []
+    new = fit("transformer", NEW, config=still, start=old, progress=messages.append)
+    assert "starts with" in messages[0]
+    assert np.allclose(new.emissions(batch), old.emissions(batch), atol=1e-4)
+    with pytest.raises(ConfigError, match="another encoder"):
+        fit("transformer", NEW, config=still.model_copy(update={"encoder": "elsewhere"}), start=old)
+
+
+def test_rules_of_a_list_come_first_and_new_ones_correct_them(trained: dict[str, Any]) -> None:
+    old = trained["tbed"]
+    new = fit("tbed", NEW, start=old)
+    assert len(old.rules) > 0
+    assert [rule.identity for rule in list(new.rules)[: len(old.rules)]] == [rule.identity for rule in old.rules]
+    without = fit("tbed", NEW, config=TbedConfig(max_rules=0), start=old)
+    batch = tiny_batch(NEW, learned_from=OLD)
+    keys = [[[span.key for span in spans] for spans in t.propose(batch, n_best=1).best] for t in (without, old)]
+    assert keys[0] == keys[1]
+    # Without the label NAME the rules for it have no place.
+    narrow = TagScheme.from_labels(["DATE", "ID"])
+    notes = [note.with_spans(span for span in note.spans if span.label != "NAME") for note in NEW]
+    fewer = fit("tbed", notes, scheme=narrow, start=old)
+    assert not any("NAME" in rule.to_tag for rule in fewer.rules)
+    with pytest.raises(ConfigError, match="begin with the initial tags"):
+        fit("tbed", NEW, config=TbedConfig(initial="none"), start=old)
+
+
+def test_features_that_differ_are_refused(trained: dict[str, Any]) -> None:
+    config = NeuralConfig(**{**section("neural").model_dump(), "features": ["case"]})
+    with pytest.raises(ConfigError, match="other features"):
+        fit("neural", NEW, config=config, start=trained["neural"])
+
+
+def test_a_whole_model_starts_from_another(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], tiny_train: Path
+) -> None:
+    corpus = tmp_path / "new.jsonl"
+    notes = tiny_stack.notes(503, patients=3)
+    write_corpus(notes, corpus, "jsonl")
+    settings = tiny_stack.settings(tmp_path)
+    out = tmp_path / "model"
+    assert main(["train", str(corpus), "--out", str(out), "--start-from", str(tiny_model), *settings]) == 0
+    assert "crf: cannot start from a trained model" in capsys.readouterr().err
+    manifest, old = read_manifest(out), read_manifest(tiny_model)
+    assert manifest.choices["started_from"] == {"model": old.checksum, "submodels": ["tbed", "neural"]}
+    # Notes of both trainings are known again.
+    seen = SeenNotes.from_record(manifest.seen_notes)
+    assert seen.overlap([*notes, *tiny_stack.notes()]).notes == len(notes) + len(tiny_stack.notes())
+    again = ["train", str(tiny_train), "--out", str(tmp_path / "b"), "--start-from", str(tiny_model), *settings]
+    assert main(again) == 2
+    assert "for training are among the training notes" in capsys.readouterr().err
+    alone = ["train", str(corpus), "--out", str(tmp_path / "b"), "--start-from", str(tiny_model), *settings]
+    assert main([*alone, "--submodels=regex,crf"]) == 2
+    assert "no submodel to be trained can start from it" in capsys.readouterr().err
+    assert main([*alone, "--shareable", "--set", "min_patients_outside=2"]) == 2
+    assert "holds words of that one's notes" in capsys.readouterr().err
+    assert main(["ablate", str(out), str(corpus), "--retrain", str(corpus), "--out", str(tmp_path / "a.json")]) == 2
+    assert "trained further from another model" in capsys.readouterr().err
