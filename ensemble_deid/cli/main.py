@@ -30,6 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
         knowledge,
         models,
         prediction,
+        review,
         rules,
         service,
         training,
@@ -40,7 +41,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (training, prediction, deidentify, evaluation, explain, rules, corpus, knowledge, models, service):
+    modules = (training, prediction, deidentify, evaluation, explain, rules, corpus, knowledge, models, service, review)
+    for module in modules:
         module.add_commands(commands)
     return parser
 
