@@ -120,8 +120,8 @@ def test_shown_commands_run(workplace: Path, command: str, capsys: pytest.Captur
     # What follows is the shell's.
     words = words[: words.index(">")] if ">" in words else words
     arguments = [STAND_INS.get(word, word) for word in words]
-    if arguments[0] == "serve":
-        pytest.skip("it does not end; tests/test_service_document.py runs it")
+    if arguments[0] in ("serve", "review"):
+        pytest.skip("it does not end; tests/test_service_document.py and tests/test_review_api.py run it")
     if arguments[:2] == ["rules", "curve"]:
         pytest.importorskip("matplotlib")
     if arguments[0] == "train":
