@@ -166,6 +166,8 @@ def test_a_review_by_keyboard(browser: Browser, service: Service) -> None:
     choose(browser, "03/04/2019")
     press_and_store(browser, "x")
     choose(browser, "Hunt")
+    browser.press("Escape")
+    choose(browser, "Hunt")
     press_and_store(browser, "[")
     press_and_store(browser, "[")
     assert content(browser, "#chosen-text") == ". Hunt"

@@ -15,7 +15,7 @@ from ensemble_deid.service.review.errors import ReviewError
 from ensemble_deid.service.review.export import reviewed
 from ensemble_deid.service.review.facts import Facts, read_facts, settle_facts
 from ensemble_deid.service.review.file import ReviewFile
-from ensemble_deid.service.review.fill import _add, fill
+from ensemble_deid.service.review.fill import add_note, fill
 from ensemble_deid.service.review.layers import begin_layer
 from ensemble_deid.service.review.overview import agreement, note_lines, reviewers
 from ensemble_deid.service.review.records import ADJUDICATION, ReviewSpan, read_spans
@@ -39,7 +39,7 @@ def make(path: Path) -> ReviewFile:
     settle_facts(file, Facts("0f", 0.5, ("PATIENT", "DOCTOR", "CITY")))
     with file.transaction() as database:
         for note in NOTES:
-            _add(database, note, 0.5)
+            add_note(database, note, 0.5)
     return file
 
 

@@ -34,7 +34,7 @@ def fill(
             withheld.append(str(note))
         else:
             with file.transaction() as database:
-                _add(database, note, threshold)
+                add_note(database, note, threshold)
         progress(done, len(missing))
     return withheld
 
@@ -49,7 +49,8 @@ def _missing(file: ReviewFile, documents: Sequence[Document]) -> Iterator[Docume
                 raise ReviewError(f"{document.id}: the note is not the one in {file.path}; use a new --store")
 
 
-def _add(database: sqlite3.Connection, note: Document, threshold: float) -> None:
+def add_note(database: sqlite3.Connection, note: Document, threshold: float) -> None:
+    """Store a note with what was predicted for it at threshold 0."""
     kinds = shown(note.spans, threshold)
     uncertain = note_uncertainty((span for span, _ in kinds), threshold)
     row = (note.id, note.text, note.patient_id, note.site, json.dumps(dict(note.metadata)), uncertain)

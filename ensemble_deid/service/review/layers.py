@@ -37,7 +37,7 @@ def begin_layer(database: sqlite3.Connection, reviewer: str, note: int) -> None:
     rows += [(*place, *key, "disputed", "undecided", ", ".join(who)) for key, who in merged.disputed.items()]
     database.executemany(
         'INSERT INTO spans (reviewer, note, start, "end", label, kind, status, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
-        sorted(rows, key=lambda row: row[2:5]),
+        rows,
     )
 
 

@@ -48,13 +48,13 @@ function draw() {
   if (note.locked) say("This note is being adjudicated: it can be changed there only.");
 }
 
-function choose(id) {
+function choose(id, before = "") {
   chosen = id;
   place = null;
   byId("explanation").replaceChildren();
   draw();
   byId("text").querySelector(".chosen")?.scrollIntoView({ block: "nearest" });
-  if (span()) say(`${span().label}: ${text.slice(span().start, span().end)}, ${words(span())}`);
+  if (span()) say(`${before}${span().label}: ${text.slice(span().start, span().end)}, ${words(span())}`);
 }
 
 function choosePlace(found) {
@@ -79,12 +79,12 @@ async function refreshNotes() {
   showNotes(lines, note?.id, (id) => act(() => openNote(id)));
 }
 
-async function openNote(id) {
+async function openNote(id, before = "") {
   place = null;
   show(await get(`notes/${id}`));
   byId("explanation").replaceChildren();
   await refreshNotes();
-  nextUndecided();
+  nextUndecided(before);
 }
 
 // Store a decision about the open note and show what the server has then.
@@ -96,13 +96,13 @@ async function decide(path, content, said) {
   say(`${said}. Stored.`);
 }
 
-function nextUndecided() {
+function nextUndecided(before = "") {
   const open = note.spans.filter((one) => one.status === "undecided" && one.id !== chosen);
   open.sort((a, b) => b.uncertainty - a.uncertainty || a.start - b.start);
-  if (open.length) choose(open[0].id);
+  if (open.length) choose(open[0].id, before);
   else if (!span() || span().status !== "undecided") {
     choose(null);
-    say("No span is undecided: finish the note.");
+    say(`${before}No span is undecided: finish the note.`);
   }
 }
 
@@ -110,7 +110,7 @@ const setStatus = (status) => act(async () => {
   const current = span();
   if (!current) return;
   await decide(`spans/${current.id}/status`, { status }, status);
-  if (current.status === "undecided" && status !== "undecided") nextUndecided();
+  if (current.status === "undecided" && status !== "undecided") nextUndecided(`${status}. Stored. Next: `);
 });
 
 const alter = (change, said) => act(async () => {
@@ -132,7 +132,7 @@ const finish = () => act(async () => {
   const finished = !note.finished;
   await decide("finished", { finished }, finished ? "note finished" : "note open again");
   const next = lines.find((line) => !line.finished);
-  if (finished && next) await openNote(next.id);
+  if (finished && next) await openNote(next.id, "Note finished. Stored. Next: ");
 });
 
 const replay = (what) => act(async () => {
@@ -229,7 +229,7 @@ const openHelp = () => byId("help-dialog").showModal();
 const chosenText = () => { const target = span() || place; return target ? text.slice(target.start, target.end) : ""; };
 
 const ACTIONS = {
-  n: nextUndecided, j: () => step(1), k: () => step(-1), J: () => stepNote(1), K: () => stepNote(-1),
+  n: () => nextUndecided(), j: () => step(1), k: () => step(-1), J: () => stepNote(1), K: () => stepNote(-1),
   y: () => setStatus("accepted"), x: () => setStatus("rejected"), u: () => setStatus("undecided"),
   l: () => byId("label").focus(), a: add, e: explain, f: finish, z: () => replay("undo"), Z: () => replay("redo"),
   "[": () => alter({ start: -1 }, "stretched"), "{": () => alter({ start: 1 }, "shrunk"),
