@@ -132,13 +132,14 @@ def drag(browser: Browser, text: str) -> None:
         "while (walker.nextNode()) { const at = walker.currentNode.data.indexOf(wanted); if (at >= 0) {"
         "const range = document.createRange(); range.setStart(walker.currentNode, at);"
         "range.setEnd(walker.currentNode, at + wanted.length); document.getElementById('text').scrollIntoView();"
-        "const b = range.getBoundingClientRect(); return [b.left, b.right, (b.top + b.bottom) / 2]; } } })()"
+        "const boxes = [...range.getClientRects()]; const [a, b] = [boxes[0], boxes.at(-1)];"
+        "return [a.left, (a.top + a.bottom) / 2, b.right, (b.top + b.bottom) / 2]; } } })()"
     )
-    left, right, y = box
-    mouse(browser, "mousePressed", left + 1, y)
-    mouse(browser, "mouseMoved", (left + right) / 2, y)
-    mouse(browser, "mouseMoved", right - 1, y)
-    mouse(browser, "mouseReleased", right - 1, y)
+    left, top, right, bottom = box
+    mouse(browser, "mousePressed", left + 1, top)
+    mouse(browser, "mouseMoved", left + 12, top)
+    mouse(browser, "mouseMoved", right - 1, bottom)
+    mouse(browser, "mouseReleased", right - 1, bottom)
 
 
 def mouse(browser: Browser, kind: str, x: float, y: float) -> None:

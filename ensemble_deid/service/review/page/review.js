@@ -82,18 +82,19 @@ async function refreshNotes() {
 async function openNote(id, before = "") {
   place = null;
   show(await get(`notes/${id}`));
-  byId("explanation").replaceChildren();
-  await refreshNotes();
+  // Before the list is fetched: what the reviewer chooses meanwhile stays chosen.
   nextUndecided(before);
+  await refreshNotes();
 }
 
-// Store a decision about the open note and show what the server has then.
-async function decide(path, content, said) {
+// Store a decision about the open note and show what the server has then; `after` may choose the next span.
+async function decide(path, content, said, after = () => {}) {
   const shown = await post(`notes/${note.id}/${path}`, content);
   show(shown);
   if (shown.selected) choose(shown.selected);
-  await refreshNotes();
   say(`${said}. Stored.`);
+  after();
+  await refreshNotes();
 }
 
 function nextUndecided(before = "") {
@@ -109,8 +110,10 @@ function nextUndecided(before = "") {
 const setStatus = (status) => act(async () => {
   const current = span();
   if (!current) return;
-  await decide(`spans/${current.id}/status`, { status }, status);
-  if (current.status === "undecided" && status !== "undecided") nextUndecided(`${status}. Stored. Next: `);
+  const goOn = current.status === "undecided" && status !== "undecided";
+  await decide(`spans/${current.id}/status`, { status }, status, () => {
+    if (goOn) nextUndecided(`${status}. Stored. Next: `);
+  });
 });
 
 const alter = (change, said) => act(async () => {
