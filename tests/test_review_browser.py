@@ -304,7 +304,7 @@ CONTRAST = """
   return poor;
 })()
 """
-_NAMED_ROLES = {"button", "textbox", "combobox", "checkbox", "navigation", "dialog", "progressbar", "toolbar", "group"}
+_NAMED_ROLES = {"button", "textbox", "combobox", "checkbox", "navigation", "dialog", "progressbar", "toolbar"}
 
 
 @pytest.mark.parametrize("dark", [False, True])
