@@ -1,30 +1,58 @@
-# make train   see it work (some 6 minutes on 2 cores, with installing): train on the demo corpus, score, show a note before and after
-# make test    run all tests
-# make fuzz    attack it for a minute; for two hours, on other input: make fuzz FUZZ_SECONDS=7200 FUZZ_SEED=1
+# make demo         see it work (under 3 minutes): install the English model that comes with this, show a note before and after
+# make train        train the whole stack on notes of 25 sites of the demo corpus, score it, show a note; SITES= takes all sites
+# make train-small  the same without the pretrained encoder, in some minutes
+# make test         run all tests
+# make fuzz         attack it for a minute; for two hours, on other input: make fuzz FUZZ_SECONDS=7200 FUZZ_SEED=1
 # All make .venv first and need nothing but Python 3.11 or newer (PYTHON=python3.12 names another one).
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 MODEL := model
-NOTE := 103-03
+SITES := 25
+NOTE := 281-03
 OUT := out
 FUZZ_SECONDS := 60
 FUZZ_SEED := 0
+ENGLISH := models/ensemble_deid_en
 
-.PHONY: train test fuzz lint types notebooks clean
+.PHONY: demo train train-small english-model test fuzz lint types notebooks clean
 
-train: $(VENV)/installed
-	@echo "From here on it takes about 6 minutes on 2 cores; a bar shows the time left."
-	$(BIN)/ensemble-deid train demo --dev demo:dev --out $(MODEL) --folds 3 --set crf.max_iterations=40 --set neural.epochs=12
-	@echo; echo "== Scores on notes of other patients =="
-	$(BIN)/ensemble-deid evaluate demo:test $(MODEL)
-	@echo; echo "== A note =="
-	$(BIN)/ensemble-deid corpus convert data/demo/dev/$(NOTE).xml --out $(OUT)/before --format plain
-	@echo; cat $(OUT)/before/$(NOTE).txt
+demo: $(VENV)/installed-model
+	@echo; echo "== A fictional note =="
+	@$(BIN)/ensemble-deid corpus convert data/demo/dev/$(NOTE).xml --out $(OUT)/before --format plain > /dev/null
+	@cat $(OUT)/before/$(NOTE).txt
 	@echo; echo "== The same note with surrogates where PHI was =="
-	$(BIN)/ensemble-deid deidentify $(MODEL) data/demo/dev/$(NOTE).xml --out $(OUT)/after --style surrogate
-	@echo; cat $(OUT)/after/$(NOTE).txt
+	@$(BIN)/ensemble-deid deidentify en $(OUT)/before --out $(OUT)/after --style surrogate
+	@cat $(OUT)/after/$(NOTE).txt
+	@echo; echo "== What the model finds in notes of sites that it has not seen =="
+	@sed -n '/^## Figures on/,$$p' $(ENGLISH)/README.md
+
+train: $(VENV)/installed-transformer
+	@echo "From here on it takes some 30 minutes on 2 cores; a bar shows the time left."
+	$(BIN)/ensemble-deid train demo:train --dev demo:dev --config best --out $(MODEL) $(if $(SITES),--sites $(SITES))
+	$(SHOW)
+
+train-small: $(VENV)/installed
+	@echo "From here on it takes some minutes on 2 cores; a bar shows the time left."
+	$(BIN)/ensemble-deid train demo:train --dev demo:dev --config small --out $(MODEL) $(if $(SITES),--sites $(SITES))
+	$(SHOW)
+
+define SHOW
+@echo; echo "== Scores on notes of other sites =="
+$(BIN)/ensemble-deid evaluate demo:test $(MODEL)
+@echo; echo "== A note =="
+$(BIN)/ensemble-deid corpus convert data/demo/dev/$(NOTE).xml --out $(OUT)/before --format plain
+@echo; cat $(OUT)/before/$(NOTE).txt
+@echo; echo "== The same note with surrogates where PHI was =="
+$(BIN)/ensemble-deid deidentify $(MODEL) $(OUT)/before --out $(OUT)/after --style surrogate
+@echo; cat $(OUT)/after/$(NOTE).txt
+endef
+
+# How the English model was made (about an hour on 2 cores): on all sites, so with fewer epochs than on few.
+english-model: $(VENV)/installed-transformer
+	$(BIN)/ensemble-deid train demo:train --dev demo:dev --config best --out $(MODEL) --set transformer.epochs=3 --set neural.epochs=8
+	$(BIN)/ensemble-deid package $(MODEL) --name en --version 1.0.0 --out $(ENGLISH) --licence LICENSE --compact --score demo:test
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest
@@ -53,6 +81,15 @@ $(BIN)/python:
 $(VENV)/installed: setup.cfg setup.py pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into $(VENV); how long this takes depends on the connection."
 	$(BIN)/pip install --quiet -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/installed-transformer: setup.cfg setup.py pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing into $(VENV); how long this takes depends on the connection."
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[transformer]'
+	@touch $@ $(VENV)/installed
+
+$(VENV)/installed-model: $(VENV)/installed-transformer $(ENGLISH)/pyproject.toml
+	$(BIN)/pip install --quiet --no-deps ./$(ENGLISH)
 	@touch $@
 
 $(VENV)/installed-dev: setup.cfg setup.py pyproject.toml constraints.txt | $(BIN)/python

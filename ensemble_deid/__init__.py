@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ensemble_deid.experiments.train import Trained, train
     from ensemble_deid.integrations.series import WithheldNote, deidentify_series
     from ensemble_deid.pipeline.deidentifier import DeidentificationResult, Deidentifier
+    from ensemble_deid.pipeline.known.site_lists import SiteLists
     from ensemble_deid.text.document import Document
     from ensemble_deid.text.span import Span
 
@@ -53,6 +54,7 @@ __all__ = [
     "NeuralConfig",
     "RegexConfig",
     "RuleError",
+    "SiteLists",
     "Span",
     "StackConfig",
     "TbedConfig",
@@ -91,6 +93,7 @@ _MODULES = {
     "ensemble_deid.experiments.train": ("Trained", "train"),
     "ensemble_deid.integrations.series": ("WithheldNote", "deidentify_series"),
     "ensemble_deid.pipeline.deidentifier": ("DeidentificationResult", "Deidentifier"),
+    "ensemble_deid.pipeline.known.site_lists": ("SiteLists",),
     "ensemble_deid.text.document": ("Document",),
     "ensemble_deid.text.span": ("Span",),
 }

@@ -76,6 +76,11 @@ class TextConfig(Section):
     word_lists: tuple[str, ...] = Field(
         (), description="own lists (staff, wards ...), name=file with a word or phrase a line; a column for each"
     )
+    stem: str = Field(
+        "",
+        pattern=r"^[a-z]{0,20}$",
+        description="language of the Snowball stemmer for the feature stem (english, spanish ...); empty: none",
+    )
     stanza: str = Field(
         "",
         pattern=r"^([a-z-]{2,20}(/[A-Za-z0-9_-]{1,40})?)?$",
@@ -142,7 +147,9 @@ class CrfConfig(Section):
     min_patients: int = Field(1, ge=1, description="attributes that fewer patients have are dropped")
     max_sequence: int = Field(90, ge=1, le=10_000, description="lines are merged into sequences up to this many tokens")
     windows: tuple[str, ...] = Field(
-        (), max_length=1000, description="windows over the feature table; empty: the built-in list"
+        (),
+        max_length=1000,
+        description="windows over the feature table; empty: the built-in list",
     )
 
 
@@ -150,7 +157,7 @@ KernelSize = Annotated[int, Field(ge=1, le=64)]
 
 
 class NeuralConfig(Section):
-    """The BiLSTM-CNN-CRF; sizes are those of Zhao et al. 2020, table 3, where it gives them.
+    """The network, by default a BiLSTM-CNN-CRF; sizes are those of Zhao et al. 2020, table 3, where it gives them.
 
     >>> from ensemble_deid import Config, NeuralConfig
     >>> Config(neural=NeuralConfig(epochs=8)).neural.epochs
@@ -159,12 +166,29 @@ class NeuralConfig(Section):
 
     prefix = "neural."
 
+    characters: Literal["none", "cnn", "bilstm", "names"] = Field(
+        "cnn", description="encoder of spellings; names: a BiLSTM trained on lists of names, then frozen (char2vec)"
+    )
+    encoder: Literal["bilstm", "transformer", "transformer-bilstm"] = "bilstm"
+    decoder: Literal["crf", "softmax"] = "crf"
     word_dimension: int = Field(128, ge=1, le=4096)
     character_dimension: int = Field(16, ge=1, le=4096)
     kernel_sizes: tuple[KernelSize, ...] = Field((2, 3, 4, 5), min_length=1, max_length=16)
     channels: int = Field(8, ge=1, le=4096, description="per kernel size")
+    character_hidden: int = Field(
+        50, ge=2, le=4096, multiple_of=2, description="size of the character BiLSTM, half in each direction"
+    )
+    names: str = Field(
+        "en", min_length=1, description="names for char2vec: a set in rules/knowledge, or a file with a name a line"
+    )
+    name_steps: int = Field(500, ge=0, description="batches of 128 names that char2vec is trained on")
     feature_dimension: int = Field(4, ge=1, le=4096, description="embedding size of each feature")
-    hidden: int = Field(128, ge=2, le=4096, multiple_of=2, description="LSTM size, half in each direction")
+    transformer_layers: int = Field(2, ge=1, le=24)
+    transformer_heads: int = Field(4, ge=1, le=64, description="they share `hidden`, which is a multiple of them")
+    transformer_dropout: float = Field(0.1, ge=0, lt=1, description="inside the layers of the Transformer")
+    hidden: int = Field(
+        128, ge=2, le=4096, multiple_of=2, description="LSTM size, half in each direction; width of the Transformer"
+    )
     gradient_clip: float = Field(10.0, gt=0)
     learning_rate: float = Field(0.003, gt=0)
     weight_decay: float = Field(0.0, ge=0)
@@ -191,6 +215,14 @@ class NeuralConfig(Section):
         "section",
         "spaced",
     )
+
+    @model_validator(mode="after")
+    def _heads_share_the_width(self) -> "NeuralConfig":
+        if self.encoder != "bilstm" and self.hidden % self.transformer_heads:
+            raise ConfigError(
+                f"neural.hidden: {self.hidden} is no multiple of neural.transformer_heads ({self.transformer_heads})"
+            )
+        return self
 
 
 class TransformerConfig(Section):
@@ -342,6 +374,7 @@ class Config(Section):
             f"the submodel {', '.join(open_ones)} reads the words themselves": bool(open_ones),
             "text.bpe_vocabulary learns pieces of all words": self.text.bpe_vocabulary > 0,
             "text.word_lists are stored in the model": bool(self.text.word_lists),
+            "text.stem gives stems of all words": bool(self.text.stem),
             "tbed.initial = frequent stores words with their tags": self.tbed.initial == "frequent",
         }
         for reason, applies in reasons.items():

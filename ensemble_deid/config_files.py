@@ -1,5 +1,6 @@
 """Configurations from TOML files, from the named ones of the package, and from `--set` options."""
 
+import json
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,6 +42,19 @@ def load_config(path: Path | str | None = None, *, overrides: Sequence[str] = ()
         _apply_override(content, override)
     content.update({key: value for key, value in options.items() if value is not None})
     return make_config(content, place=str(path) if path else "configuration")
+
+
+def config_to_toml(config: Config) -> str:
+    """Return the whole configuration as a TOML file, without `jobs`, which decides nothing, and what is None."""
+    content = config.model_dump(mode="json", exclude={"jobs"}, exclude_none=True)
+    values = {key: value for key, value in content.items() if not isinstance(value, dict)}
+    sections = {"": values, **{key: value for key, value in content.items() if isinstance(value, dict)}}
+    # Strings, numbers, booleans and lists are written alike in JSON and TOML.
+    blocks = [
+        "\n".join([*([f"[{name}]"] if name else []), *(f"{key} = {json.dumps(value)}" for key, value in block.items())])
+        for name, block in sections.items()
+    ]
+    return "\n\n".join(blocks) + "\n"
 
 
 def _apply_override(content: dict[str, Any], override: str) -> None:

@@ -60,10 +60,10 @@ def test_tables_have_a_group_of_columns_for_each_split() -> None:
     rows = {line.strip().split("  ")[0]: line.split()[1:] for line in text.splitlines() if line}
     assert rows["patients"] == ["2", "1"]
     assert rows["spans that begin or end inside a token"][-2:] == ["1", "0"]
-    assert rows["NAME"] == ["2", "1", "2", "2", "50.0%"]
-    assert rows["DOCTOR"] == ["0", "0", "1", "1", "100.0%"]
-    assert rows["X"] == ["1", "1", "0", "0", "-"]
-    assert rows["all"] == ["4", "3", "3", "3", "33.3%"]
+    assert rows["NAME"] == ["2", "50.0%", "1", "2", "66.7%", "2", "50.0%"]
+    assert rows["DOCTOR"] == ["0", "-", "0", "1", "33.3%", "1", "100.0%"]
+    assert rows["X"] == ["1", "25.0%", "1", "0", "-", "0", "-"]
+    assert rows["all"] == ["4", "100.0%", "3", "3", "100.0%", "3", "33.3%"]
     # A category that is its own type is not told twice.
     assert sum(line.strip().startswith("DATE") for line in text.splitlines()) == 1
 

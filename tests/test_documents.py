@@ -64,15 +64,25 @@ BEFORE = {
     "rules restore": ["rules", "replace", "model", "list.rules"],
     "verify model": ["sign", "model", "--key-file", "key"],
     "verify clean.csv.run": _DEIDENTIFIED,
+    "patterns remove": ["patterns", "add", "model", "harvested.toml"],
+    "inclusion show": ["inclusion", "put", "model", "sentences.toml"],
+    "inclusion remove": ["inclusion", "put", "model", "sentences.toml"],
 }
 # What the Python that is shown needs, and this project does not: where it is missing, the code is not run.
-NOT_REQUIRED = ("pandas",)
+NOT_REQUIRED = ("pandas", "spacy", "presidio_analyzer", "pyspark", "duckdb")
+# Spark takes long to start, needs Java, and itself does what Python warns of.
+ON_SPARK = (
+    pytest.mark.long,
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17, and there is no java here"),
+    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning", "ignore::DeprecationWarning"),
+)
 
 
 @pytest.fixture
 def workplace(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with everything that the documents take for granted."""
-    shutil.copytree(tiny_model, tmp_path / "model")
+    for name in ("model", "en"):
+        shutil.copytree(tiny_model, tmp_path / name)
     for part, first in (("train", 300), ("dev", 400), ("test", 500)):
         write_corpus(tiny_stack.notes(first), tmp_path / "my" / part, "i2b2")
     for folder in ("notes", "my_notes"):
@@ -83,6 +93,9 @@ def workplace(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "key").write_bytes(b"a key of sixteen bytes and more")
     _write_tables(tmp_path)
     _write_review(tmp_path)
+    added = "[[pattern]]\nname = 'pain'\nlabel = 'CITY'\nregex = 'chest pain'\n"
+    (tmp_path / "harvested.toml").write_text(added, encoding="utf-8")
+    (tmp_path / "sentences.toml").write_text("sentences = ['BP 120/80.']\n", encoding="utf-8")
     (tmp_path / "my-patterns").mkdir()
     (tmp_path / "my-patterns" / "clinic.toml").write_text(tiny_stack.PATTERNS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -90,12 +103,28 @@ def workplace(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def _write_tables(folder: Path) -> None:
-    """Write notes.csv and notes.db."""
+    """Write notes.csv, messages/ and notes.db, and the lists of a site."""
+    rows = ["patient_id,kind,value", 'M300,name,"BELL, ANNA M."', "M300,mrn,0048213", ',staff,"Okonkwo, Adaeze, MD"']
+    (folder / "known.csv").write_text("\n".join(rows), encoding="utf-8")
+    (folder / "allow.txt").write_text("# devices\nSt. Jude\n", encoding="utf-8")
+    (folder / "deny.csv").write_text("label,value\nHOSPITAL,Unit 7-West\n", encoding="utf-8")
     with (folder / "notes.csv").open("w", encoding="utf-8", newline="") as stream:
         table = csv.writer(stream)
         table.writerow(["note_id", "mrn", "seen", "ward", "text"])
         notes = tiny_stack.notes(patients=1)
         table.writerows([1001 + k, "M300", "2019-01-10", "7B", note.text] for k, note in enumerate(notes))
+    (folder / "messages").mkdir()
+    line = "\\.br\\".join(notes[0].text.splitlines())
+    # Without a field that would be kept: there is nothing to warn of.
+    message = f"MSH|^~\\&|||||||ORU^R01||P|2.5\rOBX|1|TX|1||{line}\r"
+    (folder / "messages" / "a.hl7").write_text(message, encoding="utf-8", newline="")
+    with contextlib.suppress(ImportError):
+        import pyarrow
+        import pyarrow.parquet
+
+        texts = [note.text for note in notes]
+        rows = {"n": [1, 2], "mrn": ["M300", "M300"], "ward": ["7B", "7B"], "text": texts}
+        pyarrow.parquet.write_table(pyarrow.table(rows), folder / "notes.parquet")
     with contextlib.closing(sqlite3.connect(folder / "notes.db")) as base:
         base.execute("CREATE TABLE notes (n INTEGER, body TEXT)")
         base.execute("INSERT INTO notes VALUES (1, ?)", [notes[0].text])
@@ -121,7 +150,8 @@ def shown(pattern: re.Pattern[str]) -> list[object]:
         text = document.read_text(encoding="utf-8")
         for match in pattern.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
-            found.append(pytest.param(match[1], id=f"{named(document)}:{line}"))
+            on_spark = match[1].startswith("spark ") or "pyspark" in match[1]
+            found.append(pytest.param(match[1], id=f"{named(document)}:{line}", marks=ON_SPARK if on_spark else ()))
     return found
 
 
@@ -162,7 +192,7 @@ def test_shown_commands_run(workplace: Path, command: str, capsys: pytest.Captur
 @pytest.mark.parametrize("code", shown(_PYTHON))
 def test_shown_python_runs(workplace: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for library in NOT_REQUIRED:
-        if f"import {library}" in code:
+        if f"import {library}" in code or f"from {library}" in code:
             pytest.importorskip(library, reason=f"{library} is no requirement of this project")
     assert main(["evaluate", "my/dev", "my/dev", "--csv", "scores.csv", "--resamples", "0"]) == 0
     train = training._train

@@ -117,6 +117,55 @@ def test_without_patterns_nothing_comes_from_them() -> None:
         without_patterns(make_config({"submodels": ["regex"]}))
 
 
+def test_table_6_has_the_patterns_within_tbed_as_a_member_and_not_at_all(tiny_model: Path, tiny_dev: Path) -> None:
+    rows = {row.name: row for row in rows_of(tiny_model, tiny_dev, as_zhao2020=True)}
+    everything = {row.name: row for row in rows_of(tiny_model, tiny_dev)}
+    assert list(rows)[:5] == [
+        "ensemble of tbed, crf, neural",
+        "without tbed (with regex)",
+        "without tbed (without regex)",
+        "without crf",
+        "without neural",
+    ]
+    same = {
+        "ensemble of tbed, crf, neural": "without regex",
+        "without tbed (with regex)": "without tbed",
+        "without tbed (without regex)": "without regex and tbed",
+        "regex alone": "regex alone",
+        "tbed alone": "tbed alone",
+    }
+    for name, other in same.items():
+        assert (rows[name].counts, rows[name].threshold) == (everything[other].counts, everything[other].threshold)
+    assert rows["ensemble of tbed, crf, neural"].difference is None
+    assert rows["without crf"].difference.a == rows["without crf"].counts.f1
+    assert rows["without crf"].difference.b == rows["ensemble of tbed, crf, neural"].counts.f1
+
+
+def test_table_6_needs_the_patterns_as_a_submodel(tmp_path: Path, tiny_dev: Path) -> None:
+    patterns = tmp_path / "tiny.toml"
+    patterns.write_text(tiny_stack.PATTERNS, encoding="utf-8")
+    grid = {"c_grid": [1.0], "gamma_grid": [0.01], "weight_grid": [1.0]}
+    content = {"submodels": ["tbed"], "folds": 2, "jobs": 1, "stack": grid, "regex": {"patterns": str(patterns)}}
+    train(tiny_stack.notes(), [], config=make_config(content), notify=lambda line: None).save(tmp_path / "model")
+    with pytest.raises(ModelError, match="has no submodel 'regex', which table 6 needs: train with --submodels regex,"):
+        rows_of(tmp_path / "model", tiny_dev, as_zhao2020=True)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tex", ".json", ".md"])
+def test_the_command_writes_table_6_in_every_form(
+    tiny_model: Path, tiny_dev: Path, tmp_path: Path, suffix: str
+) -> None:
+    out = tmp_path / f"table6{suffix}"
+    arguments = ["ablate", str(tiny_model), str(tiny_dev), "--jobs", "1", "--quiet", "--rows", "zhao2020"]
+    assert main([*arguments, "--out", str(out)]) == 0
+    text = out.read_text(encoding="utf-8")
+    assert "without tbed (with regex)" in text
+    if suffix == ".csv":
+        assert text.startswith("system,other submodels,threshold,P,R,F1,change,paired 95% interval,p\n")
+    if suffix == ".tex":
+        assert r"paired 95\% interval & p \\" in text
+
+
 def test_retraining_leaves_the_patterns_out_of_the_features(tiny_model: Path, tiny_train: Path, tiny_dev: Path) -> None:
     retrain = TrainingNotes(notes(tiny_train), notes(tiny_dev))
     rows = rows_of(tiny_model, tiny_dev, retrain=retrain)

@@ -1,5 +1,6 @@
 """Models as packages: made, built, installed, found by name; and the card that stands in every model."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,11 +12,12 @@ import pytest
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.pipeline import installed
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.installed import find_model, installed_models
-from ensemble_deid.pipeline.manifest import Manifest, read_manifest
+from ensemble_deid.pipeline.manifest import Manifest, fingerprint, read_manifest
 from ensemble_deid.pipeline.model_card import FILE as CARD
 from ensemble_deid.pipeline.model_card import model_card
 from ensemble_deid.pipeline.package import write_package
@@ -46,8 +48,8 @@ def test_an_installed_model_is_used_by_its_name(site_packages: Path, tiny_dev: P
         return done.stdout
 
     assert run("models", "list").split()[:3] == ["tiny", "ensemble_deid_tiny", "1.2.0"]
-    run("deidentify", "tiny", tiny_dev, "--out", tmp_path / "out")
-    assert len(list((tmp_path / "out").iterdir())) == len(read_corpus(tiny_dev))
+    run("deidentify", "tiny", tiny_dev, "--out", tmp_path / "clean.jsonl")
+    assert len((tmp_path / "clean.jsonl").read_text().splitlines()) == len(read_corpus(tiny_dev))
     assert "strict" in run("evaluate", tiny_dev, "tiny", "--resamples", "0")
 
 
@@ -110,6 +112,24 @@ def test_other_files_are_not_overwritten(tiny_model: Path, tmp_path: Path) -> No
     project = write_package(tiny_model, tmp_path / "project", name="en", version="1.0")
     assert write_package(tiny_model, project, name="en", version="1.1") == project
     assert 'version = "1.1"' in (project / "pyproject.toml").read_text()
+
+
+def test_figures_are_on_the_card(tiny_model: Path, tiny_dev: Path, tmp_path: Path) -> None:
+    arguments = ["package", str(tiny_model), "--name", "en", "--version", "1.0", "--out", str(tmp_path / "project")]
+    assert main([*arguments, "--score", str(tiny_dev)]) == 0
+    (record,) = json.loads((tmp_path / "project" / "ensemble_deid_en" / "figures.json").read_text())
+    documents = read_corpus(tiny_dev).documents
+    assert record["fingerprint"] == fingerprint(documents)
+    own, *bounded = record["rows"]
+    model = Deidentifier.load(tiny_model)
+    assert own["threshold"] == model.ensemble.stacker.threshold
+    assert own["strict_f1"] == evaluate(documents, model.predict(documents)).score("strict").f1.value
+    for row in bounded:
+        assert row["false_positives_per_1000"] <= float(row["point"].split()[2])
+        assert row["token_recall"] >= bounded[0]["token_recall"]
+    card = (tmp_path / "project" / "README.md").read_text()
+    assert f"## Figures on {tiny_dev}" in card
+    assert f"| the model's own | {own['threshold']:.3f} | " in card
 
 
 def test_every_model_has_a_card(tiny_model: Path) -> None:

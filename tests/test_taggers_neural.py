@@ -15,8 +15,9 @@ from ensemble_deid.config import NeuralConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch, select_documents
 from ensemble_deid.taggers.base import Progress
+from ensemble_deid.taggers.neural.encoders import Bilstm
 from ensemble_deid.taggers.neural.encoding import UNKNOWN, Vocabularies, bucket, encode, learn_vocabularies
-from ensemble_deid.taggers.neural.network import Bilstm, SequenceDropout
+from ensemble_deid.taggers.neural.network import SequenceDropout
 from ensemble_deid.taggers.neural.tagger import VOCABULARY, WEIGHTS, NeuralTagger
 from ensemble_deid.taggers.neural.training import score_tokens
 from ensemble_deid.taggers.sequences import merge_lines

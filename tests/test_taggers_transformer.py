@@ -18,6 +18,7 @@ from ensemble_deid.config import TransformerConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.taggers.transformer import source
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS, cut_into_pieces, learn_vocabulary, windows
+from ensemble_deid.taggers.transformer.quantisation import dequantise, quantise
 from ensemble_deid.taggers.transformer.tagger import WEIGHTS, TransformerTagger
 from ensemble_deid.taggers.transformer.training import SpecialPieces, batches
 from ensemble_deid.text.document import Document
@@ -142,3 +143,33 @@ def test_columns_are_embedded_for_every_piece_of_a_token() -> None:
     assert other.features.tolist() == [[0]]
     with pytest.raises(ModelError, match="absent"):
         cut_into_pieces(batch, TOKENIZER, {"absent": {}}, unknown=UNKNOWN)
+
+
+def test_weights_in_eight_bits_are_nearly_the_same_and_a_quarter_of_the_size(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    weights = {
+        "a.weight": torch.randn(30, 64),
+        "b.bias": torch.randn(64),
+        "ids": torch.arange(5),
+        "zero": torch.zeros(2, 3),
+    }
+    small = quantise(weights)
+    assert {str(small[name].dtype) for name in ("a.weight", "zero")} == {"torch.int8"}
+    back = dequantise(small)
+    assert set(back) == set(weights)
+    steps = weights["a.weight"].abs().amax(dim=1, keepdim=True) / 127
+    assert bool(((back["a.weight"] - weights["a.weight"]).abs() <= steps / 2 + 1e-6).all())
+    assert torch.equal(back["zero"], weights["zero"])
+    assert torch.equal(back["ids"], weights["ids"])
+    assert dequantise(weights)["b.bias"].equal(weights["b.bias"])
+
+
+def test_a_model_predicts_with_weights_in_eight_bits(tmp_path: Path) -> None:
+    batch = tiny_batch(tiny_notes(6))
+    fitted = TransformerTagger.fit(batch, None, scheme=SCHEME, config=SMALL, seed=1, device="cpu", progress=no_progress)
+    fitted.save(tmp_path)
+    before = (tmp_path / WEIGHTS).stat().st_size
+    TransformerTagger.compact_saved(tmp_path)
+    assert (tmp_path / WEIGHTS).stat().st_size < 0.7 * before
+    again = TransformerTagger.load(tmp_path, scheme=SCHEME, config=SMALL, device="cpu")
+    np.testing.assert_allclose(again.emissions(batch), fitted.emissions(batch), atol=0.3)

@@ -1,5 +1,6 @@
 """The rule list in `rules/learned` is what training on the demo corpus learns, byte for byte."""
 
+import pytest
 from tiny_notes import no_progress
 
 from ensemble_deid.config import Config, TbedConfig
@@ -13,6 +14,7 @@ from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.text.tags import TagScheme
 
 
+@pytest.mark.long
 def test_training_on_the_demo_corpus_learns_the_committed_rules() -> None:
     corpus = read_corpus("demo:train")
     scheme = TagScheme.from_labels(corpus.labels)

@@ -1,4 +1,4 @@
-"""An ablation as a Markdown table or as JSON."""
+"""An ablation as a table (Markdown, CSV, LaTeX) or as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -6,8 +6,10 @@ from typing import Any
 
 from ensemble_deid.cli.terminal import percent
 from ensemble_deid.evaluation.operating_points import target_text
+from ensemble_deid.evaluation.render.tables import Table
 from ensemble_deid.experiments.ablate import AS_TRAINED, RETRAINED, AblationRow, ThresholdTarget
 
+COLUMNS = ("system", "other submodels", "threshold", "P", "R", "F1", "change", "paired 95% interval", "p")
 _MEANING = {
     AS_TRAINED: "the submodel's candidates and its features of the final estimator are dropped; "
     "the other submodels stay as trained, and may still see the patterns as features",
@@ -25,6 +27,16 @@ def threshold_sentence(rule: ThresholdTarget | None) -> str:
     )
 
 
+def render_ablation(rows: Sequence[AblationRow], rule: ThresholdTarget | None, *, form: str) -> str:
+    """Return the rows in the form of a file's suffix: .json, .csv, .tex, and Markdown for any other."""
+    if form == ".json":
+        return ablation_json(rows, rule)
+    if form in (".csv", ".tex"):
+        caption = f"Strict entity scores; change against the first row. {threshold_sentence(rule)}"
+        return Table(caption, COLUMNS, tuple(map(_cells, rows))).render(form)
+    return ablation_table(rows, rule)
+
+
 def ablation_table(rows: Sequence[AblationRow], rule: ThresholdTarget | None) -> str:
     """Return the rows as a Markdown table, below what its columns mean."""
     used = [members for members in _MEANING if any(row.members == members for row in rows)]
@@ -33,23 +45,28 @@ def ablation_table(rows: Sequence[AblationRow], rule: ThresholdTarget | None) ->
         "",
         *(f"- {members}: {_MEANING[members]}" for members in used),
         "",
-        "| system | other submodels | threshold | P | R | F1 | change | paired 95% interval |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| {' | '.join(COLUMNS)} |",
+        "|" + "---|" * len(COLUMNS),
     ]
     return "\n".join([*lines, *map(_line, rows)]) + "\n"
 
 
 def _line(row: AblationRow) -> str:
+    return f"| {' | '.join(_cells(row))} |"
+
+
+def _cells(row: AblationRow) -> tuple[str, ...]:
     if row.counts is None:
-        return f"| {row.name} | {row.members} | not reached | | | | | |"
+        return (row.name, row.members, "not reached", *[""] * (len(COLUMNS) - 3))
     threshold = "" if row.threshold is None else f"{row.threshold:.4g}"
-    figures = " | ".join(percent(v) for v in (row.counts.precision, row.counts.recall, row.counts.f1))
-    change = interval = ""
+    figures = [percent(v) for v in (row.counts.precision, row.counts.recall, row.counts.f1)]
+    change = interval = p = ""
     if row.difference is not None and row.difference.difference is not None:
         change = f"{100 * row.difference.difference:+.2f}"
         low, high = row.difference.interval.low, row.difference.interval.high
         interval = "undefined" if low is None or high is None else f"{100 * low:+.2f} to {100 * high:+.2f}"
-    return f"| {row.name} | {row.members} | {threshold} | {figures} | {change} | {interval} |"
+        p = "" if row.difference.p_value is None else f"{row.difference.p_value:.4f}"
+    return (row.name, row.members, threshold, *figures, change, interval, p)
 
 
 def ablation_json(rows: Sequence[AblationRow], rule: ThresholdTarget | None) -> str:

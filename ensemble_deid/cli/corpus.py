@@ -5,15 +5,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.status import PROBLEMS
 from ensemble_deid.cli.terminal import counted, say, warn
 from ensemble_deid.corpora.corpus import Corpus
+from ensemble_deid.corpora.formats import ANNOTATED, FORMATS
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import CorpusError
-
-_FORMATS = ("i2b2", "meddocan", "brat", "jsonl", "plain")
 
 
 def add_commands(commands: Any) -> None:
@@ -23,11 +23,12 @@ def add_commands(commands: Any) -> None:
     stats = actions.add_parser("stats", help="size and PHI by category and type, of one corpus or of several splits")
     stats.add_argument("corpora", metavar="CORPUS", nargs="+", help="the others are compared with the first")
     stats.add_argument("--json", action="store_true", help="print JSON")
+    stats.add_argument("--out", metavar="FILE", type=Path, help="also write PHI by category and type: .csv, .tex, .md")
     stats.set_defaults(run=run_stats)
     convert = actions.add_parser("convert", help="write a corpus in another format, or with other labels")
     convert.add_argument("corpus", metavar="CORPUS")
     convert.add_argument("--out", metavar="DIR", type=Path, required=True)
-    convert.add_argument("--format", choices=_FORMATS, required=True)
+    convert.add_argument("--format", choices=tuple(FORMATS), required=True)
     convert.add_argument("--map", metavar="MAP", help="new labels: a .toml file, category, binary, i2b2 or hipaa")
     convert.set_defaults(run=run_convert)
     check = actions.add_parser("check", help="list everything that is wrong with marked-up notes (.note files)")
@@ -41,7 +42,7 @@ def add_commands(commands: Any) -> None:
     resample.add_argument("--copies", metavar="N", type=int, default=1)
     resample.add_argument("--seed", metavar="S", type=int, default=13)
     resample.add_argument("--out", metavar="DIR", type=Path, required=True)
-    resample.add_argument("--format", choices=_FORMATS[:-1], default="i2b2")
+    resample.add_argument("--format", choices=ANNOTATED, default="i2b2")
     resample.set_defaults(run=run_resample)
     augment = actions.add_parser("augment", help="copies of the notes in another form: layout, case, typing errors")
     augment.add_argument("corpus", metavar="CORPUS")
@@ -53,15 +54,17 @@ def add_commands(commands: Any) -> None:
     augment.add_argument("--copies", metavar="N", type=int, default=1)
     augment.add_argument("--seed", metavar="S", type=int, default=13)
     augment.add_argument("--out", metavar="DIR", type=Path, required=True)
-    augment.add_argument("--format", choices=_FORMATS[:-1], default="i2b2")
+    augment.add_argument("--format", choices=ANNOTATED, default="i2b2")
     augment.set_defaults(run=run_augment)
 
 
 def run_stats(options: argparse.Namespace) -> int:
     """Print the figures of one corpus, or of several splits beside each other."""
     from ensemble_deid.corpora.statistics import corpus_statistics
-    from ensemble_deid.corpora.statistics_tables import render_statistics
+    from ensemble_deid.corpora.statistics_tables import phi_table, render_statistics
+    from ensemble_deid.evaluation.render.tables import Table
 
+    refuse_output_files([options.out], *options.corpora)
     splits: dict[str, Corpus] = {}
     for name in options.corpora:
         if name in splits:
@@ -70,6 +73,10 @@ def run_stats(options: argparse.Namespace) -> int:
         for warning in splits[name].warnings:
             warn(warning)
     found = {name: corpus_statistics(corpus) for name, corpus in splits.items()}
+    if options.out is not None:
+        head, *rows = phi_table(found)
+        table = Table("PHI by category and type", tuple(head), tuple(map(tuple, rows)))
+        write_text_atomically(options.out, table.render(options.out.suffix))
     first = next(iter(found.values()))
     if options.json:
         entries = {name: split.as_dict(known=None if split is first else first) for name, split in found.items()}

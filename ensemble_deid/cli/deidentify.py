@@ -4,7 +4,7 @@ import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from ensemble_deid.cli.note_source import SUFFIX, add_input, format_of, note_sou
 from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.prediction import add_running
 from ensemble_deid.cli.replacement import add_replacement, make_replacer
+from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists, report_lists
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.corpora.note_files import NoteFiles, is_single
@@ -49,6 +50,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--run", metavar="DIR", dest="run_folder", type=Path, help="default: OUT.run")
     parser.add_argument("--resume", action="store_true", help="continue a run that was broken off")
     parser.add_argument("--spans", metavar="FILE", type=Path, help="a copy of the run's spans.jsonl")
+    add_lists(parser, strict=True)
     add_replacement(parser)
     add_running(parser)
     parser.set_defaults(run=run_deidentify)
@@ -61,7 +63,7 @@ def run_deidentify(options: argparse.Namespace) -> int:
     with _places(options) as places:
         source = note_source(options, places.input, leave_out=[places.out, places.run])
         out = _output(options, places, source)
-        refuse_output_files([options.spans], places.input, options.model, options.key_file)
+        refuse_output_files([options.spans], places.input, options.model, options.key_file, *list_files(options))
         _check_run_folder(places.run)
         batch = _batch(options, places, source, out)
         if options.resume and is_run(places.run):
@@ -97,7 +99,7 @@ def _places(options: argparse.Namespace) -> Iterator[_Places]:
 def _output(options: argparse.Namespace, places: _Places, source: Source) -> Path:
     """Return the file or the folder to write to. Raises CorpusError where it would overwrite what is read."""
     out = places.out
-    inputs = (options.model, options.key_file)
+    inputs = (options.model, options.key_file, *list_files(options))
     if isinstance(source, NoteFiles):
         for _, location in source.places:
             if is_single(out, source):
@@ -146,6 +148,7 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
     model = Deidentifier.load(options.model, device=options.device, submodels=submodels)
     replacer = make_replacer(options, tell=warn if places.standard else say)
     columns = getattr(source, "columns", None) or Columns()
+    lists = read_lists(options, model.labels)
     finding = {
         "version": __version__,
         "model": "" if model.source is None else model.source.checksum,
@@ -155,7 +158,9 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
         "columns": {
             name: list(value) if isinstance(value, tuple) else value for name, value in asdict(columns).items()
         },
+        "keep_fields": options.keep_fields,
         "input": digest_of(places.input) if places.input.is_file() else None,
+        "lists": lists.to_json(),
     }
     styles = {"style": options.style, "set": options.settings, "policy": options.policy, "project": options.project}
     settings = {**finding, **styles, "key": replacer.key.id}
@@ -169,6 +174,7 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
         cells,
         settings,
         finding,
+        lists=lists,
         threshold=options.threshold,
         jobs=options.jobs,
     )
@@ -192,13 +198,17 @@ def _run(batch: "Batch", options: argparse.Namespace) -> None:
 def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int:
     from ensemble_deid.pipeline.batch.cells import UNREADABLE_DATES
     from ensemble_deid.pipeline.batch.chain import SPANS
+    from ensemble_deid.pipeline.batch.run import IN_LISTED_SENTENCES
 
     for warning in batch.source.warnings():
         warn(warning)
     for problem in batch.problems:
         warn(f"withheld: {problem}")
+    report_lists(batch.lists, batch.counts)
     if batch.counts[UNREADABLE_DATES]:
         warn(f"{batch.counts[UNREADABLE_DATES]} {UNREADABLE_DATES}")
+    if batch.counts[IN_LISTED_SENTENCES]:
+        (warn if places.standard else say)(f"{batch.counts[IN_LISTED_SENTENCES]} {IN_LISTED_SENTENCES}")
     if options.spans is not None:
         with (places.run / SPANS).open("rb") as source, open_atomically(options.spans) as copy:
             shutil.copyfileobj(source, copy)
@@ -209,7 +219,21 @@ def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int
         warn(summary)
     else:
         say(summary)
+    _tell_recall(batch, tell=warn if places.standard else say)
     return NOTES_WITHHELD if batch.problems else 0
+
+
+def _tell_recall(batch: "Batch", *, tell: Callable[[str], None]) -> None:
+    from ensemble_deid.cli.measured_recall import measured_recall
+    from ensemble_deid.pipeline.manifest import read_manifest
+
+    source, ensemble = batch.model.source, batch.model.ensemble
+    if source is None:
+        return
+    manifest = read_manifest(source.directory)
+    threshold = ensemble.stacker.threshold if batch.threshold is None else batch.threshold
+    whole = set(ensemble.taggers) == set(manifest.config["submodels"])
+    tell(measured_recall(manifest, threshold, whole=whole))
 
 
 def _copy_to_standard_output(path: Path) -> None:

@@ -23,9 +23,13 @@ from ensemble_deid.pipeline.installed import find_model
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands; each command's module adds its own."""
     from ensemble_deid.cli import (
+        additions,
         corpus,
         deidentify,
+        disagreements,
+        encoders,
         evaluation,
+        experiments,
         explain,
         knowledge,
         models,
@@ -33,6 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
         review,
         rules,
         service,
+        spark,
         training,
     )
 
@@ -41,7 +46,24 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    modules = (training, prediction, deidentify, evaluation, explain, rules, corpus, knowledge, models, service, review)
+    modules = (
+        training,
+        experiments,
+        prediction,
+        deidentify,
+        evaluation,
+        disagreements,
+        explain,
+        rules,
+        additions,
+        corpus,
+        encoders,
+        knowledge,
+        models,
+        service,
+        review,
+        spark,
+    )
     for module in modules:
         module.add_commands(commands)
     return parser

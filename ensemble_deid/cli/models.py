@@ -18,6 +18,7 @@ def add_commands(commands: Any) -> None:
     export.add_argument("model", metavar="MODEL", type=Path)
     export.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the copy to")
     export.add_argument("--shareable", action="store_true", help="refuse a model that was not trained with --shareable")
+    export.add_argument("--compact", action="store_true", help="round weights and compress files: half the size")
     export.set_defaults(run=run_export)
 
     scan = commands.add_parser("scan", help="search a model's files for the PHI of a corpus; prints counts only")
@@ -44,6 +45,10 @@ def add_commands(commands: Any) -> None:
     package.add_argument("--version", required=True, dest="package_version", help="such as 1.0.0")
     package.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder of the package's project")
     package.add_argument("--licence", metavar="FILE", type=Path, help="the licence's text")
+    package.add_argument("--compact", action="store_true", help="round weights and compress files: half the size")
+    package.add_argument(
+        "--score", metavar="CORPUS", action="append", default=[], help="score the model on it for the card; repeatable"
+    )
     package.add_argument("--wheel", metavar="DIR", type=Path, help="also build the wheel into this folder")
     package.set_defaults(run=run_package)
 
@@ -54,12 +59,28 @@ def add_commands(commands: Any) -> None:
 
 def run_package(options: argparse.Namespace) -> int:
     """Write the project, and build its wheel."""
-    from ensemble_deid.pipeline.package import build_wheel, write_package
+    from ensemble_deid.experiments.model_figures import figures_record, figures_table, measure_model
+    from ensemble_deid.pipeline.deidentifier import Deidentifier
+    from ensemble_deid.pipeline.package import add_figures, build_wheel, packaged_model, write_package
 
-    refuse_output_model(options.out, options.model, options.licence)
+    refuse_output_model(options.out, options.model, options.licence, *options.score)
+    corpora = {name: read_gold(name).documents for name in options.score}
     project = write_package(
-        options.model, options.out, name=options.name, version=options.package_version, licence=options.licence
+        options.model,
+        options.out,
+        name=options.name,
+        version=options.package_version,
+        licence=options.licence,
+        compact=options.compact,
     )
+    if corpora:
+        model = Deidentifier.load(packaged_model(project, options.name))
+        rows = {name: measure_model(model, notes) for name, notes in corpora.items()}
+        figures = [
+            (figures_table(name, notes, rows[name]), figures_record(name, notes, rows[name]))
+            for name, notes in corpora.items()
+        ]
+        add_figures(project, options.name, figures)
     say(f"the package is in {project}: pip install {project}, then use the model as {options.name}")
     if options.wheel is not None:
         say(f"its wheel is {build_wheel(project, options.wheel)}")
@@ -81,7 +102,7 @@ def run_export(options: argparse.Namespace) -> int:
 
     if options.out.resolve() != options.model.resolve():
         refuse_output_model(options.out, options.model)
-    names = export_model(options.model, options.out, shareable=options.shareable)
+    names = export_model(options.model, options.out, shareable=options.shareable, compact=options.compact)
     say(f"{len(names)} files copied to {options.out}; its private files stay in {options.model}")
     return 0
 

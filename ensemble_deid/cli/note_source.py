@@ -20,10 +20,20 @@ _TABLES = {
     ".ipc": "arrow",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "fhir",
+    ".hl7": "hl7",
 }
-_FILES = ("plain", "i2b2", "meddocan", "brat")
+_FILES = ("plain", "i2b2", "meddocan", "brat", "labelstudio", "conll", "bioc", "cas")
 FORMATS = (*_FILES, *sorted(set(_TABLES.values())), "sql")
-SUFFIX = {"plain": ".txt", "i2b2": ".xml", "meddocan": ".xml"}
+SUFFIX = {
+    "plain": ".txt",
+    "i2b2": ".xml",
+    "meddocan": ".xml",
+    "labelstudio": ".json",
+    "conll": ".conll",
+    "bioc": ".xml",
+    "cas": ".xmi",
+}
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +49,9 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     table.add_argument("--patient-column", metavar="NAME", help="a pseudonym, too; in JSONL: patient_id")
     table.add_argument("--date-columns", metavar="NAMES", help="are shifted like the dates in the patient's notes")
     table.add_argument("--keep-columns", metavar="NAMES", help="are handed out as they are; all: every other column")
+    parser.add_argument(
+        "--keep-fields", action="store_true", help="FHIR and HL7: hand out all that is not note text as it is"
+    )
     base = parser.add_argument_group("databases")
     base.add_argument("--query", metavar="SQL", help="rows to read, ending with ORDER BY and a unique column")
     base.add_argument("--table-out", metavar="NAME", help="new table for the rows in the same database")
@@ -73,13 +86,18 @@ def note_source(options: argparse.Namespace, path: Path, *, leave_out: list[Path
         from ensemble_deid.corpora.tables.several import SeveralTables
 
         files = _files(path, format, nested=options.recursive, leave_out=leave_out)
-        return SeveralTables(path, [(file, _table(file, format, columns)) for file in files], format)
+        tables = [(file, _table(file, format, columns, keep_fields=options.keep_fields)) for file in files]
+        return SeveralTables(path, tables, format)
     if not path.is_file():
         raise CorpusError(f"{path}: there is no such file or folder")
-    return _table(path, format, columns)
+    return _table(path, format, columns, keep_fields=options.keep_fields)
 
 
-def _table(path: Path, format: str, columns: Columns) -> Source:
+def _table(path: Path, format: str, columns: Columns, *, keep_fields: bool) -> Source:
+    if format in ("fhir", "hl7"):
+        from ensemble_deid.corpora.messages.files import MessageFile
+
+        return MessageFile(path, format, keep_fields)
     if format == "jsonl":
         from ensemble_deid.corpora.tables.json_lines import JsonLines
 

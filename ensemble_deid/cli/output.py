@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ensemble_deid.atomic import check_writable
+from ensemble_deid.corpora.formats import FILE_SUFFIXES, format_named
 from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.errors import CorpusError
 
@@ -21,12 +22,14 @@ _Identity = tuple[int, int]
 def refuse_output(out: Path, *inputs: Input, format: str | None = None) -> None:
     """Raise CorpusError where notes in the folder `out` would overwrite, or mix with, any of the inputs.
 
-    With the format jsonl, `out` may also be a file whose name ends in .jsonl.
+    With a format of which one file holds many notes, `out` may also be a file with its suffix.
     """
-    if out.is_file() and out.suffix.lower() != ".jsonl":
+    suffix = out.suffix.lower()
+    if out.is_file() and suffix not in FILE_SUFFIXES:
         raise CorpusError(f"{out}: exists and is no folder")
-    if out.suffix.lower() == ".jsonl" and not out.is_dir():
-        if format not in (None, "jsonl"):
+    if suffix in FILE_SUFFIXES and not out.is_dir():
+        found = None if format is None else format_named(format)
+        if found is not None and (found.frame is None or found.suffix != suffix):
             raise CorpusError(f"{out}: is the name of a file, but a folder of notes is to be written")
         refuse_output_files([out], *inputs)
         return

@@ -1,23 +1,25 @@
-"""`predict`: a folder in, a folder out, note by note failing closed."""
+"""`predict`: a folder in, a folder or a page out, note by note failing closed."""
 
 import argparse
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.output import refuse_output
+from ensemble_deid.cli.output import refuse_output, refuse_output_files
+from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists, report_lists
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
+from ensemble_deid.corpora.formats import ANNOTATED, format_named
 from ensemble_deid.corpora.locate import Location, locate_corpus
-from ensemble_deid.corpora.note_writer import note_writer
+from ensemble_deid.corpora.note_writer import NoteWriter, note_writer
 from ensemble_deid.corpora.read import iterate_notes
-from ensemble_deid.errors import CorpusError, DeidError
+from ensemble_deid.errors import ConfigError, CorpusError, DeidError
+from ensemble_deid.evaluation.render.html.notes import NotesPage, notes_page
 from ensemble_deid.experiments.progress import Step
 from ensemble_deid.text.document import Document
-
-FORMATS = ("i2b2", "meddocan", "brat", "jsonl")
 
 
 def add_commands(commands: Any) -> None:
@@ -25,9 +27,13 @@ def add_commands(commands: Any) -> None:
     predict = commands.add_parser("predict", help="write the spans that a model finds")
     predict.add_argument("model", metavar="MODEL", type=Path)
     predict.add_argument("input", metavar="INPUT", help="a folder or file of notes, or demo:test")
-    predict.add_argument("--out", metavar="DIR", type=Path, required=True)
+    predict.add_argument("--out", metavar="DIR", type=Path, help="folder for the notes with their spans")
+    predict.add_argument(
+        "--html", metavar="FILE", type=Path, help="one page of the notes with the spans highlighted; it contains PHI"
+    )
+    add_lists(predict, strict=False)
     add_running(predict)
-    predict.add_argument("--format", choices=FORMATS, help="default: the input's own, jsonl for plain text")
+    predict.add_argument("--format", choices=ANNOTATED, help="default: the input's own, jsonl for plain text")
     predict.add_argument("--submodel", metavar="NAME", help="that submodel's answer instead of the ensemble's")
     predict.set_defaults(run=run_predict)
 
@@ -42,14 +48,16 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 
 
 def run_predict(options: argparse.Namespace) -> int:
-    """Write each note with the spans found, in the chosen format."""
+    """Write each note with the spans found, in the chosen format, or highlight them on a page, or both."""
+    if options.out is None and options.html is None:
+        raise ConfigError("predict: --out DIR or --html FILE says where the spans go")
     location = locate_corpus(options.input)
     own = location.format.name
 
     def rounded(document: Document) -> Document:
         return document.with_spans(replace(span, score=round(span.score, 4)) for span in document.spans)
 
-    format = options.format or (own if own in FORMATS else "jsonl")
+    format = options.format or (own if own in ANNOTATED else "jsonl")
     return _run(options, location, rounded, format=format, submodel=options.submodel)
 
 
@@ -63,38 +71,82 @@ def _run(
 ) -> int:
     from ensemble_deid.pipeline.deidentifier import Deidentifier
 
-    refuse_output(options.out, location, options.model, format=format)
+    if options.out is not None:
+        refuse_output(options.out, location, options.model, *list_files(options), format=format)
+    refuse_output_files([options.html], location, options.model, *list_files(options))
     for remark in location.remarks:
         warn(remark)
-    # A line-based file does not say how many notes it holds before it is read.
-    total = None if location.format.name == "jsonl" else len(location.files)
+    # A file of many notes does not say how many it holds before it is read.
+    total = None if location.format.frame is not None else len(location.files)
     submodels = options.submodels.split(",") if options.submodels is not None else None
     model = Deidentifier.load(options.model, device=options.device, submodels=submodels)
+    lists = read_lists(options, model.labels)
+    counts: Counter[str] = Counter()
+
+    def finished(document: Document) -> Document:
+        return finish(lists.apply(document, counts))
+
     # Results are in the order of the notes, so the first of these is the name of the note whose result comes next.
     names: deque[str] = deque()
+    source = location if options.out is None else location.without(options.out)
 
     def named() -> Iterator[Document | CorpusError]:
-        for note in iterate_notes(location.without(options.out), file_names=format != "jsonl"):
+        for note in iterate_notes(source, file_names=format_named(format).frame is None):
             names.append((note.id if isinstance(note, Document) else note.note) or "")
             yield note
 
     notes = model.predict_each(named(), submodel=submodel, threshold=options.threshold, jobs=options.jobs)
     problems: list[str] = []
     count = 0
-    with progress_bar(quiet=options.quiet) as show, note_writer(options.out, format) as writer:
+    with progress_bar(quiet=options.quiet) as show, _outputs(options, format) as writer:
         for note in notes:
             name = names.popleft()
-            problem = str(note) if isinstance(note, DeidError) else _finish_and_write(note, finish, writer.write)
+            problem = str(note) if isinstance(note, DeidError) else _finish_and_write(note, finished, writer.write)
             if problem is None:
                 count += 1
             else:
-                writer.withhold(name)
+                writer.withhold(name, problem)
                 problems.append(problem)
             show(Step(count + len(problems), total, f"{counted(count, 'note')} written, {len(problems)} withheld"))
     for problem in problems:
         warn(f"withheld: {problem}")
-    say(f"{counted(count, 'note')} written to {options.out}, {len(problems)} withheld")
+    report_lists(lists, counts)
+    for name, number in sorted(counts.items()):
+        say(f"{name}: {number}")
+    places = " and ".join(str(place) for place in (options.out, options.html) if place is not None)
+    say(f"{counted(count, 'note')} written to {places}, {len(problems)} withheld")
     return NOTES_WITHHELD if problems else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    """Where notes go: into files, onto a page, or both."""
+
+    files: NoteWriter | None
+    page: NotesPage | None
+
+    def write(self, document: Document) -> None:
+        """Write one note. Raises CorpusError where it cannot be written: it is on no page then."""
+        if self.files is not None:
+            self.files.write(document)
+        if self.page is not None:
+            self.page.add(document)
+
+    def withhold(self, name: str, problem: str) -> None:
+        """Leave one note out, and remove what an earlier run wrote for it."""
+        if self.files is not None:
+            self.files.withhold(name)
+        if self.page is not None:
+            self.page.withhold(problem)
+
+
+@contextmanager
+def _outputs(options: argparse.Namespace, format: str) -> Iterator[_Outputs]:
+    with ExitStack() as stack:
+        files = stack.enter_context(note_writer(options.out, format)) if options.out is not None else None
+        title = f"What {options.model.name} finds in {options.input}"
+        page = stack.enter_context(notes_page(options.html, title=title)) if options.html is not None else None
+        yield _Outputs(files, page)
 
 
 def _finish_and_write(

@@ -10,6 +10,7 @@ from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.status import DIFFERENCES
 from ensemble_deid.cli.terminal import counted, percent, say, warn
+from ensemble_deid.corpora.formats import ANNOTATED
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.errors import CorpusError, RuleError
 
@@ -47,7 +48,7 @@ def add_commands(commands: Any) -> None:
 
     apply = actions.add_parser("apply", help="write what a model's patterns and rules find on notes")
     apply.add_argument("--out", metavar="DIR", type=Path, required=True)
-    apply.add_argument("--format", choices=("i2b2", "meddocan", "brat", "jsonl"), default="jsonl")
+    apply.add_argument("--format", choices=ANNOTATED, default="jsonl")
     apply.set_defaults(run=run_apply)
     for parser in (check, apply):
         parser.add_argument("model", metavar="MODEL", type=Path)

@@ -37,7 +37,9 @@ def add_commands(commands: Any) -> None:
     )
     train.add_argument("--sites", metavar="N", type=int, help="train on the notes of N sites alone, drawn by the seed")
     train.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the model to")
-    train.add_argument("--config", metavar="NAME_OR_FILE", help="best, small, johnson2020, or a .toml file")
+    train.add_argument(
+        "--config", metavar="NAME_OR_FILE", help="best, small, johnson2020, zhao2020, ahmed2021, or a .toml file"
+    )
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
     train.add_argument(
         "--language", choices=("auto", "en", "es", "none"), help="whose patterns to use; auto: told from the notes"
@@ -86,7 +88,10 @@ def add_commands(commands: Any) -> None:
         help="choose every threshold on DEV: sensitivity=S, precision=P or false-positives=N "
         "(default: by cross-validation in training)",
     )
-    ablate.add_argument("--out", metavar="REPORT", type=Path, required=True, help=".json or .md")
+    ablate.add_argument("--out", metavar="REPORT", type=Path, required=True, help=".md, .json, .csv or .tex")
+    ablate.add_argument(
+        "--rows", choices=("all", "zhao2020"), default="all", help="zhao2020: the systems of that paper's tables 4 to 6"
+    )
     ablate.add_argument("--jobs", type=int, default=2)
     ablate.add_argument("--quiet", action="store_true", help="no progress bar")
     ablate.set_defaults(run=run_ablate)
@@ -195,7 +200,7 @@ def _overrides(options: argparse.Namespace) -> list[str]:
 
 def run_ablate(options: argparse.Namespace) -> int:
     """Run the ablations, write the report, print it."""
-    from ensemble_deid.cli.ablation_report import ablation_json, ablation_table
+    from ensemble_deid.cli.ablation_report import ablation_table, render_ablation
     from ensemble_deid.experiments.ablate import ablate
     from ensemble_deid.experiments.retrain import TrainingNotes
 
@@ -213,11 +218,16 @@ def run_ablate(options: argparse.Namespace) -> int:
         notes = TrainingNotes(read_gold(options.retrain).documents, stop_by.documents)
     with progress_bar(quiet=options.quiet) as show:
         rows = ablate(
-            options.model, corpus.documents, jobs=options.jobs, report=show, threshold_rule=rule, retrain=notes
+            options.model,
+            corpus.documents,
+            jobs=options.jobs,
+            report=show,
+            threshold_rule=rule,
+            retrain=notes,
+            as_zhao2020=options.rows == "zhao2020",
         )
-    table = ablation_table(rows, rule)
-    write_text_atomically(options.out, ablation_json(rows, rule) if options.out.suffix == ".json" else table)
-    say(table)
+    write_text_atomically(options.out, render_ablation(rows, rule, form=options.out.suffix))
+    say(ablation_table(rows, rule))
     return 0
 
 

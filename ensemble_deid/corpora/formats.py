@@ -3,11 +3,17 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from ensemble_deid.corpora.bioc import COLLECTION_END, COLLECTION_START, read_bioc_notes, render_bioc_note
 from ensemble_deid.corpora.brat import read_brat_note, render_brat_note
+from ensemble_deid.corpora.cas import read_cas_note, render_cas_note
 from ensemble_deid.corpora.checks import ReadNote
+from ensemble_deid.corpora.conll import read_conll_notes, render_conll_note
+from ensemble_deid.corpora.doccano import read_doccano_notes, render_doccano_note
 from ensemble_deid.corpora.i2b2 import read_i2b2_note, render_i2b2_note
 from ensemble_deid.corpora.jsonl import read_jsonl_notes, render_jsonl_note
+from ensemble_deid.corpora.label_studio import read_label_studio_notes, render_label_studio_note
 from ensemble_deid.corpora.meddocan import read_meddocan_note, render_meddocan_note
 from ensemble_deid.corpora.plain import read_plain_note, render_plain_note
 from ensemble_deid.errors import CorpusError
@@ -17,17 +23,27 @@ ReadOutcome = tuple[str, ReadNote | CorpusError]
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """What stands before, between and after the notes in a file that holds many."""
+
+    start: str = ""
+    between: str = ""
+    end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Format:
     """`read_file(path, gold)` yields (name, note or error) and never raises for one bad note.
 
     `render_note(document)` returns the contents of the note's files by suffix, which are `suffixes`; the last of them
-    is that of the file that holds the text.
+    is that of the file that holds the text. Where notes are written to one file, `frame` is what holds them together.
     """
 
     name: str
     suffixes: tuple[str, ...]
     read_file: Callable[[Path, bool], Iterator[ReadOutcome]]
     render_note: Callable[[Document], Mapping[str, str]]
+    frame: Frame | None = None
 
     @property
     def suffix(self) -> str:
@@ -47,11 +63,25 @@ def _one_note_a_file(read: Callable[[Path, bool], ReadNote]) -> Callable[[Path, 
     return read_file
 
 
-def _read_jsonl_file(path: Path, gold: bool) -> Iterator[ReadOutcome]:
-    try:
-        yield from read_jsonl_notes(path, gold=gold)
-    except CorpusError as error:
-        yield path.name, error
+class _ManyNotesReader(Protocol):
+    def __call__(self, path: Path, *, gold: bool = True) -> Iterator[ReadOutcome]: ...
+
+
+def _many_notes_a_file(
+    name: str,
+    suffix: str,
+    read: _ManyNotesReader,
+    render: Callable[[Document], str],
+    *,
+    frame: Frame,
+) -> Format:
+    def read_file(path: Path, gold: bool) -> Iterator[ReadOutcome]:
+        try:
+            yield from read(path, gold=gold)
+        except CorpusError as error:
+            yield path.name, error
+
+    return Format(name, (suffix,), read_file, lambda document: {suffix: render(document)}, frame)
 
 
 FORMATS: Mapping[str, Format] = {
@@ -73,7 +103,25 @@ FORMATS: Mapping[str, Format] = {
         _one_note_a_file(lambda path, gold: read_brat_note(path, gold=gold)),
         lambda document: dict(zip((".ann", ".txt"), reversed(render_brat_note(document)), strict=True)),
     ),
-    "jsonl": Format("jsonl", (".jsonl",), _read_jsonl_file, lambda document: {".jsonl": render_jsonl_note(document)}),
+    "jsonl": _many_notes_a_file("jsonl", ".jsonl", read_jsonl_notes, render_jsonl_note, frame=Frame()),
+    "doccano": _many_notes_a_file("doccano", ".jsonl", read_doccano_notes, render_doccano_note, frame=Frame()),
+    "labelstudio": _many_notes_a_file(
+        "labelstudio",
+        ".json",
+        read_label_studio_notes,
+        render_label_studio_note,
+        frame=Frame("[\n", ",\n", "\n]\n"),
+    ),
+    "conll": _many_notes_a_file("conll", ".conll", read_conll_notes, render_conll_note, frame=Frame()),
+    "bioc": _many_notes_a_file(
+        "bioc", ".xml", read_bioc_notes, render_bioc_note, frame=Frame(COLLECTION_START, "", COLLECTION_END)
+    ),
+    "cas": Format(
+        "cas",
+        (".xmi",),
+        _one_note_a_file(lambda path, gold: read_cas_note(path, gold=gold)),
+        lambda document: {".xmi": render_cas_note(document)},
+    ),
     "plain": Format(
         "plain",
         (".txt",),
@@ -88,3 +136,9 @@ def format_named(name: str) -> Format:
     if name not in FORMATS:
         raise CorpusError(f"'{name[:60]}' is not a corpus format; the formats are {', '.join(FORMATS)}")
     return FORMATS[name]
+
+
+ANNOTATED = tuple(name for name in FORMATS if name != "plain")
+"""The formats that annotations can be written in."""
+FILE_SUFFIXES = frozenset(known.suffix for known in FORMATS.values() if known.frame is not None)
+"""The suffixes of files that hold many notes."""

@@ -20,6 +20,15 @@ from ensemble_deid.corpora.checks import (
     note_with_spans,
     reading,
 )
+from ensemble_deid.corpora.json_fields import (
+    kind_of,
+    list_field,
+    metadata_field,
+    object_of,
+    optional_string,
+    parse_json,
+    string_field,
+)
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -27,6 +36,19 @@ from ensemble_deid.text.span import Span
 
 def read_jsonl_notes(path: Path, *, gold: bool = True) -> Iterator[tuple[str, ReadNote | CorpusError]]:
     """Yield (id or file:line, note or error) for each line that is not blank; one line is in memory at a time."""
+    for line, place in lines_of(path):
+        try:
+            if isinstance(line, CorpusError):
+                raise line
+            note = _read_line(line, place, gold)
+        except CorpusError as error:
+            yield place, error
+        else:
+            yield note.document.id, note
+
+
+def lines_of(path: Path) -> Iterator[tuple[str | CorpusError, str]]:
+    """Yield each line that is not blank, without its end, or why it is no text; and its place."""
     with reading(path) as stream:
         for number, line in enumerate(stream, start=1):
             place = f"{path}:{number}"
@@ -35,65 +57,32 @@ def read_jsonl_notes(path: Path, *, gold: bool = True) -> Iterator[tuple[str, Re
             if not line.strip(b" \t\r\n"):
                 continue
             try:
-                note = _read_line(decode_utf8(line.removesuffix(b"\n"), place), place, gold)
+                yield decode_utf8(line.removesuffix(b"\n"), place), place
             except CorpusError as error:
-                yield place, error
-            else:
-                yield note.document.id, note
+                yield error, place
 
 
 def _read_line(line: str, place: str, gold: bool) -> ReadNote:
-    try:
-        entry = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise CorpusError(f"{place}: broken JSON at column {error.colno}: {error.msg}") from None
-    except (ValueError, RecursionError) as error:
-        raise CorpusError(f"{place}: broken JSON ({type(error).__name__})") from None
-    if not isinstance(entry, dict):
-        raise CorpusError(f"{place}: expected an object, not {_kind(entry)}")
-    identity, text = _string(entry, "id", place), _string(entry, "text", place)
+    entry = object_of(parse_json(line, place), place)
+    identity, text = string_field(entry, "id", place), string_field(entry, "text", place)
     check_id(identity, place)
-    patient, site = (None if entry.get(key) is None else _string(entry, key, place) for key in ("patient_id", "site"))
-    document = Document(identity, text, patient_id=patient, site=site, metadata=_metadata(entry, place))
+    patient, site = (optional_string(entry, key, place) for key in ("patient_id", "site"))
+    document = Document(identity, text, patient_id=patient, site=site, metadata=metadata_field(entry, place))
     if not gold:
         return note_with_spans(document, (), place=place)
-    spans = [] if entry.get("spans") is None else entry["spans"]
-    if not isinstance(spans, list):
-        raise CorpusError(f"{place}: 'spans' must be a list, not {_kind(spans)}")
+    spans = list_field(entry, "spans", place)
     read = [_span(item, text, f"{place}: span {i}") for i, item in enumerate(spans)]
     return note_with_spans(document, read, place=place)
 
 
-def _string(entry: dict[str, Any], key: str, place: str) -> str:
-    value = entry.get(key)
-    if not isinstance(value, str):
-        raise CorpusError(f"{place}: '{key}' must be a string, not {_kind(value) if key in entry else 'missing'}")
-    check_text(value, f"{place}: '{key}'")
-    return value
-
-
-def _metadata(entry: dict[str, Any], place: str) -> dict[str, str]:
-    metadata = {} if entry.get("metadata") is None else entry["metadata"]
-    if not isinstance(metadata, dict):
-        raise CorpusError(f"{place}: 'metadata' must be an object, not {_kind(metadata)}")
-    for number, (key, value) in enumerate(metadata.items(), start=1):
-        # Neither is quoted: a key, too, may be anything.
-        if not isinstance(value, str):
-            raise CorpusError(f"{place}: value {number} of 'metadata' must be a string, not {_kind(value)}")
-        check_text(key, f"{place}: key {number} of 'metadata'")
-        check_text(value, f"{place}: value {number} of 'metadata'")
-    return dict(metadata)
-
-
 def _span(item: object, text: str, place: str) -> Span:
-    if not isinstance(item, dict):
-        raise CorpusError(f"{place}: expected an object, not {_kind(item)}")
+    item = object_of(item, place)
     for key in ("start", "end"):
         if type(item.get(key)) is not int:
-            raise CorpusError(f"{place}: '{key}' must be an integer, not {_kind(item.get(key))}")
-    label = _string(item, "label", place)
-    source = _string(item, "source", place) if "source" in item else ""
-    surface = _string(item, "text", place) if item.get("text") is not None else None
+            raise CorpusError(f"{place}: '{key}' must be an integer, not {kind_of(item.get(key))}")
+    label = string_field(item, "label", place)
+    source = string_field(item, "source", place) if "source" in item else ""
+    surface = string_field(item, "text", place) if item.get("text") is not None else None
     score = item.get("score", 1.0)
     if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
         raise CorpusError(f"{place}: 'score' must be a number from 0 to 1")
@@ -101,11 +90,6 @@ def _span(item: object, text: str, place: str) -> Span:
         raise CorpusError(f"{place}: 'label' is empty")
     check_span(item["start"], item["end"], text, place, surface=surface, tag="its place")
     return Span(item["start"], item["end"], label, float(score), source)
-
-
-def _kind(value: object) -> str:
-    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
-    return names.get(type(value), "a number")
 
 
 def render_jsonl_note(document: Document) -> str:

@@ -1,13 +1,16 @@
 """Find the files that a corpus argument refers to, and their format."""
 
 import errno
+import json
 import re
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ensemble_deid.corpora.cas import TYPE_SYSTEM
 from ensemble_deid.corpora.checks import is_printable, reading
+from ensemble_deid.corpora.doccano import LABEL_FIELDS
 from ensemble_deid.corpora.formats import FORMATS, Format, format_named
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.resources import data_directory
@@ -17,6 +20,8 @@ SUFFIXES = tuple(sorted({known.suffix for known in FORMATS.values()}))
 _ROOT = re.compile(rb"<\s*(?![?!])([A-Za-z_][\w.-]*)")
 _HEAD_BYTES = 4096
 _NAMED = 5
+_OF_ROOT = {"MEDDOCAN": "meddocan", "collection": "bioc"}
+_OF_SUFFIX = {".json": "labelstudio", ".conll": "conll", ".xmi": "cas"}
 _NOWHERE = "there is no such file or folder"
 
 
@@ -103,6 +108,7 @@ def _locate_file(path: Path, wanted: Format | None) -> Location:
 
 
 def _recognise(source: Path, names: Sequence[Path]) -> Format:
+    names = [entry for entry in names if entry.name != TYPE_SYSTEM]
     suffixes = {entry.suffix.lower() for entry in names if entry.is_file()} & set(SUFFIXES)
     if len(suffixes) > 1:
         raise CorpusError(
@@ -114,11 +120,24 @@ def _recognise(source: Path, names: Sequence[Path]) -> Format:
     suffix = suffixes.pop()
     if suffix == ".xml":
         roots = (_root_element(entry) for entry in names if entry.suffix.lower() == suffix)
-        return FORMATS["meddocan" if next((root for root in roots if root), "") == "MEDDOCAN" else "i2b2"]
+        return FORMATS[_OF_ROOT.get(next((root for root in roots if root), ""), "i2b2")]
     if suffix == ".txt":
         annotated = any(entry.suffix.lower() == ".ann" and entry.is_file() for entry in names)
         return FORMATS["brat" if annotated else "plain"]
-    return FORMATS["jsonl"]
+    if suffix == ".jsonl":
+        keys = next((keys for entry in names if entry.suffix.lower() == suffix and (keys := _keys(entry))), set())
+        return FORMATS["doccano" if keys & set(LABEL_FIELDS) and "spans" not in keys else "jsonl"]
+    return FORMATS[_OF_SUFFIX[suffix]]
+
+
+def _keys(path: Path) -> set[str]:
+    """Return the names of the fields in the first line; nothing where it is no object, which the reader will say."""
+    try:
+        with reading(path) as stream:
+            entry = json.loads(stream.readline())
+    except (CorpusError, ValueError, RecursionError):
+        return set()
+    return set(entry) if isinstance(entry, dict) else set()
 
 
 def _root_element(path: Path) -> str:
@@ -151,6 +170,8 @@ def _remarks(source: Path, names: Sequence[Path], files: Sequence[Path], found: 
     read = set(files)
     if found.name == "brat":
         read |= {entry for entry in names if entry.suffix.lower() == ".ann"}
+    if found.name == "cas":
+        read |= {entry for entry in names if entry.name == TYPE_SYSTEM}
     others = [entry.name for entry in names if entry not in read]
     if not others:
         return ()

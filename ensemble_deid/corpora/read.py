@@ -11,7 +11,7 @@ from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
 
-_NAMELESS_PATIENTS = ("brat", "plain")
+_NAMELESS_PATIENTS = ("brat", "cas", "plain")
 
 
 def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = True) -> Corpus:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ensemble_deid.corpora.statistics import NO_CATEGORY, CorpusStatistics, LabelStatistics, sum_up
 from ensemble_deid.phi.groups import category_of
 
-_COLUMNS = ("spans", "unique", "unseen")
+_COLUMNS = ("spans", "share", "unique", "unseen")
 _SIZES: Mapping[str, Callable[[CorpusStatistics], str]] = {
     "sites": lambda split: f"{split.sites:,}",
     "patients": lambda split: f"{split.patients:,}",
@@ -25,33 +25,47 @@ _SIZES: Mapping[str, Callable[[CorpusStatistics], str]] = {
 def render_statistics(splits: Mapping[str, CorpusStatistics]) -> str:
     """Return both tables as text, with a column or a group of columns for each split.
 
-    The first table shows the size of each split. The second shows, by category and type, the number of spans, of unique
-    strings, and the share of unique strings that do not occur in the first split (usually train).
+    The first table shows the size of each split. The second shows, by category and type, the number of spans and their
+    share of all, the number of unique strings, and the share of these that do not occur in the first split (usually
+    train).
     """
     sizes = [[name, *(figure(split) for split in splits.values())] for name, figure in _SIZES.items()]
     lines = ["Table 1. Size", "", *_table([["", *splits], *sizes])]
     if any(split.labels for split in splits.values()):
-        columns = [_COLUMNS[: 3 if k else 2] for k in range(len(splits))]
+        columns = _columns_of(len(splits))
         names = [cell for name, group in zip(splits, columns, strict=True) for cell in (name, *[""] * (len(group) - 1))]
         heads = [["", *names], ["", *(column for group in columns for column in group)]]
         lines += ["", "Table 2. PHI by category and type", ""]
         lines += _table([*heads, *_phi_rows(list(splits.values()))])
         unseen = f"; unseen: share of these that do not occur in {next(iter(splits))}" if len(splits) > 1 else ""
-        lines += ["", f"unique: distinct strings{unseen}"]
+        lines += ["", f"share: of all spans; unique: distinct strings{unseen}"]
     return "\n".join(lines) + "\n"
+
+
+def phi_table(splits: Mapping[str, CorpusStatistics]) -> list[list[str]]:
+    """Return the second table as cells, its one row of heads first."""
+    columns = _columns_of(len(splits))
+    heads = [f"{name}: {column}" for name, group in zip(splits, columns, strict=True) for column in group]
+    return [["type", *heads], *_phi_rows(list(splits.values()))]
+
+
+def _columns_of(n_splits: int) -> list[tuple[str, ...]]:
+    """Return the columns of each split; of the first no string is unseen."""
+    return [_COLUMNS if k else _COLUMNS[:-1] for k in range(n_splits)]
 
 
 def _phi_rows(splits: Sequence[CorpusStatistics]) -> list[list[str]]:
     """Return a row per category, each followed by the rows of its types, most frequent first, and a row of totals."""
     labels = [split.labels for split in splits]
     categories = [split.categories for split in splits]
+    totals = [split.spans for split in splits]
     rows: list[list[str]] = []
     for category in _by_frequency(categories):
-        rows.append([category, *_figures([found.get(category) for found in categories])])
+        rows.append([category, *_figures([found.get(category) for found in categories], totals)])
         for label in _by_frequency(labels):
             if (category_of(label) or NO_CATEGORY) == category and label != category:
-                rows.append([f"  {label}", *_figures([found.get(label) for found in labels])])
-    rows.append(["all", *_figures([sum_up(found.values()) for found in labels])])
+                rows.append([f"  {label}", *_figures([found.get(label) for found in labels], totals)])
+    rows.append(["all", *_figures([sum_up(found.values()) for found in labels], totals)])
     return rows
 
 
@@ -63,10 +77,11 @@ def _by_frequency(splits: Sequence[Mapping[str, LabelStatistics]]) -> list[str]:
     return sorted(totals, key=lambda name: (-totals[name], name))
 
 
-def _figures(splits: Sequence[LabelStatistics | None]) -> list[str]:
+def _figures(splits: Sequence[LabelStatistics | None], totals: Sequence[int]) -> list[str]:
     cells: list[str] = []
-    for k, label in enumerate(splits):
-        cells += [f"{label.spans:,}", f"{label.distinct:,}"] if label else ["0", "0"]
+    for k, (label, total) in enumerate(zip(splits, totals, strict=True)):
+        share_of_all = f"{label.spans / total:.1%}" if label and total else "-"
+        cells += [f"{label.spans:,}", share_of_all, f"{label.distinct:,}"] if label else ["0", "-", "0"]
         if k:
             share = label.unseen_share(splits[0]) if label else None
             cells.append("-" if share is None else f"{share:.1%}")

@@ -5,17 +5,16 @@ from pathlib import Path
 
 from ensemble_deid.atomic import write_files_atomically
 from ensemble_deid.corpora.checks import check_file_name, printable
-from ensemble_deid.corpora.formats import format_named
-from ensemble_deid.corpora.jsonl import render_jsonl_note
+from ensemble_deid.corpora.formats import Frame, format_named
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
 
-JSONL_NAME = "corpus.jsonl"
+_STEM = "corpus"
 _SHOWN = 60
 
 
 def write_document(document: Document, directory: Path, format: str) -> tuple[Path, ...]:
-    """Write one note as `<id>.<suffix>` (brat: two files; jsonl: a file of one line) and return the paths.
+    """Write one note as `<id>.<suffix>` (brat: two files; jsonl and the like: a file of one note) and return the paths.
 
     Raises CorpusError if the id cannot be a file name, or the format cannot represent a label or a character; nothing
     is written then.
@@ -39,10 +38,10 @@ def remove_document(identity: str, directory: Path, format: str) -> None:
 
 
 def write_corpus(documents: Iterable[Document], directory: Path | str, format: str) -> tuple[Path, ...]:
-    """Write all notes into `directory` and return the paths: a file per note, or `corpus.jsonl` with a line per note.
+    """Write all notes into `directory` and return the paths: a file per note, or one file, such as `corpus.jsonl`.
 
-    For jsonl, `directory` may also be the file itself (a name that ends in .jsonl). Raises like `write_document`, and
-    on repeated ids; all notes are rendered before the first file is written.
+    Where it is one file, `directory` may also be that file itself (a name with the suffix of the format). Raises like
+    `write_document`, and on repeated ids; all notes are rendered before the first file is written.
 
     >>> from ensemble_deid import Document, Span, write_corpus
     >>> notes = [Document("note-1", "Date: 03/04/2019", (Span(6, 16, "DATE"),))]
@@ -52,23 +51,33 @@ def write_corpus(documents: Iterable[Document], directory: Path | str, format: s
     directory = Path(directory)
     notes = list(documents)
     _refuse_repeated_ids(notes)
-    if format == "jsonl":
-        content = "".join(render_jsonl_note(note) for note in notes)
-        path = jsonl_file(directory)
-        return _write({path: content}, path.name)
+    found = format_named(format)
+    if found.frame is not None:
+        path = corpus_file(directory, format)
+        return _write(
+            {path: _framed(found.frame, (found.render_note(note)[found.suffix] for note in notes))}, path.name
+        )
     rendered = [(_note_files(note, directory, format), note.id) for note in notes]
     return tuple(path for files, identity in rendered for path in _write(files, identity))
 
 
 def _note_files(document: Document, directory: Path, format: str) -> dict[Path, str]:
-    contents = format_named(format).render_note(document)
+    found = format_named(format)
+    contents = found.render_note(document)
+    if found.frame is not None:
+        contents = {suffix: _framed(found.frame, [content]) for suffix, content in contents.items()}
     check_file_name(document.id, f"note {printable(document.id[:_SHOWN])}")
     return {directory / f"{document.id}{suffix}": content for suffix, content in contents.items()}
 
 
-def jsonl_file(place: Path) -> Path:
-    """Return the file that JSONL is written to: `corpus.jsonl` in a folder, or `place` itself if it is named so."""
-    return place if place.suffix.lower() == ".jsonl" and not place.is_dir() else place / JSONL_NAME
+def _framed(frame: Frame, notes: Iterable[str]) -> str:
+    return frame.start + frame.between.join(notes) + frame.end
+
+
+def corpus_file(place: Path, format: str) -> Path:
+    """Return the one file that notes are written to: `corpus.<suffix>` in a folder, or `place` if it is named so."""
+    suffix = format_named(format).suffix
+    return place if place.suffix.lower() == suffix and not place.is_dir() else place / f"{_STEM}{suffix}"
 
 
 def _refuse_repeated_ids(notes: Iterable[Document]) -> None:

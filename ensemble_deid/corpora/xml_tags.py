@@ -4,7 +4,6 @@ The text is what an XML 1.0 parser returns for `<TEXT>`: a literal CR LF or CR i
 is a CR. Offsets count characters (code points) of that text.
 """
 
-import codecs
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,16 +11,15 @@ from pathlib import Path
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
-from ensemble_deid.corpora.checks import read_utf8, shown_tag
+from ensemble_deid.corpora.checks import shown_tag
+from ensemble_deid.corpora.xml_parser import DEEPEST, parse_xml
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.text.document import Document
 
-_ENCODING = re.compile(r"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']{1,40})["']""")
 _INTEGER = re.compile(r"-?[0-9]{1,12}")
-_DEEPEST = 100
 _ATTRIBUTE_NAME = re.compile(r"(?!xml)[A-Za-z_][A-Za-z0-9_.-]*")
-_IN_ATTRIBUTE = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
-_IN_TEXT = {"\r": "&#13;"}
+IN_ATTRIBUTE = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
+IN_TEXT = {"\r": "&#13;"}
 UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """The characters that XML 1.0 cannot represent."""
 PATIENT_ATTRIBUTE = "patient"
@@ -62,26 +60,9 @@ class XmlNote:
 
 def parse_note(path: Path) -> XmlNote:
     """Read one file; CorpusError with file and line on broken XML, a DTD, or a missing `<TEXT>`."""
-    content = read_utf8(path)
-    declared = _ENCODING.match(content.removeprefix("\ufeff"))
-    if declared and declared.group(1).lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
-        raise CorpusError(f"{path}:1: the file declares {_encoding(declared.group(1))}; convert it to UTF-8 first")
     handler = _Handler(path)
-    try:
-        handler.parser.Parse(content.encode("utf-8"), True)
-    except expat.ExpatError as error:
-        raise CorpusError(
-            f"{path}:{error.lineno}: broken XML at column {error.offset + 1}: {expat.ErrorString(error.code)}"
-        ) from None
+    parse_xml(handler.parser, path)
     return handler.finish()
-
-
-def _encoding(name: str) -> str:
-    try:
-        codecs.lookup(name)
-    except LookupError:
-        return "an unknown encoding"
-    return f"the encoding {name}"
 
 
 class _Handler:
@@ -95,7 +76,6 @@ class _Handler:
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._characters
-        self.parser.StartDoctypeDeclHandler = self._refuse_doctype
         self._open: list[str] = []
         self._open_texts = 0
         self._pieces: list[str] = []
@@ -116,8 +96,8 @@ class _Handler:
                 f"{self.path}:{line}: an element occurs inside <TEXT>: marks inside the text (as in the 2006 corpus) "
                 "are not read, only stand-off <TAGS>"
             )
-        elif len(self._open) == _DEEPEST:
-            raise CorpusError(f"{self.path}:{line}: elements are nested more than {_DEEPEST} deep")
+        elif len(self._open) == DEEPEST:
+            raise CorpusError(f"{self.path}:{line}: elements are nested more than {DEEPEST} deep")
         elif len(self._open) == 1 and name == "TEXT":
             self._texts += 1
         elif len(self._open) == 2 and self._open[1] == "TAGS":
@@ -132,12 +112,6 @@ class _Handler:
     def _characters(self, data: str) -> None:
         if len(self._open) == 2 and self._open[1] == "TEXT":
             self._pieces.append(data)
-
-    def _refuse_doctype(self, *_: object) -> None:
-        raise CorpusError(
-            f"{self.path}:{self.parser.CurrentLineNumber}: a document type declaration is refused "
-            "(it can pull in other files)"
-        )
 
 
 def render_note(
@@ -158,7 +132,7 @@ def render_note(
         attributes[PATIENT_ATTRIBUTE] = patient
     if "]]>" in document.text or "\r" in document.text:
         # A parser would turn a CR inside CDATA into LF, and end the section at the first ]]>.
-        body = escape(document.text, _IN_TEXT)
+        body = escape(document.text, IN_TEXT)
     else:
         body = f"<![CDATA[{document.text}]]>"
     lines = [
@@ -187,4 +161,4 @@ def refuse_unwritable(text: str, name: str) -> None:
 def _render_attributes(attributes: Mapping[str, str], name: str) -> str:
     for value in attributes.values():
         refuse_unwritable(value, name)
-    return "".join(f' {key}="{escape(value, _IN_ATTRIBUTE)}"' for key, value in attributes.items())
+    return "".join(f' {key}="{escape(value, IN_ATTRIBUTE)}"' for key, value in attributes.items())

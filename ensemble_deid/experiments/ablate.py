@@ -40,6 +40,7 @@ from ensemble_deid.text.span import Span, drop_overlaps
 
 AS_TRAINED, RETRAINED = "as trained", "retrained without patterns"
 _FULL = "ensemble"
+_REGEX, _TBED, _LEARNED = "regex", "tbed", ("crf", "neural")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +85,11 @@ class _Stack:
     config: Config
     rule: ThresholdTarget | None
 
-    def without(self, removed: Sequence[str], *, gone: Sequence[str] = ()) -> _System:
+    def without(self, removed: Sequence[str], *, gone: Sequence[str] = (), name: str | None = None) -> _System:
         """Refit the final estimator without some of the submodels; `gone` are those that the stack never had."""
         dataset = self.dataset.without(removed, min_confidence=self.config.stack.min_confidence)
         stacker = Stacker.fit(dataset, config=self.config, progress=_nothing)
-        return self.system(_without((*gone, *removed)), stacker)
+        return self.system(name or _without((*gone, *removed)), stacker)
 
     def system(self, name: str, stacker: Stacker) -> _System:
         """Predict with the threshold that the rule chooses, or cross-validation where there is no rule."""
@@ -110,27 +111,33 @@ def ablate(
     report: Reporter,
     threshold_rule: ThresholdTarget | None = None,
     retrain: TrainingNotes | None = None,
+    as_zhao2020: bool = False,
 ) -> list[AblationRow]:
     """Score the ensemble, the ensemble without each submodel, each submodel alone, and simple votes.
 
     All final estimators have the C, gamma and class weights of the full one, and all thresholds are chosen alike: by
     cross-validation on the training notes, or with `threshold_rule` on `documents`. A threshold that was frozen into
     the model plays no part. With `retrain` the patterns are also left out of the features, which needs the notes that
-    the model was trained on. Raises ModelError when these are others, when the full ensemble cannot follow the rule,
-    or when the model lacks its private files, as an exported one does.
+    the model was trained on. With `as_zhao2020` the systems are those of that paper's tables 4 to 6: the ensemble has
+    the patterns within TBED only, so that it can be without TBED and still have the patterns, or have neither. Raises
+    ModelError when the notes are others, when the full ensemble cannot follow the rule, when the model lacks its
+    private files, as an exported one does, or a submodel of the paper's.
     """
     ensemble, _ = load_model(model)
     private = private_files(model, *STACKING_FILES, purpose="an ablation")
     notes = None if retrain is None else check_training_notes(model, retrain)
     config = _with_settings(ensemble.config, ensemble.stacker.svm.settings, jobs=jobs)
-    removals = _removals(tuple(ensemble.taggers))
-    total = 1 + len(removals) + (notes is not None)
+    names = tuple(ensemble.taggers)
+    plan = (
+        _zhao2020_systems(names, model) if as_zhao2020 else {_without(removed): removed for removed in _removals(names)}
+    )
+    total = 1 + len(plan) + (notes is not None)
     report(Step(0, total, "the ensemble"))
     stack = _stack(AS_TRAINED, ensemble, StackingDataset.load(private), documents, config, threshold_rule)
-    systems = [stack.system(_FULL, ensemble.stacker)]
-    for done, removed in enumerate(removals, 1):
-        report(Step(done, total, _without(removed)))
-        systems.append(stack.without(removed))
+    systems = [] if as_zhao2020 else [stack.system(_FULL, ensemble.stacker)]
+    for done, (name, removed) in enumerate(plan.items(), 1):
+        report(Step(done, total, name))
+        systems.append(stack.without(removed, name=name))
     if notes is not None:
 
         def retraining(step: Step) -> None:
@@ -139,7 +146,7 @@ def ablate(
         systems += _retrained(notes, documents, config, threshold_rule, retraining)
     for name, proposed in stack.proposals.items():
         systems.append(_System(f"{name} alone", AS_TRAINED, None, [drop_overlaps(spans) for spans in proposed.best]))
-    for method in METHODS:
+    for method in () if as_zhao2020 else METHODS:
         spans = combine(stack.proposals, labels=ensemble.scheme.labels, method=method)
         systems.append(_System(f"vote: {method}", AS_TRAINED, None, spans))
     return _rows(documents, systems, model)
@@ -179,6 +186,24 @@ def _removals(names: Sequence[str]) -> list[tuple[str, ...]]:
     rule_based = _rule_based(names)
     removals = [(name,) for name in names] + ([rule_based] if len(rule_based) > 1 else [])
     return [removed for removed in removals if len(removed) < len(names)]
+
+
+def _zhao2020_systems(names: Sequence[str], model: Path) -> dict[str, tuple[str, ...]]:
+    """Return the ensemble and the rows of table 6, with what each leaves out. Raises ModelError for other submodels."""
+    missing = [name for name in (_REGEX, _TBED, *_LEARNED) if name not in names]
+    if missing:
+        raise ModelError(
+            f"{model}: has no submodel {missing[0]!r}, which table 6 needs: train with --submodels "
+            f"{','.join((_REGEX, _TBED, *_LEARNED))}"
+        )
+    members = (_TBED, *_LEARNED)
+    kept = {
+        f"{_FULL} of {', '.join(members)}": members,
+        f"without {_TBED} (with {_REGEX})": (_REGEX, *_LEARNED),
+        f"without {_TBED} (without {_REGEX})": _LEARNED,
+        **{_without([gone]): tuple(name for name in members if name != gone) for gone in _LEARNED},
+    }
+    return {system: tuple(name for name in names if name not in members) for system, members in kept.items()}
 
 
 def _without(names: Sequence[str]) -> str:

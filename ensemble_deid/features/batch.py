@@ -12,6 +12,8 @@ from ensemble_deid.features.note import note_columns
 from ensemble_deid.features.patterns import PatternSet, find_all, first_come
 from ensemble_deid.features.position import position_columns
 from ensemble_deid.features.stanza_tags import Annotate, stanza_columns
+from ensemble_deid.features.stems import COLUMN as STEM
+from ensemble_deid.features.stems import Stem, stem_column
 from ensemble_deid.features.table import Column, FeatureTable
 from ensemble_deid.features.words import word_columns
 from ensemble_deid.text.bpe import Bpe
@@ -28,6 +30,8 @@ class Batch:
     """Documents as columns. `initial` holds the matches of the regex patterns, which any learner may use.
 
     `same_word` int32 (n_tokens,) is equal where the lower-cased words are, also where the table's vocabulary is closed.
+    `added` holds, for each document, the matches of patterns that were added after training, overlapping ones too,
+    scored with the patterns' confidence; it is empty where there are no such patterns. No column depends on it.
     """
 
     documents: tuple[Document, ...] = field(repr=False)
@@ -35,6 +39,7 @@ class Batch:
     table: FeatureTable = field(repr=False)
     initial: tuple[tuple[Span, ...], ...] = field(repr=False)
     same_word: Ints = field(repr=False)
+    added: tuple[tuple[Span, ...], ...] = field(default=(), repr=False)
 
     def gold(self, scheme: TagScheme) -> Ints:
         """Return the annotated tags as codes, int32 (n_tokens,)."""
@@ -62,7 +67,8 @@ def select_documents(batch: Batch, indexes: Sequence[int]) -> Batch:
     columns = {name: Column(column.codes[rows], column.values) for name, column in batch.table.columns.items()}
     documents = tuple(batch.documents[d] for d in indexes)
     initial = tuple(batch.initial[d] for d in indexes)
-    return Batch(documents, tokens, FeatureTable(columns), initial, batch.same_word[rows])
+    added = tuple(batch.added[d] for d in indexes) if batch.added else ()
+    return Batch(documents, tokens, FeatureTable(columns), initial, batch.same_word[rows], added)
 
 
 def _renumbered(column: Ints, owners: Ints) -> Ints:
@@ -81,13 +87,16 @@ def plain_batch(
     split_lines: bool,
     bpe: Bpe | None = None,
     annotate: Annotate | None = None,
+    stem: Stem | None = None,
     knowledge: Knowledge | None = None,
+    added: PatternSet | None = None,
     for_training: bool = False,
 ) -> Batch:
     """Make a batch without the columns that are learned from annotations (see `with_lexicon`).
 
     `bpe` splits the tokens into pieces; `annotate`, a stanza pipeline, adds the columns `pos` and `ner`.
-    `knowledge` adds its columns, and with `for_training` also the version of them that `training_view` takes.
+    `stem` and `knowledge` add their columns, and with `for_training` there is a second version of the latter,
+    which `training_view` takes. `added` are patterns whose matches become `Batch.added`, and no columns.
     """
     documents = tuple(documents)
     tokens = tokenize(documents, split_lines=split_lines)
@@ -99,6 +108,8 @@ def plain_batch(
     scheme = TagScheme.from_labels(patterns.labels)
     tags = scheme.tags
     columns = word_columns(word)
+    if stem is not None:
+        columns[STEM] = stem_column(word, stem)
     columns.update(position_columns(documents, tokens))
     initial_codes = spans_to_tags(initial, tokens, scheme).codes
     columns["initial"] = Column(initial_codes, tags)
@@ -111,7 +122,8 @@ def plain_batch(
         if for_training:
             known = training_columns(known, knowledge_columns(knowledge, word, tokens, hidden=True))
         columns.update(known)
-    return Batch(documents, tokens, FeatureTable(columns), initial, columns["lower"].codes)
+    later = () if added is None else tuple(_added_matches(added, document) for document in documents)
+    return Batch(documents, tokens, FeatureTable(columns), initial, columns["lower"].codes, later)
 
 
 def with_lexicon(batch: Batch, lexicon: Lexicon, *, leave_own_patient_out: bool) -> Batch:
@@ -140,6 +152,13 @@ def training_view(batch: Batch) -> Batch:
 def _matches(patterns: PatternSet, document: Document) -> list[Span]:
     """Return all matches except those of white space only, which contain no token."""
     return [span for span in find_all(patterns, document) if not document.text[span.start : span.end].isspace()]
+
+
+def _added_matches(added: PatternSet, document: Document) -> tuple[Span, ...]:
+    """Return the matches of added patterns with their confidence, one half for a pattern that was never measured."""
+    scores = {pattern.name: pattern.confidence for pattern in added.patterns}
+    found = ((span, scores[span.source]) for span in _matches(added, document))
+    return tuple(replace(span, score=0.5 if score is None else score) for span, score in found)
 
 
 def _pattern_names(found: Sequence[Sequence[Span]], tokens: TokenTable) -> list[str]:

@@ -3,7 +3,8 @@
 A file holds `name`, `description`, and `[[pattern]]` tables: `name`, `label`, `regex`, optional `flags` (names from
 `re`), optional `group` (number or name of the group that is the PHI, default 0), `positive` examples in which the
 PHI stands between « and », and `negative` examples in which the pattern must find nothing. An earlier pattern wins
-over a later one where their matches overlap.
+over a later one where their matches overlap. `confidence` is the precision, 0 to 1, of a pattern that is added to a
+trained model; training measures that of the others itself.
 
 A `[words]` table names pieces that several patterns share; `(?&name)` in a regex, or in a later piece, stands for the
 piece as a group of its own:
@@ -34,7 +35,7 @@ from ensemble_deid.features.word_lists import any_of, inline_word_lists
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
-_KEYS = {"name", "label", "regex", "flags", "group", "positive", "negative"}
+_KEYS = {"name", "label", "regex", "flags", "group", "positive", "negative", "confidence"}
 _CALL = re.compile(r"\(\?&(\w+)\)")
 # An escaped character or a character class, which a verbose regex reads as it stands; or a comment.
 _COMMENT = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|#[^\n]*", re.DOTALL)
@@ -56,6 +57,7 @@ class Pattern:
     group: int | str = 0
     positive: tuple[str, ...] = ()
     negative: tuple[str, ...] = ()
+    confidence: float | None = None
 
     def matches(self, text: str, *, until: float | None = None) -> list[tuple[int, int]]:
         """Return the places of the PHI group of every match that has one.
@@ -236,12 +238,18 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str) -> 
     known = group in compiled.groupindex if isinstance(group, str) else 0 <= group <= compiled.groups
     if not known:
         raise RuleError(f"{place}: the regex has no group {group!r}")
+    confidence = table.get("confidence")
+    if confidence is not None and not (type(confidence) in (int, float) and 0 <= confidence <= 1):
+        raise RuleError(f"{place}: 'confidence' must be a number from 0 to 1")
     examples = tuple(table.get("positive", ())), tuple(table.get("negative", ()))
-    return Pattern(table["name"], table["label"], compiled, group, *examples)
+    return Pattern(table["name"], table["label"], compiled, group, *examples, confidence)
 
 
-def failed_examples(pattern: Pattern) -> list[str]:
-    """Return what is wrong with a pattern's own examples; an empty list when they all hold."""
+def failed_examples(pattern: Pattern, *, until: float | None = None) -> list[str]:
+    """Return what is wrong with a pattern's own examples; an empty list when they all hold.
+
+    `until` as in `Pattern.matches`, which raises TimeoutError.
+    """
     problems = []
     for number, example in enumerate(pattern.positive, 1):
         expected: list[tuple[int, int]] = []
@@ -253,9 +261,10 @@ def failed_examples(pattern: Pattern) -> list[str]:
                 expected[-1] = (expected[-1][0], len(text))
             else:
                 text += part
-        if not expected or pattern.matches(text) != expected:
-            problems.append(f"{pattern.name}: positive example {number}: expected {expected}, {pattern.matches(text)}")
+        found = pattern.matches(text, until=until)
+        if not expected or found != expected:
+            problems.append(f"{pattern.name}: positive example {number}: expected {expected}, {found}")
     for number, example in enumerate(pattern.negative, 1):
-        if pattern.matches(example):
-            problems.append(f"{pattern.name}: negative example {number} matches at {pattern.matches(example)}")
+        if found := pattern.matches(example, until=until):
+            problems.append(f"{pattern.name}: negative example {number} matches at {found}")
     return problems

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
-from ensemble_deid.pipeline.batch.patient_strings import PatientStrings
+from ensemble_deid.pipeline.batch.together import replaced_together
 from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.notes import Note
+from ensemble_deid.pipeline.known.site_lists import SiteLists
 from ensemble_deid.pipeline.replacement import Replacer
 from ensemble_deid.text.document import Document
 
@@ -36,6 +36,7 @@ def deidentify_series(
     patients: Any = None,
     replacer: Replacer | None = None,
     threshold: float | None = None,
+    lists: SiteLists | None = None,
     jobs: int = 1,
     withheld: list[WithheldNote] | None = None,
 ) -> Any:
@@ -43,6 +44,7 @@ def deidentify_series(
 
     `patients` is a series of the same length with the patient of each note: a string believed to be PHI in one note
     is then searched in the patient's others. `replacer` says what stands where PHI stood; the default is `[LABEL]`.
+    `lists` are what the site knows besides the model.
     A note that cannot be processed whole is missing in the result. It is added to `withheld`; without such a list,
     a warning that names its position goes to the logger `ensemble_deid`. Raises ConfigError for what is no series,
     and CorpusError where lengths differ.
@@ -65,11 +67,12 @@ def deidentify_series(
     positions = [position for position, text in enumerate(texts) if text is not None]
     notes = list(loaded.predict_each(_documents(texts, owners), threshold=threshold, jobs=jobs))
     new: list[str | None] = [None] * len(texts)
-    for position, outcome in zip(positions, _replaced(notes, replacer or Replacer.from_options()), strict=True):
+    outcomes = replaced_together(notes, replacer or Replacer.from_options(), lists)
+    for position, outcome in zip(positions, outcomes, strict=True):
         if isinstance(outcome, DeidError):
             problems.append(WithheldNote(position, str(outcome).removeprefix(f"{position}: ")))
         else:
-            new[position] = outcome
+            new[position] = outcome.text
     if withheld is not None:
         withheld.extend(problems)
     else:
@@ -85,26 +88,6 @@ def _documents(texts: list[Any], owners: list[Any] | None) -> Iterator[Document]
         if text is not None:
             owner = None if owners is None or _is_missing(owners[position]) else str(owners[position])
             yield Document(str(position), text, patient_id=owner)
-
-
-def _replaced(notes: list[Note], replacer: Replacer) -> Iterator[str | DeidError]:
-    """Yield the text of each note without PHI, or why it is withheld."""
-    strings = PatientStrings(replacer.normalise)
-    for note in notes:
-        if isinstance(note, Document):
-            strings.add(note)
-    for note in notes:
-        if isinstance(note, DeidError):
-            yield note
-            continue
-        known = strings.of(note)
-        try:
-            yield replacer.replace(known.search(note), taken=known.taken).text
-        except DeidError as error:
-            yield error
-        except ValueError as error:
-            # The message is left out, since it might quote the note.
-            yield CorpusError(f"{note.id}: replacing failed ({type(error).__name__})")
 
 
 def _is_missing(value: Any) -> bool:

@@ -1,7 +1,7 @@
 """The model as a user of the library holds it."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.installed import find_model
+from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
 from ensemble_deid.pipeline.notes import BATCH_SIZE, ModelSource, Note, check_note, predict_notes
 from ensemble_deid.pipeline.replacement import Key, ReplacedSpan, Replacer
 from ensemble_deid.text.document import Document
@@ -20,7 +21,8 @@ class DeidentificationResult:
     """A de-identified text and the spans that were taken out, or the reason why the text is withheld.
 
     `spans` are in characters of the text that came in, `replaced` says where in the new text they are. Where `error`
-    is not None the text could not be processed whole: `text` is then None and `spans` is empty.
+    is not None the text could not be processed whole: `text` is then None and `spans` is empty. `known_left` is how
+    many known identifiers are left in `text`.
 
     >>> from ensemble_deid import DeidentificationResult, Span
     >>> DeidentificationResult("Seen by Dr. [DOCTOR].", (Span(12, 18, "DOCTOR"),)).text
@@ -31,6 +33,7 @@ class DeidentificationResult:
     spans: tuple[Span, ...] = ()
     error: str | None = None
     replaced: tuple[ReplacedSpan, ...] = field(default=(), compare=False)
+    known_left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,17 @@ class Deidentifier:
         for note in notes:
             check_note(note)
         found = self.ensemble.predict(notes, submodel=submodel, threshold=threshold)
-        return [note.with_spans(spans) for note, spans in zip(notes, found, strict=True)]
+        predicted = [note.with_spans(spans) for note, spans in zip(notes, found, strict=True)]
+        return predicted if submodel is not None else [self.without_listed(note)[0] for note in predicted]
+
+    def without_listed(self, document: Document, *, must_stay: Iterable[Span] = ()) -> tuple[Document, int]:
+        """Return a predicted document without spans inside sentences of the model's inclusion list, and their number.
+
+        What overlaps a span of `must_stay` is kept. `predict`, `predict_each`, `deidentify` and `pipe` do this already.
+        """
+        if self.ensemble.inclusion is None:
+            return document, 0
+        return self.ensemble.inclusion.apply(document, must_stay=must_stay)
 
     def predict_each(
         self,
@@ -98,12 +111,14 @@ class Deidentifier:
         threshold: float | None = None,
         batch_size: int = BATCH_SIZE,
         jobs: int = 1,
+        must_stay: Callable[[Document], Iterable[Span]] | None = None,
     ) -> Iterator[Note]:
         """Yield every note as `predict` returns it, or the error that says why it is withheld, in order.
 
+        `must_stay` gives the places of a note where PHI is known to be, for `without_listed`.
         Notes are read as they are needed, so there may be more than fit into memory. Raises ConfigError at the call.
         """
-        return predict_notes(
+        predicted = predict_notes(
             self.ensemble,
             notes,
             source=self.source,
@@ -112,6 +127,15 @@ class Deidentifier:
             batch_size=batch_size,
             jobs=jobs,
         )
+        if submodel is not None or self.ensemble.inclusion is None:
+            return predicted
+
+        def listed_left_out(note: Note) -> Note:
+            if isinstance(note, DeidError):
+                return note
+            return self.without_listed(note, must_stay=must_stay(note) if must_stay else ())[0]
+
+        return map(listed_left_out, predicted)
 
     def deidentify(
         self,
@@ -124,15 +148,17 @@ class Deidentifier:
         project: str = "",
         patient: str | None = None,
         threshold: float | None = None,
+        lists: SiteLists | None = None,
     ) -> DeidentificationResult:
         """Return the text without its PHI.
 
         `style` is `tag` (the default), `numbered`, `mask`, `remove`, `hash`, `surrogate` or `text:WORDS`; `styles` has
         those of single labels, and `policy` names a policy (docs/deidentify.md). Surrogates and hashes depend on `key`
         (a `Key`, a key file, else the environment's ENSEMBLE_DEID_KEY, else a new one), on `project` and on `patient`,
-        the text itself where that is None. `threshold` overrides the model's. Raises CorpusError when the text cannot
-        be processed: it is no string, holds NUL or unpaired surrogates (then it is no clinical note), or processing
-        fails. Raises ConfigError for an unknown style, label or policy, a bad key, or a threshold outside [0, 1].
+        the text itself where that is None. `threshold` overrides the model's; `lists` are what the site knows. Raises
+        CorpusError when the text cannot be processed: it is no string, holds NUL or unpaired surrogates (then it is no
+        clinical note), processing fails, or strict lists find a known identifier in the output. Raises ConfigError for
+        an unknown style, label or policy, a bad key, or a threshold outside [0, 1].
 
         >>> from ensemble_deid import Deidentifier
         >>> model = Deidentifier.load("model")
@@ -141,7 +167,7 @@ class Deidentifier:
         """
         replacer = self._replacer(style, styles, policy, key, project)
         (note,) = self.predict_each([Document("the text", text, patient_id=patient)], threshold=threshold)
-        result = _result(note, replacer)
+        result = _result(note, replacer, lists or SiteLists())
         if result.error is not None:
             raise CorpusError(result.error)
         return result
@@ -157,6 +183,7 @@ class Deidentifier:
         project: str = "",
         patients: Iterable[str] | None = None,
         threshold: float | None = None,
+        lists: SiteLists | None = None,
         batch_size: int = BATCH_SIZE,
         jobs: int = 1,
     ) -> Iterator[DeidentificationResult]:
@@ -177,7 +204,7 @@ class Deidentifier:
         if isinstance(texts, str):
             raise CorpusError("pipe takes several texts, not one string: use deidentify, or give a list")
         notes = self.predict_each(_documents(texts, patients), threshold=threshold, batch_size=batch_size, jobs=jobs)
-        return (_result(note, replacer) for note in notes)
+        return (_result(note, replacer, lists or SiteLists()) for note in notes)
 
     def _replacer(
         self,
@@ -208,15 +235,20 @@ def _documents(texts: Iterable[str], patients: Iterable[str] | None) -> Iterator
         yield Document(f"texts[{number}]", text, patient_id=patient)
 
 
-def _result(note: Note, replacer: Replacer) -> DeidentificationResult:
+def _result(note: Note, replacer: Replacer, lists: SiteLists) -> DeidentificationResult:
     if isinstance(note, DeidError):
         return DeidentificationResult(None, (), str(note))
+    note = lists.apply(note)
+    taken = lists.taken(note.patient_id)
     if note.patient_id is None:
         # Not the place in the list: the same text has the same surrogates wherever it comes.
         note = replace(note, patient_id=f"sha256 {hashlib.sha256(note.text.encode()).hexdigest()}")
     try:
-        replacement = replacer.replace(note)
-        return DeidentificationResult(replacement.text, note.spans, replaced=replacement.spans)
+        replacement = replacer.replace(note, taken=taken)
     except ValueError as error:
         # The message is left out, since it might quote the note.
         return DeidentificationResult(None, (), f"{note.id}: replacement failed ({type(error).__name__})")
+    left = lists.left(note, replacement, replacer)[LEFT]
+    if lists.strict and left:
+        return DeidentificationResult(None, (), f"{note.id}: known identifiers are left in the output: {left}")
+    return DeidentificationResult(replacement.text, note.spans, replaced=replacement.spans, known_left=left)

@@ -6,6 +6,8 @@
     patterns.toml            the regex patterns
     lexicon.json             annotated phrases and words of the training notes, with counts
     bpe.model                sentencepiece's own file, if BPE is switched on
+    added_patterns.toml      patterns added after training (`additions.py`)
+    inclusion_list.toml      sentences in which nothing is PHI
     knowledge.json           which tables of public lists, with their hashes, and the user's own lists
     rule_approvals.json      approvals of rules
     regex.json tbed.rules tbed.json tbed_initial.json crf.crfsuite network.safetensors network.json
@@ -28,8 +30,9 @@ from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.lexicon import Lexicon
 from ensemble_deid.features.patterns import parse_patterns
+from ensemble_deid.pipeline.additions import check_proposer, load_added_patterns, load_inclusion_list
 from ensemble_deid.pipeline.ensemble import Ensemble
-from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, load_annotator, reload_knowledge
+from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, load_annotator, load_stem, reload_knowledge
 from ensemble_deid.pipeline.manifest import FILE, REPLACED, Manifest, file_hashes, listed_files, read_manifest
 from ensemble_deid.pipeline.model_card import FILE as CARD
 from ensemble_deid.pipeline.model_card import model_card
@@ -161,6 +164,7 @@ def load_model(
     scheme = TagScheme(manifest.labels)
     try:
         extractor = _load_feature_extractor(directory, manifest, config)
+        check_proposer(directory, extractor.added, names)
         taggers: Mapping[str, TrainableTagger] = {
             name: submodel_class(name).load(
                 directory, scheme=scheme, config=config.of_submodel(name), device=config.device
@@ -168,6 +172,7 @@ def load_model(
             for name in names
         }
         stacker = Stacker.load(directory, variant=_variant(config.submodels, names))
+        inclusion = load_inclusion_list(directory, manifest)
     except (ModelError, RuleError) as error:
         named = str(directory) in str(error)
         raise ModelError(str(error) if named else f"{directory}: {error}") from None
@@ -177,7 +182,7 @@ def load_model(
         raise ModelError(f"{directory}: damaged ({type(error).__name__})") from None
     if stacker.submodels != tuple(taggers):
         raise ModelError(f"{directory}: the stacker was trained for other submodels than the manifest names")
-    return Ensemble(config, scheme, extractor, taggers, stacker), manifest
+    return Ensemble(config, scheme, extractor, taggers, stacker, inclusion=inclusion), manifest
 
 
 def _variant(everything: Sequence[str], kept: Sequence[str]) -> str:
@@ -206,7 +211,9 @@ def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config)
     knowledge = None
     if KNOWLEDGE in manifest.files:
         knowledge = reload_knowledge(json.loads((directory / KNOWLEDGE).read_text(encoding="utf-8")))
-    return FeatureExtractor(patterns, lexicon, config.text.split_lines, bpe, load_annotator(config), knowledge)
+    added = load_added_patterns(directory, manifest)
+    annotate, stem = load_annotator(config), load_stem(config)
+    return FeatureExtractor(patterns, lexicon, config.text.split_lines, bpe, annotate, knowledge, stem, added)
 
 
 def refuse_foreign_folder(directory: Path) -> None:

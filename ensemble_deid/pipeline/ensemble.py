@@ -8,6 +8,7 @@ from threadpoolctl import threadpool_limits
 from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor
+from ensemble_deid.pipeline.inclusion import InclusionList
 from ensemble_deid.pipeline.portions import portions
 from ensemble_deid.pipeline.submodels import refuse_unknown
 from ensemble_deid.stacking.stacker import Stacker, check_threshold
@@ -22,6 +23,7 @@ class Ensemble:
     """The submodels, the stacker that combines them, and the feature extractor that they share.
 
     `smaller` are the stackers of `Config.smaller_stacks`, for loading the model with some of the submodels only.
+    `inclusion` lists sentences without PHI; `Deidentifier` applies it to what `predict` returns.
     """
 
     config: Config
@@ -30,6 +32,7 @@ class Ensemble:
     taggers: Mapping[str, TrainableTagger] = field(repr=False)
     stacker: Stacker = field(repr=False)
     smaller: tuple[Stacker, ...] = field(default=(), repr=False)
+    inclusion: InclusionList | None = field(default=None, repr=False)
 
     def propose(self, batch: Batch) -> dict[str, Proposals]:
         """Return every submodel's proposals for a batch."""

@@ -6,22 +6,25 @@ from pathlib import Path
 
 from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.features.vocabulary import Vocabulary
+from ensemble_deid.pipeline.additions import INCLUSION, PATTERNS
 from ensemble_deid.pipeline.directory import beside, load_model, refuse_foreign_folder, write_manifest
 from ensemble_deid.pipeline.manifest import FILE, Manifest, read_manifest
 from ensemble_deid.pipeline.signature import FILE as SIGNATURE
+from ensemble_deid.pipeline.submodels import submodel_class
 from ensemble_deid.taggers.tbed.rule_text import parse_rule
 from ensemble_deid.taggers.tbed.rulelist import REQUIRED_KEYS, RuleList
 from ensemble_deid.taggers.tbed.tagger import RULES, TbedTagger, is_unused_head
 
 
-def export_model(model: Path, out: Path, *, shareable: bool = False) -> tuple[str, ...]:
+def export_model(model: Path, out: Path, *, shareable: bool = False, compact: bool = False) -> tuple[str, ...]:
     """Copy a model without its private files, and return the names of the files that were copied.
 
     The digests of the training notes leave the manifest, too: by trying all numbers, somebody could read the patients'
     numbers out of them. With `shareable` the model must have been trained shareable, and its rules must be within its
-    vocabulary; what reviewers remarked on changes of the rules is then deleted from the manifest. A signature is copied
-    if the manifest is the same as before. Raises ModelError for a model that is damaged or not shareable, and where
-    `out` is a folder that holds anything but a model.
+    vocabulary; what reviewers remarked on changes of the rules is then deleted from the manifest. With `compact`
+    weights are rounded and files compressed (`_compact`). A signature is copied if nothing was changed. Raises
+    ModelError for a model that is damaged or not shareable, and where `out` is a folder that holds anything but a
+    model.
     """
     manifest = read_manifest(model)
     exported = replace(_without_remarks(model, manifest) if shareable else manifest, seen_notes={})
@@ -32,15 +35,28 @@ def export_model(model: Path, out: Path, *, shareable: bool = False) -> tuple[st
     with beside(out) as scratch:
         for name in names:
             shutil.copyfile(model / name, scratch / name)
-        if exported != manifest:
+        if compact:
+            _compact(scratch, manifest)
+        if compact or exported != manifest:
             write_manifest(scratch, exported)
         elif (model / SIGNATURE).is_file():
             shutil.copyfile(model / SIGNATURE, scratch / SIGNATURE)
     return names
 
 
+def _compact(directory: Path, manifest: Manifest) -> None:
+    """Store an encoder's weights in eight bits, the network's in half precision, and the CRF compressed."""
+    for name in manifest.config["submodels"]:
+        compact = getattr(submodel_class(name), "compact_saved", None)
+        if compact is not None:
+            compact(directory)
+
+
 def _without_remarks(model: Path, manifest: Manifest) -> Manifest:
     """Return the manifest of a shareable model without remarks. Raises ModelError where the model is not shareable."""
+    for name in (PATTERNS, INCLUSION):
+        if name in manifest.files:
+            raise ModelError(f"{model / name}: was added after training, and may hold words of notes: remove it first")
     ensemble, _ = load_model(model)
     vocabulary = ensemble.feature_extractor.lexicon.vocabulary
     if vocabulary is None or not ensemble.config.shareable:
@@ -52,7 +68,9 @@ def _without_remarks(model: Path, manifest: Manifest) -> Manifest:
         if isinstance(tagger, TbedTagger):
             _check_rules(tagger.rules, vocabulary, model / RULES)
     records = tuple({**record, "remark": ""} for record in manifest.rules_replaced)
-    return replace(manifest, rules_replaced=records)
+    # Names of patterns that were removed again are words of somebody's choice, too.
+    choices = {key: value for key, value in manifest.choices.items() if key not in ("added_patterns", "inclusion_list")}
+    return replace(manifest, rules_replaced=records, choices=choices)
 
 
 def _check_rules(rules: RuleList, vocabulary: Vocabulary, path: Path) -> None:

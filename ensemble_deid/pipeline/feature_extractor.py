@@ -12,6 +12,7 @@ from ensemble_deid.features.knowledge import Knowledge, read_knowledge, read_wor
 from ensemble_deid.features.lexicon import Lexicon, learn_lexicon
 from ensemble_deid.features.patterns import PatternSet
 from ensemble_deid.features.stanza_tags import Annotate, load_pipeline
+from ensemble_deid.features.stems import Stem, load_stemmer
 from ensemble_deid.features.vocabulary import learn_vocabulary
 from ensemble_deid.pipeline.pattern_choice import PatternChoice, choose_patterns
 from ensemble_deid.resources import rules_directory
@@ -22,7 +23,10 @@ from ensemble_deid.text.tokens import tokenize
 
 @dataclass(frozen=True, slots=True)
 class FeatureExtractor:
-    """All that a model needs to extract features from notes; `bpe` and `annotate` are None unless switched on."""
+    """All that a model needs to extract features; `bpe`, `annotate` and `stem` are None unless switched on.
+
+    `added` are patterns that were added after training (`pipeline/additions.py`).
+    """
 
     patterns: PatternSet = field(repr=False)
     lexicon: Lexicon = field(repr=False)
@@ -30,6 +34,8 @@ class FeatureExtractor:
     bpe: Bpe | None = field(default=None, repr=False)
     annotate: Annotate | None = field(default=None, repr=False)
     knowledge: Knowledge | None = field(default=None, repr=False)
+    stem: Stem | None = field(default=None, repr=False)
+    added: PatternSet | None = field(default=None, repr=False)
 
     def extract(self, documents: Sequence[Document]) -> Batch:
         """Return the batch of documents that the model was not trained on."""
@@ -39,7 +45,9 @@ class FeatureExtractor:
             split_lines=self.split_lines,
             bpe=self.bpe,
             annotate=self.annotate,
+            stem=self.stem,
             knowledge=self.knowledge,
+            added=self.added,
         )
         return with_lexicon(plain, self.lexicon, leave_own_patient_out=False)
 
@@ -50,14 +58,14 @@ def fit_feature_extractor(
     """Return the plain batch of the training notes, and the feature extractor fitted to them.
 
     `choice` is that of the patterns, where it has been made already. Raises RuleError for a bad pattern set, and
-    ConfigError when BPE or stanza is unavailable as configured.
+    ConfigError when BPE, stanza or the stemmer is unavailable as configured.
     """
     choice = choice or choose_patterns(config, labels, documents)
     patterns, options = choice.patterns, config.text
     bpe = (
         Bpe.learn(documents, tokenize(documents), vocabulary=options.bpe_vocabulary) if options.bpe_vocabulary else None
     )
-    annotate = load_annotator(config)
+    annotate, stem = load_annotator(config), load_stem(config)
     knowledge = load_knowledge(config, choice.language or patterns.name.partition("-")[0])
     plain = plain_batch(
         documents,
@@ -65,11 +73,12 @@ def fit_feature_extractor(
         split_lines=options.split_lines,
         bpe=bpe,
         annotate=annotate,
+        stem=stem,
         knowledge=knowledge,
         for_training=True,
     )
     lexicon = fit_lexicon(plain, config=config)
-    return plain, FeatureExtractor(patterns, lexicon, options.split_lines, bpe, annotate, knowledge)
+    return plain, FeatureExtractor(patterns, lexicon, options.split_lines, bpe, annotate, knowledge, stem)
 
 
 def load_knowledge(config: Config, language: str) -> Knowledge | None:
@@ -105,6 +114,11 @@ def reload_knowledge(content: Mapping[str, Any]) -> Knowledge:
 def load_annotator(config: Config) -> Annotate | None:
     """Return the configured stanza pipeline, if any. Raises ConfigError when it cannot be loaded."""
     return load_pipeline(config.text.stanza) if config.text.stanza else None
+
+
+def load_stem(config: Config) -> Stem | None:
+    """Return the configured stemmer, if any. Raises ConfigError when it cannot be loaded."""
+    return load_stemmer(config.text.stem) if config.text.stem else None
 
 
 def fit_lexicon(batch: Batch, *, config: Config) -> Lexicon:

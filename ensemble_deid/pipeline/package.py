@@ -1,13 +1,17 @@
 """A model as a Python package, which `pip` installs and a name then finds (as `spacy package` makes them)."""
 
+import json
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from ensemble_deid import __version__
+from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.pipeline.directory import beside
 from ensemble_deid.pipeline.export import export_model
@@ -15,6 +19,8 @@ from ensemble_deid.pipeline.installed import FOLDER, GROUP, NAME
 from ensemble_deid.pipeline.manifest import read_manifest
 from ensemble_deid.pipeline.model_card import FILE as CARD
 
+FIGURES = "figures.json"
+"""What was measured, beside the model in the package."""
 _VERSION = re.compile(r"\d+(?:\.\d+){1,3}(?:(?:a|b|rc|\.dev|\.post)\d+)?")
 _PROJECT = """[build-system]
 requires = ["setuptools>=68"]
@@ -35,18 +41,26 @@ dependencies = ["ensemble_deid{extra}>={needs}"]
 packages = ["{package}"]
 
 [tool.setuptools.package-data]
-{package} = ["{folder}/*"]
+{package} = ["*.json", "{folder}/*"]
 """
 _MODULE = '"""A model of ensemble_deid, used by its name: `Deidentifier.load("{name}")`."""\n'
 
 
-def write_package(model: Path, out: Path, *, name: str, version: str, licence: Path | None = None) -> Path:
+def write_package(
+    model: Path,
+    out: Path,
+    *,
+    name: str,
+    version: str,
+    licence: Path | None = None,
+    compact: bool = False,
+) -> Path:
     """Write the project folder of a package of the model, without the model's private files; return it.
 
     `out` becomes the project: `pyproject.toml`, the model card as `README.md`, `LICENSE` if one is given, and the
-    module `ensemble_deid_<name>` with the model in it. An existing project of the same package is replaced. Raises
-    ConfigError for a name or version that packages cannot have, ModelError for a damaged model or where `out` holds
-    other things.
+    module `ensemble_deid_<name>` with the model in it. `compact` as in `export_model`. An existing project of the same
+    package is replaced. Raises ConfigError for a name or version that packages cannot have, ModelError for a damaged
+    model or where `out` holds other things.
     """
     if not NAME.fullmatch(name):
         raise ConfigError(f"--name {name}: a name has small letters, digits and underscores, and begins with a letter")
@@ -71,11 +85,25 @@ def write_package(model: Path, out: Path, *, name: str, version: str, licence: P
         (scratch / package).mkdir()
         (scratch / "pyproject.toml").write_text(project, encoding="utf-8")
         (scratch / package / "__init__.py").write_text(_MODULE.format(name=name), encoding="utf-8")
-        export_model(model, scratch / package / FOLDER)
+        export_model(model, scratch / package / FOLDER, compact=compact)
         shutil.copyfile(scratch / package / FOLDER / CARD, scratch / "README.md")
         if licence:
             shutil.copyfile(licence, scratch / "LICENSE")
     return out
+
+
+def packaged_model(project: Path, name: str) -> Path:
+    """Return the folder of the model in a project that `write_package` wrote."""
+    return project / f"ensemble_deid_{name}" / FOLDER
+
+
+def add_figures(project: Path, name: str, figures: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Add what was measured to a project: a Markdown section of each to the README, the records to `figures.json`."""
+    model = packaged_model(project, name)
+    card = (model / CARD).read_text(encoding="utf-8")
+    records = json.dumps([record for _, record in figures], indent=1, ensure_ascii=False)
+    write_text_atomically(model.parent / FIGURES, records + "\n")
+    write_text_atomically(project / "README.md", "\n".join([card, *(section for section, _ in figures)]))
 
 
 def build_wheel(project: Path, out: Path) -> Path:

@@ -34,6 +34,61 @@ class _Batch:
     values: dict[str, list[Value]]
 
 
+def check_types(schema: Any, columns: Columns, place: str, *, dictionaries: bool = False) -> None:
+    """Raise CorpusError where a column is missing, has no purpose, or is of a type that cannot be treated."""
+    columns.check(schema.names, place)
+    types = pyarrow().types
+    for name in columns.treated:
+        kind = schema.field(name).type
+        if types.is_dictionary(kind) and dictionaries:
+            kind = kind.value_type
+        is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+        is_date = name in columns.dates and (types.is_date(kind) or types.is_timestamp(kind))
+        is_id = name in (columns.id, columns.patient) and types.is_integer(kind)
+        if not (is_text or is_date or is_id):
+            raise CorpusError(f"{place}: the column {name} is of type {kind}, which cannot be treated")
+
+
+def id_bits(schema: Any, columns: Columns) -> tuple[int, int]:
+    """Return the sizes of integers in the columns of ids and patients; 64 where they hold text."""
+    sizes = [
+        64
+        if name is None or not pyarrow().types.is_integer(schema.field(name).type)
+        else schema.field(name).type.bit_width
+        for name in (columns.id, columns.patient)
+    ]
+    return (sizes[0], sizes[1])
+
+
+def output_schema(schema: Any, columns: Columns) -> Any:
+    """Return the schema of the output: a withheld note is missing, and so is a date that cannot be shifted."""
+    for name in (columns.text, *columns.dates):
+        schema = schema.set(schema.get_field_index(name), schema.field(name).with_nullable(True))
+    return schema
+
+
+def records_of(rows: Any, columns: Columns, *, first: int) -> Iterator[Record]:
+    """Yield the rows of a record batch, the first of which is row `first` of the table."""
+    batch = _Batch(rows, {name: _values(rows.column(name)) for name in columns.treated})
+    for index in range(len(rows)):
+        yield _record(first + index, index, batch, columns)
+
+
+def _record(number: int, index: int, batch: _Batch, columns: Columns) -> Record:
+    def value(name: str | None) -> Value:
+        return None if name is None else batch.values[name][index]
+
+    text = value(columns.text)
+    return Record(
+        f"row {number}",
+        None if text is None else str(text),
+        id=value(columns.id),
+        patient=value(columns.patient),
+        dates=tuple(value(name) for name in columns.dates),
+        raw=(batch, index),
+    )
+
+
 @dataclass(slots=True)
 class ArrowTable:
     """A Parquet, Arrow IPC or Feather (version 2) file."""
@@ -45,14 +100,8 @@ class ArrowTable:
 
     def __post_init__(self) -> None:
         with self._opened() as (schema, _):
-            self._check(schema)
-            sizes = [
-                64
-                if name is None or not pyarrow().types.is_integer(schema.field(name).type)
-                else schema.field(name).type.bit_width
-                for name in (self.columns.id, self.columns.patient)
-            ]
-            self.bits = (sizes[0], sizes[1])
+            check_types(schema, self.columns, str(self.path), dictionaries=self.format == "parquet")
+            self.bits = id_bits(schema, self.columns)
 
     def count(self) -> int:
         """Return the number of notes."""
@@ -65,37 +114,19 @@ class ArrowTable:
 
     def records(self) -> Iterator[Record]:
         """Yield every row."""
-        number = 0
+        number = 1
         with self._opened() as (_, batches):
             for rows in batches:
-                batch = _Batch(rows, {name: _values(rows.column(name)) for name in self.columns.treated})
-                for index in range(len(rows)):
-                    number += 1
-                    yield self._record(number, index, batch)
-
-    def _record(self, number: int, index: int, batch: _Batch) -> Record:
-        def value(name: str | None) -> Value:
-            return None if name is None else batch.values[name][index]
-
-        text = value(self.columns.text)
-        return Record(
-            f"row {number}",
-            None if text is None else str(text),
-            id=value(self.columns.id),
-            patient=value(self.columns.patient),
-            dates=tuple(value(name) for name in self.columns.dates),
-            raw=(batch, index),
-        )
+                yield from records_of(rows, self.columns, first=number)
+                number += len(rows)
 
     @contextmanager
-    def writer(self, out: Path, on_output: OnOutput) -> Iterator["_ArrowWriter"]:
+    def writer(self, out: Path, on_output: OnOutput) -> Iterator["ArrowWriter"]:
         """Provide a writer of the whole table; the file is in place when the block ends."""
         with self._opened() as (schema, _), open_atomically(out) as stream:
-            # A withheld note is missing, and so is a date that cannot be shifted.
-            for name in (self.columns.text, *self.columns.dates):
-                schema = schema.set(schema.get_field_index(name), schema.field(name).with_nullable(True))
+            schema = output_schema(schema, self.columns)
             with self._file_writer(stream, schema) as file:
-                writer = _ArrowWriter(file.write_batch, schema, self.columns)
+                writer = ArrowWriter(file.write_batch, schema, self.columns)
                 yield writer
         on_output(out, digest_of(out))
 
@@ -108,19 +139,6 @@ class ArrowTable:
             return pa.parquet.ParquetWriter(stream, schema, compression="NONE" if codec == "UNCOMPRESSED" else codec)
         new = pa.ipc.new_file if _is_ipc_file(self.path) else pa.ipc.new_stream
         return new(stream, schema)
-
-    def _check(self, schema: Any) -> None:
-        self.columns.check(schema.names, str(self.path))
-        types = pyarrow().types
-        for name in self.columns.treated:
-            kind = schema.field(name).type
-            if types.is_dictionary(kind) and self.format == "parquet":
-                kind = kind.value_type
-            is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-            is_date = name in self.columns.dates and (types.is_date(kind) or types.is_timestamp(kind))
-            is_id = name in (self.columns.id, self.columns.patient) and types.is_integer(kind)
-            if not (is_text or is_date or is_id):
-                raise CorpusError(f"{self.path}: the column {name} is of type {kind}, which cannot be treated")
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, Iterator[Any]]]:
@@ -142,7 +160,9 @@ class ArrowTable:
 
 
 @dataclass(slots=True)
-class _ArrowWriter:
+class ArrowWriter:
+    """Hands record batches to `write_batch`, rewritten, each when the last of its rows has been written."""
+
     write_batch: Callable[[Any], None]
     schema: Any
     columns: Columns

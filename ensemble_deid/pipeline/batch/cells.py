@@ -44,6 +44,13 @@ class Cells:
             for name, value in zip(self.columns.dates, record.dates, strict=False)
         )
 
+    def treated_or_empty(self, record: Record) -> tuple[Value, Value, tuple[Value, ...]]:
+        """Return id, patient and dates; all empty where one of them cannot be treated."""
+        try:
+            return self.id(record), self.patient(record), self.dates(record)
+        except CorpusError:
+            return None, None, tuple(None for _ in record.dates)
+
     def _pseudonym(self, value: Value, kind: str, bits: int) -> Value:
         if value is None:
             return None

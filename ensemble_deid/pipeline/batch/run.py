@@ -21,9 +21,12 @@ from ensemble_deid.pipeline.batch.offsets import Found, OffsetFile
 from ensemble_deid.pipeline.batch.patient_strings import PatientStrings
 from ensemble_deid.pipeline.batch.run_files import RunFiles
 from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
 from ensemble_deid.pipeline.notes import Note, predict_chunks
 from ensemble_deid.pipeline.replacement import Replacement, Replacer
 
+IN_LISTED_SENTENCES = "spans dropped in sentences of the inclusion list"
+"""The name of a count of a run."""
 Report = Callable[[int, int], None]
 """Is told how many notes are written and withheld so far."""
 
@@ -43,6 +46,7 @@ class Batch:
     cells: Cells
     settings: Mapping[str, Any]
     finding: Mapping[str, Any]
+    lists: SiteLists = field(default_factory=SiteLists)
     threshold: float | None = None
     jobs: int = 1
     problems: list[str] = field(default_factory=list)
@@ -65,7 +69,7 @@ class Batch:
         done = 0
         for record, found in zip(islice(records, offsets.notes), offsets.read(), strict=False):
             found.check(record.text, record.name)
-            _take_up(strings, record, found)
+            self._take_up(strings, record, found)
             done += 1
         report(done)
         texts: list[Record] = []
@@ -82,7 +86,7 @@ class Batch:
                 finds = [Found.of(note, record.text) for note, record in zip(chunk, ready, strict=True)]
                 file.add(finds)
                 for record, found in zip(ready, finds, strict=True):
-                    _take_up(strings, record, found)
+                    self._take_up(strings, record, found)
                 done += len(chunk)
                 report(done)
         return strings
@@ -138,31 +142,39 @@ class Batch:
         note = found.apply(record.document())
         if isinstance(note, DeidError):
             return note
+        note, dropped = self.model.without_listed(note)
+        if dropped:
+            self.counts[IN_LISTED_SENTENCES] += dropped
         known = strings.of(note)
         searched = known.search(note)
         self.counts["spans from other notes"] += len(set(searched.spans) - set(note.spans))
+        listed = self.lists.apply(searched, self.counts)
         try:
-            return self.replacer.replace(searched, taken=known.taken)
+            replacement = self.replacer.replace(listed, taken=known.taken | self.lists.taken(note.patient_id))
         except (CorpusError, ValueError) as error:
             # An unforeseen message is left out, since it may quote the note.
             return CorpusError(f"{record.name}: writing failed ({type(error).__name__})")
+        left = self.lists.left(note, replacement, self.replacer)
+        self.counts.update(left)
+        if self.lists.strict and left[LEFT]:
+            return CorpusError(f"{record.name}: known identifiers are left in the output: {left[LEFT]}")
+        return replacement
+
+    def _take_up(self, strings: PatientStrings, record: Record, found: Found) -> None:
+        """Add what was found in a note, and what the site's lists say of it, to the strings of its patient."""
+        if found.error is None and record.error is None:
+            note, _ = self.model.without_listed(record.document().with_spans(found.spans))
+            strings.add(self.lists.apply(note))
 
     def _withhold(self, record: Record, problem: str, writer: Writer, files: RunFiles) -> None:
         self.problems.append(problem)
         files.failure(record, problem)
         # Ids that cannot be treated are emptied with the text.
-        new = NewRecord(None, *_treated_or_empty(self.cells, record))
+        new = NewRecord(None, *self.cells.treated_or_empty(record))
         writer.write(record, new)
 
     def _without_note(self, record: Record) -> NewRecord:
-        return NewRecord((), *_treated_or_empty(self.cells, record))
-
-
-def _treated_or_empty(cells: Cells, record: Record) -> tuple[Any, Any, tuple[Any, ...]]:
-    try:
-        return cells.id(record), cells.patient(record), cells.dates(record)
-    except CorpusError:
-        return None, None, tuple(None for _ in record.dates)
+        return NewRecord((), *self.cells.treated_or_empty(record))
 
 
 def _documents(records: Iterator[Record], taken: list[Record]) -> Iterator[Note]:
@@ -170,11 +182,6 @@ def _documents(records: Iterator[Record], taken: list[Record]) -> Iterator[Note]
     for record in records:
         taken.append(record)
         yield record.error if record.error is not None else record.document()
-
-
-def _take_up(strings: PatientStrings, record: Record, found: Found) -> None:
-    if found.spans and record.error is None:
-        strings.add(record.document().with_spans(found.spans))
 
 
 def _edits(replacement: Replacement) -> Iterator[Edit]:

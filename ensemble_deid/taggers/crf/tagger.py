@@ -1,7 +1,9 @@
 """The CRF submodel: trained by CRFsuite on windows over the feature table, read back as arrays for exact inference."""
 
+import gzip
 import itertools
 import tempfile
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +31,8 @@ from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines, sequence_of_rows
 from ensemble_deid.text.tags import TagScheme
 
-FILE = "crf.crfsuite"
+FILE, COMPRESSED = "crf.crfsuite", "crf.crfsuite.gz"
+_LARGEST = 2**30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,10 +116,36 @@ class CrfTagger:
         """Write the model file as CRFsuite made it."""
         (directory / FILE).write_bytes(self.data)
 
+    @staticmethod
+    def compact_saved(directory: Path) -> None:
+        """Compress the file that `save` wrote, unless it is compressed already."""
+        if not (directory / FILE).is_file():
+            return
+        data = (directory / FILE).read_bytes()
+        # Without the time of day, so that the same model gives the same bytes.
+        (directory / COMPRESSED).write_bytes(gzip.compress(data, 9, mtime=0))
+        (directory / FILE).unlink()
+
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: CrfConfig, device: str) -> Self:
-        """Read the model file without CRFsuite's own reader, which crashes on damaged files."""
-        return cls.from_bytes((directory / FILE).read_bytes(), scheme=scheme, config=config)
+        """Read the model file without CRFsuite's own reader, which crashes on damaged files.
+
+        Raises ModelError for a damaged file, and for a compressed one that is larger than a model can be.
+        """
+        path = directory / COMPRESSED
+        data = _decompressed(path) if path.is_file() else (directory / FILE).read_bytes()
+        return cls.from_bytes(data, scheme=scheme, config=config)
+
+
+def _decompressed(path: Path) -> bytes:
+    try:
+        with gzip.open(path) as stream:
+            data = stream.read(_LARGEST + 1)
+    except (gzip.BadGzipFile, zlib.error, EOFError):
+        raise ModelError(f"{path}: damaged") from None
+    if len(data) > _LARGEST:
+        raise ModelError(f"{path}: larger than a model can be")
+    return data
 
 
 class _Items:
@@ -156,9 +185,13 @@ def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]],
     starts = merge_lines(batch.tokens, max_tokens=config.max_sequence)
     sequence = sequence_of_rows(starts, len(batch.tokens))
     present = set(batch.table.names)
-    built_in = DEFAULT_WINDOWS + (STANZA_WINDOWS if present.issuperset(STANZA_COLUMNS) else ())
+    built_in = DEFAULT_WINDOWS
     built_in += knowledge_windows([name for name in batch.table.names if name.startswith(KNOWLEDGE_PREFIX)])
     named = read_windows(config.windows or built_in)
+    if present.issuperset(STANZA_COLUMNS):
+        # What a list names itself is not added once more.
+        known = {name for name, _ in named}
+        named += [(name, windows) for name, windows in read_windows(STANZA_WINDOWS) if name not in known]
     for name, windows in named:
         missing = [window.column for window in windows if window.column not in present]
         if missing:

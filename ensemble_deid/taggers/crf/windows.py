@@ -63,7 +63,7 @@ DEFAULT_WINDOWS: tuple[str, ...] = (
     "lower[-1]&field[0]",
 )
 
-# Added to the others where stanza's columns are in the table.
+# Added to the others, built-in or configured, where stanza's columns are in the table.
 STANZA_WINDOWS: tuple[str, ...] = (
     *_around("pos", 1),
     *_around("ner", 1),

@@ -1,6 +1,6 @@
 """Encoding the feature table for the network: vocabularies learned once, each value looked up once per batch."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,8 @@ from ensemble_deid.features.batch import Batch
 from ensemble_deid.taggers.neural.network import Inputs, Sizes
 
 PADDING, UNKNOWN = 0, 1
-_LONGEST_WORD = 24
+LONGEST_WORD = 24
+"""Characters of a word that are read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,8 +52,10 @@ def _indexed(values: Sequence[str]) -> dict[str, int]:
     return {str(value): index for index, value in enumerate(values, 2)}
 
 
-def learn_vocabularies(batch: Batch, *, features: Sequence[str], min_word_count: int) -> Vocabularies:
-    """Collect the values of a training batch, most frequent first, ties by code point.
+def learn_vocabularies(
+    batch: Batch, *, features: Sequence[str], min_word_count: int, also: Set[str] = frozenset()
+) -> Vocabularies:
+    """Collect the values of a training batch, most frequent first, ties by code point; and the characters `also`.
 
     Raises ConfigError when a feature is not in the table.
     """
@@ -63,7 +66,7 @@ def learn_vocabularies(batch: Batch, *, features: Sequence[str], min_word_count:
     lower = batch.table["lower"]
     counts = np.bincount(lower.codes, minlength=len(lower.values)).tolist()
     frequent = sorted((-n, word) for word, n in zip(lower.values, counts, strict=True) if n >= min_word_count)
-    characters = {character for word in _used(batch, "word") for character in word}
+    characters = {character for word in _used(batch, "word") for character in word} | also
     return Vocabularies(
         _indexed([word for _, word in frequent]),
         _indexed(sorted(characters)),
@@ -115,9 +118,9 @@ def encode(batch: Batch, vocabularies: Vocabularies) -> Encoded:
     if missing:
         raise ModelError(f"the network asks for the feature {missing[0]!r}, which is not there")
     lower, word = table["lower"], table["word"]
-    spelling = np.zeros((max(1, len(word.values)), _LONGEST_WORD + 1), dtype=np.int64)
+    spelling = np.zeros((max(1, len(word.values)), LONGEST_WORD + 1), dtype=np.int64)
     for row, value in enumerate(word.values):
-        codes = [vocabularies.characters.get(character, UNKNOWN) for character in value[:_LONGEST_WORD]]
+        codes = [vocabularies.characters.get(character, UNKNOWN) for character in value[:LONGEST_WORD]]
         spelling[row, : len(codes)] = codes
     features = [table[name].lookup(values, unknown=UNKNOWN) for name, values in vocabularies.features.items()]
     counts = np.bincount(lower.codes, minlength=max(1, len(lower.values)))

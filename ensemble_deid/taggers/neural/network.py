@@ -1,13 +1,19 @@
-"""The BiLSTM-CNN-CRF of Ma and Hovy 2016 with feature embeddings (Zhao et al. 2020, table 3)."""
+"""The network: by default the BiLSTM-CNN-CRF of Ma and Hovy 2016 with feature embeddings (Zhao et al. 2020, table 3).
 
-from collections.abc import Sequence
+Its parts can be exchanged for those that Ahmed et al. 2021 compare.
+"""
+
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ensemble_deid.config import NeuralConfig
+from ensemble_deid.taggers.chain import Chain
+from ensemble_deid.taggers.neural.characters import character_encoder
 from ensemble_deid.taggers.neural.crf_layer import CrfLayer
+from ensemble_deid.taggers.neural.encoders import Bilstm, TransformerEncoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +46,6 @@ class Inputs:
         return Inputs(*(part.to(device) for part in parts))
 
 
-class CharacterCnn(nn.Module):
-    """Spelling -> vector: one convolution per kernel size, with max pooling over positions."""
-
-    def __init__(self, n_characters: int, dimension: int, kernel_sizes: Sequence[int], channels: int) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(n_characters, dimension, padding_idx=0)
-        self.convolutions = nn.ModuleList(nn.Conv1d(dimension, channels, k, padding=k - 1) for k in kernel_sizes)
-
-    def forward(self, spelling: Tensor) -> Tensor:
-        """Return (words, channels * kernels) of spelling (words, characters)."""
-        # (words, dimension, characters)
-        characters = self.embedding(spelling).transpose(1, 2)
-        return torch.cat([torch.relu(conv(characters)).amax(dim=2) for conv in self.convolutions], dim=1)
-
-
 class SequenceDropout(nn.Module):
     """Dropout with one mask for all steps of a sequence (Gal and Ghahramani 2016): more stable, and cheaper to draw."""
 
@@ -71,56 +62,61 @@ class SequenceDropout(nn.Module):
         return vectors * (mask / keep)
 
 
-class Bilstm(nn.Module):
-    """One LSTM in each direction. The second reads the sequences reversed, each within its own length.
+class TaggingNetwork(nn.Module):
+    """Word, character and feature embeddings -> context encoder -> emissions -> CRF or softmax.
 
-    So padding comes last for both and is never read before a token; packed sequences, the usual way to that, cost
-    twice the time on a CPU (each step's gradient fills a tensor as large as the batch).
+    The parts are those of the configuration. An LSTM after a Transformer reads what that gives (Transformer-BiLSTM).
     """
-
-    def __init__(self, width: int, hidden: int) -> None:
-        super().__init__()
-        self.forwards = nn.LSTM(width, hidden, batch_first=True)
-        self.backwards = nn.LSTM(width, hidden, batch_first=True)
-
-    def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        """Return states (batch, time, 2 * hidden) of vectors (batch, time, width)."""
-        time = torch.arange(mask.shape[1], device=mask.device)[None, :]
-        # (batch, time): the position of each token counted from the end of its sequence; padding stays in place
-        turned = torch.where(mask, mask.sum(dim=1, keepdim=True) - 1 - time, time).unsqueeze(2)
-        left, _ = self.forwards(vectors)
-        right, _ = self.backwards(vectors.gather(1, turned.expand_as(vectors)))
-        return torch.cat([left, right.gather(1, turned.expand_as(right))], dim=2)
-
-
-class BilstmCnnCrf(nn.Module):
-    """Word, character and feature embeddings -> BiLSTM -> emissions -> CRF."""
 
     def __init__(self, sizes: Sizes, config: NeuralConfig) -> None:
         super().__init__()
         self.words = nn.Embedding(sizes.words, config.word_dimension, padding_idx=0)
-        self.characters = CharacterCnn(
-            sizes.characters, config.character_dimension, config.kernel_sizes, config.channels
-        )
+        self.characters = character_encoder(sizes.characters, config)
         self.features = nn.ModuleList(nn.Embedding(n, config.feature_dimension) for n in sizes.features)
-        width = config.word_dimension + config.channels * len(config.kernel_sizes)
+        width = config.word_dimension + (0 if self.characters is None else self.characters.width)
         width += config.feature_dimension * len(sizes.features)
         self.dropout = SequenceDropout(config.dropout)
-        self.lstm = Bilstm(width, config.hidden // 2)
+        self.transformer = None
+        if config.encoder != "bilstm":
+            self.transformer = TransformerEncoder(
+                width,
+                config.hidden,
+                layers=config.transformer_layers,
+                heads=config.transformer_heads,
+                dropout=config.transformer_dropout,
+            )
+            width = config.hidden
+        self.lstm = None if config.encoder == "transformer" else Bilstm(width, config.hidden // 2)
         self.scores = nn.Linear(config.hidden, sizes.tags)
-        self.crf = CrfLayer(sizes.tags, batch_first=True)
+        self.crf = CrfLayer(sizes.tags, batch_first=True) if config.decoder == "crf" else None
         nn.init.normal_(self.words.weight, std=0.1)
 
     def emissions(self, inputs: Inputs) -> Tensor:
         """Return the score of every tag at every token, (batch, time, tags)."""
-        spelled = self.characters(inputs.spelling)[inputs.form]
-        parts = [self.words(inputs.words), spelled]
+        parts = [self.words(inputs.words)]
+        if self.characters is not None:
+            parts.append(self.characters(inputs.spelling)[inputs.form])
         parts += [embedding(inputs.features[:, :, i]) for i, embedding in enumerate(self.features)]
         # (batch, time, width)
         vectors = self.dropout(torch.cat(parts, dim=2))
-        scores: Tensor = self.scores(self.dropout(self.lstm(vectors, inputs.mask)))
+        if self.transformer is not None:
+            vectors = self.transformer(vectors, inputs.mask)
+        if self.lstm is not None:
+            vectors = self.lstm(vectors, inputs.mask)
+        scores: Tensor = self.scores(self.dropout(vectors))
         return scores
 
     def loss(self, inputs: Inputs, tags: Tensor) -> Tensor:
         """Return the negative log-likelihood per token of gold tags (batch, time)."""
-        return self.crf.negative_log_likelihood(self.emissions(inputs), tags, inputs.mask)
+        emissions = self.emissions(inputs)
+        if self.crf is None:
+            return nn.functional.cross_entropy(emissions[inputs.mask], tags[inputs.mask])
+        return self.crf.negative_log_likelihood(emissions, tags, inputs.mask)
+
+    def chain(self) -> Chain:
+        """Return the scores of transitions between tags; all are 0 with softmax, where tags are independent."""
+        if self.crf is None:
+            n_tags = self.scores.out_features
+            return Chain(np.zeros((n_tags, n_tags)), np.zeros(n_tags), np.zeros(n_tags))
+        parts = (self.crf.transitions, self.crf.start_transitions, self.crf.end_transitions)
+        return Chain(*(part.detach().cpu().double().numpy() for part in parts))

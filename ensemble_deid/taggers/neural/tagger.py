@@ -1,4 +1,4 @@
-"""The BiLSTM-CNN-CRF submodel."""
+"""The submodel `neural`: a BiLSTM-CNN-CRF, or the parts that the configuration names."""
 
 import json
 from dataclasses import dataclass, field
@@ -21,8 +21,10 @@ from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.device import check_weights, choose_device, one_thread
-from ensemble_deid.taggers.neural.encoding import Vocabularies, encode, learn_vocabularies
-from ensemble_deid.taggers.neural.network import BilstmCnnCrf
+from ensemble_deid.taggers.neural.characters import CharacterBilstm
+from ensemble_deid.taggers.neural.encoding import LONGEST_WORD, Vocabularies, encode, learn_vocabularies
+from ensemble_deid.taggers.neural.names import characters_of, read_names, train_on_names
+from ensemble_deid.taggers.neural.network import TaggingNetwork
 from ensemble_deid.taggers.neural.training import score_tokens, train_network
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines
@@ -41,7 +43,7 @@ class NeuralTagger:
     config: NeuralConfig
     device: str
     vocabularies: Vocabularies = field(repr=False)
-    network: BilstmCnnCrf = field(repr=False)
+    network: TaggingNetwork = field(repr=False)
     epochs: int
 
     @classmethod
@@ -61,12 +63,19 @@ class NeuralTagger:
         stanza = (name for name in STANZA_COLUMNS if name in train.table.names)
         known = (name for name in train.table.names if name.startswith(KNOWLEDGE_PREFIX))
         features = tuple(dict.fromkeys((*config.features, *stanza, *known)))
-        vocabularies = learn_vocabularies(train, features=features, min_word_count=config.min_word_count)
+        names = read_names(config.names, longest=LONGEST_WORD) if config.characters == "names" else ()
+        vocabularies = learn_vocabularies(
+            train, features=features, min_word_count=config.min_word_count, also=characters_of(names)
+        )
         starts = merge_lines(train.tokens, max_tokens=config.max_sequence)
         encoded = encode(train, vocabularies)
         with one_thread(), torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
             torch.manual_seed(derive_seed(seed, "network"))
-            network = BilstmCnnCrf(vocabularies.sizes(len(scheme.tags)), config)
+            network = TaggingNetwork(vocabularies.sizes(len(scheme.tags)), config)
+            if names and isinstance(network.characters, CharacterBilstm):
+                progress(f"network: character vectors from {len(names)} names")
+                characters, steps = vocabularies.characters, config.name_steps
+                train_on_names(network.characters, names, characters, steps=steps, longest=LONGEST_WORD, seed=seed)
             tagger = cls(scheme, config, device, vocabularies, network, 0)
             epochs = train_network(
                 network,
@@ -101,9 +110,7 @@ class NeuralTagger:
             self.network.to(device)
             encoded = encode(batch, self.vocabularies)
             emissions = score_tokens(self.network, encoded, starts, batch_tokens=_PREDICT_TOKENS, device=device)
-        crf = self.network.crf
-        parts = (crf.transitions, crf.start_transitions, crf.end_transitions)
-        return Chain(*(part.detach().cpu().double().numpy() for part in parts)), emissions, starts
+        return self.network.chain(), emissions, starts
 
     def save(self, directory: Path) -> None:
         """Write the weights as safetensors and the vocabularies as JSON."""
@@ -111,6 +118,13 @@ class NeuralTagger:
         (directory / WEIGHTS).write_bytes(save(weights))
         content = {"epochs": self.epochs, "vocabularies": self.vocabularies.to_json()}
         (directory / VOCABULARY).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+
+    @staticmethod
+    def compact_saved(directory: Path) -> None:
+        """Rewrite the weights that `save` wrote in half precision."""
+        path = directory / WEIGHTS
+        weights = load(path.read_bytes())
+        path.write_bytes(save({name: v.half() if v.is_floating_point() else v for name, v in weights.items()}))
 
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: NeuralConfig, device: str) -> Self:
@@ -123,8 +137,9 @@ class NeuralTagger:
             content = json.loads((directory / VOCABULARY).read_text(encoding="utf-8"))
             vocabularies = Vocabularies.from_json(content["vocabularies"])
             sizes, weights = vocabularies.sizes(len(scheme.tags)), load((directory / WEIGHTS).read_bytes())
-            check_weights(lambda: BilstmCnnCrf(sizes, config), weights)
-            network = BilstmCnnCrf(sizes, config)
+            weights = {name: value.float() if value.is_floating_point() else value for name, value in weights.items()}
+            check_weights(lambda: TaggingNetwork(sizes, config), weights)
+            network = TaggingNetwork(sizes, config)
             network.load_state_dict(weights)
             epochs = int(content["epochs"])
         except (SafetensorError, RuntimeError, ValueError, KeyError, TypeError) as error:

@@ -11,7 +11,7 @@ from torch import Tensor
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.seeding import generator
 from ensemble_deid.taggers.neural.encoding import UNKNOWN, Encoded, SequenceBatch, bucket
-from ensemble_deid.taggers.neural.network import BilstmCnnCrf
+from ensemble_deid.taggers.neural.network import TaggingNetwork
 
 _WARM_UP = 0.1
 
@@ -25,7 +25,7 @@ def _rate(step: int, total: int) -> float:
 
 
 def train_network(
-    network: BilstmCnnCrf,
+    network: TaggingNetwork,
     encoded: Encoded,
     gold: NDArray[np.int32],
     starts: NDArray[np.int32],
@@ -44,9 +44,8 @@ def train_network(
     network.to(device)
     n_batches = sum(1 for _ in bucket(starts, len(gold), batch_tokens=config.batch_tokens))
     # Fused: one pass over the parameters, most of which are word vectors.
-    optimizer = torch.optim.AdamW(
-        network.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
-    )
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
     total = config.epochs * n_batches
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, total))
     random = generator(seed, "network batches")
@@ -59,7 +58,7 @@ def train_network(
             loss = _step(network, encoded, gold, batches[number], config, random, device)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(network.parameters(), config.gradient_clip)
+            torch.nn.utils.clip_grad_norm_(trained, config.gradient_clip)
             optimizer.step()
             schedule.step()
             loss_sum += float(loss.detach())
@@ -80,7 +79,7 @@ def train_network(
 
 
 def _step(
-    network: BilstmCnnCrf,
+    network: TaggingNetwork,
     encoded: Encoded,
     gold: NDArray[np.int32],
     batch: SequenceBatch,
@@ -101,7 +100,7 @@ def _step(
 
 @torch.no_grad()
 def score_tokens(
-    network: BilstmCnnCrf,
+    network: TaggingNetwork,
     encoded: Encoded,
     starts: NDArray[np.int32],
     *,

@@ -8,6 +8,7 @@ from ensemble_deid.config import RegexConfig
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.confidence import SourceConfidence
+from ensemble_deid.text.span import drop_overlaps
 from ensemble_deid.text.tags import TagScheme
 
 FILE = "regex.json"
@@ -15,7 +16,10 @@ FILE = "regex.json"
 
 @dataclass(frozen=True, slots=True)
 class RegexTagger:
-    """Proposes the batch's pattern matches, each scored with its pattern's precision on the training notes."""
+    """Proposes the batch's pattern matches, each scored with its pattern's precision on the training notes.
+
+    Matches of patterns that were added after training come with a confidence of their own.
+    """
 
     confidence: SourceConfidence
 
@@ -35,9 +39,15 @@ class RegexTagger:
         return cls(SourceConfidence.measured(train.initial, (document.spans for document in train.documents)))
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
-        """Return the matches that no earlier pattern overlaps; patterns offer no alternatives."""
-        best = tuple(self.confidence.scored(spans) for spans in batch.initial)
-        return Proposals(best, best)
+        """Return the matches that no earlier pattern overlaps; patterns offer no alternatives.
+
+        Matches of added patterns are candidates, too. Where they overlap others, the highest-scoring is predicted.
+        """
+        trained = tuple(self.confidence.scored(spans) for spans in batch.initial)
+        if not batch.added:
+            return Proposals(trained, trained)
+        candidates = tuple((*old, *new) for old, new in zip(trained, batch.added, strict=True))
+        return Proposals(tuple(map(drop_overlaps, candidates)), candidates)
 
     def save(self, directory: Path) -> None:
         """Write the patterns' counts; the patterns themselves are stored with the model as text."""

@@ -23,6 +23,7 @@ from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, build_encoder
 from ensemble_deid.taggers.transformer.pieces import Vocabulary, cut_into_pieces, learn_vocabulary, windows
+from ensemble_deid.taggers.transformer.quantisation import dequantise, quantise
 from ensemble_deid.taggers.transformer.source import load_encoder
 from ensemble_deid.taggers.transformer.training import SpecialPieces, fine_tune, score_tokens
 from ensemble_deid.text.tags import TagScheme
@@ -135,6 +136,12 @@ class TransformerTagger:
         (directory / SETTINGS).write_text(content + "\n", encoding="utf-8")
         (directory / TOKENIZER).write_text(self.tokenizer.to_str(), encoding="utf-8")
 
+    @staticmethod
+    def compact_saved(directory: Path) -> None:
+        """Rewrite the weights that `save` wrote in eight bits."""
+        path = directory / WEIGHTS
+        path.write_bytes(save(quantise(dequantise(load(path.read_bytes())))))
+
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: TransformerConfig, device: str) -> Self:
         """Read what `save` wrote, without network. Raises ModelError when the files are damaged or do not fit.
@@ -149,7 +156,7 @@ class TransformerTagger:
                 name: {value: k for k, value in enumerate(values, 1)} for name, values in settings["features"].items()
             }
             tokenizer = Tokenizer.from_str((directory / TOKENIZER).read_text(encoding="utf-8"))
-            weights = load((directory / WEIGHTS).read_bytes())
+            weights = dequantise(load((directory / WEIGHTS).read_bytes()))
 
             def make() -> EncoderClassifier:
                 encoder = build_encoder(encoder_config)
@@ -157,7 +164,7 @@ class TransformerTagger:
 
             check_weights(make, weights)
             network = make()
-            network.load_state_dict({n: v.float() if v.is_floating_point() else v for n, v in weights.items()})
+            network.load_state_dict(weights)
         except OSError:
             raise
         except Exception as error:  # noqa: BLE001 (tokenizers raises bare Exception for a damaged file)

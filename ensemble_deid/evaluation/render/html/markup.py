@@ -46,7 +46,12 @@ def whole_page(head: Html, body: Html) -> str:
 
 def static_page(title: str, body: Html, *, style: str) -> str:
     """Return a page without scripts that loads nothing: neither a note nor a rule can make it do so."""
-    head = element(
+    return whole_page(static_head(title, style=style), body)
+
+
+def static_head(title: str, *, style: str) -> Html:
+    """Return the head of such a page."""
+    return element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", http_equiv="Content-Security-Policy", content="default-src 'none'; style-src 'unsafe-inline'"),
@@ -55,7 +60,6 @@ def static_page(title: str, body: Html, *, style: str) -> str:
         element("title", title),
         element("style", Html(style)),
     )
-    return whole_page(head, body)
 
 
 def _attribute(key: str, value: Attribute) -> str:

@@ -1,0 +1,96 @@
+"""What harvested patterns and the sentence inclusion list each change in a model's figures on other notes.
+
+    python benchmarks/harvest_effect.py MODEL TRAIN DEV [--min-patients K] [--min-occurrences M] [--sentence-patients K]
+
+Patterns and sentences are harvested from TRAIN, on which MODEL was trained, and the figures are those on DEV, which has
+no part in the harvest: without additions, with the patterns, with the list, and with both.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.errors import DeidError
+from ensemble_deid.evaluation.evaluate import evaluate
+from ensemble_deid.experiments.harvest import Harvest, HarvestLimits, count_hits, harvest_patterns
+from ensemble_deid.experiments.harvest_sentences import FrequentSentences, frequent_sentences
+from ensemble_deid.experiments.inclusion_effect import inclusion_effect
+from ensemble_deid.features.patterns import PatternSet
+from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.ensemble import Ensemble
+from ensemble_deid.pipeline.inclusion import InclusionList
+from ensemble_deid.text.document import Document
+
+FIGURES = ("precision", "recall", "F1", "token precision", "token recall")
+
+
+def variants(ensemble: Ensemble, harvest: Harvest, sentences: FrequentSentences) -> dict[str, Ensemble]:
+    """Return the model without additions, with each, and with both."""
+    known = [pattern for pattern in harvest.patterns if pattern.label in ensemble.scheme.labels]
+    added = PatternSet("harvested", tuple(known), "")
+    inclusion = InclusionList(frozenset(sentence for sentence, _ in sentences.patients), "")
+    with_patterns = replace(ensemble, feature_extractor=replace(ensemble.feature_extractor, added=added))
+    return {
+        "neither": ensemble,
+        "patterns": with_patterns,
+        "inclusion list": replace(ensemble, inclusion=inclusion),
+        "both": replace(with_patterns, inclusion=inclusion),
+    }
+
+
+def figures_of(gold: Sequence[Document], found: Sequence[Document]) -> list[float | None]:
+    """Return strict precision, recall and F1, and precision and recall of tokens as PHI or not."""
+    evaluation = evaluate(gold, found, resamples=0)
+    strict, tokens = evaluation.score(), evaluation.score("token-binary")
+    return [
+        estimate.value for estimate in (strict.precision, strict.recall, strict.f1, tokens.precision, tokens.recall)
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Harvest, predict four times, print."""
+    parser = argparse.ArgumentParser(description="What harvested patterns and sentences change on other notes.")
+    parser.add_argument("model", metavar="MODEL", type=Path)
+    parser.add_argument("train", metavar="TRAIN")
+    parser.add_argument("dev", metavar="DEV")
+    parser.add_argument("--min-patients", type=int, default=5)
+    parser.add_argument("--min-occurrences", type=int, default=10)
+    parser.add_argument("--sentence-patients", type=int, default=10)
+    options = parser.parse_args(arguments)
+    try:
+        train, dev = read_corpus(options.train).documents, read_corpus(options.dev).documents
+        harvest = harvest_patterns(train, HarvestLimits(options.min_patients, options.min_occurrences))
+        sentences = frequent_sentences(train, min_patients=options.sentence_patients)
+        model = Deidentifier.load(options.model)
+        hits = count_hits(harvest.patterns, dev).values()
+        print(
+            f"{len(harvest.patterns)} patterns of {len(harvest.templates)} templates, "
+            f"{len(sentences.patients)} sentences"
+        )
+        print(f"held-out folds of TRAIN: {harvest.elsewhere.found} spans, {harvest.elsewhere.wrong} wrong")
+        print(f"DEV: {sum(h.found for h in hits)} spans, {sum(h.wrong for h in hits)} wrong")
+        print(f"{'':<16}" + "".join(f"{name:>17}" for name in FIGURES))
+        for name, ensemble in variants(model.ensemble, harvest, sentences).items():
+            found = Deidentifier(ensemble).predict(dev)
+            cells = ("undefined" if value is None else f"{100 * value:.2f}" for value in figures_of(dev, found))
+            print(f"{name:<16}" + "".join(f"{cell:>17}" for cell in cells), flush=True)
+            if name == "inclusion list" and ensemble.inclusion is not None:
+                effect = inclusion_effect(ensemble.inclusion, dev, model.predict(dev))
+                print(
+                    f"{'':<16} {effect.sentences} of {effect.all_sentences} sentences listed, {effect.dropped} spans "
+                    f"dropped, {effect.annotated} of them PHI"
+                )
+    except DeidError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

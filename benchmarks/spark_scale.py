@@ -1,0 +1,52 @@
+"""Whether the cost of a note on Spark stays the same as a table grows.
+
+Generated notes of 4 to a patient go through a model that knows patterns only (trained here on the demo corpus's dev
+notes), from 10,000 to 100,000 of them. Run: `python benchmarks/spark_scale.py [SIZE ...]`.
+"""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import col, concat, expr, lit
+
+from ensemble_deid import Config, read_corpus, train
+from ensemble_deid.integrations.spark import deidentify
+from ensemble_deid.pipeline.replacement import Key
+
+TEXT = "Record date: 2071-03-04\nMRN: 4711{n}\nSeen by Dr. Strong on 03/04/2071. BP 120/80.\nCall 555-0123.\n"
+
+
+def main() -> None:
+    """Print seconds in all and milliseconds a note, for each size."""
+    sizes = [int(size) for size in sys.argv[1:]] or [10_000, 30_000, 100_000]
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "model"
+        train(read_corpus("demo:dev"), config=Config(submodels=("regex",), folds=2, jobs=1)).save(model)
+        before, after = TEXT.split("{n}")
+        for size in [100, *sizes]:
+            notes = spark.range(size).select(
+                col("id").alias("n"),
+                expr("cast(id div 4 as string)").alias("mrn"),
+                concat(lit(before), col("id").cast("string"), lit(after)).alias("text"),
+            )
+            options = {
+                "id": "n",
+                "patient": "mrn",
+                "style": "surrogate",
+                "key": Key(b"a key of sixteen bytes and more"),
+            }
+            begun = time.perf_counter()
+            deidentify(notes, model, **options).write.parquet(f"{folder}/{size}")
+            seconds = time.perf_counter() - begun
+            # The first, small table starts the workers and is not counted.
+            if size != 100:
+                print(f"{size:>9,} notes {seconds:>8.1f} s {1000 * seconds / size:>8.2f} ms a note", flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""`spark`: a Parquet table in, one without PHI out, on as many machines as Spark has."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.cli.replacement import add_replacement, make_replacer
+from ensemble_deid.cli.status import NOTES_WITHHELD
+from ensemble_deid.cli.terminal import counted, say, warn
+
+
+def add_commands(commands: Any) -> None:
+    """Add this module's command to the parser."""
+    parser = commands.add_parser("spark", help="de-identify a Parquet table on Spark (docs/integrations.md)")
+    parser.add_argument("model", metavar="MODEL", type=Path)
+    parser.add_argument("input", metavar="IN.parquet", help="a file, a folder or a URL that Spark can read")
+    parser.add_argument("output", metavar="OUT.parquet", help="a folder that does not exist yet")
+    parser.add_argument("--failed", metavar="PATH", help="table of withheld notes; default: OUT.parquet.failed")
+    parser.add_argument("--master", metavar="URL", help="such as local[8]; default: what Spark's own settings say")
+    parser.add_argument("--text-column", metavar="NAME", default="text")
+    parser.add_argument("--id-column", metavar="NAME")
+    parser.add_argument("--patient-column", metavar="NAME", help="its notes are processed together")
+    parser.add_argument("--date-columns", metavar="NAMES", help="commas between several")
+    parser.add_argument("--keep-columns", metavar="NAMES", help="are handed out as they are; all: every other column")
+    parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
+    add_replacement(parser)
+    parser.set_defaults(run=run_spark)
+
+
+def run_spark(options: argparse.Namespace) -> int:
+    """Write the table and the table of withheld notes, and say how many notes there were."""
+    from ensemble_deid.corpora.tables.columns import Columns
+    from ensemble_deid.integrations.spark_table import deidentify_parquet
+
+    columns = Columns(
+        options.text_column,
+        options.id_column,
+        options.patient_column,
+        _several(options.date_columns),
+        _several(options.keep_columns),
+    )
+    failed = options.failed or f"{options.output.rstrip('/')}.failed"
+    counts = deidentify_parquet(
+        options.input,
+        options.output,
+        failed,
+        options.model,
+        columns=columns,
+        replacer=make_replacer(options),
+        threshold=options.threshold,
+        master=options.master,
+    )
+    say(f"{counted(counts.written, 'note')} written to {options.output}, {counts.withheld} withheld")
+    if counts.withheld or counts.remarks:
+        remarks = f"{counts.remarks} with dates that could not be read, and were emptied"
+        warn(f"{failed}: {counts.withheld} withheld, {remarks}")
+    return NOTES_WITHHELD if counts.withheld else 0
+
+
+def _several(names: str | None) -> tuple[str, ...]:
+    return tuple(names.split(",")) if names else ()

@@ -1,0 +1,172 @@
+"""Label Studio's JSON: a list of tasks with `data` and `annotations`, as it imports and exports it ("JSON").
+
+Offsets are code points, as Label Studio's own tests have them; older versions counted UTF-16 code units. A region has
+its own `text`, by which the two are told apart where they differ: a task is read in UTF-16 units where all its regions
+agree with their text in them and not all of them do in code points.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.corpora.annotation_fields import note_fields, note_of_fields
+from ensemble_deid.corpora.checks import ReadNote, check_span, check_text, note_with_spans, read_utf8
+from ensemble_deid.corpora.json_fields import (
+    integer_field,
+    kind_of,
+    list_field,
+    object_of,
+    optional_string,
+    parse_json,
+    string_field,
+)
+from ensemble_deid.corpora.utf16 import Utf16Offsets
+from ensemble_deid.errors import CorpusError
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span
+
+_CONTROL, _OBJECT = "label", "text"
+"""The names of the tags in the labelling configuration that goes with what is written."""
+_Region = tuple[int, int, str | None, tuple[str, ...], str]
+"""Start, end, the region's own text, its labels, and its place for messages."""
+_Offset = Callable[[int], int | None]
+
+
+def read_label_studio_notes(path: Path, *, gold: bool = True) -> Iterator[tuple[str, ReadNote | CorpusError]]:
+    """Yield (id or place, note or error) for each task of the file. Raises CorpusError where it is no list of tasks."""
+    content = parse_json(read_utf8(path).removeprefix("\ufeff"), str(path))
+    tasks = [content] if isinstance(content, dict) else content
+    if not isinstance(tasks, list):
+        raise CorpusError(f"{path}: expected a list of tasks, not {kind_of(content)}")
+    for number, task in enumerate(tasks, start=1):
+        place = f"{path}: task {number}"
+        try:
+            note = _read_task(task, place, path.stem, number, gold)
+        except CorpusError as error:
+            yield place, error
+        else:
+            yield note.document.id, note
+
+
+def _read_task(task: object, place: str, stem: str, number: int, gold: bool) -> ReadNote:
+    task = object_of(task, place)
+    if "data" not in task:
+        raise CorpusError(
+            f"{place}: there is no 'data': export as JSON (not JSON-MIN, which leaves out what is needed)"
+        )
+    data = object_of(task["data"], f"{place}: 'data'")
+    text = string_field(data, _text_field(data, place), place)
+    own = task.get("id")
+    fallback = f"{stem}-{own if isinstance(own, int | str) else number}"
+    document = note_of_fields(data, text, fallback, place)
+    if not gold:
+        return note_with_spans(document, (), place=place)
+    regions = [
+        region
+        for index, item in enumerate(list_field(_annotation(task, place), "result", place))
+        for region in _region(item, f"{place}: result {index}")
+    ]
+    to_offset = _offsets(text, regions)
+    spans = [span for region in regions for span in _spans(region, text, to_offset)]
+    return note_with_spans(document, spans, place=place)
+
+
+def _text_field(data: dict[str, Any], place: str) -> str:
+    strings = [key for key, value in data.items() if isinstance(value, str)]
+    if _OBJECT in data or len(strings) != 1:
+        if _OBJECT not in data:
+            raise CorpusError(f"{place}: 'data' needs the note in 'text', or as its only string")
+        return _OBJECT
+    return strings[0]
+
+
+def _annotation(task: dict[str, Any], place: str) -> dict[str, Any]:
+    """Return the one annotation that counts: not skipped, and where there are several the only ground truth."""
+    given = [object_of(item, f"{place}: an annotation") for item in list_field(task, "annotations", place)]
+    found = [annotation for annotation in given if not annotation.get("was_cancelled")]
+    if len(found) > 1:
+        truths = [annotation for annotation in found if annotation.get("ground_truth")]
+        if len(truths) != 1:
+            raise CorpusError(f"{place}: has {len(found)} annotations; mark one of them as the ground truth")
+        found = truths
+    if not found:
+        raise CorpusError(f"{place}: has no annotation (an empty one says that the note has no PHI)")
+    return found[0]
+
+
+def _region(item: object, place: str) -> Iterator[_Region]:
+    """Yield the region if it is a labelled stretch of text; choices, relations and the like are none."""
+    entry = object_of(item, place)
+    kind = entry.get("type")
+    if kind == "hypertextlabels":
+        raise CorpusError(
+            f"{place}: labels HTML; only the tag Text is read, whose offsets count characters of the note"
+        )
+    if kind != "labels":
+        return
+    value = object_of(entry.get("value"), f"{place}: 'value'")
+    labels = list_field(value, "labels", place)
+    if not labels or not all(isinstance(label, str) and label for label in labels):
+        raise CorpusError(f"{place}: 'labels' must be a list of labels that are not empty")
+    for label in labels:
+        check_text(label, f"{place}: a label")
+    start, end = integer_field(value, "start", place), integer_field(value, "end", place)
+    yield start, end, optional_string(value, "text", place), tuple(labels), place
+
+
+def _offsets(text: str, regions: list[_Region]) -> _Offset:
+    utf16 = Utf16Offsets(text)
+
+    def unchanged(offset: int) -> int | None:
+        return offset
+
+    if not utf16.differ or _agree(text, regions, unchanged) or not _agree(text, regions, utf16.to_points):
+        return unchanged
+    return utf16.to_points
+
+
+def _agree(text: str, regions: list[_Region], to_offset: _Offset) -> bool:
+    for start, end, surface, _, _ in regions:
+        first, after = to_offset(start), to_offset(end)
+        if first is None or after is None or surface is None or not _same(text[first:after], surface):
+            return False
+    return True
+
+
+def _same(covered: str, surface: str) -> bool:
+    # Some versions write a line end in a region's text as a backslash and an n.
+    return surface in (covered, covered.replace("\n", "\\n"))
+
+
+def _spans(region: _Region, text: str, to_offset: _Offset) -> list[Span]:
+    start, end, surface, labels, place = region
+    first, after = to_offset(start), to_offset(end)
+    if first is None or after is None:
+        raise CorpusError(f"{place}: its place {start}-{end} does not lie between characters of the text")
+    if surface is not None and _same(text[max(first, 0) : max(after, 0)], surface):
+        surface = None
+    check_span(first, after, text, place, surface=surface, tag="its place")
+    return [Span(first, after, label) for label in labels]
+
+
+def render_label_studio_note(document: Document) -> str:
+    """Return the note as a task with one annotation; scores and sources are left out."""
+    check_text(document.text, f"note {document.id}")
+    result = [
+        {
+            "id": f"span{number}",
+            "from_name": _CONTROL,
+            "to_name": _OBJECT,
+            "type": "labels",
+            "value": {
+                "start": span.start,
+                "end": span.end,
+                "text": document.text[span.start : span.end],
+                "labels": [span.label],
+            },
+        }
+        for number, span in enumerate(sorted(document.spans), start=1)
+    ]
+    task = {"data": {_OBJECT: document.text, **note_fields(document)}, "annotations": [{"result": result}]}
+    return json.dumps(task, ensure_ascii=False)

@@ -1,0 +1,207 @@
+"""FHIR (R4 and R5, JSON): one resource or Bundle in a file.
+
+Note text is the narrative of any resource (`text.div`), `conclusion` of a DiagnosticReport, `description` of a
+DocumentReference, annotations (`note.text`), and the attachments (`data` in base64) that are plain text or XHTML; an
+attachment of another type is refused, since it may be the whole document. Everything else is kept byte for byte, but
+for the `size` and `hash` of a changed attachment.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from xml.sax.saxutils import escape
+
+from ensemble_deid.corpora.checks import check_text, decode_utf8
+from ensemble_deid.corpora.messages.encoded import EncodedText
+from ensemble_deid.corpora.messages.json_places import Value, read_places
+from ensemble_deid.corpora.messages.message import Message
+from ensemble_deid.corpora.messages.xhtml import add_xhtml
+from ensemble_deid.corpora.records import Edit
+from ensemble_deid.errors import CorpusError
+
+_BETWEEN = "\n\n"
+_CHARACTER_SETS = {"": "utf-8", "utf-8": "utf-8", "us-ascii": "ascii", "iso-8859-1": "latin-1"}
+_XHTML = ("application/xhtml+xml", "text/html")
+_HOLDERS = ("attachment", "presentedform", "binary")
+_FREE_TEXT = (("DiagnosticReport", "conclusion"), ("DocumentReference", "description"))
+_STRUCTURE = {"resourceType", "status", "docStatus", "language", "contentType", "hash", "size"}
+_CODES = {"system", "code"}
+_Change = tuple[int, int, str]
+"""Where in the JSON something is written, and what stands there instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A piece of note text, and how edits to it are written in the JSON."""
+
+    text: str = field(repr=False)
+    changes: Callable[[Sequence[Edit]], list[_Change]] = field(repr=False)
+
+
+@dataclass(slots=True)
+class _Reading:
+    raw: str = field(repr=False)
+    place: str
+    fields: list[_Field] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    patients: list[str] = field(default_factory=list, repr=False)
+
+
+def read_fhir(data: bytes, place: str) -> Message:
+    """Return the resource; CorpusError names the file and the element, and quotes nothing."""
+    raw = decode_utf8(data, place)
+    mark = "\ufeff" if raw.startswith("\ufeff") else ""
+    reading = _Reading(raw.removeprefix(mark), place)
+    root = read_places(reading.raw, place)
+    if root.string("resourceType") is None:
+        raise CorpusError(f"{place}: is no FHIR resource: it has no 'resourceType'")
+    _walk(reading, root, (), "")
+    if not reading.fields:
+        raise CorpusError(f"{place}: has no note text (a narrative, an attachment, a conclusion or a description)")
+    if len(set(reading.patients)) > 1:
+        raise CorpusError(f"{place}: is about {len(set(reading.patients))} patients; each needs a file of its own")
+    text = _BETWEEN.join(item.text for item in reading.fields)
+    check_text(text, place)
+
+    def written(edits: Sequence[Edit]) -> bytes:
+        changes: list[_Change] = []
+        start = 0
+        for item in reading.fields:
+            changes += item.changes(_within(edits, start, start + len(item.text)))
+            start += len(item.text) + len(_BETWEEN)
+        parts: list[str] = [mark]
+        position = 0
+        for first, after, new in sorted(changes):
+            parts += [reading.raw[position:first], new]
+            position = after
+        return "".join([*parts, reading.raw[position:]]).encode("utf-8")
+
+    patient = reading.patients[0] if reading.patients else None
+    return Message(text, written, tuple(dict.fromkeys(reading.kept)), patient)
+
+
+def _within(edits: Sequence[Edit], start: int, end: int) -> list[Edit]:
+    """Return the edits of one field; the new value of one that reaches over several stands in the first."""
+    found: list[Edit] = []
+    for first, after, new in edits:
+        low, high = max(first, start), min(after, end)
+        if low < high:
+            found.append((low - start, high - start, new if first >= start else ""))
+    return found
+
+
+def _walk(reading: _Reading, value: Value, path: tuple[str, ...], resource: str) -> None:
+    """Look at every value; each is a field of note text, or kept."""
+    where = f"{reading.place}: {_shown(path)}"
+    resource = value.string("resourceType") or resource
+    for name, member in value.members.items():
+        here = (*path, name)
+        if name == "data" and isinstance(member.plain, str) and _is_attachment(value, path, resource):
+            reading.fields.append(_attachment(reading, value, member, where))
+        elif isinstance(member.plain, str) and name == "div" and path[-1:] == ("text",):
+            reading.fields.append(_narrative(reading, member, here))
+        elif isinstance(member.plain, str) and _is_free_text(resource, here):
+            reading.fields.append(_free_text(reading, member))
+        elif name == "reference" and path[-1:] in (("subject",), ("patient",)) and isinstance(member.plain, str):
+            reading.patients.append(member.plain)
+            reading.kept.append(_shown(here))
+        else:
+            _walk(reading, member, here, resource)
+    for item in value.items:
+        _walk(reading, item, path, resource)
+    if value.plain not in (None, "") and not _is_structure(path):
+        reading.kept.append(_shown(path))
+
+
+def _is_attachment(holder: Value, path: tuple[str, ...], resource: str) -> bool:
+    # One without a type is one, too, and is refused.
+    holds = (path[-1] if path else resource).lower().endswith(_HOLDERS)
+    return holds or holder.string("contentType") is not None or resource == "Binary"
+
+
+def _is_free_text(resource: str, path: tuple[str, ...]) -> bool:
+    return (resource, path[-1]) in _FREE_TEXT or path[-2:] == ("note", "text")
+
+
+def _is_structure(path: tuple[str, ...]) -> bool:
+    return path[-1] in _STRUCTURE or (path[-1] in _CODES and "coding" in path)
+
+
+def _shown(path: tuple[str, ...]) -> str:
+    # The names are those of the standard, unless somebody has put something else there.
+    return ".".join(name if name.isascii() and name.isidentifier() and len(name) <= 40 else "?" for name in path)
+
+
+def _json_string(reading: _Reading, value: Value) -> tuple[list[str], Callable[[str], str]]:
+    """Return how each character is written, and how new ones are: as ASCII alone where the old ones are."""
+    pieces = value.pieces(reading.raw)
+    ascii_only = reading.raw.isascii()
+    return pieces, lambda text: json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+
+
+def _in_place(value: Value, encoded: EncodedText, encode: Callable[[str], str]) -> _Field:
+    def changes(edits: Sequence[Edit]) -> list[_Change]:
+        return [(value.start + 1, value.end - 1, encoded.edited(edits, encode))] if edits else []
+
+    return _Field(encoded.text, changes)
+
+
+def _free_text(reading: _Reading, value: Value) -> _Field:
+    pieces, encode = _json_string(reading, value)
+    return _in_place(value, EncodedText(list(value.plain), pieces), encode)
+
+
+def _narrative(reading: _Reading, value: Value, path: tuple[str, ...]) -> _Field:
+    pieces, encode = _json_string(reading, value)
+    check_text(value.plain, f"{reading.place}: {_shown(path)}")
+    encoded = EncodedText()
+    attributes = add_xhtml(encoded, value.plain, pieces, f"{reading.place}: {_shown(path)}")
+    reading.kept += [f"{_shown(path)}@{name}" for name in attributes if name.isascii()]
+    return _in_place(value, encoded, lambda text: encode(escape(text)))
+
+
+def _attachment(reading: _Reading, holder: Value, value: Value, where: str) -> _Field:
+    kind, _, parameters = (holder.string("contentType") or "").lower().partition(";")
+    named = parameters.partition("charset=")[2].strip(' "')
+    if kind.strip() not in ("text/plain", *_XHTML) or named not in _CHARACTER_SETS:
+        raise CorpusError(f"{where}: an attachment is neither plain text nor XHTML in a known character set")
+    charset = _CHARACTER_SETS[named]
+    try:
+        content = base64.b64decode("".join(value.plain.split()), validate=True).decode(charset)
+    except (binascii.Error, ValueError):
+        raise CorpusError(f"{where}: an attachment is no base64 of text in {charset}") from None
+    check_text(content, where)
+    encoded = EncodedText()
+    xhtml = kind.strip() in _XHTML
+    if xhtml:
+        attributes = add_xhtml(encoded, content, content, where)
+        reading.kept += [f"{where.removeprefix(reading.place + ': ')}@{name}" for name in attributes]
+    else:
+        encoded = EncodedText(list(content), list(content))
+
+    def changes(edits: Sequence[Edit]) -> list[_Change]:
+        if not edits:
+            return []
+        try:
+            new = encoded.edited(edits, escape if xhtml else str).encode(charset)
+        except UnicodeEncodeError:
+            raise CorpusError(f"{where}: a replacement cannot be written in {charset}, the attachment's own") from None
+        return _attachment_changes(holder, value, new)
+
+    return _Field(encoded.text, changes)
+
+
+def _attachment_changes(holder: Value, value: Value, new: bytes) -> list[_Change]:
+    found = [(value.start, value.end, json.dumps(base64.b64encode(new).decode("ascii")))]
+    size, digest = holder.members.get("size"), holder.members.get("hash")
+    if size is not None:
+        written = str(len(new))
+        found.append((size.start, size.end, f'"{written}"' if isinstance(size.plain, str) else written))
+    if digest is not None:
+        # The standard's hash is SHA-1, which protects nothing here: it only has to fit the data.
+        sha1 = hashlib.sha1(new, usedforsecurity=False).digest()
+        found.append((digest.start, digest.end, json.dumps(base64.b64encode(sha1).decode("ascii"))))
+    return found

@@ -1,0 +1,187 @@
+"""HL7 version 2 (chapter 2 of the standard: delimiters, escape sequences; chapter 7: OBX): one message in a file.
+
+Note text is OBX-5 of the types TX, FT and ST (and without a type), and NTE-3: all of a message, each field and each
+repetition on a line of its own. Escape sequences are decoded. Everything else is kept byte for byte. A message with
+encapsulated data (OBX-2 ED or RP), which may be a whole document, is refused, and so is whatever cannot be decoded.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ensemble_deid.corpora.checks import check_text
+from ensemble_deid.corpora.messages.encoded import EncodedText
+from ensemble_deid.corpora.messages.message import Message
+from ensemble_deid.corpora.records import Edit
+from ensemble_deid.errors import CorpusError
+
+_SEGMENT = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
+_NAME = re.compile(r"[A-Z][A-Z0-9]{2}")
+_FREE_TEXT = {"", "FT", "ST", "TX"}
+_DOCUMENTS = {"ED", "RP"}
+_BATCH = {"FHS", "BHS", "BTS", "FTS"}
+_STRUCTURE = {"MSH": {1, 2, 9, 11, 12, 18}, "OBX": {1, 2, 3, 4, 8, 11}, "NTE": {1, 2}}
+"""Fields whose values are codes and counts of the standard."""
+_CHARACTER_SETS = {"": "utf-8", "ASCII": "utf-8", "UNICODE UTF-8": "utf-8", "UNICODE": "utf-8", "8859/1": "latin-1"}
+_START_BLOCK, _END_BLOCK = "\x0b", "\x1c"
+"""What a message is wrapped in when it is sent (MLLP), and may be when it is stored."""
+_BREAK = re.compile(r"\.(?:br|ce|sp([0-9]{0,2}))")
+_BLANKS = re.compile(r"\.sk ?\+?([0-9]{1,2})")
+_LAYOUT = re.compile(r"H|N|\.(?:in|ti) ?[+-]?[0-9]{1,3}|\.fi|\.nf")
+_HEX = re.compile(r"X((?:[0-9A-Fa-f]{2})+)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Delimiters:
+    field: str
+    component: str
+    repetition: str
+    escape: str
+    subcomponent: str
+
+    @property
+    def codes(self) -> dict[str, str]:
+        """The letters of the escape sequences for the delimiters."""
+        return {
+            "F": self.field,
+            "S": self.component,
+            "T": self.subcomponent,
+            "R": self.repetition,
+            "E": self.escape,
+        }
+
+
+def read_hl7(data: bytes, place: str) -> Message:
+    """Return the message; CorpusError names the file and the line (segment), and quotes nothing."""
+    delimiters, charset = _header(data, place)
+    try:
+        content = data.decode(charset)
+    except UnicodeDecodeError as error:
+        raise CorpusError(f"{place}: byte {error.start} is not {charset}, which MSH-18 says or leaves unsaid") from None
+    encoded = EncodedText()
+    kept: list[str] = []
+    patient: str | None = None
+    seen: set[str] = set()
+    for number, match in enumerate(_SEGMENT.finditer(content), start=1):
+        segment, end = match.group(1), match.group(2)
+        if segment.strip(_START_BLOCK + _END_BLOCK + "\ufeff"):
+            where = f"{place}:{number}"
+            name = _segment(segment, where, encoded, delimiters, charset, kept)
+            if name == "MSH" and name in seen:
+                raise CorpusError(f"{where}: another message begins here; each message needs a file of its own")
+            seen.add(name)
+            if name == "PID" and patient is None:
+                patient = _patient(segment, delimiters)
+        else:
+            encoded.mark(segment)
+        encoded.mark(end)
+    check_text(encoded.text, place)
+    if not encoded.characters:
+        raise CorpusError(f"{place}: has no note text (OBX-5 of the types TX, FT and ST, or NTE-3)")
+
+    def written(edits: Sequence[Edit]) -> bytes:
+        try:
+            return encoded.edited(edits, lambda new: _escaped(new, delimiters)).encode(charset)
+        except UnicodeEncodeError:
+            raise CorpusError(f"{place}: a replacement cannot be written in {charset}, the message's own") from None
+
+    return Message(encoded.text, written, tuple(dict.fromkeys(kept)), patient)
+
+
+def _header(data: bytes, place: str) -> tuple[_Delimiters, str]:
+    start = re.split(r"[\r\n]", data.decode("latin-1").lstrip(_START_BLOCK).removeprefix("ï»¿"), maxsplit=1)[0]
+    if start[:3] in _BATCH:
+        raise CorpusError(f"{place}:1: is a batch; each message needs a file of its own")
+    signs = start[3:8]
+    if start[:3] != "MSH" or len(set(signs)) != 5 or any(sign.isalnum() or sign.isspace() for sign in signs):
+        raise CorpusError(f"{place}:1: is no HL7 message: it must begin with MSH and five different delimiters")
+    delimiters = _Delimiters(*signs)
+    fields = start.split(delimiters.field)
+    named = fields[17].split(delimiters.repetition)[0].strip() if len(fields) > 17 else ""
+    if named not in _CHARACTER_SETS:
+        known = ", ".join(sorted(filter(None, _CHARACTER_SETS)))
+        raise CorpusError(f"{place}:1: MSH-18 names a character set that is not read (read are {known})")
+    return delimiters, _CHARACTER_SETS[named]
+
+
+def _segment(
+    segment: str, where: str, encoded: EncodedText, delimiters: _Delimiters, charset: str, kept: list[str]
+) -> str:
+    """Add a segment, and return its name; fields with a value that is kept are added to `kept`."""
+    fields = segment.split(delimiters.field)
+    name = fields[0].lstrip(_START_BLOCK + "\ufeff")
+    if not _NAME.fullmatch(name):
+        raise CorpusError(f"{where}: is no segment; a line end inside a field must be written as an escape sequence")
+    if name in _BATCH:
+        raise CorpusError(f"{where}: is a batch; each message needs a file of its own")
+    # The first delimiter of MSH is a field itself.
+    first = 1 if name == "MSH" else 0
+    kind = fields[2].strip() if name == "OBX" and len(fields) > 2 else ""
+    if kind in _DOCUMENTS and len(fields) > 5 and fields[5]:
+        raise CorpusError(f"{where}: OBX-5 is encapsulated data ({kind}), in which no text can be found")
+    text_field = 5 if name == "OBX" and kind in _FREE_TEXT else 3 if name == "NTE" else None
+    for number, value in enumerate(fields):
+        if number:
+            encoded.mark(delimiters.field)
+        if number == text_field and value:
+            _add_text(value, f"{where}: {name}-{number}", encoded, delimiters, charset)
+            continue
+        encoded.mark(value)
+        if number and value.strip() and number + first not in _STRUCTURE.get(name, ()):
+            kept.append(f"{name}-{number + first}")
+    return name
+
+
+def _patient(segment: str, delimiters: _Delimiters) -> str | None:
+    fields = segment.split(delimiters.field)
+    first = fields[3].split(delimiters.repetition)[0] if len(fields) > 3 else ""
+    return first.split(delimiters.component)[0] or None
+
+
+def _add_text(value: str, where: str, encoded: EncodedText, delimiters: _Delimiters, charset: str) -> None:
+    encoded.separate()
+    position = 0
+    while position < len(value):
+        sign = value[position]
+        if sign == delimiters.escape:
+            end = value.find(delimiters.escape, position + 1)
+            if end < 0:
+                raise CorpusError(f"{where}: an escape sequence does not end")
+            _add_escape(value[position : end + 1], where, encoded, delimiters, charset)
+            position = end + 1
+            continue
+        if sign == delimiters.repetition:
+            encoded.mark(sign)
+            encoded.separate()
+        elif sign in (delimiters.component, delimiters.subcomponent):
+            encoded.mark(sign)
+            encoded.separate(" ")
+        else:
+            encoded.add(sign, sign)
+        position += 1
+
+
+def _add_escape(written: str, where: str, encoded: EncodedText, delimiters: _Delimiters, charset: str) -> None:
+    code = written[1:-1]
+    if code in delimiters.codes:
+        encoded.add(delimiters.codes[code], written)
+    elif match := _BREAK.fullmatch(code):
+        encoded.add("\n" * max(int(match.group(1) or 1), 1), written)
+    elif match := _BLANKS.fullmatch(code):
+        encoded.add(" " * max(int(match.group(1)), 1), written)
+    elif _LAYOUT.fullmatch(code):
+        encoded.mark(written)
+    elif match := _HEX.fullmatch(code):
+        try:
+            encoded.add(bytes.fromhex(match.group(1)).decode(charset), written)
+        except UnicodeDecodeError:
+            raise CorpusError(f"{where}: an escape sequence of bytes is not {charset}") from None
+    else:
+        raise CorpusError(f"{where}: an escape sequence is not known (a lone escape character is written as one, too)")
+
+
+def _escaped(text: str, delimiters: _Delimiters) -> str:
+    codes = {sign: f"{delimiters.escape}{letter}{delimiters.escape}" for letter, sign in delimiters.codes.items()}
+    end = f"{delimiters.escape}.br{delimiters.escape}"
+    lines = re.split(r"\r\n|\r|\n", text)
+    return end.join("".join(codes.get(character, character) for character in line) for line in lines)

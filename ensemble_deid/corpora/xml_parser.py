@@ -1,0 +1,101 @@
+"""What every XML reader shares: UTF-8 only, no document type that could pull in other files, errors with their line."""
+
+import codecs
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.parsers import expat
+
+from ensemble_deid.corpora.checks import read_utf8
+from ensemble_deid.errors import CorpusError
+
+DEEPEST = 100
+"""How deep elements may be nested."""
+_ENCODING = re.compile(r"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']{1,40})["']""")
+
+
+def parse_xml(parser: expat.XMLParserType, path: Path, *, external_dtd: bool = False) -> str:
+    """Let a parser with its handlers read the file, and return the file's content.
+
+    Raises CorpusError with file and line on broken XML, another encoding than UTF-8, and a document type declaration;
+    with `external_dtd` one that only names a file is accepted (the file is never read).
+    """
+    content = read_utf8(path)
+    declared = _ENCODING.match(content.removeprefix("\ufeff"))
+    if declared and declared.group(1).lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
+        raise CorpusError(f"{path}:1: the file declares {_encoding(declared.group(1))}; convert it to UTF-8 first")
+
+    def refuse_doctype(name: str, system: str | None, public: str | None, has_subset: bool) -> None:
+        if not external_dtd or has_subset:
+            raise CorpusError(
+                f"{path}:{parser.CurrentLineNumber}: a document type declaration is refused "
+                "(it can pull in other files)"
+            )
+
+    parser.StartDoctypeDeclHandler = refuse_doctype
+    try:
+        parser.Parse(content.encode("utf-8"), True)
+    except expat.ExpatError as error:
+        raise CorpusError(
+            f"{path}:{error.lineno}: broken XML at column {error.offset + 1}: {expat.ErrorString(error.code)}"
+        ) from None
+    return content
+
+
+def _encoding(name: str) -> str:
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        return "an unknown encoding"
+    return f"the encoding {name}"
+
+
+@dataclass(slots=True)
+class XmlNode:
+    """An element: its name, attributes, own text, children, and line."""
+
+    name: str
+    attributes: dict[str, str] = field(repr=False)
+    line: int
+    pieces: list[str] = field(default_factory=list, repr=False)
+    children: list["XmlNode"] = field(default_factory=list, repr=False)
+
+    @property
+    def text(self) -> str:
+        """The characters directly in the element."""
+        return "".join(self.pieces)
+
+    def all(self, name: str) -> list["XmlNode"]:
+        """Return the children of that name."""
+        return [child for child in self.children if child.name == name]
+
+    def first(self, name: str) -> "XmlNode | None":
+        """Return the first child of that name, None where there is none."""
+        return next((child for child in self.children if child.name == name), None)
+
+
+def read_tree(path: Path) -> XmlNode:
+    """Return the root of a file; one whose document type only names a file is read without it. Raises CorpusError."""
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    top = XmlNode("", {}, 1)
+    open_nodes = [top]
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        if len(open_nodes) > DEEPEST:
+            raise CorpusError(f"{path}:{parser.CurrentLineNumber}: elements are nested more than {DEEPEST} deep")
+        node = XmlNode(name, attributes, parser.CurrentLineNumber)
+        open_nodes[-1].children.append(node)
+        open_nodes.append(node)
+
+    def end(name: str) -> None:
+        open_nodes.pop()
+
+    def characters(data: str) -> None:
+        open_nodes[-1].pieces.append(data)
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = characters
+    parse_xml(parser, path, external_dtd=True)
+    return top.children[0]

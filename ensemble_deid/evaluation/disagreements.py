@@ -1,0 +1,113 @@
+"""Where an ensemble's members disagree, who is right, and what the ensemble makes of it (Zhao et al. 2020, table 7).
+
+A place is a range of characters that gold, a member or the ensemble annotates. At each place a system says a label, or
+nothing; it is right where it says what gold says, as strict counting has it. Members disagree where they do not all say
+the same.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ensemble_deid.evaluation.pairs import EvaluationError, pair_documents
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span
+
+NOTHING = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A place where members disagree: the label that each says (`NOTHING` for none), the ensemble's and gold's."""
+
+    note: str
+    start: int
+    end: int
+    members: Mapping[str, str]
+    ensemble: str
+    gold: str
+
+    @property
+    def right(self) -> tuple[str, ...]:
+        """The members that say what gold says."""
+        return tuple(name for name, label in self.members.items() if label == self.gold)
+
+    @property
+    def solved(self) -> bool:
+        """Whether the ensemble is right."""
+        return self.ensemble == self.gold
+
+    def rescued_by(self, name: str) -> bool:
+        """Whether that member alone is right, and the ensemble with it."""
+        return self.solved and self.right == (name,)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRecord:
+    """How one member fares where members disagree: of `alone_right` places the ensemble solves `rescued`.
+
+    Of `alone_wrong` places, at which all others are right, the ensemble is `misled` at some.
+    """
+
+    name: str
+    right: int
+    alone_right: int
+    rescued: int
+    alone_wrong: int
+    misled: int
+
+
+def find_disagreements(
+    gold: Sequence[Document], members: Mapping[str, Sequence[Document]], ensemble: Sequence[Document]
+) -> tuple[Disagreement, ...]:
+    """Return the places in the order of the notes' ids and of the text.
+
+    Raises EvaluationError for fewer than two members, or notes that do not match.
+    """
+    if len(members) < 2:
+        raise EvaluationError("it takes two members to disagree")
+    answers = {name: {p.id: p.system for p in pair_documents(gold, notes)} for name, notes in members.items()}
+    found: list[Disagreement] = []
+    for pair in pair_documents(gold, ensemble):
+        said = {name: _labels(notes[pair.id].spans) for name, notes in answers.items()}
+        truth, decided = _labels(pair.gold.spans), _labels(pair.system.spans)
+        for place in sorted({place for labels in said.values() for place in labels}):
+            votes = {name: labels.get(place, NOTHING) for name, labels in said.items()}
+            if len(set(votes.values())) > 1:
+                ensemble_label, gold_label = decided.get(place, NOTHING), truth.get(place, NOTHING)
+                found.append(Disagreement(pair.id, *place, votes, ensemble_label, gold_label))
+    return tuple(found)
+
+
+def _labels(spans: Sequence[Span]) -> dict[tuple[int, int], str]:
+    """Return the label at each place; several at the same place are joined."""
+    found: dict[tuple[int, int], set[str]] = {}
+    for span in spans:
+        found.setdefault((span.start, span.end), set()).add(span.label)
+    return {place: "+".join(sorted(labels)) for place, labels in found.items()}
+
+
+def member_records(cases: Sequence[Disagreement], names: Sequence[str]) -> tuple[MemberRecord, ...]:
+    """Return each member's record over the places where members disagree."""
+    records = []
+    for name in names:
+        alone = [case for case in cases if case.right == (name,)]
+        others = [case for case in cases if set(case.right) == set(names) - {name}]
+        records.append(
+            MemberRecord(
+                name,
+                sum(name in case.right for case in cases),
+                len(alone),
+                sum(case.solved for case in alone),
+                len(others),
+                sum(not case.solved for case in others),
+            )
+        )
+    return tuple(records)
+
+
+def right_together(cases: Sequence[Disagreement]) -> dict[tuple[str, ...], tuple[int, int]]:
+    """Return for each set of members that are right, most frequent first, the places and how many are solved."""
+    places = Counter(case.right for case in cases)
+    solved = Counter(case.right for case in cases if case.solved)
+    return {right: (n, solved[right]) for right, n in sorted(places.items(), key=lambda item: (-item[1], item[0]))}

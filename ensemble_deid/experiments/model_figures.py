@@ -1,0 +1,94 @@
+"""The figures that a model's package carries: what it finds at which price, on notes of sites that it has not seen."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ensemble_deid.evaluation.curve import OperatingPoint, keep_above, trace_curve
+from ensemble_deid.evaluation.evaluate import evaluate
+from ensemble_deid.evaluation.operating_points import find_point
+from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.manifest import fingerprint
+from ensemble_deid.text.document import Document
+
+BOUNDS = (2.0, 5.0, 10.0, 15.0)
+"""False positives in 1000 tokens within which the highest recall is looked for."""
+_HEADS = (
+    "operating point",
+    "threshold",
+    "strict precision",
+    "strict recall",
+    "strict F1",
+    "token recall",
+    "token precision",
+    "false positives per 1000 tokens",
+    "notes fully redacted",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FiguresRow:
+    """One operating point; shares between 0 and 1, None where undefined. Tokens count as PHI or not, whatever type."""
+
+    point: str
+    threshold: float
+    strict_precision: float | None
+    strict_recall: float | None
+    strict_f1: float | None
+    token_recall: float | None
+    token_precision: float | None
+    false_positives_per_1000: float | None
+    fully_redacted: float | None
+
+
+def measure_model(model: Deidentifier, documents: Sequence[Document]) -> tuple[FiguresRow, ...]:
+    """Score a model at its own threshold, and at the best one within each bound on false positives.
+
+    The bounds' thresholds are found on these same notes, as operating points of papers are: they say what could be
+    reached, the first row what the model does as it is. A bound that no threshold keeps has no row.
+    """
+    scored = model.predict(documents, threshold=0.0)
+    curve = trace_curve(documents, scored)
+    rows = [_row("the model's own", documents, scored, curve.at(model.ensemble.stacker.threshold))]
+    for bound in BOUNDS:
+        point = find_point(curve, rule="false-positives", wanted=bound)
+        if point is not None:
+            rows.append(_row(f"at most {bound:g} false positives", documents, scored, point))
+    return tuple(rows)
+
+
+def _row(name: str, gold: Sequence[Document], scored: Sequence[Document], point: OperatingPoint) -> FiguresRow:
+    found = evaluate(gold, keep_above(scored, point.threshold), resamples=0)
+    strict, leaks = found.score("strict"), found.leaks.total.notes.share
+    return FiguresRow(
+        name,
+        point.threshold,
+        strict.precision.value,
+        strict.recall.value,
+        strict.f1.value,
+        point.counts.recall,
+        point.counts.precision,
+        point.fp_per_1000,
+        None if leaks is None else 1 - leaks,
+    )
+
+
+def figures_record(name: str, documents: Sequence[Document], rows: Sequence[FiguresRow]) -> dict[str, Any]:
+    """Return the figures as JSON, with the corpus's name and fingerprint."""
+    return {"corpus": name, "fingerprint": fingerprint(documents), "rows": [asdict(row) for row in rows]}
+
+
+def figures_table(name: str, documents: Sequence[Document], rows: Sequence[FiguresRow]) -> str:
+    """Return the figures as a Markdown section for the package's card."""
+    sites = {document.site for document in documents if document.site is not None}
+    of_sites = f" of {len(sites)} sites" if sites else ""
+    lines = [f"| {' | '.join(_HEADS)} |", f"| --- |{' ---: |' * (len(_HEADS) - 1)}"]
+    for row in rows:
+        _, threshold, *shares, rate, redacted = list(asdict(row).values())
+        cells = [row.point, f"{threshold:.3f}", *map(_percent, shares), "-" if rate is None else f"{rate:.2f}"]
+        lines.append(f"| {' | '.join([*cells, _percent(redacted)])} |")
+    return f"## Figures on {name}\n\n{len(documents)} notes{of_sites}, in per cent.\n\n" + "\n".join(lines) + "\n"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f}"

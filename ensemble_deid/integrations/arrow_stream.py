@@ -1,0 +1,124 @@
+"""De-identifying a stream of Arrow record batches, such as Spark gives its workers, in bounded memory."""
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+from ensemble_deid.corpora.records import NewRecord, Record
+from ensemble_deid.corpora.tables.arrow import ArrowWriter, id_bits, output_schema, pyarrow, records_of
+from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.errors import DeidError
+from ensemble_deid.pipeline.batch.cells import UNREADABLE_DATES, Cells
+from ensemble_deid.pipeline.batch.together import replaced_together
+from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.notes import Note
+from ensemble_deid.pipeline.replacement import Replacement, Replacer
+from ensemble_deid.text.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What is done with the rows; `problem` is the name of a new column that says why a note is withheld."""
+
+    columns: Columns
+    replacer: Replacer
+    threshold: float | None = None
+    problem: str = "problem"
+
+
+def deidentified_batches(batches: Iterable[Any], model: Deidentifier, options: StreamOptions) -> Iterator[Any]:
+    """Yield the record batches without PHI, as `deidentify` writes a table, and with a column more, of problems.
+
+    Rows of a patient that follow each other are processed as one record: sort by patient. The notes of one patient and
+    a few batches are in memory at a time. A withheld note is missing, and its reason is in the new column; the reason
+    is also there where only a date could not be read, and is missing. Raises ConfigError, ModelError.
+    """
+    done: deque[Any] = deque()
+    problems: deque[str | None] = deque()
+    stream = iter(batches)
+    first = next(stream, None)
+    if first is None:
+        return
+    pa = pyarrow()
+    schema = output_schema(first.schema, options.columns)
+    cells = Cells(options.replacer, options.columns, id_bits(first.schema, options.columns))
+    final = schema.append(pa.field(options.problem, pa.string()))
+
+    def finish(rows: Any) -> None:
+        own = [problems.popleft() for _ in range(len(rows))]
+        done.append(pa.RecordBatch.from_arrays([*rows.columns, pa.array(own, type=pa.string())], schema=final))
+
+    writer = ArrowWriter(finish, schema, options.columns)
+    for patient in _patients(_records(_chained(first, stream), options.columns), model, options):
+        for record, new, problem in patient.rewritten(options.replacer, cells):
+            problems.append(problem)
+            writer.write(record, new)
+        while done:
+            yield done.popleft()
+
+
+@dataclass(slots=True)
+class _Patient:
+    """The records of one patient, with what was found in them."""
+
+    records: list[Record] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    def rewritten(self, replacer: Replacer, cells: Cells) -> Iterator[tuple[Record, NewRecord, str | None]]:
+        """Yield what becomes of each record, and what was wrong with it."""
+        for record, outcome in zip(self.records, replaced_together(self.notes, replacer), strict=True):
+            emptied = cells.counts[UNREADABLE_DATES]
+            try:
+                if isinstance(outcome, DeidError):
+                    raise outcome
+                new = NewRecord(_edits(outcome), cells.id(record), cells.patient(record), cells.dates(record))
+                emptied = cells.counts[UNREADABLE_DATES] - emptied
+                yield record, new, f"{emptied} {UNREADABLE_DATES}" if emptied else None
+            except DeidError as error:
+                reason = str(error).removeprefix(f"{record.name}: ")
+                yield record, NewRecord(None, *cells.treated_or_empty(record)), reason
+
+
+def _edits(replacement: Replacement) -> tuple[tuple[int, int, str], ...]:
+    return tuple((s.start, s.end, replacement.text[s.new_start : s.new_end]) for s in replacement.spans)
+
+
+def _chained(first: Any, stream: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from stream
+
+
+def _records(batches: Iterator[Any], columns: Columns) -> Iterator[Record]:
+    """Yield the rows. One without a patient is named by its text, so that its surrogates do not depend on its place."""
+    for rows in batches:
+        for record in records_of(rows, columns, first=1):
+            if record.patient is not None:
+                yield record
+            else:
+                text = "" if record.text is None else record.text
+                digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+                yield replace(record, name=f"sha256 {digest}")
+
+
+def _patients(records: Iterator[Record], model: Deidentifier, options: StreamOptions) -> Iterator[_Patient]:
+    waiting: deque[Record] = deque()
+
+    def documents() -> Iterator[Document]:
+        for record in records:
+            waiting.append(record)
+            yield record.document()
+
+    found = ((waiting.popleft(), note) for note in model.predict_each(documents(), threshold=options.threshold))
+    for _, group in groupby(found, key=lambda pair: _owner(pair[0])):
+        patient = _Patient()
+        for record, note in group:
+            patient.records.append(record)
+            patient.notes.append(note)
+        yield patient
+
+
+def _owner(record: Record) -> tuple[bool, str]:
+    return (True, record.name) if record.patient is None else (False, str(record.patient))

@@ -1,0 +1,78 @@
+"""A scalar function for DuckDB: `deidentify(text, patient)`, for tables on one machine."""
+
+import hashlib
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from ensemble_deid.corpora.tables.arrow import pyarrow
+from ensemble_deid.errors import DeidError
+from ensemble_deid.pipeline.batch.together import replaced_together
+from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.replacement import Key, Replacer
+from ensemble_deid.text.document import Document
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+def register(
+    connection: "DuckDBPyConnection",
+    model: Deidentifier | str | Path,
+    *,
+    name: str = "deidentify",
+    style: str | None = None,
+    key: Key | str | Path | None = None,
+    project: str = "",
+    threshold: float | None = None,
+) -> None:
+    """Register `name(text, patient)`, which returns a STRUCT of `text` and `problem`.
+
+    Where a note cannot be processed whole, its `text` is NULL and `problem` says why. Each note is processed alone:
+    what is found in one note of a patient is not searched in the others, as the command line does; surrogates of a
+    patient agree, since they depend on the key and the patient only. A note whose patient is NULL is a patient of its
+    own. `style`, `key` and `project` are as in `Deidentifier.deidentify`. Raises ConfigError, ModelError.
+    """
+    loaded = model if isinstance(model, Deidentifier) else Deidentifier.load(model)
+    found = key if isinstance(key, Key) else Key.find(key)
+    replacer = Replacer.from_options(style, key=found, project=project, labels=loaded.labels)
+    pa, lock = pyarrow(), Lock()
+    kind = pa.struct([("text", pa.string()), ("problem", pa.string())])
+
+    def run(texts: Any, patients: Any) -> Any:
+        # DuckDB calls from several threads, and the numerical libraries' thread limits are one for the process.
+        with lock:
+            rows = list(_rows(texts.to_pylist(), patients.to_pylist(), loaded, replacer, threshold))
+        return pa.array(rows, type=kind)
+
+    connection.create_function(
+        name,
+        run,
+        ["VARCHAR", "VARCHAR"],
+        "STRUCT(text VARCHAR, problem VARCHAR)",
+        type="arrow",
+        null_handling="special",
+    )
+
+
+def _rows(
+    texts: list[str | None],
+    patients: list[str | None],
+    model: Deidentifier,
+    replacer: Replacer,
+    threshold: float | None,
+) -> Any:
+    documents = (
+        Document("the note", text or "", patient_id=_patient(text, patient))
+        for text, patient in zip(texts, patients, strict=True)
+    )
+    for text, note in zip(texts, model.predict_each(documents, threshold=threshold), strict=True):
+        (outcome,) = replaced_together([note], replacer)
+        if isinstance(outcome, DeidError):
+            yield {"text": None, "problem": str(outcome).removeprefix("the note: ")}
+        else:
+            yield {"text": None if text is None else outcome.text, "problem": None}
+
+
+def _patient(text: str | None, patient: str | None) -> str:
+    return patient if patient is not None else f"sha256 {hashlib.sha256((text or '').encode()).hexdigest()}"

@@ -1,0 +1,96 @@
+"""A recognizer for Presidio's analyzer: our model beside, or in the place of, Presidio's own recognizers."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from presidio_analyzer import AnalysisExplanation, EntityRecognizer, RecognizerResult
+
+from ensemble_deid.errors import CorpusError, DeidError
+from ensemble_deid.experiments.explain import Candidate, PlaceExplanation, explain
+from ensemble_deid.phi.presidio import to_presidio
+from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span
+
+
+class EnsembleRecognizer(EntityRecognizer):
+    """Recognizes the PHI that a model finds.
+
+    `model` is a `Deidentifier`, a model's folder, or the name of an installed model. `label_map` is from the model's
+    labels to entity types; a label that is not in it has the type of `to_presidio` (`DOCTOR`: `PERSON`). With
+    `explanations`, the decision process (`analyze(..., return_decision_process=True)`) names patterns, rules and the
+    submodels' confidences, at some twice the time. Raises ModelError where the model cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        model: Deidentifier | str | Path,
+        *,
+        label_map: Mapping[str, str] | None = None,
+        supported_language: str = "en",
+        threshold: float | None = None,
+        explanations: bool = False,
+        name: str = "EnsembleRecognizer",
+    ) -> None:
+        self.model = model if isinstance(model, Deidentifier) else Deidentifier.load(model)
+        self.threshold = threshold
+        self.explanations = explanations
+        self.own_name = name
+        self.entity_type = {label: to_presidio(label) for label in self.model.labels} | dict(label_map or {})
+        super().__init__(
+            supported_entities=sorted({self.entity_type[label] for label in self.model.labels}),
+            name=name,
+            supported_language=supported_language,
+        )
+
+    def load(self) -> None:
+        """Do nothing: the model was loaded with the recognizer."""
+
+    def analyze(self, text: str, entities: Sequence[str], nlp_artifacts: Any = None) -> list[RecognizerResult]:
+        """Return the spans of the entity types asked for. Raises CorpusError for a text that cannot be processed."""
+        (note,) = self.model.predict_each([Document("the text", text)], threshold=self.threshold)
+        if isinstance(note, DeidError):
+            raise CorpusError(str(note))
+        wanted = [span for span in note.spans if not entities or self.entity_type[span.label] in entities]
+        if not wanted:
+            return []
+        places: Sequence[PlaceExplanation | None] = [None] * len(wanted)
+        if self.explanations:
+            asked = [(span.start, span.end) for span in wanted]
+            places = explain(self.model.ensemble, Document("the text", text), places=asked).places
+        return [self._result(span, place) for span, place in zip(wanted, places, strict=True)]
+
+    def _result(self, span: Span, place: PlaceExplanation | None) -> RecognizerResult:
+        explanation = AnalysisExplanation(
+            self.own_name, span.score, textual_explanation="; ".join(_reasons(span, place))
+        )
+        pattern = None if place is None else _pattern(span, place)
+        if pattern is not None:
+            explanation.pattern_name = pattern
+        metadata = {
+            RecognizerResult.RECOGNIZER_NAME_KEY: self.own_name,
+            RecognizerResult.RECOGNIZER_IDENTIFIER_KEY: self.id,
+        }
+        return RecognizerResult(
+            self.entity_type[span.label], span.start, span.end, span.score, explanation, recognition_metadata=metadata
+        )
+
+
+def _pattern(span: Span, place: PlaceExplanation) -> str | None:
+    """Return the name of the pattern that matched just this span."""
+    return next((m.pattern for m in place.patterns if m.used and (m.start, m.end, m.label) == span.key), None)
+
+
+def _reasons(span: Span, place: PlaceExplanation | None) -> list[str]:
+    """Return why a span was found; none of it quotes the text."""
+    predicted_by = span.source.replace("+", ", ") or "the ensemble"
+    reasons = [f"label {span.label}, predicted by {predicted_by}"]
+    if place is None:
+        return reasons
+    candidate: Candidate | None = next((c for c in place.candidates if c.key == span.key), None)
+    if candidate is not None:
+        reasons += [f"{proposal.submodel}: confidence {proposal.confidence:.3f}" for proposal in candidate.proposals]
+    reasons += [f"pattern {match.pattern}" for match in place.patterns if match.used]
+    reasons += [f"rule {rule.number}: {rule.words}" for rule in place.rules]
+    return reasons

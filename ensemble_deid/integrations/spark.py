@@ -1,0 +1,106 @@
+"""De-identifying Spark DataFrames: the model is shipped once, and each Python worker loads it once.
+
+Rows go to the workers as Arrow batches (`mapInArrow`), so every column keeps its type; pandas would make floats of
+integers with gaps. The notes of a patient are brought together on one worker.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ensemble_deid.corpora.tables.arrow import check_types
+from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.integrations.arrow_stream import StreamOptions, deidentified_batches
+from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.export import export_model
+from ensemble_deid.pipeline.installed import find_model
+from ensemble_deid.pipeline.manifest import read_manifest
+from ensemble_deid.pipeline.replacement import Key, Replacer
+from ensemble_deid.stacking.stacker import check_threshold
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Spark fetches the archive from its place as long as the application runs; the folders go with this process.
+_SHIPPED: dict[tuple[str, str], "tempfile.TemporaryDirectory[str]"] = {}
+
+
+def deidentify(
+    df: "DataFrame",
+    model: str | Path,
+    *,
+    text: str = "text",
+    id: str | None = None,
+    patient: str | None = None,
+    dates: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    style: str | None = None,
+    key: Key | str | Path | None = None,
+    project: str = "",
+    replacer: Replacer | None = None,
+    threshold: float | None = None,
+    problem: str = "problem",
+) -> "DataFrame":
+    """Return a DataFrame without PHI, with one column more: `problem` says why a note is withheld, and so missing.
+
+    `id`, `patient`, `dates` and `keep` are columns as in `ensemble-deid deidentify` (docs/deidentify-tables.md);
+    `keep=["all"]` keeps every other one. With `patient`, rows are shuffled so that the notes of a patient are processed
+    together; with a key, the values are then those of the command line. `style`, `key` and `project` are as in
+    `Deidentifier.deidentify`, or a `replacer` says it all. Nothing runs before Spark is asked for rows, and it runs
+    again whenever it is asked again: write or persist the result first. Raises ConfigError, CorpusError, ModelError.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    if replacer is not None and (style is not None or key is not None or project):
+        raise ConfigError("give a replacer, or style, key and project, not both")
+    columns = Columns(text, id, patient, tuple(dates), tuple(keep))
+    check_threshold(threshold)
+    check_types(to_arrow_schema(df.schema), columns, "the DataFrame")
+    if problem in df.columns:
+        raise ConfigError(f"the DataFrame has a column {problem!r}: name another one for the reasons (problem=...)")
+    place = find_model(model)
+    if replacer is None:
+        found = key if isinstance(key, Key) else Key.find(key)
+        replacer = Replacer.from_options(style, key=found, project=project, labels=read_manifest(place).labels)
+    options = StreamOptions(columns, replacer, threshold, problem)
+    name = _ship(df.sparkSession, place)
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        return deidentified_batches(batches, worker_model(name), options)
+
+    emptied = {text, *dates}
+    fields = [StructField(f.name, f.dataType, f.nullable or f.name in emptied, f.metadata) for f in df.schema.fields]
+    if patient is not None:
+        df = df.repartition(patient).sortWithinPartitions(patient)
+    return df.mapInArrow(run, StructType([*fields, StructField(problem, StringType())]))
+
+
+@lru_cache(maxsize=1)
+def worker_model(name: str) -> Deidentifier:
+    """Return the model that was shipped to this worker under a name, read when it is first asked for."""
+    from pyspark import SparkFiles
+
+    return Deidentifier.load(Path(SparkFiles.get(name)) / "model", device="cpu")
+
+
+def _ship(spark: "SparkSession", model: Path) -> str:
+    """Add the model, without its private files, to what Spark sends to its workers; return its name there."""
+    try:
+        context = spark.sparkContext
+    except Exception as error:
+        # A session of Spark Connect has none, and says so by an exception of its own.
+        raise ConfigError("the model is shipped by a SparkContext, which this session does not have") from error
+    checksum = read_manifest(model).checksum
+    name = f"ensemble_deid_{checksum[:16]}"
+    if (context.applicationId, checksum) not in _SHIPPED:
+        folder = tempfile.TemporaryDirectory(prefix="ensemble-deid-")
+        export_model(model, Path(folder.name) / "tree" / "model")
+        archive = shutil.make_archive(str(Path(folder.name) / name), "zip", Path(folder.name) / "tree")
+        context.addArchive(f"{archive}#{name}")
+        _SHIPPED[context.applicationId, checksum] = folder
+    return name

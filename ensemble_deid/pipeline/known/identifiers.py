@@ -1,0 +1,163 @@
+"""What a site knows of its patients and staff: names, numbers and addresses, which are searched in every note."""
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ensemble_deid.errors import CorpusError
+from ensemble_deid.pipeline.known.kinds import KINDS, Kind, Matching, find_kind, label_for
+from ensemble_deid.pipeline.known.names import Certainty, NameIndex, Person
+from ensemble_deid.pipeline.known.ordinary import ordinary_words
+from ensemble_deid.pipeline.known.strings import StringIndex
+from ensemble_deid.pipeline.known.table import SiteFile
+from ensemble_deid.pipeline.known.words import Words, compacted
+
+COLUMNS = ("patient_id", "kind", "value")
+_MOST_PATIENTS = 64
+_MOST_AROUND = 8
+"""So many matches before one are looked at for one that it lies in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identifier:
+    """A value of the file. Where it holds for all notes, it belongs to no patient."""
+
+    kind: Kind
+    value: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Characters `[start, end)` where a known identifier stands; `own` where it is the patient's."""
+
+    start: int
+    end: int
+    label: str
+    certainty: Certainty
+    own: bool
+
+
+class Matcher:
+    """Finds a list of identifiers, all of one patient (`own`) or all for every note, in a text."""
+
+    def __init__(self, identifiers: Sequence[Identifier], *, labels: Collection[str], own: bool) -> None:
+        self.own = own
+        entries: dict[tuple[str, bool], int] = {}
+        people: list[Person] = []
+        strings: list[tuple[str, int]] = []
+        self._together: dict[str, int] = {}
+
+        def entry(type: str, *, ordinary: bool = False) -> int:
+            return entries.setdefault((label_for(type, labels), ordinary), len(entries))
+
+        for identifier in identifiers:
+            kind = identifier.kind
+            if kind.matching is Matching.NAME:
+                person = Person.of(identifier.value, entry(kind.type))
+                if person is not None:
+                    people.append(person)
+                    strings += [(form, person.entry) for form in person.written_apart()]
+                    self._together.update(dict.fromkeys(person.written_together(), person.entry))
+                continue
+            for form, type in kind.forms(identifier.value):
+                strings.append((form, entry(type, ordinary=form in ordinary_words())))
+                if form.isalpha() and (type == "CITY" or len(Words.of(identifier.value)) == 1):
+                    # One word alone is found with a typing error, too.
+                    people.append(Person((form,), frozenset(), entry(type)))
+        self._names = NameIndex(people, own=own)
+        self._strings = StringIndex(strings)
+        self._entries = list(entries)
+
+    def find(self, words: Words) -> Iterator[Match]:
+        """Yield the matches, which may overlap."""
+        for first, last, entry, certainty in self._names.find(words):
+            yield self._match(words, first, last, entry, certainty)
+        for number, word in enumerate(words.folded):
+            if word in self._together:
+                yield self._match(words, number, number, self._together[word], Certainty.WHOLE)
+        for first, last, entry in self._strings.find(words):
+            ordinary = self._entries[entry][1] and not words.capitalised(first)
+            yield self._match(words, first, last, entry, Certainty.WEAK if ordinary else Certainty.WHOLE)
+
+    def _match(self, words: Words, first: int, last: int, entry: int, certainty: Certainty) -> Match:
+        return Match(words.starts[first], words.ends[last], self._entries[entry][0], certainty, self.own)
+
+
+def _says_as_much(one: Match, other: Match) -> bool:
+    """Whether a match makes another one superfluous, which begins where it does or later."""
+    return other.end <= one.end and other.certainty <= one.certainty and (one.own or not other.own)
+
+
+class KnownIdentifiers:
+    """The known identifiers of all patients, and those that hold for every note.
+
+    The latter are indexed once, those of a patient when the patient's notes come.
+    """
+
+    def __init__(
+        self,
+        by_patient: dict[str, list[Identifier]],
+        for_all: Sequence[Identifier] = (),
+        *,
+        labels: Collection[str],
+        hash: str = "",
+    ) -> None:
+        self.hash = hash
+        self._by_patient = by_patient
+        self._labels = labels
+        self._everywhere = Matcher(for_all, labels=labels, own=False)
+        self._patients: OrderedDict[str, Matcher] = OrderedDict()
+
+    @classmethod
+    def read(cls, path: str | Path, *, labels: Collection[str]) -> "KnownIdentifiers":
+        """Read a CSV or TSV file with the columns patient_id, kind and value; `labels` are the model's.
+
+        Raises CorpusError, which names the file and the line, and quotes no value.
+        """
+        file = SiteFile.read(path)
+        by_patient: dict[str, list[Identifier]] = {}
+        for_all: list[Identifier] = []
+        for line, (patient, kind_name, value) in file.rows(COLUMNS):
+            kind = find_kind(kind_name)
+            if kind is None:
+                raise CorpusError(f"{path}:{line}: the kind is none of {', '.join(KINDS)}")
+            if not patient and kind.needs_patient:
+                raise CorpusError(f"{path}:{line}: this kind of identifier needs a patient_id")
+            file.check_value(line, len(compacted(value)), kind.least)
+            if kind.matching is Matching.NAME and Person.of(value, 0) is None:
+                raise CorpusError(f"{path}:{line}: no part of the name has two letters")
+            (by_patient.setdefault(patient, []) if patient else for_all).append(Identifier(kind, value))
+        return cls(by_patient, for_all, labels=labels, hash=file.hash)
+
+    def has(self, patient: str | None) -> bool:
+        """Whether something is known of a patient."""
+        return patient in self._by_patient
+
+    def avoided(self, patient: str | None) -> Iterator[str]:
+        """Yield the values that are known of a patient, and the parts of names, which no surrogate may equal."""
+        for identifier in () if patient is None else self._by_patient.get(patient, ()):
+            yield identifier.value
+            person = Person.of(identifier.value, 0) if identifier.kind.matching is Matching.NAME else None
+            yield from () if person is None else (part for part in person.parts if len(part) > 1)
+
+    def find(self, text: str, patient: str | None) -> list[Match]:
+        """Return the matches in a text of that patient, in text order; none lies inside one that tells as much."""
+        words = Words.of(text)
+        matches = list(self._everywhere.find(words))
+        if patient is not None and self.has(patient):
+            matches += self._matcher(patient).find(words)
+        kept: list[Match] = []
+        for match in sorted(set(matches), key=lambda m: (m.start, -m.end, -m.certainty, not m.own, m.label)):
+            if not any(_says_as_much(other, match) for other in reversed(kept[-_MOST_AROUND:])):
+                kept.append(match)
+        return kept
+
+    def _matcher(self, patient: str) -> Matcher:
+        matcher = self._patients.pop(patient, None)
+        if matcher is None:
+            matcher = Matcher(self._by_patient[patient], labels=self._labels, own=True)
+            if len(self._patients) >= _MOST_PATIENTS:
+                self._patients.popitem(last=False)
+        self._patients[patient] = matcher
+        return matcher

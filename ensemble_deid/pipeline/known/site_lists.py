@@ -1,0 +1,170 @@
+"""What a site knows besides the model: known identifiers, what is never PHI, and what is always removed."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.pipeline.known.entry_lists import AllowList, DenyList
+from ensemble_deid.pipeline.known.identifiers import KnownIdentifiers, Match
+from ensemble_deid.pipeline.known.names import Certainty
+from ensemble_deid.pipeline.replacement.replacer import Replacement, Replacer
+from ensemble_deid.pipeline.replacement.values import normalise
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span
+
+KNOWN, DENY = "known", "deny"
+MATCHED = "known identifiers: found"
+MISSED = "known identifiers: found where the model found nothing"
+UNKNOWN = "known identifiers: notes of patients that have none"
+LEFT = "known identifiers: left in the output"
+WEAK = "known identifiers: ordinary words left in the output that are also in a name"
+_ALLOWED, _DENIED = "allow list: line {} kept", "deny list: line {} removed"
+
+
+@dataclass(frozen=True, slots=True)
+class SiteLists:
+    """The lists that a site gives for its notes; without any, nothing changes.
+
+    >>> from pathlib import Path
+    >>> from ensemble_deid import Deidentifier, SiteLists
+    >>> model = Deidentifier.load("model")
+    >>> rows = ["patient_id,kind,value", "7,phone,(555) 555-0142", ",staff,Adaeze Okonkwo"]
+    >>> _ = Path("known.csv").write_text("\\n".join(rows))
+    >>> lists = SiteLists.read(known="known.csv", labels=model.labels)
+    >>> model.deidentify("Call 555.555.0142 or OKONKWO.", patient="7", lists=lists).text
+    'Call [PHONE] or [DOCTOR].'
+    """
+
+    known: KnownIdentifiers | None = field(default=None, repr=False)
+    allow: AllowList | None = None
+    deny: DenyList | None = field(default=None, repr=False)
+    strict: bool = False
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        known: str | Path | None = None,
+        allow: str | Path | None = None,
+        deny: str | Path | None = None,
+        strict: bool = False,
+        labels: Collection[str],
+    ) -> "SiteLists":
+        """Read the files (docs/known.md); `labels` are those of the model.
+
+        With `strict`, a note in whose output a known identifier is left is withheld. Raises CorpusError, which names
+        the file and the line, and ConfigError for `strict` without known identifiers.
+        """
+        if strict and known is None:
+            raise ConfigError("strict: there are no known identifiers to look for in the output")
+        return cls(
+            None if known is None else KnownIdentifiers.read(known, labels=labels),
+            None if allow is None else AllowList.read(allow),
+            None if deny is None else DenyList.read(deny, labels=labels),
+            strict,
+        )
+
+    def to_json(self) -> dict[str, str | bool | None]:
+        """Return what a run records: a short hash of each file, by which a change is seen."""
+        return {
+            "known": None if self.known is None else self.known.hash,
+            "allow": None if self.allow is None else self.allow.hash,
+            "deny": None if self.deny is None else self.deny.hash,
+            "strict": self.strict,
+        }
+
+    def apply(self, document: Document, counts: Counter[str] | None = None) -> Document:
+        """Return the note with what is known added to its spans, and without those that are allowed.
+
+        Spans that overlap are joined. `counts` counts what acted, entries of lists by their line.
+        """
+        count: Counter[str] = Counter() if counts is None else counts
+        matches = [] if self.known is None else self._matches(document, self.known, count)
+        ranked = [(_rank(match), Span(match.start, match.end, match.label, 1.0, KNOWN)) for match in matches]
+        for start, end, label, line in () if self.deny is None else self.deny.find(document.text):
+            ranked.append((_DENY_RANK, Span(start, end, label, 1.0, DENY)))
+            count[_DENIED.format(line)] += 1
+        kept = self._not_allowed(document, [span for _, span in ranked], count)
+        if not ranked:
+            return document if len(kept) == len(document.spans) else document.with_spans(kept)
+        found = ((_model_rank(document.text[span.start : span.end]), span) for span in kept)
+        return document.with_spans(_joined([*ranked, *found]))
+
+    def taken(self, patient: str | None) -> frozenset[str]:
+        """Return the values known of a patient as `Replacer.replace` takes them: no surrogate may equal one."""
+        return frozenset() if self.known is None else frozenset(map(normalise, self.known.avoided(patient)))
+
+    def left(self, document: Document, replacement: Replacement, replacer: Replacer) -> Counter[str]:
+        """Count the known identifiers in what was made of a document.
+
+        What a replacement holds is no hit, unless it is an identifier of this very patient that is in a surrogate, or
+        is kept under another label than its own.
+        """
+        counts: Counter[str] = Counter()
+        if self.known is None:
+            return counts
+        text, taken = replacement.text, self.taken(document.patient_id)
+        for match in self.known.find(text, document.patient_id):
+            around = next((s for s in replacement.spans if s.new_start <= match.start and match.end <= s.new_end), None)
+            if around is None:
+                counts[WEAK if match.certainty is Certainty.WEAK else LEFT] += 1
+            elif match.own:
+                style = replacer.styles.of(around.label)
+                surrogate = style == "surrogate" and normalise(text[match.start : match.end]) in taken
+                kept = style == "keep" and match.certainty is Certainty.WHOLE
+                counts[LEFT] += surrogate or (kept and replacer.styles.of(match.label) != "keep")
+        return counts
+
+    def _matches(self, document: Document, known: KnownIdentifiers, count: Counter[str]) -> list[Match]:
+        count[UNKNOWN] += not known.has(document.patient_id)
+        matches = [m for m in known.find(document.text, document.patient_id) if m.certainty is not Certainty.WEAK]
+        count[MATCHED] += len(matches)
+        spans = sorted(document.spans)
+        count[MISSED] += sum(not any(s.start < m.end and m.start < s.end for s in spans) for m in matches)
+        return matches
+
+    def _not_allowed(self, document: Document, listed: Sequence[Span], count: Counter[str]) -> list[Span]:
+        if self.allow is None:
+            return list(document.spans)
+        kept: list[Span] = []
+        for span in document.spans:
+            line = self.allow.line_of(document.text[span.start : span.end])
+            if line is None or any(span.overlaps(other) for other in listed):
+                kept.append(span)
+            else:
+                count[_ALLOWED.format(line)] += 1
+        return kept
+
+
+_STAFF_PART, _MODEL, _OWN_PART, _MODEL_NUMBER, _DENY_RANK, _STAFF, _OWN = range(7)
+
+
+def _rank(match: Match) -> int:
+    """Return how far a match's label counts: part of the name of one of many may be part of another's."""
+    if match.certainty is Certainty.PART:
+        return _OWN_PART if match.own else _STAFF_PART
+    return _OWN if match.own else _STAFF
+
+
+def _model_rank(surface: str) -> int:
+    # `May 3` is a date also where the patient's name is May.
+    return _MODEL_NUMBER if any(map(str.isdigit, surface)) else _MODEL
+
+
+def _joined(spans: Iterable[tuple[int, Span]]) -> list[Span]:
+    """Return the spans with those that overlap joined; the label is that of the highest rank, then of the longest."""
+    groups: list[tuple[int, int, list[tuple[int, Span]]]] = []
+    for rank, span in sorted(spans, key=lambda ranked: (ranked[1], ranked[0])):
+        if groups and span.start < groups[-1][1]:
+            start, end, members = groups.pop()
+            groups.append((start, max(end, span.end), [*members, (rank, span)]))
+        else:
+            groups.append((span.start, span.end, [(rank, span)]))
+    joined: list[Span] = []
+    for start, end, members in groups:
+        _, best = max(members, key=lambda ranked: (ranked[0], ranked[1].end - ranked[1].start, ranked[1]))
+        score = max(span.score for _, span in members)
+        joined.append(Span(start, end, best.label, score, best.source))
+    return joined

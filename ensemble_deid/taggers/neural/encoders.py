@@ -1,0 +1,60 @@
+"""Context encoders: vectors of tokens -> vectors of tokens in their sequence."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+class Bilstm(nn.Module):
+    """One LSTM in each direction. The second reads the sequences reversed, each within its own length.
+
+    So padding comes last for both and is never read before a token; packed sequences, the usual way to that, cost
+    twice the time on a CPU (each step's gradient fills a tensor as large as the batch).
+    """
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.forwards = nn.LSTM(width, hidden, batch_first=True)
+        self.backwards = nn.LSTM(width, hidden, batch_first=True)
+
+    def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        """Return states (batch, time, 2 * hidden) of vectors (batch, time, width)."""
+        time = torch.arange(mask.shape[1], device=mask.device)[None, :]
+        # (batch, time): the position of each token counted from the end of its sequence; padding stays in place
+        turned = torch.where(mask, mask.sum(dim=1, keepdim=True) - 1 - time, time).unsqueeze(2)
+        left, _ = self.forwards(vectors)
+        right, _ = self.backwards(vectors.gather(1, turned.expand_as(vectors)))
+        return torch.cat([left, right.gather(1, turned.expand_as(right))], dim=2)
+
+
+class TransformerEncoder(nn.Module):
+    """Self-attention over the tokens of a sequence, with sinusoidal positional encoding (Vaswani et al. 2017).
+
+    The vectors are first projected to the encoder's width. Layers are normalised before attention, not after it, since
+    that trains stably at higher learning rates (Xiong et al. 2020).
+    """
+
+    def __init__(self, width: int, hidden: int, *, layers: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.project = nn.Linear(width, hidden)
+        layer = nn.TransformerEncoderLayer(
+            hidden, heads, dim_feedforward=4 * hidden, dropout=dropout, batch_first=True, norm_first=True
+        )
+        self.layers = nn.TransformerEncoder(layer, layers, norm=nn.LayerNorm(hidden), enable_nested_tensor=False)
+
+    def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        """Return (batch, time, hidden) of vectors (batch, time, width)."""
+        projected = self.project(vectors)
+        placed = projected + positional_encoding(vectors.shape[1], projected.shape[2]).to(projected)
+        encoded: Tensor = self.layers(placed, src_key_padding_mask=~mask)
+        return encoded
+
+
+def positional_encoding(length: int, width: int) -> Tensor:
+    """Return sines at even and cosines at odd columns, (length, width): Vaswani et al. 2017, section 3.5."""
+    positions = torch.arange(length, dtype=torch.float32)[:, None]
+    frequencies = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-math.log(10_000) / width))
+    # (length, width / 2)
+    angles = positions * frequencies
+    return torch.stack([angles.sin(), angles.cos()], dim=2).reshape(length, -1)[:, :width]

@@ -1,0 +1,343 @@
+"""Known identifiers, allow and deny lists: every form of a value is found, where it stands, and nothing besides."""
+
+import re
+import unicodedata
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.pipeline.known.identifiers import KnownIdentifiers
+from ensemble_deid.pipeline.known.names import Certainty
+from ensemble_deid.pipeline.known.site_lists import LEFT, MATCHED, MISSED, UNKNOWN, SiteLists
+from ensemble_deid.pipeline.known.strings import StringIndex
+from ensemble_deid.pipeline.known.typos import Typos, within_one_edit
+from ensemble_deid.pipeline.known.words import Words, compacted
+from ensemble_deid.pipeline.replacement import Key, Replacer
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span
+
+LABELS = ("PATIENT", "DOCTOR", "MEDICALRECORD", "PHONE", "STREET", "CITY", "ZIP", "DATE", "HOSPITAL")
+KEY = Key(b"a key of sixteen bytes and more")
+
+
+def known(folder: Path, *rows: str) -> KnownIdentifiers:
+    path = folder / "known.csv"
+    path.write_text("\n".join(["patient_id,kind,value", *rows]) + "\n", encoding="utf-8")
+    return KnownIdentifiers.read(path, labels=LABELS)
+
+
+def found(identifiers: KnownIdentifiers, text: str, patient: str | None = "7") -> list[str]:
+    """Return the strings of all matches but weak ones, in text order."""
+    matches = [m for m in identifiers.find(text, patient) if m.certainty is not Certainty.WEAK]
+    return [text[m.start : m.end] for m in sorted(matches, key=lambda m: (m.start, m.end))]
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "wanted"),
+    [
+        ("John Q. Okonkwo", "Seen: OKONKWO,JOHN today", ["OKONKWO,JOHN"]),
+        ("John Q. Okonkwo", "Mr. Okonkwo's wife", ["Okonkwo"]),
+        ("John Q. Okonkwo", "J. Okonkwo and okonkwo j", ["J. Okonkwo", "okonkwo"]),
+        ("John Q. Okonkwo", "Johnny Okonkwo", ["Johnny Okonkwo"]),
+        ("John Q. Okonkwo", "john q. okonkwo", ["john q. okonkwo"]),
+        ("John Q. Okonkwo", "Okonkow and Okonko", ["Okonkow", "Okonko"]),
+        ("John Q. Okonkwo", "Hohn Okonkwo and Jon Okonkwo", ["Okonkwo", "Jon Okonkwo"]),
+        ("John Q. Okonkwo", "johnokonkwo@example.org", ["johnokonkwo"]),
+        ("García-López, Ñandú", "GARCIA LOPEZ, nandu", ["GARCIA LOPEZ, nandu"]),
+        ("Garcia", "Garci\u0301a.", ["Garci\u0301a"]),
+        ("María de la Cruz", "Maria de la Cruz", ["Maria de la Cruz"]),
+        ("Siobhan O'Brien", "OBRIEN, S.", ["OBRIEN, S"]),
+        ("Siobhan O’Brien", "O'Brien's", ["O'Brien"]),
+        ("Angus McTavish", "Mc Tavish", ["Mc Tavish"]),
+        ("William Long", "He will long for May. Long waits.", ["Long"]),
+        ("William Long", "Long day for Bill.", ["Long", "Bill"]),
+        ("Wei Ng", "Ng has an NG tube", ["Ng"]),
+    ],
+)
+def test_a_name_is_found_in_every_form(tmp_path: Path, value: str, text: str, wanted: list[str]) -> None:
+    assert found(known(tmp_path, f'7,name,"{value}"'), text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Adaeze Okonkwo saw him.", ["Adaeze Okonkwo"]),
+        ("OKONKWO to review", ["OKONKWO"]),
+        ("Dr. Okonkow, Dr Will", ["Okonkow", "Will"]),
+        ("Will follow up. Long wait, will long remain", []),
+        ("seen by Will Long", ["Will Long"]),
+        ("seen by W. Long", ["W. Long"]),
+        ("Foley catheter; uses a Walker.", ["Foley"]),
+    ],
+)
+def test_staff_do_not_take_away_ordinary_words(tmp_path: Path, text: str, wanted: list[str]) -> None:
+    staff = known(tmp_path, ",staff,Dr. Adaeze Okonkwo MD", ",staff,Will Long", ',staff,"Foley, Ann"', ",staff,Walker")
+    assert found(staff, text) == wanted
+    assert found(staff, text, None) == wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text", "wanted"),
+    [
+        ("mrn", "0012345", "MRN 12345, #00-12345; 912345, 12345.6", ["12345", "00-12345"]),
+        ("mrn", "A123456", "a 123-456 or 123456", ["a 123-456", "123456"]),
+        (
+            "phone",
+            "(555) 555-0142",
+            "+1 555.555.0142, 555-0142, 5555550142",
+            ["1 555.555.0142", "555-0142", "5555550142"],
+        ),
+        ("phone", "+49 30 5550142", "030/5550142", ["030/5550142"]),
+        (
+            "address",
+            "12 N. Oak Street, Springfield, IL 62704",
+            "12 N Oak St., SPRINGFEILD 62704",
+            ["12 N Oak St", "SPRINGFEILD", "62704"],
+        ),
+        ("address", "12 Oak Street", "on Oak Str, then oak st.", ["oak st"]),
+        ("email", "a.b@example.org", "A.B@EXAMPLE.ORG", ["A.B@EXAMPLE.ORG"]),
+        ("zip", "62704-1234", "627041234", ["627041234"]),
+    ],
+)
+def test_other_values_are_found_without_regard_to_separators(
+    tmp_path: Path, kind: str, value: str, text: str, wanted: list[str]
+) -> None:
+    assert found(known(tmp_path, f'7,{kind},"{value}"'), text) == wanted
+
+
+def test_what_is_known_of_one_patient_is_not_searched_in_the_notes_of_another(tmp_path: Path) -> None:
+    identifiers = known(tmp_path, "7,name,Adaeze Okonkwo", ",hospital,Lindenhof")
+    assert found(identifiers, "Okonkwo, Lindenhof", "8") == ["Lindenhof"]
+    assert found(identifiers, "Okonkwo", None) == []
+
+
+def slow_distance(a: str, b: str) -> int:
+    """Return the number of edits, with exchanged neighbours as one (optimal string alignment), by its definition."""
+    if not a or not b:
+        return len(a) + len(b)
+    least = min(slow_distance(a[1:], b) + 1, slow_distance(a, b[1:]) + 1, slow_distance(a[1:], b[1:]) + (a[0] != b[0]))
+    if len(a) > 1 and len(b) > 1 and a[0] == b[1] and a[1] == b[0]:
+        least = min(least, slow_distance(a[2:], b[2:]) + 1)
+    return least
+
+
+@given(st.text("ab", max_size=5), st.text("ab", max_size=5))
+def test_one_edit_is_what_the_definition_says(a: str, b: str) -> None:
+    assert within_one_edit(a, b) == (slow_distance(a, b) <= 1)
+
+
+@given(st.lists(st.text("abc", min_size=1, max_size=8), max_size=8), st.text("abc", min_size=1, max_size=8))
+def test_typos_are_those_of_a_comparison_with_every_word(words: list[str], word: str) -> None:
+    near = sorted({w for w in words if len(w) > 5 and w != word and within_one_edit(word, w)})
+    assert Typos(words).near(word) == near
+
+
+def slow_strings(values: list[str], text: str) -> set[tuple[int, int]]:
+    """Return the longest occurrence of a value of 7 characters or more at each word, by trying all of them."""
+    words = Words.of(text)
+    occurrences: set[tuple[int, int]] = set()
+    for first in range(len(words)):
+        fitting = []
+        for last in range(first, len(words)):
+            gaps = [text[words.ends[k] : words.starts[k + 1]] for k in range(first, last)]
+            value = "".join(words.folded[first : last + 1])
+            if value in values and all(len(gap.strip()) < 4 and len(gap) < 7 and gap.count("\n") < 2 for gap in gaps):
+                fitting.append(last)
+        if fitting:
+            occurrences.add((first, max(fitting)))
+    return occurrences
+
+
+@given(
+    st.lists(st.text("1a", min_size=7, max_size=9), max_size=4),
+    st.lists(st.sampled_from(["1", "1a", "aa", "11a1", "a1a1a1a", "-", " ", "\n", ". ", "-----"]), max_size=30),
+)
+def test_strings_are_found_as_a_slow_search_finds_them(values: list[str], pieces: list[str]) -> None:
+    text = "".join(pieces)
+    index = StringIndex((value, number) for number, value in enumerate(values))
+    assert {(first, last) for first, last, _ in index.find(Words.of(text))} == slow_strings(values, text)
+
+
+@given(st.text(max_size=60))
+def test_words_have_the_offsets_of_what_they_stand_for(text: str) -> None:
+    words = Words.of(text)
+    position = 0
+    for folded, start, end in zip(words.folded, words.starts, words.ends, strict=True):
+        assert position <= start < end <= len(text)
+        assert folded
+        assert compacted(text[start:end]) == folded or not text[start:end].isascii()
+        position = start
+    assert words.compact == "".join(words.folded)
+
+
+DIGITS = st.text("0123456789", min_size=7, max_size=10).filter(lambda number: number[0] != "0")
+
+
+@settings(max_examples=60, deadline=None)
+@given(DIGITS, st.lists(st.sampled_from(["", "-", " ", ".", ") ", "/", "\n"]), min_size=10, max_size=10), st.booleans())
+def test_a_number_is_found_whatever_separates_its_digits(
+    tmp_path_factory: pytest.TempPathFactory, number: str, separators: list[str], upper: bool
+) -> None:
+    identifiers = known(tmp_path_factory.getbasetemp(), f"7,mrn,{number}")
+    written = "".join(digit + gap for digit, gap in zip(number, separators, strict=False)).rstrip("-. )/\n")
+    text = f"{'MRN' if upper else 'Id:'} {written} was read"
+    (match,) = identifiers.find(text, "7")
+    assert (match.start, match.end) == (4, 4 + len(written))
+
+
+SURNAMES = st.sampled_from(["Okonkwo", "Wójcicki", "Ibáñez", "Nguyễnová", "Szymańska", "Featherstonehaugh"])
+
+
+@st.composite
+def variants(draw: st.DrawFn) -> tuple[str, str]:
+    """Draw a surname, and a way to write it: with another case, without accents, with one typing error."""
+    name = draw(SURNAMES)
+    written = draw(st.sampled_from([str, str.upper, str.lower, lambda s: unicodedata.normalize("NFD", s)]))(name)
+    if draw(st.booleans()):
+        decomposed = unicodedata.normalize("NFD", written)
+        written = "".join(c for c in decomposed if not unicodedata.combining(c))
+    if draw(st.booleans()) and unicodedata.normalize("NFC", written) == written:
+        at = draw(st.integers(1, len(written) - 2))
+        edits = (
+            written[:at] + written[at + 1 :],
+            written[:at] + "x" + written[at:],
+            written[:at] + "x" + written[at + 1 :],
+            written[:at] + written[at + 1] + written[at] + written[at + 2 :],
+        )
+        written = draw(st.sampled_from(edits))
+    return name, written
+
+
+@settings(max_examples=100, deadline=None)
+@given(variants(), st.sampled_from(["", "Seen: ", "…ß ", "“"]), st.sampled_from(["", ".", "'s wife", "\n"]))
+def test_a_variant_of_a_name_is_found_with_its_offsets(
+    tmp_path_factory: pytest.TempPathFactory, variant: tuple[str, str], before: str, after: str
+) -> None:
+    name, written = variant
+    identifiers = known(tmp_path_factory.getbasetemp(), f"7,name,{name}")
+    matches = identifiers.find(before + written + after, "7")
+    assert [(m.start, m.end) for m in matches] == [(len(before), len(before) + len(written))]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "known.csv: is empty"),
+        ("patient,kind,value\n", "known.csv:1: there is no column 'patient_id'"),
+        ("patient_id,kind,value\n7,name,Zyxw\n7,nickname,Zyxw\n", "known.csv:3: the kind is none of name, relative"),
+        ("patient_id,kind,value\n,name,Zyxw\n", "known.csv:2: this kind of identifier needs a patient_id"),
+        ("patient_id,kind,value\n7,mrn,12\n", "known.csv:2: the value has 2 letters and digits; 4 are needed"),
+        ("patient_id,kind,value\n7,name,4 A\n", "known.csv:2: no part of the name has two letters"),
+        ('patient_id,kind,value\n7,name,"ab\ncd"\n7,name\n', "known.csv:4: the row has 2 cells, the header 3"),
+        ('patient_id,kind,value\n7,name,"Zyxw"v\n', "known.csv:2: the row's quotes"),
+        ("patient_id,kind,value\n7,name,Zyxw\0\n", "known.csv: byte 33 is NUL"),
+    ],
+)
+def test_errors_name_file_and_line_and_quote_nothing(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "known.csv").write_text(content, encoding="utf-8")
+    with pytest.raises(CorpusError, match=re.escape(message)) as error:
+        KnownIdentifiers.read(tmp_path / "known.csv", labels=LABELS)
+    assert "Zyxw" not in str(error.value)
+
+
+def test_errors_of_allow_and_deny_lists(tmp_path: Path) -> None:
+    path = tmp_path / "list.csv"
+    for content, message in (
+        ("label,value\nNOTHING,Zyxw\n", ":2: the label"),
+        ("label,value\nCITY,.\n", ":2: the value"),
+    ):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(CorpusError, match=re.escape(f"{path}{message}")):
+            SiteLists.read(deny=path, labels=LABELS)
+    path.write_text("# nothing\n\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match="has no entries"):
+        SiteLists.read(allow=path, labels=LABELS)
+    with pytest.raises(ConfigError, match="strict"):
+        SiteLists.read(allow=path, strict=True, labels=LABELS)
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> SiteLists:
+    (tmp_path / "allow.txt").write_text("# devices\nSt. Jude\nOkonkwo clip\n", encoding="utf-8")
+    (tmp_path / "deny.tsv").write_text("label\tvalue\nHOSPITAL\tUnit 7-West\n", encoding="utf-8")
+    rows = ("8,relative,Jude Ames", "7,name,May Okonkwo", '7,phone,"(555) 555-0142"', ",staff,Ann Lindqvist")
+    return SiteLists(
+        known(tmp_path, *rows),
+        SiteLists.read(allow=tmp_path / "allow.txt", labels=LABELS).allow,
+        SiteLists.read(deny=tmp_path / "deny.tsv", labels=LABELS).deny,
+    )
+
+
+def spans(document: Document) -> list[tuple[str, str]]:
+    return [(document.text[span.start : span.end], span.label) for span in document.spans]
+
+
+def marked(text: str, *found: tuple[str, str], patient: str | None = "7") -> Document:
+    places = ((text.index(surface), surface, label) for surface, label in found)
+    return Document("n", text, tuple(Span(at, at + len(s), label, 0.9) for at, s, label in places), patient_id=patient)
+
+
+def test_lists_change_the_spans_of_a_note(lists: SiteLists) -> None:
+    counts: Counter[str] = Counter()
+    note = marked(
+        "Okonkwo clip, ST JUDE valve, unit 7 west. Call 555 555 0142, May 3, Lindqvist of Bern.",
+        ("Okonkwo clip", "HOSPITAL"),
+        ("ST JUDE", "HOSPITAL"),
+        ("May 3", "DATE"),
+        ("Lindqvist of Bern", "HOSPITAL"),
+    )
+    assert spans(lists.apply(note, counts)) == [
+        ("Okonkwo clip", "PATIENT"),
+        ("unit 7 west", "HOSPITAL"),
+        ("555 555 0142", "PHONE"),
+        ("May 3", "DATE"),
+        ("Lindqvist of Bern", "HOSPITAL"),
+    ]
+    assert counts["allow list: line 2 kept"] == 1
+    assert counts["allow list: line 3 kept"] == 0
+    assert counts["deny list: line 2 removed"] == 1
+    assert (counts[MATCHED], counts[MISSED], counts[UNKNOWN]) == (4, 1, 0)
+    # The list of known identifiers wins over what is allowed.
+    assert spans(lists.apply(marked("St. Jude", ("St. Jude", "HOSPITAL")))) == []
+    assert spans(lists.apply(marked("St. Jude", ("St. Jude", "HOSPITAL"), patient="8"))) == [("St. Jude", "PATIENT")]
+    assert not any("Jude" in name or "Okonkwo" in name for name in counts)
+
+
+def test_no_lists_change_nothing() -> None:
+    note = marked("Anna Bell", ("Anna", "PATIENT"), ("Anna Bell", "DOCTOR"))
+    assert SiteLists().apply(note) is note
+
+
+def test_the_output_is_searched(lists: SiteLists) -> None:
+    note = marked("Okonkwo saw Lindqvist, 555-0142", ("Lindqvist", "DOCTOR"))
+
+    def left(style: str, document: Document, **styles: str) -> int:
+        replacer = Replacer.from_options(style, styles, key=KEY)
+        taken = lists.taken("7")
+        return lists.left(document, replacer.replace(document, taken=taken), replacer)[LEFT]
+
+    assert left("tag", note) == 2
+    assert left("tag", lists.apply(note)) == 0
+    assert left("surrogate", lists.apply(note)) == 0
+    # Staff may stay where their label does; the patient under a label that is not the patient's may not.
+    assert left("tag", lists.apply(note), DOCTOR="keep") == 0
+    other = marked("May Okonkwo", ("May Okonkwo", "HOSPITAL"))
+    assert left("tag", other, HOSPITAL="keep") == 1
+    assert left("tag", lists.apply(other), HOSPITAL="keep") == 0
+
+
+def test_a_long_staff_list_is_searched_at_once(tmp_path: Path) -> None:
+    """The number of look-ups depends on the words of the text, not on the number of names."""
+    rows = [
+        f",staff,{chr(97 + k % 26)}uz{k:05d}".translate(str.maketrans("0123456789", "qvxzjkwypf")) for k in range(5000)
+    ]
+    identifiers = known(tmp_path, *rows)
+    matcher = identifiers._everywhere._names
+    assert len(matcher.people) == 5000
+    text = " ".join(["the patient was seen"] * 300)
+    assert found(identifiers, text) == []
+    assert len(matcher._seen) == 4

@@ -1,0 +1,267 @@
+"""FHIR and HL7 v2: the note text is found and replaced, and every other byte of the message stays."""
+
+import base64
+import hashlib
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tiny_stack
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ensemble_deid.cli.main import main
+from ensemble_deid.corpora.messages.encoded import EncodedText
+from ensemble_deid.corpora.messages.fhir import read_fhir
+from ensemble_deid.corpora.messages.hl7 import read_hl7
+from ensemble_deid.corpora.messages.message import Message
+from ensemble_deid.corpora.records import edited
+from ensemble_deid.errors import CorpusError
+
+SECRET = "Quillfeather"
+TEXTS = st.text(
+    st.sampled_from('ab ,;|^~\\&#<>"{}/\nß😀\u2028') | st.characters(exclude_categories=["Cs", "Cc"]), max_size=12
+)
+MSH = "MSH|^~\\&|LAB|HOSP|||20190304||ORU^R01|77|P|2.5||||||UNICODE UTF-8"
+ESCAPES = {"|": "\\F\\", "^": "\\S\\", "&": "\\T\\", "~": "\\R\\", "\\": "\\E\\", "\n": "\\.br\\"}
+
+
+def hl7_text(text: str) -> str:
+    return "".join(ESCAPES.get(character, character) for character in text)
+
+
+@st.composite
+def changes(draw: st.DrawFn, text: str) -> list[tuple[int, int, str]]:
+    cuts = sorted(draw(st.sets(st.integers(0, len(text)), max_size=6)))
+    return [(a, b, draw(TEXTS)) for a, b in list(itertools.pairwise(cuts))[::2]]
+
+
+@given(data=st.data(), end=st.sampled_from(["\r", "\n", "\r\n"]), pid=st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_hl7_text_is_replaced_and_the_rest_stays(data: st.DataObject, end: str, pid: bool) -> None:
+    texts = data.draw(st.lists(TEXTS.filter(lambda text: bool(text.strip())), min_size=1, max_size=3))
+    head = f"{MSH}{end}" + (f"PID|1||M1^^^A~M2||Bell^Anna{end}" if pid else "")
+    kinds = itertools.cycle(["TX", "FT", "NM"])
+    rows = [(f"OBX|{k}|{next(kinds)}|1^x||", text, f"||{end}") for k, text in enumerate(texts)]
+
+    def content(values: list[str]) -> str:
+        return head + "".join(a + hl7_text(v) + b for (a, _, b), v in zip(rows, values, strict=True)) + f"NTE|1||x{end}"
+
+    message = read_hl7(content(texts).encode(), "a.hl7")
+    read = [text for (a, text, _) in rows if "|NM|" not in a]
+    assert message.written([]) == content(texts).encode()
+    assert message.patient == ("M1" if pid else None)
+    position, edits, values = 0, [], []
+    for a, text, _ in rows:
+        if "|NM|" in a:
+            values.append(text)
+            continue
+        start = message.text.index(text, position)
+        own = data.draw(changes(text))
+        edits += [(start + s, start + e, new) for s, e, new in own]
+        values.append(edited(text, own))
+        position = start + len(text)
+    assert message.written(edits) == content(values).encode()
+    assert "".join(message.text.split()) == "".join("".join([*read, "x"]).split())
+
+
+def test_hl7_repetitions_escapes_and_formatting() -> None:
+    value = r"Dr. \H\Ada\N\~Lee\.sp2\at 5\F\6\X4A6F\n^x"
+    data = f"\x0b{MSH}\rOBX|1|FT|1||{value}\r\x1c\r".encode()
+    message = read_hl7(data, "a.hl7")
+    assert message.text == "Dr. Ada\nLee\n\nat 5|6Jon x"
+    assert message.written([]) == data
+    start = message.text.index("Ada")
+    new = message.written([(start, start + 7, "[N]")]).decode()
+    assert r"||Dr. \H\[N]\N\~\.sp2\at" in new
+    # Characters of one escape sequence: what is left of it is written anew, and nothing of what was replaced.
+    start = message.text.index("Jo")
+    assert r"\F\6J[N]n^x" in message.written([(start + 1, start + 2, "[N]")]).decode()
+    assert r"\F\6ABn^x" in message.written([(start, start + 1, "A"), (start + 1, start + 2, "B")]).decode()
+
+
+def test_hl7_in_latin_1() -> None:
+    data = (MSH.replace("UNICODE UTF-8", "8859/1") + "\rNTE|1||Zoë\r").encode("latin-1")
+    message = read_hl7(data, "a.hl7")
+    assert message.text == "Zoë"
+    assert message.written([(0, 2, "é")]) == data.replace(b"Zo", b"\xe9")
+    with pytest.raises(CorpusError, match=r"a\.hl7: a replacement cannot be written in latin-1"):
+        message.written([(0, 1, "😀")])
+
+
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_characters_written_together(data: st.DataObject) -> None:
+    atoms = data.draw(st.lists(st.text("abc", min_size=1, max_size=3), max_size=6))
+    encoded = EncodedText()
+    for atom in atoms:
+        encoded.add(atom, f"<{atom}>" if len(atom) > 1 else atom)
+    edits = [(s, e, "X") for s, e, _ in data.draw(changes(encoded.text))]
+    written = encoded.edited(edits, str)
+    assert written.replace("<", "").replace(">", "") == edited(encoded.text, edits)
+
+
+def narrative(div: str, **more: object) -> dict[str, object]:
+    return {"resourceType": "DiagnosticReport", "status": "final", "text": {"status": "generated", "div": div}, **more}
+
+
+def attachment(content: bytes, kind: str = "text/plain; charset=utf-8", **more: object) -> dict[str, object]:
+    data = base64.b64encode(content).decode()
+    return {
+        "resourceType": "DocumentReference",
+        "content": [{"attachment": {"contentType": kind, "data": data, **more}}],
+    }
+
+
+DIV = '<div xmlns="http://www.w3.org/1999/xhtml">'
+
+
+@given(data=st.data(), ascii_only=st.booleans(), indent=st.sampled_from([None, 2]))
+@settings(max_examples=150, deadline=None)
+def test_fhir_text_is_replaced_and_the_rest_stays(data: st.DataObject, ascii_only: bool, indent: int | None) -> None:
+    words, plain, note = (data.draw(TEXTS) for _ in range(3))
+
+    def resource(words: str, plain: str, note: str) -> bytes:
+        escaped = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        content = narrative(f"{DIV}<b>{escaped}</b></div>", conclusion=plain, subject={"reference": "Patient/1"})
+        content["presentedForm"] = attachment(note.encode())["content"][0]["attachment"]  # type: ignore[index]
+        return json.dumps(content, ensure_ascii=ascii_only, indent=indent).encode()
+
+    before = resource(words, plain, note)
+    message = read_fhir(before, "a.json")
+    # The break that an element makes before the first word is part of no field.
+    assert message.text == "\n\n".join([words + ("" if not words or words[-1].isspace() else "\n"), plain, note])
+    assert message.written([]) == before
+    assert (message.patient, message.kept) == ("Patient/1", ("subject.reference",))
+    own = [data.draw(changes(text)) for text in (words, plain, note)]
+    starts = [0, message.text.index("\n\n" + plain, len(words)) + 2, len(message.text) - len(note)]
+    edits = [(s + a, s + b, new) for s, each in zip(starts, own, strict=True) for a, b, new in each]
+    values = [edited(text, each) for text, each in zip((words, plain, note), own, strict=True)]
+    assert json.loads(message.written(edits)) == json.loads(resource(*values))
+    if ascii_only or not before.isascii():
+        # A message of ASCII alone stays one.
+        assert message.written(edits) == resource(*values)
+
+
+def test_fhir_narrative_keeps_its_tags() -> None:
+    div = f'{DIV}<p class="x">Dr.&nbsp;<i>A</i>da</p><table><tr><td>Lee</td><td>7&#8364;</td></tr></table></div>'
+    raw = json.dumps(narrative(div)).replace("/p>", "\\/p>").encode()
+    message = read_fhir(raw, "a.json")
+    assert message.text.split() == ["Dr.", "Ada", "Lee", "7€"]
+    assert message.text.index("Lee") > message.text.index("\n")
+    start, end = message.text.index("Ada"), message.text.index("Lee") + 3
+    made = message.written([(start, end, "[N<1>]")])
+    expected = raw.decode().replace("<i>A</i>da", "<i>[N&lt;1&gt;]</i>").replace(">Lee<", "><")
+    assert made == expected.encode()
+
+
+def test_fhir_attachment_gets_its_new_size_and_hash() -> None:
+    content = "Ada Lee".encode("latin-1")
+    raw = json.dumps(attachment(content, "text/plain;charset=ISO-8859-1", size=7, hash="x")).encode()
+    message = read_fhir(raw, "a.json")
+    assert (message.text, message.kept) == ("Ada Lee", ())
+    made = json.loads(message.written([(0, 3, "Zoë B")]))["content"][0]["attachment"]
+    new = base64.b64decode(made["data"])
+    assert (new, made["size"]) == ("Zoë B Lee".encode("latin-1"), 9)
+    assert made["hash"] == base64.b64encode(hashlib.sha1(new).digest()).decode()
+
+
+def test_fhir_xhtml_attachment_in_a_bundle() -> None:
+    raw = json.dumps(
+        {
+            "resourceType": "Bundle",
+            "entry": [{"resource": attachment(b"<p>Ada</p>", "text/html")}, {"resource": {"resourceType": "Patient"}}],
+        }
+    ).encode()
+    message = read_fhir(raw, "a.json")
+    made = json.loads(message.written([(0, 3, "[N]")]))
+    data = made["entry"][0]["resource"]["content"][0]["attachment"]["data"]
+    assert base64.b64decode(data) == b"<p>[N]</p>"
+
+
+BAD: list[tuple[Callable[[bytes, str], Message], object, str]] = [
+    (read_hl7, f"PID|1||{SECRET}", r"x:1: is no HL7 message"),
+    (read_hl7, f"MSH|^^\\&|{SECRET}", r"x:1: is no HL7 message"),
+    (read_hl7, "FHS|^~\\&|\r", r"x:1: is a batch"),
+    (read_hl7, f"{MSH}\rNTE|1||{SECRET}\r{MSH}\r", r"x:3: another message begins here"),
+    (read_hl7, f"{MSH}\rNTE|1||{SECRET}\n{SECRET}\r", r"x:3: is no segment"),
+    (read_hl7, f"{MSH}\rOBX|1|TX|1||{SECRET}\\\r", r"x:2: OBX-5: an escape sequence does not end"),
+    (read_hl7, f"{MSH}\rOBX|1|TX|1||3\\{SECRET}\\6\r", r"x:2: OBX-5: an escape sequence is not known"),
+    (read_hl7, f"{MSH}\rOBX|1|TX|1||\\XFF\\\r", r"x:2: OBX-5: an escape sequence of bytes is not utf-8"),
+    (read_hl7, f"{MSH}\rOBX|1|ED|1||^TEXT^^Base64^{SECRET}\r", r"x:2: OBX-5 is encapsulated data \(ED\)"),
+    (read_hl7, f"{MSH}\rPID|1||{SECRET}\r", r"x: has no note text"),
+    (read_hl7, MSH.replace("UNICODE UTF-8", "ISO IR87"), r"x:1: MSH-18 names a character set that is not read"),
+    (read_hl7, f"{MSH}\rNTE|1||".encode() + b"\xe9\r", r"x: byte \d+ is not utf-8"),
+    (read_fhir, "{", r"x: broken JSON at column 2"),
+    (read_fhir, {"a": SECRET}, r"x: is no FHIR resource"),
+    (read_fhir, {"resourceType": "Patient", "name": SECRET}, r"x: has no note text"),
+    (read_fhir, '{"resourceType": "A", "resourceType": "B"}', r"x: a name occurs twice"),
+    (read_fhir, narrative(f"<div>{SECRET}"), r"x: text\.div: is no well-formed XHTML"),
+    (read_fhir, narrative(f"<div><!-- {SECRET} --></div>"), r"x: text\.div: has a comment"),
+    (read_fhir, attachment(b"%PDF", "application/pdf"), r"x: content\.attachment: an attachment is neither plain text"),
+    (read_fhir, attachment(b"\xff"), r"x: content\.attachment: an attachment is no base64 of text in utf-8"),
+    (
+        read_fhir,
+        {"resourceType": "DocumentReference", "content": [{"attachment": {"data": "QQ=="}}]},
+        r"x: content\.attachment: an attachment is neither",
+    ),
+    (
+        read_fhir,
+        narrative("<div>a</div>", subject={"reference": "Patient/1"}, patient={"reference": "Patient/2"}),
+        r"x: is about 2 patients",
+    ),
+]
+
+
+@pytest.mark.parametrize(("read", "content", "said"), BAD)
+def test_what_cannot_be_processed_whole_is_refused(
+    read: Callable[[bytes, str], Message], content: object, said: str
+) -> None:
+    if not isinstance(content, bytes):
+        content = (content if isinstance(content, str) else json.dumps(content)).encode()
+    with pytest.raises(CorpusError, match=said) as raised:
+        read(content, "x")
+    assert SECRET not in str(raised.value)
+
+
+def write_messages(folder: Path) -> dict[str, bytes]:
+    folder.mkdir()
+    (note, *_) = tiny_stack.notes(patients=1)
+    oru = f"{MSH}\rPID|1||M1||{SECRET}\rOBX|1|TX|1||{hl7_text(note.text)}\r".encode()
+    report = json.dumps(narrative(f"{DIV}<pre>{note.text}</pre></div>", subject={"reference": f"Patient/{SECRET}"}))
+    contents = {"a.hl7": oru, "b.hl7": oru[:-1] + b"\\\r", "r.json": report.encode()}
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    return contents
+
+
+def test_deidentify_withholds_unless_fields_are_kept(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contents = write_messages(tmp_path / "in")
+    for name, out, kept in (("a.hl7", "a.out.hl7", "PID-5"), ("r.json", "r.out.json", "subject.reference")):
+        command = ["deidentify", str(tiny_model), str(tmp_path / "in" / name), "--out", str(tmp_path / out)]
+        assert main(command) == 3
+        said = capsys.readouterr().err
+        assert "--keep-fields" in said
+        assert SECRET not in said
+        assert not (tmp_path / out).exists()
+        assert main([*command, "--keep-fields"]) == 0
+        said = capsys.readouterr().err
+        assert "handed out as they are" in said
+        assert kept in said
+        made = (tmp_path / out).read_bytes()
+        assert SECRET.encode() in made
+        assert made != contents[name]
+        head = contents[name].index(b"OBX|") if name == "a.hl7" else contents[name].index(b"<pre>")
+        assert made[:head] == contents[name][:head]
+
+
+def test_deidentify_takes_a_folder_of_messages(tiny_model: Path, tmp_path: Path) -> None:
+    write_messages(tmp_path / "in")
+    (tmp_path / "in" / "r.json").unlink()
+    command = ["deidentify", str(tiny_model), str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--keep-fields"]
+    assert main(command) == 3
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.hl7"]
