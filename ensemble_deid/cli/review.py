@@ -88,7 +88,8 @@ def run_review(options: argparse.Namespace) -> int:
 
 def run_export(options: argparse.Namespace) -> int:
     """Write the finished notes with their accepted spans."""
-    from ensemble_deid.corpora.write import jsonl_file, write_corpus
+    from  import jsonl_file
+    from ensemble_deid.corpora.write import write_corpus
     from ensemble_deid.service.review.export import reviewed
     from ensemble_deid.service.review.file import ReviewFile
 
