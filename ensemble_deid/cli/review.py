@@ -88,7 +88,6 @@ def run_review(options: argparse.Namespace) -> int:
 
 def run_export(options: argparse.Namespace) -> int:
     """Write the finished notes with their accepted spans."""
-    from  import jsonl_file
     from ensemble_deid.corpora.write import write_corpus
     from ensemble_deid.service.review.export import reviewed
     from ensemble_deid.service.review.file import ReviewFile
@@ -100,8 +99,8 @@ def run_export(options: argparse.Namespace) -> int:
     file.close()
     if not ready.documents:
         raise ConfigError(f"{options.store}: no note is finished" + (", or reviewers differ" if ready.disputed else ""))
-    write_corpus(ready.documents, options.out, options.format)
-    place = jsonl_file(options.out) if options.format == "jsonl" else options.out
+    written = write_corpus(ready.documents, options.out, options.format)
+    place = written[0] if options.format == "jsonl" else options.out
     say(f"{counted(len(ready.documents), 'note')} written to {place}")
     if ready.unfinished or ready.disputed:
         say(f"not written: {ready.unfinished} not finished, {ready.disputed} on which reviewers differ")
