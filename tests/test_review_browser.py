@@ -274,7 +274,7 @@ def test_a_server_that_dies_loses_nothing(browser: Browser, tiny_model: Path, no
         assert "undecided" in content(browser, "#chosen-facts")
     with running(tiny_model, tmp_path, *options, "--port", str(first.port), command="review") as second:
         press_and_store(browser, "x")
-        assert content(browser, "#problem") == ""
+        until(browser, "document.getElementById('problem').textContent === ''")
         assert [entry for entry in decided(second, "one") if entry[2] == "rejected"] == [
             ("Anna Bell", "PATIENT", "rejected"),
             ("Hunt", "DOCTOR", "rejected"),
