@@ -72,14 +72,16 @@ class Service:
 
 
 @contextmanager
-def running(model: Path, folder: Path, *options: str, token: str | None = None) -> Iterator[Service]:
+def running(
+    model: Path, folder: Path, *options: str, token: str | None = None, command: str = "serve"
+) -> Iterator[Service]:
     """Start a server on a free port, wait until it answers, and end it."""
     log = folder / "server.log"
-    command = [sys.executable, "-m", "ensemble_deid", "serve", str(model), "--port", "0", *options]
+    arguments = [sys.executable, "-m", "ensemble_deid", command, str(model), "--port", "0", *options]
     environment = {k: v for k, v in os.environ.items() if k != "ENSEMBLE_DEID_TOKEN"}
     environment |= {"PYTHONUNBUFFERED": "1"} | ({"ENSEMBLE_DEID_TOKEN": token} if token else {})
     with log.open("wb") as stream:
-        process = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment)
+        process = subprocess.Popen(arguments, stdout=stream, stderr=stream, env=environment)
     try:
         yield _answering(process, log, token)
     finally:

@@ -17,6 +17,10 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.experiments import train as training
+from ensemble_deid.service.review.edits import finish
+from ensemble_deid.service.review.facts import Facts, settle_facts
+from ensemble_deid.service.review.file import ReviewFile
+from ensemble_deid.service.review.fill import add_note
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "data" / "README.md"])
@@ -88,6 +92,7 @@ def workplace(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (tmp_path / f"{name}.rules").write_text("".join(lines), encoding="utf-8")
     (tmp_path / "key").write_bytes(b"a key of sixteen bytes and more")
     _write_tables(tmp_path)
+    _write_review(tmp_path)
     added = "[[pattern]]\nname = 'pain'\nlabel = 'CITY'\nregex = 'chest pain'\n"
     (tmp_path / "harvested.toml").write_text(added, encoding="utf-8")
     (tmp_path / "sentences.toml").write_text("sentences = ['BP 120/80.']\n", encoding="utf-8")
@@ -126,6 +131,18 @@ def _write_tables(folder: Path) -> None:
         base.commit()
 
 
+def _write_review(folder: Path) -> None:
+    """Write review.sqlite, in which somebody finished all notes, and reviewed.jsonl."""
+    file = ReviewFile(folder / "review.sqlite", create=True)
+    settle_facts(file, Facts("0f", 0.5, ("PATIENT", "DATE", "CITY", "DOCTOR")))
+    with file.transaction() as database:
+        for number, note in enumerate(tiny_stack.notes(), start=1):
+            add_note(database, note, 0.5)
+            finish(database, "kim", number, finished=True)
+    file.close()
+    write_corpus(tiny_stack.notes(), folder / "reviewed.jsonl", "jsonl")
+
+
 def shown(pattern: re.Pattern[str]) -> list[object]:
     """Return what the documents show, each with its file and line as the test's name."""
     found: list[object] = []
@@ -150,8 +167,8 @@ def test_shown_commands_run(workplace: Path, command: str, capsys: pytest.Captur
     # What follows is the shell's.
     words = words[: words.index(">")] if ">" in words else words
     arguments = [STAND_INS.get(word, word) for word in words]
-    if arguments[0] == "serve":
-        pytest.skip("it does not end; tests/test_service_document.py runs it")
+    if arguments[0] in ("serve", "review"):
+        pytest.skip("it does not end; tests/test_service_document.py and tests/test_review_api.py run it")
     if arguments[:2] == ["rules", "curve"]:
         pytest.importorskip("matplotlib")
     if arguments[0] == "train":

@@ -34,6 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
         knowledge,
         models,
         prediction,
+        review,
         rules,
         service,
         spark,
@@ -62,6 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
         knowledge,
         models,
         service,
+        review,
         spark,
     )
     for module in modules:

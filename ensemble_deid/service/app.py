@@ -39,7 +39,7 @@ def make_app(model: Deidentifier, settings: Settings) -> Guard:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        _stop_with_signals(processor)
+        stop_with_signals(processor)
         yield
         processor.close()
 
@@ -47,9 +47,7 @@ def make_app(model: Deidentifier, settings: Settings) -> Guard:
     app = FastAPI(
         title="ensemble_deid", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, debug=False
     )
-    app.add_exception_handler(Refused, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
+    answer_errors(app)
     metrics = Metrics(frozenset(PATHS))
     notes = Notes(model, settings.key, processor, metrics)
     app.include_router(presidio_routes(notes, presidio_names=settings.entities == "presidio"))
@@ -72,7 +70,7 @@ PATHS = (
 )
 
 
-def _stop_with_signals(processor: Processor) -> None:
+def stop_with_signals(processor: Processor) -> None:
     """Let the first signal to end refuse new requests at once; the server, whose handlers these are, does the rest."""
     for number in (signal.SIGTERM, signal.SIGINT):
         server = signal.getsignal(number)
@@ -83,6 +81,13 @@ def _stop_with_signals(processor: Processor) -> None:
                 server(number, frame)
 
         signal.signal(number, stop)
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Let refusals and requests that do not fit be answered without quoting the request."""
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
 
 
 async def _refused(_: Request, error: Exception) -> JSONResponse:

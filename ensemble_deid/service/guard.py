@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import time
+from collections.abc import Collection
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,10 +20,19 @@ _CLIENT_GONE = 499
 
 
 class Guard:
-    """An ASGI application around the service's own."""
+    """An ASGI application around the service's own; `without_token` are the paths that need no token."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, processor: Processor, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        processor: Processor,
+        metrics: Metrics,
+        *,
+        without_token: Collection[str] = (HEALTH,),
+    ) -> None:
         self._app, self._settings, self._processor, self._metrics = app, settings, processor, metrics
+        self._without_token = frozenset(without_token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve or refuse one request."""
@@ -45,7 +55,7 @@ class Guard:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(reversed(scope["headers"]))
-        if scope["path"] != HEALTH:
+        if scope["path"] not in self._without_token:
             self._check_token(headers.get(b"authorization", b""))
         if scope["method"] != "POST":
             if self._processor.stopping:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
@@ -25,10 +26,13 @@ from ensemble_deid.service.settings import Settings
 _LAST_WORDS = 5
 
 
-def serve(settings: Settings, *, started: Callable[[str], None]) -> None:
+def serve(
+    settings: Settings, *, started: Callable[[str], None], create: Callable[[Settings], ASGIApp] = create_app
+) -> None:
     """Serve until a signal ends it; requests in work are finished, others refused.
 
-    `started` receives the address as soon as it is taken. Raises ModelError for a damaged model, and OSError where the
+    `started` receives the address as soon as it is taken; `create` makes the application (with several workers, it is
+    always the service's). Raises ModelError for a damaged model, and OSError where the
     address is taken by another program.
     """
     read_manifest(settings.model)
@@ -37,7 +41,7 @@ def serve(settings: Settings, *, started: Callable[[str], None]) -> None:
     with socket.create_server((settings.host, settings.port), family=family, backlog=2048) as listener:
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         started(f"http://{host}:{listener.getsockname()[1]}")
-        config = _config(settings)
+        config = _config(settings, create)
         if settings.workers == 1:
             _run_one(config, listener)
             return
@@ -72,9 +76,9 @@ def _create_worker_app(settings: Settings) -> Guard:
         sys.exit(STARTUP_FAILURE)
 
 
-def _config(settings: Settings) -> uvicorn.Config:
+def _config(settings: Settings, create: Callable[[Settings], ASGIApp]) -> uvicorn.Config:
     return uvicorn.Config(
-        partial(create_app if settings.workers == 1 else _create_worker_app, settings),
+        partial(create if settings.workers == 1 else _create_worker_app, settings),
         factory=True,
         interface="asgi3",
         workers=settings.workers,

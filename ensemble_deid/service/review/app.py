@@ -1,0 +1,129 @@
+"""The review's application: the page, its requests, explanations by the model, and the export."""
+
+import io
+import zipfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.responses import PlainTextResponse
+from starlette.types import ASGIApp
+
+from ensemble_deid import __version__
+from ensemble_deid.corpora.checks import check_file_name
+from ensemble_deid.corpora.formats import format_named
+from ensemble_deid.errors import CorpusError
+from ensemble_deid.experiments.explain import explain
+from ensemble_deid.experiments.explanation_page import outcome_text
+from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.service.app import answer_errors, stop_with_signals
+from ensemble_deid.service.guard import HEALTH, Guard
+from ensemble_deid.service.metrics import Metrics
+from ensemble_deid.service.processor import Processor
+from ensemble_deid.service.refusal import Refused
+from ensemble_deid.service.review.export import reviewed
+from ensemble_deid.service.review.own_site import OwnSite
+from ensemble_deid.service.review.pages import PAGE_PATHS, WithHeaders, page_routes
+from ensemble_deid.service.review.requests import Place
+from ensemble_deid.service.review.routes import NotePath, Review, review_routes
+from ensemble_deid.service.settings import Settings
+from ensemble_deid.text.document import Document
+
+EXPORT_FORMATS = ("jsonl", "brat")
+
+
+def make_review_app(review: Review, model: Deidentifier, settings: Settings, *, commands: dict[str, str]) -> ASGIApp:
+    """Return the application for a store that holds its notes."""
+    processor = Processor(places=settings.queue, time_limit=settings.time_limit)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        stop_with_signals(processor)
+        yield
+        processor.close()
+
+    app = FastAPI(
+        title="review", version=__version__, lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None
+    )
+    answer_errors(app)
+    app.include_router(page_routes())
+    app.include_router(review_routes(review, commands))
+    app.include_router(_model_routes(review, model, processor))
+    app.include_router(_export_routes(review))
+
+    @app.get(HEALTH)
+    async def health() -> PlainTextResponse:
+        return PlainTextResponse("ensemble_deid review is up")
+
+    guard = Guard(OwnSite(app), settings, processor, Metrics(frozenset({HEALTH})), without_token=(HEALTH, *PAGE_PATHS))
+    return WithHeaders(guard)
+
+
+def _model_routes(review: Review, model: Deidentifier, processor: Processor) -> APIRouter:
+    routes = APIRouter(prefix="/api")
+
+    @routes.post("/notes/{note}/explain")
+    async def why(note: NotePath, body: Place) -> dict[str, Any]:
+        with review.file.transaction() as database:
+            review.require(database, note)
+            row = database.execute("SELECT name, text, patient FROM notes WHERE id = ?", (note,)).fetchone()
+        if not 0 <= body.start < body.end <= len(row["text"]):
+            raise Refused(422, "start: is no place in the note")
+        document = Document(row["name"], row["text"], patient_id=row["patient"])
+        return await processor.run(partial(_explanation, model, document, (body.start, body.end)))
+
+    return routes
+
+
+def _explanation(model: Deidentifier, document: Document, place: tuple[int, int]) -> dict[str, Any]:
+    explanation = explain(model.ensemble, document, places=[place])
+    (explained,) = explanation.places
+    content = asdict(explained)
+    for entry, candidate in zip(content["candidates"], explained.candidates, strict=True):
+        entry["outcome"] = outcome_text(candidate, explanation)
+    return content
+
+
+def _export_routes(review: Review) -> APIRouter:
+    routes = APIRouter(prefix="/api")
+
+    @routes.get("/export")
+    def export(format: str = EXPORT_FORMATS[0]) -> Response:
+        if format not in EXPORT_FORMATS:
+            raise Refused(422, f"format: must be one of {', '.join(EXPORT_FORMATS)}")
+        with review.file.transaction() as database:
+            ready = reviewed(database)
+        try:
+            files = _rendered(ready.documents, format)
+        except CorpusError as error:
+            raise Refused(409, str(error)) from None
+        counts = {"x-notes": str(len(ready.documents)), "x-unfinished": str(ready.unfinished)}
+        counts["x-disputed"] = str(ready.disputed)
+        if format == "jsonl":
+            return Response("".join(files.values()), media_type="application/x-ndjson", headers=counts)
+        return Response(_zipped(files), media_type="application/zip", headers=counts)
+
+    return routes
+
+
+def _rendered(documents: tuple[Document, ...], format: str) -> dict[str, str]:
+    """Return file names with their contents, as `write_corpus` would write them."""
+    files: dict[str, str] = {}
+    for number, document in enumerate(documents, start=1):
+        if format != "jsonl":
+            check_file_name(document.id, f"note {number}")
+        for suffix, content in format_named(format).render_note(document).items():
+            files[f"{document.id}{suffix}"] = content
+    return files
+
+
+def _zipped(files: dict[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            # A fixed date: the same decisions give the same bytes.
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content.encode("utf-8"))
+    return buffer.getvalue()

@@ -1,0 +1,171 @@
+"""The decisions that a reviewer can make, each as one step.
+
+Whatever becomes marked as PHI rejects the marked spans that it overlaps, so that the last decision holds and the result
+has no overlaps.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ensemble_deid.service.review.errors import ReviewError
+from ensemble_deid.service.review.layers import begin_layer, finished_by
+from ensemble_deid.service.review.records import ADJUDICATION, ReviewSpan, Status, read_span, read_spans
+from ensemble_deid.service.review.search import occurrences, searched
+from ensemble_deid.service.review.steps import Step, is_adjudicated, refuse_adjudicated
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A string to be found in all notes."""
+
+    words: str
+    whole_words: bool = True
+    match_case: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """What marking all occurrences did: how many are marked now, and how many lie in or across other marked spans."""
+
+    marked: int
+    skipped: int
+
+
+def add_span(database: sqlite3.Connection, reviewer: str, note: int, start: int, end: int, label: str) -> int:
+    """Mark a place of a note and return the span's id; a span that is there already is accepted instead."""
+    _open(database, reviewer, note)
+    _check_place(database, note, start, end)
+    step = Step(database, reviewer, "add")
+    span = _mark(step, read_spans(database, reviewer, note), note, start, end, label)
+    step.close()
+    return span
+
+
+def decide(database: sqlite3.Connection, reviewer: str, note: int, span: int, status: Status) -> None:
+    """Accept or reject a span, or leave it undecided again."""
+    found = _find(database, reviewer, note, span)
+    step = Step(database, reviewer, status)
+    if status == "accepted":
+        _reject_overlapped(step, read_spans(database, reviewer, note), note, found.start, found.end, besides=span)
+    step.change(note, found, status=status)
+    step.close()
+
+
+def alter(
+    database: sqlite3.Connection,
+    reviewer: str,
+    note: int,
+    span: int,
+    *,
+    start: int | None = None,
+    end: int | None = None,
+    label: str | None = None,
+) -> None:
+    """Give a span other ends or another label, which accepts it."""
+    found = _find(database, reviewer, note, span)
+    new_start = found.start if start is None else start
+    new_end = found.end if end is None else end
+    _check_place(database, note, new_start, new_end)
+    step = Step(database, reviewer, "relabel" if label is not None else "stretch")
+    _reject_overlapped(step, read_spans(database, reviewer, note), note, new_start, new_end, besides=span)
+    step.change(note, found, start=new_start, end=new_end, label=label or found.label, status="accepted")
+    step.close()
+
+
+def finish(database: sqlite3.Connection, reviewer: str, note: int, *, finished: bool) -> None:
+    """End the work on a note: what the model found and nobody rejected is accepted, what it suggested is rejected.
+
+    Raises ReviewError in adjudication while differences are undecided.
+    """
+    _open(database, reviewer, note)
+    spans = read_spans(database, reviewer, note)
+    undecided = [span for span in spans if span.status == "undecided"] if finished else []
+    disputed = sum(span.kind == "disputed" for span in undecided)
+    if disputed:
+        raise ReviewError(f"decide about the differences first: {disputed} left")
+    step = Step(database, reviewer, "finish" if finished else "reopen")
+    for span in undecided:
+        step.change(note, span, status="accepted" if span.marked else "rejected")
+    step.finish(note, finished=finished)
+    step.close()
+
+
+def mark_all(database: sqlite3.Connection, reviewer: str, search: Search, label: str) -> Marked:
+    """Mark every occurrence of a string in all notes, as one step.
+
+    An occurrence inside or across another marked span stays as it is; so do notes whose adjudication has begun and, in
+    adjudication, notes that fewer than two reviewers finished.
+    """
+    wanted = searched(search.words, whole_words=search.whole_words, match_case=search.match_case)
+    step = Step(database, reviewer, "mark all")
+    marked = skipped = 0
+    for row in database.execute("SELECT id, text FROM notes ORDER BY id").fetchall():
+        note = row["id"]
+        places = list(occurrences(row["text"], wanted))
+        if not places:
+            continue
+        if not _may_mark(database, reviewer, note):
+            skipped += len(places)
+            continue
+        begin_layer(database, reviewer, note)
+        for start, end in places:
+            spans = read_spans(database, reviewer, note)
+            others = [s for s in spans if s.marked and s.overlaps(start, end) and (s.start, s.end) != (start, end)]
+            if others:
+                skipped += 1
+                continue
+            _mark(step, spans, note, start, end, label)
+            marked += 1
+    step.close()
+    return Marked(marked, skipped)
+
+
+def _may_mark(database: sqlite3.Connection, reviewer: str, note: int) -> bool:
+    if reviewer != ADJUDICATION:
+        return not is_adjudicated(database, note)
+    return is_adjudicated(database, note) or len(finished_by(database, note)) > 1
+
+
+def _open(database: sqlite3.Connection, reviewer: str, note: int) -> None:
+    refuse_adjudicated(database, reviewer, note)
+    begin_layer(database, reviewer, note)
+
+
+def _find(database: sqlite3.Connection, reviewer: str, note: int, span: int) -> ReviewSpan:
+    _open(database, reviewer, note)
+    owned = database.execute(
+        "SELECT 1 FROM spans WHERE id = ? AND reviewer = ? AND note = ?", (span, reviewer, note)
+    ).fetchone()
+    found = read_span(database, span)
+    if owned is None or found is None:
+        raise ReviewError("this span is no longer there: load the note again")
+    return found
+
+
+def _check_place(database: sqlite3.Connection, note: int, start: int, end: int) -> None:
+    (text,) = database.execute("SELECT text FROM notes WHERE id = ?", (note,)).fetchone()
+    if not 0 <= start < end <= len(text):
+        raise ReviewError(f"{start}-{end} is no place in a note of {len(text)} characters")
+    if not text[start:end].strip():
+        raise ReviewError(f"{start}-{end} is white space alone")
+
+
+def _mark(step: Step, spans: Sequence[ReviewSpan], note: int, start: int, end: int, label: str) -> int:
+    """Accept the span at this very place, or add one."""
+    same = [span for span in spans if (span.start, span.end) == (start, end)]
+    same.sort(key=lambda span: (span.label != label, not span.marked, span.id))
+    if not same:
+        _reject_overlapped(step, spans, note, start, end)
+        return step.add(note, start, end, label)
+    _reject_overlapped(step, spans, note, start, end, besides=same[0].id)
+    step.change(note, same[0], label=label, status="accepted")
+    return same[0].id
+
+
+def _reject_overlapped(
+    step: Step, spans: Sequence[ReviewSpan], note: int, start: int, end: int, *, besides: int | None = None
+) -> None:
+    for span in spans:
+        if span.id != besides and span.status != "rejected" and span.overlaps(start, end):
+            step.change(note, span, status="rejected")

@@ -1,0 +1,62 @@
+"""What the reviewers decided, as a corpus."""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ensemble_deid.service.review.layers import accepted, finished_by, merge
+from ensemble_deid.service.review.records import ADJUDICATION
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span, drop_overlaps
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """The notes that are ready, and how many are not: nobody finished them, or reviewers differ."""
+
+    documents: tuple[Document, ...]
+    unfinished: int
+    disputed: int
+
+
+def reviewed(database: sqlite3.Connection, *, reviewer: str | None = None) -> Reviewed:
+    """Return the finished notes with their accepted spans, in the order in which they came into the store.
+
+    A note's spans are those of its adjudication; without one, those of its one reviewer, or of several who agree. With
+    `reviewer`, those of this one alone.
+    """
+    documents: list[Document] = []
+    unfinished = disputed = 0
+    for row in database.execute("SELECT id, name, text, patient, site, metadata FROM notes ORDER BY id").fetchall():
+        layer = _layer(database, row["id"], reviewer)
+        if layer is None:
+            unfinished += 1
+        elif layer == "":
+            disputed += 1
+        else:
+            spans = (Span(*span.key) for span in accepted(database, layer, row["id"]))
+            documents.append(_document(row, drop_overlaps(spans)))
+    return Reviewed(tuple(documents), unfinished, disputed)
+
+
+def _layer(database: sqlite3.Connection, note: int, reviewer: str | None) -> str | None:
+    """Return whose layer counts; None where nobody finished the note, "" where reviewers differ."""
+    finished = finished_by(database, note)
+    adjudicated = database.execute(
+        "SELECT finished FROM layers WHERE note = ? AND reviewer = ?", (note, ADJUDICATION)
+    ).fetchone()
+    if adjudicated is not None and adjudicated["finished"]:
+        finished.append(ADJUDICATION)
+    if reviewer is not None:
+        return reviewer if reviewer in finished else None
+    if ADJUDICATION in finished:
+        return ADJUDICATION
+    if len(finished) < 2:
+        return finished[0] if finished else None
+    return "" if merge(database, note).disputed else finished[0]
+
+
+def _document(row: sqlite3.Row, spans: Sequence[Span]) -> Document:
+    metadata = json.loads(row["metadata"])
+    return Document(row["name"], row["text"], tuple(spans), row["patient"], metadata, row["site"])

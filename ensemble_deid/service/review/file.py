@@ -1,0 +1,106 @@
+"""The file of a review: an SQLite database in which every decision is one transaction."""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ensemble_deid.service.review.errors import ReviewError
+
+# Marks the databases that are ours ("edRv"); the version is that of the tables below.
+_APPLICATION = 0x65645276
+_VERSION = 1
+_WAIT_SECONDS = 10.0
+_SCHEMA = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE notes (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, text TEXT NOT NULL, patient TEXT, site TEXT,
+    metadata TEXT NOT NULL, uncertainty REAL NOT NULL
+);
+CREATE TABLE predictions (
+    note INTEGER NOT NULL REFERENCES notes, start INTEGER NOT NULL, "end" INTEGER NOT NULL, label TEXT NOT NULL,
+    score REAL NOT NULL, kind TEXT NOT NULL
+);
+CREATE INDEX predictions_of_note ON predictions (note);
+CREATE TABLE layers (
+    reviewer TEXT NOT NULL, note INTEGER NOT NULL REFERENCES notes, finished INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (reviewer, note)
+);
+CREATE TABLE spans (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, reviewer TEXT NOT NULL, note INTEGER NOT NULL REFERENCES notes,
+    start INTEGER NOT NULL, "end" INTEGER NOT NULL, label TEXT NOT NULL, score REAL, kind TEXT NOT NULL,
+    status TEXT NOT NULL, origin TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX spans_of_layer ON spans (note, reviewer);
+CREATE TABLE steps (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, reviewer TEXT NOT NULL, time TEXT NOT NULL, action TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'done'
+);
+CREATE INDEX steps_of_reviewer ON steps (reviewer, state);
+CREATE TABLE changes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, step INTEGER NOT NULL REFERENCES steps, note INTEGER NOT NULL,
+    span INTEGER, before TEXT, after TEXT
+);
+CREATE INDEX changes_of_step ON changes (step);
+"""
+
+
+class ReviewFile:
+    """An open store; several processes may have the same one open."""
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        """Open a store, or make a new one that only its owner can read. Raises ReviewError and OSError."""
+        self.path = path
+        if create and not path.exists():
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+        elif not path.is_file():
+            raise ReviewError(f"{path}: there is no such review")
+        self._lock = threading.Lock()
+        try:
+            self._database = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+            self._database.row_factory = sqlite3.Row
+            # A decision that was answered is on the disk, also when the power fails.
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._prepare(create=create)
+        except sqlite3.DatabaseError:
+            raise ReviewError(f"{path}: is no store of a review, or is damaged") from None
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Give the database for changes that are stored together or not at all. Raises ReviewError where it fails."""
+        with self._lock:
+            try:
+                self._database.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._database
+                    self._database.execute("COMMIT")
+                except BaseException:
+                    if self._database.in_transaction:
+                        self._database.execute("ROLLBACK")
+                    raise
+            except sqlite3.OperationalError as error:
+                # Its names are those of the system (disk full, locked), without the values of a statement.
+                raise ReviewError(f"{self.path}: cannot be read or written ({error.sqlite_errorname})") from None
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._database.close()
+
+    def _prepare(self, *, create: bool) -> None:
+        with self.transaction() as database:
+            (application,) = database.execute("PRAGMA application_id").fetchone()
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            (tables,) = database.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            if create and (application, tables) == (0, 0):
+                for statement in _SCHEMA.split(";"):
+                    database.execute(statement)
+                # PRAGMA takes no parameters; both are numbers of this file.
+                database.execute(f"PRAGMA application_id = {_APPLICATION:d}")
+                database.execute(f"PRAGMA user_version = {_VERSION:d}")
+            elif application != _APPLICATION:
+                raise ReviewError(f"{self.path}: is another program's database, not the store of a review")
+            elif version != _VERSION:
+                raise ReviewError(f"{self.path}: was made by another version of ensemble-deid (format {version})")

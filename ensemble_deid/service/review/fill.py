@@ -1,0 +1,63 @@
+"""Notes and what the model finds in them, on their way into a store; what is there already is not predicted again."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+
+from ensemble_deid.errors import DeidError
+from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.service.review.errors import ReviewError
+from ensemble_deid.service.review.file import ReviewFile
+from ensemble_deid.service.review.uncertainty import note_uncertainty, shown
+from ensemble_deid.text.document import Document
+
+Progress = Callable[[int, int], None]
+
+
+def fill(
+    file: ReviewFile,
+    documents: Sequence[Document],
+    model: Deidentifier,
+    *,
+    threshold: float,
+    progress: Progress,
+    jobs: int = 1,
+) -> list[str]:
+    """Add the notes that the store lacks, each in one transaction, and return why some were withheld.
+
+    Raises ReviewError for a note whose text is not the one in the store: its spans would not fit.
+    """
+    missing = list(_missing(file, documents))
+    withheld: list[str] = []
+    for done, note in enumerate(model.predict_each(missing, threshold=0.0, jobs=jobs), start=1):
+        if isinstance(note, DeidError):
+            withheld.append(str(note))
+        else:
+            with file.transaction() as database:
+                add_note(database, note, threshold)
+        progress(done, len(missing))
+    return withheld
+
+
+def _missing(file: ReviewFile, documents: Sequence[Document]) -> Iterator[Document]:
+    with file.transaction() as database:
+        for document in documents:
+            row = database.execute("SELECT text FROM notes WHERE name = ?", (document.id,)).fetchone()
+            if row is None:
+                yield document
+            elif row["text"] != document.text:
+                raise ReviewError(f"{document.id}: the note is not the one in {file.path}; use a new --store")
+
+
+def add_note(database: sqlite3.Connection, note: Document, threshold: float) -> None:
+    """Store a note with what was predicted for it at threshold 0."""
+    kinds = shown(note.spans, threshold)
+    uncertain = note_uncertainty((span for span, _ in kinds), threshold)
+    row = (note.id, note.text, note.patient_id, note.site, json.dumps(dict(note.metadata)), uncertain)
+    made = database.execute(
+        "INSERT INTO notes (name, text, patient, site, metadata, uncertainty) VALUES (?, ?, ?, ?, ?, ?)", row
+    )
+    database.executemany(
+        'INSERT INTO predictions (note, start, "end", label, score, kind) VALUES (?, ?, ?, ?, ?, ?)',
+        [(made.lastrowid, span.start, span.end, span.label, span.score, kind) for span, kind in kinds],
+    )

@@ -1,0 +1,48 @@
+"""Where a string occurs in all notes, with a few words around each occurrence."""
+
+import sqlite3
+from dataclasses import dataclass
+
+from ensemble_deid.service.review.edits import Search
+from ensemble_deid.service.review.search import occurrences, searched
+
+_LISTED = 200
+_AROUND = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One occurrence."""
+
+    note: int
+    name: str
+    start: int
+    end: int
+    before: str
+    found: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """How many occurrences there are, in how many notes, and the first of them."""
+
+    total: int
+    notes: int
+    hits: tuple[Hit, ...]
+
+
+def find_hits(database: sqlite3.Connection, search: Search) -> Hits:
+    """Search all notes. Raises ReviewError where there is nothing to search for."""
+    wanted = searched(search.words, whole_words=search.whole_words, match_case=search.match_case)
+    total = notes = 0
+    hits: list[Hit] = []
+    for row in database.execute("SELECT id, name, text FROM notes ORDER BY id"):
+        text = row["text"]
+        places = list(occurrences(text, wanted))
+        total += len(places)
+        notes += bool(places)
+        for start, end in places[: _LISTED - len(hits)]:
+            before, after = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
+            hits.append(Hit(row["id"], row["name"], start, end, before, text[start:end], after))
+    return Hits(total, notes, tuple(hits))

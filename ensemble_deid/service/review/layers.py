@@ -1,0 +1,69 @@
+"""A reviewer's layer of a note: begun from what the model found; in adjudication, from what the reviewers decided."""
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ensemble_deid.service.review.errors import ReviewError
+from ensemble_deid.service.review.records import ADJUDICATION, ReviewSpan, read_spans
+
+_Key = tuple[int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What finished layers of one note amount to: spans that all have, and who has the others."""
+
+    agreed: tuple[_Key, ...]
+    disputed: Mapping[_Key, tuple[str, ...]]
+
+
+def begin_layer(database: sqlite3.Connection, reviewer: str, note: int) -> None:
+    """Make the reviewer's layer of a note where there is none. Raises ReviewError as `merge` does."""
+    place = (reviewer, note)
+    if database.execute("SELECT 1 FROM layers WHERE reviewer = ? AND note = ?", place).fetchone():
+        return
+    merged = merge(database, note) if reviewer == ADJUDICATION else None
+    database.execute("INSERT INTO layers (reviewer, note) VALUES (?, ?)", place)
+    if merged is None:
+        database.execute(
+            'INSERT INTO spans (reviewer, note, start, "end", label, score, kind, status) '
+            "SELECT ?, note, start, \"end\", label, score, kind, 'undecided' FROM predictions WHERE note = ? "
+            'ORDER BY start, "end", label',
+            place,
+        )
+        return
+    rows = [(*place, *key, "found", "accepted", "") for key in merged.agreed]
+    rows += [(*place, *key, "disputed", "undecided", ", ".join(who)) for key, who in merged.disputed.items()]
+    database.executemany(
+        'INSERT INTO spans (reviewer, note, start, "end", label, kind, status, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+        rows,
+    )
+
+
+def finished_by(database: sqlite3.Connection, note: int) -> list[str]:
+    """Return the reviewers who finished a note, adjudication apart, in order of their names."""
+    rows = database.execute(
+        "SELECT reviewer FROM layers WHERE note = ? AND finished AND reviewer != ? ORDER BY reviewer",
+        (note, ADJUDICATION),
+    )
+    return [row["reviewer"] for row in rows]
+
+
+def accepted(database: sqlite3.Connection, reviewer: str, note: int) -> list[ReviewSpan]:
+    """Return the accepted spans of a layer in text order."""
+    return [span for span in read_spans(database, reviewer, note) if span.status == "accepted"]
+
+
+def merge(database: sqlite3.Connection, note: int) -> Merged:
+    """Compare the layers of all who finished a note. Raises ReviewError where fewer than two did."""
+    reviewers = finished_by(database, note)
+    if len(reviewers) < 2:
+        raise ReviewError("fewer than two reviewers have finished this note")
+    marked_by: dict[_Key, list[str]] = {}
+    for reviewer in reviewers:
+        for key in dict.fromkeys(span.key for span in accepted(database, reviewer, note)):
+            marked_by.setdefault(key, []).append(reviewer)
+    agreed = tuple(sorted(key for key, who in marked_by.items() if len(who) == len(reviewers)))
+    disputed = {key: tuple(who) for key, who in sorted(marked_by.items()) if len(who) < len(reviewers)}
+    return Merged(agreed, disputed)

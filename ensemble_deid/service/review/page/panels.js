@@ -1,0 +1,114 @@
+// Lists, dialogs and tables beside the note. Everything is put in as text, never as HTML.
+
+import { words } from "./note.js";
+
+export const byId = (id) => document.getElementById(id);
+
+export function element(name, text = "", attributes = {}) {
+  const made = document.createElement(name);
+  made.textContent = text;
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+function item(title, detail, { current, act }) {
+  const entry = document.createElement("li");
+  const button = element("button", title, { type: "button" });
+  if (current) button.setAttribute("aria-current", "true");
+  button.append(element("small", detail));
+  button.addEventListener("click", act);
+  entry.append(button);
+  return entry;
+}
+
+export function showNotes(list, current, act) {
+  const entries = list.map((line) => item(line.name,
+    line.finished ? "finished" : `${line.open} undecided`,
+    { current: line.id === current, act: () => act(line.id) }));
+  byId("notes").replaceChildren(...entries);
+  const done = list.filter((line) => line.finished).length;
+  byId("progress").max = Math.max(list.length, 1);
+  byId("progress").value = done;
+  byId("progress-text").textContent = `${done} of ${list.length} notes finished`;
+}
+
+export function showSpans(text, spans, chosen, act) {
+  const entries = spans.map((span) => item(`${span.label}: ${text.slice(span.start, span.end)}`, words(span),
+    { current: span.id === chosen, act: () => act(span.id) }));
+  byId("spans").replaceChildren(...entries);
+  byId("spans").querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+}
+
+export function fillLabels(labels) {
+  for (const id of ["label", "mark-label"]) {
+    byId(id).replaceChildren(...labels.map((label) => element("option", label, { value: label })));
+  }
+}
+
+export function showExplanation(explanation, text) {
+  const parts = [];
+  for (const candidate of explanation.candidates) {
+    const quoted = text.slice(candidate.start, candidate.end);
+    parts.push(element("p", `${candidate.label} “${quoted}”: ${candidate.outcome}`));
+    const list = document.createElement("ul");
+    for (const { submodel, confidence, answer } of candidate.proposals) {
+      list.append(element("li", `${submodel} ${confidence.toFixed(3)}${answer ? ", its answer" : ""}`));
+    }
+    parts.push(list);
+  }
+  if (!explanation.candidates.length) parts.push(element("p", "No submodel proposed anything here."));
+  for (const match of explanation.patterns) {
+    parts.push(element("p", `Pattern ${match.pattern}: ${match.label}${match.used ? "" : " (not used)"}`));
+  }
+  for (const rule of explanation.rules) parts.push(element("p", `Rule ${rule.number}: ${rule.words}`));
+  byId("explanation").replaceChildren(...parts);
+}
+
+export function showHits(found, act) {
+  byId("search-said").textContent = `${found.total} occurrences in ${found.notes} notes` +
+    (found.total > found.hits.length ? `; the first ${found.hits.length} are listed` : "");
+  const entries = found.hits.map((hit) => item(`${hit.before}⟦${hit.found}⟧${hit.after}`.replace(/\s+/g, " "), hit.name,
+    { current: false, act: () => act(hit) }));
+  byId("hits").replaceChildren(...entries);
+}
+
+export function showResults(state) {
+  byId("results-progress").textContent = byId("progress-text").textContent;
+  byId("retrain").textContent = state.commands.retrain;
+  if (!state.agreement.length) {
+    byId("agreement").replaceChildren(element("p", "No note has been finished by two reviewers."));
+    return;
+  }
+  const table = document.createElement("table");
+  const head = table.createTHead().insertRow();
+  for (const title of ["Reviewers", "Notes", "Both", "First only", "Second only", "F1"]) {
+    head.append(element("th", title, { scope: "col" }));
+  }
+  const body = table.createTBody();
+  for (const pair of state.agreement) {
+    const row = body.insertRow();
+    row.append(element("th", `${pair.first}, ${pair.second}`, { scope: "row" }));
+    const f1 = pair.f1 === null ? "undefined" : (100 * pair.f1).toFixed(1);
+    for (const value of [pair.notes, pair.both, pair.first_only, pair.second_only, f1]) row.append(element("td", value));
+  }
+  byId("agreement").replaceChildren(table);
+}
+
+const KEYS = [
+  ["n", "next undecided span, the most uncertain first"], ["j, k", "next, previous span"],
+  ["y, x, u", "accept, reject, undecided again"], ["l", "choose a label; it relabels the chosen span"],
+  ["[, ]", "stretch the start to the left, the end to the right"], ["{, }", "shrink the start, the end"],
+  ["← →", "in the text: previous, next word; with Shift: a word less, more"],
+  ["a", "mark the chosen words, with the label shown"], ["e", "why it was found, or was not"],
+  ["s, /", "find the chosen text, or another string, in all notes"], ["f", "finish the note and open the next"],
+  ["J, K", "next, previous note"], ["z, Z", "undo, redo"], ["Escape", "choose nothing"], ["?", "this list"],
+];
+
+export function showKeys() {
+  const parts = KEYS.flatMap(([key, what]) => {
+    const term = document.createElement("dt");
+    term.append(element("kbd", key));
+    return [term, element("dd", what)];
+  });
+  byId("keys").replaceChildren(...parts);
+}

@@ -1,0 +1,59 @@
+"""The page's files, and the headers that keep everything else out of it."""
+
+from importlib.resources import files
+
+from fastapi import APIRouter, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
+PAGE_FILES = ("review.html", "review.css", "review.js", "server.js", "note.js", "panels.js")
+PAGE_PATHS = ("/", *(f"/{name}" for name in PAGE_FILES))
+"""They hold nothing of a note, and are served without a token, so that the page can ask for one."""
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    # Notes are not to stay in the browser's cache.
+    "cache-control": "no-store",
+}
+
+
+def page_routes() -> APIRouter:
+    """Return the routes of the page's files, read once."""
+    routes = APIRouter()
+    folder = files("ensemble_deid.service.review") / "page"
+    contents = {name: folder.joinpath(name).read_bytes() for name in PAGE_FILES}
+
+    def add(path: str, name: str) -> None:
+        async def page() -> Response:
+            return Response(contents[name], media_type=_TYPES[name.rpartition(".")[2]])
+
+        routes.add_api_route(path, page, methods=["GET"])
+
+    add("/", "review.html")
+    for name in PAGE_FILES:
+        add(f"/{name}", name)
+    return routes
+
+
+class WithHeaders:
+    """An ASGI application that adds the headers to each answer of another."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                added = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", ()), *added]}
+            await send(message)
+
+        await self._app(scope, receive, with_headers)

@@ -1,0 +1,171 @@
+"""The review page's requests: what is read, and every decision, answered with the note as it then is."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+
+from ensemble_deid.service.refusal import Refused
+from ensemble_deid.service.review import requests
+from ensemble_deid.service.review.edits import Search, add_span, alter, decide, finish, mark_all
+from ensemble_deid.service.review.errors import ReviewError
+from ensemble_deid.service.review.facts import Facts
+from ensemble_deid.service.review.file import ReviewFile
+from ensemble_deid.service.review.hits import find_hits
+from ensemble_deid.service.review.layers import begin_layer
+from ensemble_deid.service.review.overview import agreement, note_lines, reviewers
+from ensemble_deid.service.review.records import ADJUDICATION, read_spans
+from ensemble_deid.service.review.steps import is_adjudicated, redo, undo
+from ensemble_deid.service.review.uncertainty import uncertainty
+
+ReviewerQuery = Annotated[requests.ReviewerName, Query()]
+NotePath = Annotated[int, Path()]
+
+
+class Review:
+    """A store as the routes use it."""
+
+    def __init__(self, file: ReviewFile, facts: Facts) -> None:
+        self.file, self.facts = file, facts
+
+    def change(self, note: int, reviewer: str, edit: Callable[[Any], object]) -> dict[str, Any]:
+        """Make one decision and return the note after it. Raises Refused where it is not possible."""
+        try:
+            with self.file.transaction() as database:
+                self.require(database, note)
+                edit(database)
+                return self.note(database, note, reviewer)
+        except ReviewError as error:
+            raise Refused(409, str(error)) from None
+
+    def note(self, database: Any, note: int, reviewer: str) -> dict[str, Any]:
+        """Return a note with the reviewer's spans."""
+        begin_layer(database, reviewer, note)
+        row = database.execute("SELECT id, name, text, patient FROM notes WHERE id = ?", (note,)).fetchone()
+        (finished,) = database.execute(
+            "SELECT finished FROM layers WHERE reviewer = ? AND note = ?", (reviewer, note)
+        ).fetchone()
+        spans = [
+            {**asdict(span), "uncertainty": self._uncertainty(span.score)}
+            for span in read_spans(database, reviewer, note)
+        ]
+        locked = reviewer != ADJUDICATION and is_adjudicated(database, note)
+        return {**dict(row), "finished": bool(finished), "locked": locked, "spans": spans}
+
+    def require(self, database: Any, note: int) -> None:
+        """Raise Refused where there is no such note."""
+        if database.execute("SELECT 1 FROM notes WHERE id = ?", (note,)).fetchone() is None:
+            raise Refused(404, "there is no such note")
+
+    def require_label(self, label: str | None) -> None:
+        """Raise Refused for a label that the review does not have."""
+        if label is not None and label not in self.facts.labels:
+            raise Refused(422, "label: is none of the review's labels")
+
+    def _uncertainty(self, score: float | None) -> float:
+        return 1.0 if score is None else uncertainty(score, self.facts.threshold)
+
+
+def review_routes(review: Review, commands: dict[str, str]) -> APIRouter:
+    """Return the routes; `commands` are shown on the page. All run in threads: a store may wait for the disk."""
+    routes = APIRouter(prefix="/api")
+
+    @routes.get("/state")
+    def state() -> dict[str, Any]:
+        with review.file.transaction() as database:
+            return {
+                "labels": review.facts.labels,
+                "threshold": review.facts.threshold,
+                "reviewers": reviewers(database),
+                "agreement": [asdict(pair) for pair in agreement(database)],
+                "commands": commands,
+                "adjudication": ADJUDICATION,
+            }
+
+    @routes.get("/notes")
+    def notes(reviewer: ReviewerQuery) -> list[dict[str, Any]]:
+        with review.file.transaction() as database:
+            return [asdict(line) for line in note_lines(database, reviewer)]
+
+    @routes.get("/notes/{note}")
+    def one(note: NotePath, reviewer: ReviewerQuery) -> dict[str, Any]:
+        return review.change(note, reviewer, lambda _: None)
+
+    routes.include_router(_decisions(review))
+    routes.include_router(_across_notes(review))
+    return routes
+
+
+def _decisions(review: Review) -> APIRouter:
+    routes = APIRouter(prefix="/notes/{note}")
+
+    @routes.post("/spans")
+    def add(note: NotePath, body: requests.NewSpan) -> dict[str, Any]:
+        review.require_label(body.label)
+        made: list[int] = []
+        shown = review.change(
+            note,
+            body.reviewer,
+            lambda db: made.append(add_span(db, body.reviewer, note, body.start, body.end, body.label)),
+        )
+        return {**shown, "selected": made[0]}
+
+    @routes.post("/spans/{span}/status")
+    def status(note: NotePath, span: Annotated[int, Path()], body: requests.Decision) -> dict[str, Any]:
+        return review.change(note, body.reviewer, lambda db: decide(db, body.reviewer, note, span, body.status))
+
+    @routes.post("/spans/{span}")
+    def change(note: NotePath, span: Annotated[int, Path()], body: requests.Alteration) -> dict[str, Any]:
+        review.require_label(body.label)
+        new: dict[str, Any] = body.model_dump(exclude={"reviewer"})
+        return review.change(note, body.reviewer, lambda db: alter(db, body.reviewer, note, span, **new))
+
+    @routes.post("/finished")
+    def finished(note: NotePath, body: requests.Finish) -> dict[str, Any]:
+        return review.change(note, body.reviewer, lambda db: finish(db, body.reviewer, note, finished=body.finished))
+
+    return routes
+
+
+def _across_notes(review: Review) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.post("/undo")
+    def take_back(body: requests.ByReviewer) -> dict[str, int | None]:
+        return _replayed(review, body.reviewer, undo)
+
+    @routes.post("/redo")
+    def do_again(body: requests.ByReviewer) -> dict[str, int | None]:
+        return _replayed(review, body.reviewer, redo)
+
+    @routes.post("/search")
+    def search(body: requests.SearchFields) -> dict[str, Any]:
+        try:
+            with review.file.transaction() as database:
+                return asdict(find_hits(database, _search(body)))
+        except ReviewError as error:
+            raise Refused(409, str(error)) from None
+
+    @routes.post("/mark-all")
+    def mark(body: requests.MarkAll) -> dict[str, Any]:
+        review.require_label(body.label)
+        try:
+            with review.file.transaction() as database:
+                return asdict(mark_all(database, body.reviewer, _search(body), body.label))
+        except ReviewError as error:
+            raise Refused(409, str(error)) from None
+
+    return routes
+
+
+def _search(body: requests.SearchFields) -> Search:
+    return Search(body.words, body.whole_words, body.match_case)
+
+
+def _replayed(review: Review, reviewer: str, replay: Callable[[Any, str], int | None]) -> dict[str, int | None]:
+    try:
+        with review.file.transaction() as database:
+            return {"note": replay(database, reviewer)}
+    except ReviewError as error:
+        raise Refused(409, str(error)) from None

@@ -1,0 +1,31 @@
+"""Where a person's look is needed most: spans whose score is near the threshold, above it or below."""
+
+from collections.abc import Iterable
+
+from ensemble_deid.service.review.records import Kind
+from ensemble_deid.text.span import Span
+
+# Of what scores below the threshold, the part from here on is suggested: this share of the threshold.
+_SUGGESTED_FROM = 0.5
+
+
+def uncertainty(score: float, threshold: float) -> float:
+    """Return 1 for a score at the threshold, falling to 0 towards the scores 0 and 1."""
+    room = 1 - threshold if score >= threshold else threshold
+    return 1.0 - (abs(score - threshold) / room if room else 0.0)
+
+
+def note_uncertainty(spans: Iterable[Span], threshold: float) -> float:
+    """Return the uncertainty of a note: that of its most uncertain span, 0 without spans."""
+    return max((uncertainty(span.score, threshold) for span in spans), default=0.0)
+
+
+def shown(spans: Iterable[Span], threshold: float) -> list[tuple[Span, Kind]]:
+    """Return the spans that a reviewer is to see, found or suggested, of all those predicted at threshold 0."""
+    kinds: list[tuple[Span, Kind]] = []
+    for span in spans:
+        if span.score >= threshold:
+            kinds.append((span, "found"))
+        elif span.score >= _SUGGESTED_FROM * threshold and span.score > 0:
+            kinds.append((span, "suggested"))
+    return kinds

@@ -1,0 +1,358 @@
+"""The review page in a real Chromium, by keyboard and mouse, against a real server.
+
+Where axe-core lies on this machine (`npm pack axe-core`; AXE_CORE=.../axe.min.js), it judges the page, too. It is not
+part of this project; names of controls and contrasts are checked without it in any case.
+"""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from http_service import Service, running
+from test_evaluation_browser import CHROMIUM, Browser, settle
+
+from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.text.document import Document
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
+]
+AXE = os.environ.get("AXE_CORE")
+TEXT = "Patient: Anna Bell\nDate: 03/04/2019\nSeen by Dr. Hunt"
+HOSTILE = "\U0001f600\U0001f469 <img src=x onerror=\"document.title='broken'\"> & Zora Quill\r\n" + (
+    "met e\u0301va <b>Zora Quill</b>."
+)
+NOTES = [
+    Document("one", TEXT, patient_id="1"),
+    Document("two", HOSTILE, patient_id="2"),
+    Document("<i>three</i>", "Zora Quill was seen on 05/06/2019.", patient_id="3"),
+]
+_CODES = {"ArrowRight": 39, "ArrowLeft": 37, "Backspace": 8}
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_corpus(NOTES, tmp_path_factory.mktemp("notes") / "notes.jsonl", "jsonl")[0]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    driven = Browser(tmp_path_factory.mktemp("profile"))
+    yield driven
+    driven.close()
+
+
+@pytest.fixture
+def service(tiny_model: Path, notes: Path, tmp_path: Path) -> Iterator[Service]:
+    with running(tiny_model, tmp_path, str(notes), "--store", str(tmp_path / "s.sqlite"), command="review") as service:
+        yield service
+
+
+def until(browser: Browser, expression: str) -> None:
+    """Wait for what the page is to show."""
+    end = time.monotonic() + 30
+    while not browser.run(f"Boolean({expression})"):
+        state = browser.run("document.body.innerText")
+        assert time.monotonic() < end, f"{expression}\n{state}"
+        time.sleep(0.05)
+
+
+def content(browser: Browser, selector: str) -> str:
+    said: str = browser.run(f"document.querySelector({selector!r}).textContent")
+    return said
+
+
+def visit(browser: Browser, service: Service) -> None:
+    browser._events.clear()
+    browser.call("Page.navigate", url=f"http://127.0.0.1:{service.port}/")
+    until(browser, "document.readyState === 'complete' && document.getElementById('keys').children.length")
+
+
+def enter(browser: Browser, service: Service, name: str = "kim") -> None:
+    visit(browser, service)
+    browser.run("document.getElementById('reviewer').value = ''; document.getElementById('reviewer').focus()")
+    browser.call("Input.insertText", text=name)
+    browser.press("Enter")
+    until(browser, "!document.getElementById('work').hidden && document.activeElement.id === 'text'")
+
+
+def open_note(browser: Browser, name: str) -> None:
+    browser.run(
+        f"[...document.querySelectorAll('#notes button')].find(b => b.firstChild.data === {json.dumps(name)}).click()"
+    )
+    until(browser, f"document.getElementById('note-name').textContent.startsWith({json.dumps(name)})")
+    browser.run("document.getElementById('text').focus()")
+
+
+def choose(browser: Browser, text: str) -> None:
+    """Choose a span with the key j."""
+    for _ in range(20):
+        if content(browser, "#chosen-text") == text:
+            return
+        browser.press("j")
+    for _ in range(20):
+        browser.press("k")
+        if content(browser, "#chosen-text") == text:
+            return
+    raise AssertionError(f"{text} is no span")
+
+
+def arrow(browser: Browser, key: str, *, shift: bool = False) -> None:
+    event = {"key": key, "windowsVirtualKeyCode": _CODES[key], "modifiers": 8 if shift else 0}
+    browser.call("Input.dispatchKeyEvent", type="rawKeyDown", **event)
+    browser.call("Input.dispatchKeyEvent", type="keyUp", **event)
+
+
+def press_and_store(browser: Browser, key: str, said: str = "Stored.") -> None:
+    browser.run("document.getElementById('said').textContent = ''")
+    browser.press(key)
+    until(browser, f"document.getElementById('said').textContent.includes({said!r})")
+
+
+def decided(service: Service, name: str, reviewer: str = "kim") -> list[tuple[str, str, str]]:
+    listed: list[dict[str, Any]] = service.get(f"/api/notes?reviewer={reviewer}").json
+    (note,) = [line["id"] for line in listed if line["name"] == name]
+    shown = service.get(f"/api/notes/{note}?reviewer={reviewer}").json
+    spans = [s for s in shown["spans"] if s["status"] != "undecided"]
+    # Offsets in code points, as Python counts.
+    return [(shown["text"][s["start"] : s["end"]], s["label"], s["status"]) for s in spans]
+
+
+def drag(browser: Browser, text: str) -> None:
+    """Select the first occurrence of a string in the note with the mouse."""
+    box = browser.run(
+        "(() => { const walker = document.createTreeWalker(document.getElementById('text'), NodeFilter.SHOW_TEXT);"
+        f"const wanted = {json.dumps(text)};"
+        "while (walker.nextNode()) { const at = walker.currentNode.data.indexOf(wanted); if (at >= 0) {"
+        "const range = document.createRange(); range.setStart(walker.currentNode, at);"
+        "range.setEnd(walker.currentNode, at + wanted.length); document.getElementById('text').scrollIntoView();"
+        "const boxes = [...range.getClientRects()]; const [a, b] = [boxes[0], boxes.at(-1)];"
+        "return [a.left, (a.top + a.bottom) / 2, b.right, (b.top + b.bottom) / 2]; } } })()"
+    )
+    left, top, right, bottom = box
+    mouse(browser, "mousePressed", left + 1, top)
+    mouse(browser, "mouseMoved", left + 12, top)
+    mouse(browser, "mouseMoved", right - 1, bottom)
+    mouse(browser, "mouseReleased", right - 1, bottom)
+
+
+def mouse(browser: Browser, kind: str, x: float, y: float) -> None:
+    browser.call(
+        "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=int(kind != "mouseMoved")
+    )
+
+
+def click(browser: Browser, selector: str) -> None:
+    x, y = browser.run(
+        f"(e => {{ e.scrollIntoView({{block: 'center'}}); const b = e.getBoundingClientRect();"
+        f"return [(b.left + b.right) / 2, (b.top + b.bottom) / 2]; }})(document.querySelector({selector!r}))"
+    )
+    mouse(browser, "mousePressed", x, y)
+    mouse(browser, "mouseReleased", x, y)
+
+
+def test_a_review_by_keyboard(browser: Browser, service: Service) -> None:
+    browser.look()
+    enter(browser, service)
+    open_note(browser, "one")
+    assert content(browser, "#text") == TEXT
+    choose(browser, "Anna Bell")
+    press_and_store(browser, "y")
+    choose(browser, "03/04/2019")
+    press_and_store(browser, "x")
+    choose(browser, "Hunt")
+    browser.press("Escape")
+    choose(browser, "Hunt")
+    press_and_store(browser, "[")
+    press_and_store(browser, "[")
+    assert content(browser, "#chosen-text") == ". Hunt"
+    press_and_store(browser, "{")
+    press_and_store(browser, "{")
+    press_and_store(browser, "}")
+    press_and_store(browser, "]")
+    assert ("Hunt", "DOCTOR", "accepted") in decided(service, "one")
+    browser.press("e")
+    until(browser, "document.getElementById('explanation').textContent.includes('probability')")
+    # The label by its first letter in the list; the text gets the focus back with Escape.
+    browser.press("l")
+    browser.press("P")
+    until(browser, "document.getElementById('chosen-facts').textContent.startsWith('PATIENT')")
+    browser.press("Escape")
+    assert browser.run("document.activeElement.id") == "text"
+    assert ("Hunt", "PATIENT", "accepted") in decided(service, "one")
+    press_and_store(browser, "z")
+    assert ("Hunt", "DOCTOR", "accepted") in decided(service, "one")
+    press_and_store(browser, "Z")
+    assert ("03/04/2019", "DATE", "rejected") in decided(service, "one")
+    browser.press("Escape")
+    # Words by arrow keys: the first one, then to the next and one further.
+    arrow(browser, "ArrowRight")
+    assert content(browser, "#chosen-text") == "Patient"
+    for _ in range(4):
+        arrow(browser, "ArrowRight")
+    assert content(browser, "#chosen-text") == "Date"
+    arrow(browser, "ArrowRight", shift=True)
+    assert content(browser, "#chosen-text") == "Date:"
+    arrow(browser, "ArrowLeft", shift=True)
+    press_and_store(browser, "a", "marked")
+    assert "Date" in [text for text, _, status in decided(service, "one") if status == "accepted"]
+    browser.run("document.getElementById('said').textContent = ''")
+    browser.press("f")
+    until(browser, "document.getElementById('progress-text').textContent.startsWith('1 of 3')")
+    until(browser, "!document.getElementById('note-name').textContent.startsWith('one')")
+    assert browser.complaints == []
+    assert all(url.startswith(f"http://127.0.0.1:{service.port}/") for url in browser.loaded)
+
+
+def test_a_review_by_mouse(browser: Browser, service: Service) -> None:
+    browser.look()
+    enter(browser, service)
+    open_note(browser, "two")
+    # What a note holds is text and nothing else, and so are the names of notes.
+    assert content(browser, "#text") == HOSTILE
+    assert browser.run("document.querySelectorAll('#text img, #text b, #notes i').length") == 0
+    drag(browser, "Zora Quill")
+    until(browser, "document.getElementById('chosen-text').textContent === 'Zora Quill'")
+    browser.run("document.getElementById('label').value = 'PATIENT'")
+    click(browser, "#add")
+    until(browser, "document.getElementById('said').textContent.includes('marked as PATIENT')")
+    start = HOSTILE.index("Zora Quill")
+    note = next(n for n in service.get("/api/notes?reviewer=kim").json if n["name"] == "two")["id"]
+    (span,) = [s for s in service.get(f"/api/notes/{note}?reviewer=kim").json["spans"] if s["kind"] == "added"]
+    assert (span["start"], span["end"], span["label"]) == (start, start + 10, "PATIENT")
+    assert content(browser, "mark.chosen") == "Zora Quill"
+    click(browser, "#reject")
+    until(browser, "document.querySelector('mark.rejected')")
+    click(browser, "#undo")
+    until(browser, "document.querySelector('mark.accepted')")
+
+    browser.press("Escape")
+    click(browser, "#text mark.accepted")
+    until(browser, "document.getElementById('chosen-text').textContent === 'Zora Quill'")
+    click(browser, "#search-chosen")
+    until(browser, "document.getElementById('search-said').textContent.startsWith('3 occurrences in 2 notes')")
+    browser.run("document.getElementById('mark-label').value = 'PATIENT'")
+    click(browser, "#mark-all")
+    until(browser, "document.getElementById('search-said').textContent.includes('Stored.')")
+    browser.press("Escape")
+    settle(browser)
+    names = [("Zora Quill", "PATIENT", "accepted")]
+    assert [entry for entry in decided(service, "two") if entry[2] == "accepted"] == names * 2
+    assert names[0] in decided(service, "<i>three</i>")
+    click(browser, "#finish")
+    until(browser, "document.getElementById('progress-text').textContent.startsWith('1 of 3')")
+    click(browser, "#open-results")
+    until(browser, "document.getElementById('results-dialog').open")
+    assert "review-export" in content(browser, "#retrain")
+    assert "ensemble-deid train reviewed.jsonl" in content(browser, "#retrain")
+    browser.call("Page.setDownloadBehavior", behavior="deny")
+    click(browser, "#export-jsonl")
+    until(browser, "document.getElementById('export-said').textContent.startsWith('1 notes exported')")
+    assert browser.run("document.title") == "Review of found PHI"
+    assert browser.complaints == []
+
+
+def test_a_server_that_dies_loses_nothing(browser: Browser, tiny_model: Path, notes: Path, tmp_path: Path) -> None:
+    browser.look()
+    options = (str(notes), "--store", str(tmp_path / "s.sqlite"))
+    with running(tiny_model, tmp_path, *options, command="review") as first:
+        enter(browser, first)
+        open_note(browser, "one")
+        choose(browser, "Anna Bell")
+        press_and_store(browser, "x")
+        first.stop(signal.SIGKILL)
+        choose(browser, "Hunt")
+        browser.press("x")
+        until(browser, "document.getElementById('problem').textContent.includes('was not stored')")
+        # The page does not pretend.
+        assert "undecided" in content(browser, "#chosen-facts")
+    with running(tiny_model, tmp_path, *options, "--port", str(first.port), command="review") as second:
+        press_and_store(browser, "x")
+        until(browser, "document.getElementById('problem').textContent === ''")
+        assert [entry for entry in decided(second, "one") if entry[2] == "rejected"] == [
+            ("Anna Bell", "PATIENT", "rejected"),
+            ("Hunt", "DOCTOR", "rejected"),
+        ]
+
+
+CONTRAST = """
+(() => {
+  const numbers = (colour) => (colour.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const c = numbers(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] === 1) return c;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  for (const e of document.querySelectorAll('body *')) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+    if (!own || !e.checkVisibility() || e.disabled || e.closest('.skip, option, datalist')) continue;
+    const [a, b] = [light(numbers(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) poor.push(`${e.tagName}.${e.className}: ${(a + 0.05) / (b + 0.05)}`);
+  }
+  return poor;
+})()
+"""
+_NAMED_ROLES = {"button", "textbox", "combobox", "checkbox", "navigation", "dialog", "progressbar", "toolbar"}
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_everybody_can_use_it(browser: Browser, service: Service, width: int, dark: bool) -> None:
+    browser.look(width=width, dark=dark)
+    visit(browser, service)
+    judge(browser)
+    enter(browser, service)
+    open_note(browser, "two")
+    drag(browser, "Zora Quill")
+    until(browser, "document.getElementById('chosen-text').textContent === 'Zora Quill'")
+    press_and_store(browser, "a", "marked")
+    assert browser.run("document.documentElement.scrollWidth") == width
+    light, ink = browser.run(
+        "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+        ".map(c => c.match(/\\d+/g).reduce((sum, n) => sum + Number(n), 0))"
+    )
+    assert (light < ink) is dark
+    judge(browser)
+    for opener, dialog in (("open-search", "search"), ("open-results", "results"), ("open-help", "help")):
+        browser.run(f"document.getElementById('{opener}').click()")
+        until(browser, f"document.getElementById('{dialog}-dialog').open")
+        judge(browser)
+        browser.press("Escape")
+        until(browser, "!document.querySelector('dialog[open]')")
+    assert browser.complaints == []
+
+
+def judge(browser: Browser) -> None:
+    """Check names of controls and contrasts, and all that axe-core knows where it is at hand."""
+    settle(browser)
+    time.sleep(0.3)
+    assert browser.run(CONTRAST) == []
+    browser.call("Accessibility.enable")
+    tree = browser.call("Accessibility.getFullAXTree")["nodes"]
+    nameless = [
+        node
+        for node in tree
+        if not node["ignored"]
+        and node.get("role", {}).get("value") in _NAMED_ROLES
+        and not node.get("name", {}).get("value", "").strip()
+    ]
+    assert nameless == []
+    if AXE is not None:
+        browser.run(f"{Path(AXE).read_text(encoding='utf-8')};0")
+        found = browser.run(
+            "axe.run(document).then(r => r.violations.map("
+            "v => [v.id, v.nodes.map(n => n.html + ' ' + n.failureSummary)]))"
+        )
+        assert found == []

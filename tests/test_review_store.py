@@ -1,0 +1,364 @@
+"""The store of a review: decisions, undo, search, two reviewers, export, and what outlives a killed process."""
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ensemble_deid.service.review.edits import Search, add_span, alter, decide, finish, mark_all
+from ensemble_deid.service.review.errors import ReviewError
+from ensemble_deid.service.review.export import reviewed
+from ensemble_deid.service.review.facts import Facts, read_facts, settle_facts
+from ensemble_deid.service.review.file import ReviewFile
+from ensemble_deid.service.review.fill import add_note, fill
+from ensemble_deid.service.review.layers import begin_layer
+from ensemble_deid.service.review.overview import agreement, note_lines, reviewers
+from ensemble_deid.service.review.records import ADJUDICATION, ReviewSpan, read_spans
+from ensemble_deid.service.review.search import occurrences, searched
+from ensemble_deid.service.review.steps import redo, undo
+from ensemble_deid.service.review.uncertainty import uncertainty
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span
+
+TEXT = "Ada Gil \U0001f600 saw Dr Bo Li in Rome.\nAda went home."
+#       0123456 7          89...
+NOTES = (
+    Document("a", TEXT, (Span(0, 7, "PATIENT", 0.95), Span(17, 22, "DOCTOR", 0.55), Span(26, 30, "CITY", 0.3)), "p1"),
+    Document("b", "No name but Bo  Li.", (Span(12, 14, "DOCTOR", 0.9),), "p2", {"kind": "letter"}, "S1"),
+    Document("c", "Nothing.", (), "p3"),
+)
+
+
+def make(path: Path) -> ReviewFile:
+    file = ReviewFile(path, create=True)
+    settle_facts(file, Facts("0f", 0.5, ("PATIENT", "DOCTOR", "CITY")))
+    with file.transaction() as database:
+        for note in NOTES:
+            add_note(database, note, 0.5)
+    return file
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[ReviewFile]:
+    made = make(tmp_path / "review.sqlite")
+    yield made
+    made.close()
+
+
+def spans(file: ReviewFile, reviewer: str = "kim", note: int = 1) -> list[ReviewSpan]:
+    with file.transaction() as database:
+        begin_layer(database, reviewer, note)
+        return read_spans(database, reviewer, note)
+
+
+def told(file: ReviewFile, reviewer: str = "kim", note: int = 1) -> list[tuple[int, int, str, str]]:
+    return [(*span.key, span.status) for span in spans(file, reviewer, note)]
+
+
+def at(file: ReviewFile, start: int, reviewer: str = "kim", note: int = 1) -> int:
+    (found,) = [span.id for span in spans(file, reviewer, note) if span.start == start]
+    return found
+
+
+def test_a_layer_begins_with_what_was_found_and_suggested(file: ReviewFile) -> None:
+    assert [(s.start, s.end, s.label, s.kind, s.status) for s in spans(file)] == [
+        (0, 7, "PATIENT", "found", "undecided"),
+        (17, 22, "DOCTOR", "found", "undecided"),
+        (26, 30, "CITY", "suggested", "undecided"),
+    ]
+    assert TEXT[17:22] == "Bo Li"
+
+
+def test_uncertain_notes_come_first_and_finished_ones_last(file: ReviewFile) -> None:
+    assert [uncertainty(score, 0.5) for score in (0.5, 0.75, 1.0, 0.25, 0.0)] == [1, 0.5, 0, 0.5, 0]
+    assert uncertainty(1.0, 1.0) == 1
+    assert uncertainty(0.0, 0.0) == 1
+    with file.transaction() as database:
+        assert [(line.name, line.open) for line in note_lines(database, "kim")] == [("a", 3), ("b", 1), ("c", 0)]
+        finish(database, "kim", 1, finished=True)
+        assert [(line.name, line.finished) for line in note_lines(database, "kim")][-1] == ("a", True)
+        assert note_lines(database, "lee")[0].name == "a"
+
+
+def test_decisions_and_their_undo(file: ReviewFile) -> None:
+    begun = told(file)
+    states = [begun]
+    doctor, city = at(file, 17), at(file, 26)
+    with file.transaction() as database:
+        decide(database, "kim", 1, doctor, "rejected")
+    states.append(told(file))
+    with file.transaction() as database:
+        alter(database, "kim", 1, city, label="PATIENT")
+    states.append(told(file))
+    with file.transaction() as database:
+        alter(database, "kim", 1, city, end=31)
+    states.append(told(file))
+    with file.transaction() as database:
+        add_span(database, "kim", 1, 32, 35, "PATIENT")
+    states.append(told(file))
+    with file.transaction() as database:
+        finish(database, "kim", 1, finished=True)
+    assert told(file) == [
+        (0, 7, "PATIENT", "accepted"),
+        (17, 22, "DOCTOR", "rejected"),
+        (26, 31, "PATIENT", "accepted"),
+        (32, 35, "PATIENT", "accepted"),
+    ]
+    last = told(file)
+    for state in reversed(states):
+        with file.transaction() as database:
+            assert undo(database, "kim") == 1
+        assert told(file) == state
+    with file.transaction() as database:
+        assert undo(database, "kim") is None
+        for _ in states:
+            assert redo(database, "kim") == 1
+        assert redo(database, "kim") is None
+    assert told(file) == last
+    with file.transaction() as database:
+        undo(database, "kim")
+        undo(database, "kim")
+        decide(database, "kim", 1, doctor, "accepted")
+        assert redo(database, "kim") is None
+        assert undo(database, "lee") is None
+
+
+def test_what_changes_nothing_is_no_step(file: ReviewFile) -> None:
+    doctor = at(file, 17)
+    with file.transaction() as database:
+        decide(database, "kim", 1, doctor, "accepted")
+        decide(database, "kim", 1, doctor, "accepted")
+        undo(database, "kim")
+        assert undo(database, "kim") is None
+
+
+def test_the_last_decision_holds_where_spans_overlap(file: ReviewFile) -> None:
+    with file.transaction() as database:
+        begin_layer(database, "kim", 1)
+        add_span(database, "kim", 1, 4, 22, "DOCTOR")
+    assert told(file) == [
+        (0, 7, "PATIENT", "rejected"),
+        (4, 22, "DOCTOR", "accepted"),
+        (17, 22, "DOCTOR", "rejected"),
+        (26, 30, "CITY", "undecided"),
+    ]
+    patient = at(file, 0)
+    with file.transaction() as database:
+        decide(database, "kim", 1, patient, "accepted")
+    assert [status for *_, status in told(file)] == ["accepted", "rejected", "rejected", "undecided"]
+
+
+def test_finishing_accepts_what_was_found_and_rejects_suggestions(file: ReviewFile) -> None:
+    with file.transaction() as database:
+        finish(database, "kim", 1, finished=True)
+        (note,) = reviewed(database).documents
+    assert [status for *_, status in told(file)] == ["accepted", "accepted", "rejected"]
+    assert (note.id, note.text, note.patient_id) == ("a", TEXT, "p1")
+    assert [span.key for span in note.spans] == [(0, 7, "PATIENT"), (17, 22, "DOCTOR")]
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 3), (3, 3), (5, 4), (0, 999), (7, 8)])
+def test_impossible_places_are_refused(file: ReviewFile, start: int, end: int) -> None:
+    begun = told(file)
+    with pytest.raises(ReviewError), file.transaction() as database:
+        add_span(database, "kim", 1, start, end, "CITY")
+    assert told(file) == begun
+
+
+def test_spans_of_others_cannot_be_changed(file: ReviewFile) -> None:
+    doctor = at(file, 17, "lee")
+    with pytest.raises(ReviewError, match="no longer there"), file.transaction() as database:
+        decide(database, "kim", 1, doctor, "rejected")
+    assert [status for *_, status in told(file, "lee")] == ["undecided"] * 3
+
+
+def test_marking_all_occurrences_is_one_step(file: ReviewFile) -> None:
+    with file.transaction() as database:
+        found = mark_all(database, "kim", Search("bo li"), "PATIENT")
+    # In note b the doctor's first name is marked alone: the occurrence lies across it.
+    assert (found.marked, found.skipped) == (1, 1)
+    assert (17, 22, "PATIENT", "accepted") in told(file)
+    with file.transaction() as database:
+        found = mark_all(database, "kim", Search("Ada", match_case=True), "PATIENT")
+        assert (found.marked, found.skipped) == (1, 1)
+        undo(database, "kim")
+        assert undo(database, "kim") == 1
+    assert told(file) == [(*span.key, "undecided") for span in spans(file, "lee")]
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.lists(st.sampled_from(["Ada", "ada", "a.a", " ", "\n", "\U0001f600", "xAda", "_"]), max_size=12))
+def test_search_finds_what_a_slow_search_finds(parts: list[str]) -> None:
+    text = "".join(parts)
+    exact = list(occurrences(text, searched("Ada", whole_words=False, match_case=True)))
+    assert exact == [(i, i + 3) for i in range(len(text)) if text[i : i + 3] == "Ada"]
+    whole = list(occurrences(text, searched("Ada", whole_words=True, match_case=True)))
+    alone = [
+        (start, end)
+        for start, end in exact
+        if not (text[:start][-1:].isalnum() or text[:start][-1:] == "_")
+        and not (text[end : end + 1].isalnum() or text[end : end + 1] == "_")
+    ]
+    assert whole == alone
+
+
+def test_an_empty_search_is_refused(file: ReviewFile) -> None:
+    with pytest.raises(ReviewError, match="nothing to search"), file.transaction() as database:
+        mark_all(database, "kim", Search(" \n"), "CITY")
+
+
+def test_two_reviewers_adjudication_and_agreement(file: ReviewFile) -> None:
+    lees = at(file, 17, "lee")
+    with file.transaction() as database:
+        with pytest.raises(ReviewError, match="fewer than two"):
+            begin_layer(database, ADJUDICATION, 1)
+        finish(database, "kim", 1, finished=True)
+        alter(database, "lee", 1, lees, start=14)
+        finish(database, "lee", 1, finished=True)
+        finish(database, "lee", 3, finished=True)
+        assert reviewers(database) == ["kim", "lee"]
+        (pair,) = agreement(database)
+        assert (pair.notes, pair.both, pair.first_only, pair.second_only, pair.f1) == (1, 1, 1, 1, 0.5)
+        # Where reviewers differ, nothing is exported before it is settled.
+        ready = reviewed(database)
+        assert ([note.id for note in ready.documents], ready.unfinished, ready.disputed) == (["c"], 1, 1)
+        assert [note.id for note in reviewed(database, reviewer="kim").documents] == ["a"]
+        assert [(line.name, line.open) for line in note_lines(database, ADJUDICATION)] == [("a", 2)]
+    disputed = spans(file, ADJUDICATION)
+    assert [(s.start, s.end, s.kind, s.status, s.origin) for s in disputed] == [
+        (0, 7, "found", "accepted", ""),
+        (14, 22, "disputed", "undecided", "lee"),
+        (17, 22, "disputed", "undecided", "kim"),
+    ]
+    with file.transaction() as database:
+        with pytest.raises(ReviewError, match="2 left"):
+            finish(database, ADJUDICATION, 1, finished=True)
+        with pytest.raises(ReviewError, match="adjudication"):
+            undo(database, "kim")
+        with pytest.raises(ReviewError, match="adjudication"):
+            finish(database, "kim", 1, finished=False)
+    choice = at(file, 17, ADJUDICATION)
+    with file.transaction() as database:
+        decide(database, ADJUDICATION, 1, choice, "accepted")
+        finish(database, ADJUDICATION, 1, finished=True)
+        settled = reviewed(database)
+    assert [span.key for span in settled.documents[0].spans] == [(0, 7, "PATIENT"), (17, 22, "DOCTOR")]
+    assert settled.disputed == 0
+
+
+def test_reviewers_who_agree_need_no_adjudication(file: ReviewFile) -> None:
+    with file.transaction() as database:
+        for reviewer in ("kim", "lee"):
+            finish(database, reviewer, 2, finished=True)
+        (note,) = reviewed(database).documents
+    assert (note.id, note.site, dict(note.metadata)) == ("b", "S1", {"kind": "letter"})
+    assert [span.key for span in note.spans] == [(12, 14, "DOCTOR")]
+
+
+Action = tuple[str, int, int]
+
+
+@settings(
+    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["add", "accept", "reject", "stretch", "mark"]), st.integers(0, 40), st.integers(1, 9)
+        ),
+        max_size=12,
+    )
+)
+def test_whatever_is_done_leaves_no_overlap_and_can_be_undone(tmp_path: Path, actions: list[Action]) -> None:
+    path = tmp_path / "review.sqlite"
+    path.unlink(missing_ok=True)
+    file = make(path)
+    begun = told(file)
+    for kind, number, length in actions:
+        here = spans(file)
+        chosen = here[number % len(here)]
+        try:
+            with file.transaction() as database:
+                if kind == "add":
+                    add_span(database, "kim", 1, number, number + length, "CITY")
+                elif kind == "stretch":
+                    alter(database, "kim", 1, chosen.id, end=chosen.start + length)
+                elif kind == "mark":
+                    mark_all(
+                        database, "kim", Search(("Ada", "Bo", "o", "Ada Gil")[number % 4], whole_words=False), "CITY"
+                    )
+                else:
+                    decide(database, "kim", 1, chosen.id, "accepted" if kind == "accept" else "rejected")
+        except ReviewError:
+            continue
+        accepted = [span for span in spans(file) if span.marked]
+        assert not [1 for a in accepted for b in accepted if a.id < b.id and a.overlaps(b.start, b.end)]
+    with file.transaction() as database:
+        while undo(database, "kim") is not None:
+            pass
+    assert told(file) == begun
+    file.close()
+
+
+def test_nothing_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "review.sqlite"
+    make(path).close()
+    program = f"""
+import os, signal
+from pathlib import Path
+from ensemble_deid.service.review.file import ReviewFile
+from ensemble_deid.service.review.edits import add_span
+file = ReviewFile(Path({str(path)!r}), create=False)
+with file.transaction() as database:
+    add_span(database, "kim", 1, 32, 35, "PATIENT")
+with file.transaction() as database:
+    add_span(database, "kim", 1, 8, 9, "CITY")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", program]).returncode == -9
+    file = ReviewFile(path, create=False)
+    kept = [key[:3] for key in told(file) if key[3] == "accepted"]
+    assert kept == [(32, 35, "PATIENT")]
+    file.close()
+
+
+def test_only_stores_are_opened(tmp_path: Path) -> None:
+    with pytest.raises(ReviewError, match="no such review"):
+        ReviewFile(tmp_path / "none.sqlite", create=False)
+    text = tmp_path / "text.sqlite"
+    text.write_text("not a database " * 100, encoding="utf-8")
+    with pytest.raises(ReviewError, match="is no store"):
+        ReviewFile(text, create=True)
+    assert text.read_text(encoding="utf-8").startswith("not")
+    other = tmp_path / "other.sqlite"
+    with sqlite3.connect(other) as database:
+        database.execute("CREATE TABLE theirs (a)")
+    database.close()
+    with pytest.raises(ReviewError, match="another program"):
+        ReviewFile(other, create=True)
+    file = ReviewFile(tmp_path / "new.sqlite", create=True)
+    assert (file.path.stat().st_mode & 0o777) == 0o600
+    with pytest.raises(ReviewError, match="no notes yet"):
+        read_facts(file)
+    file.close()
+
+
+def test_another_model_and_a_changed_note_are_refused(file: ReviewFile) -> None:
+    with pytest.raises(ReviewError, match="another model"):
+        settle_facts(file, Facts("1f", 0.5, ()))
+    assert settle_facts(file, Facts("0f", 0.5, ("CITY", "WARD"))).labels == ("PATIENT", "DOCTOR", "CITY", "WARD")
+
+    class Model:
+        def predict_each(self, notes: list[Document], *, threshold: float, jobs: int) -> list[Document]:
+            assert [note.id for note in notes] == ["d"]
+            return notes
+
+    new = Document("d", "New.")
+    assert fill(file, [*NOTES, new], Model(), threshold=0.5, progress=lambda *_: None) == []  # type: ignore[arg-type]
+    with pytest.raises(ReviewError, match="a: the note is not the one"):
+        fill(file, [Document("a", "Other.")], Model(), threshold=0.5, progress=lambda *_: None)  # type: ignore[arg-type]
