@@ -55,7 +55,7 @@ def test_what_is_no_readable_file_is_reported(
     make(notes / name)
     assert main(["deidentify", str(tiny_model), str(notes), "--out", str(out)]) == 3
     said = capsys.readouterr()
-    assert said.out == f"1 note written to {out}, 1 withheld\n"
+    assert said.out.startswith(f"1 note written to {out}, 1 withheld\n")
     assert expected in said.err
     assert said.err.replace("\n", "").isprintable()
     assert [path.name for path in out.iterdir()] == ["a.txt"]
