@@ -277,7 +277,7 @@ def test_a_note_on_which_a_tagger_fails_never_passes(
     assert main(["deidentify", str(tiny_model), str(notes), "--out", str(out)]) == 3
     said = capsys.readouterr()
     assert said.err == "ensemble-deid: withheld: 301-01: processing failed (RuntimeError)\n"
-    assert said.out == f"7 notes written to {out}, 1 withheld\n"
+    assert said.out.startswith(f"7 notes written to {out}, 1 withheld\n")
     assert not (out / "301-01.txt").exists()
     assert len(list(out.iterdir())) == 7
 

@@ -1,5 +1,6 @@
 """`deidentify` with styles, policies and keys: what the options say is what the output has."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,7 @@ def test_labels_have_styles_of_their_own(tiny_model: Path, place: Path) -> None:
     text = deidentified(
         place, tiny_model, "--set", "styles.DATE=remove", "--set", "styles.DOCTOR=text:a doctor", "--style", "numbered"
     )[FIRST]
-    assert text.startswith("Patient: [PATIENT-1]\nDate: \nCity: [CITY-1]\n")
+    assert re.match(r"Patient: \[PATIENT-\d\]\nDate: \nCity: \[CITY-\d\]\n", text)
     assert "Seen by Dr. a doctor for" in text
     text = deidentified(place, tiny_model, "--policy", "safe-harbor", out="policy")[FIRST]
     assert "Date: 20" in text

