@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import tiny_stack
+from hypothesis import settings
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.write import write_corpus
@@ -13,6 +14,9 @@ from ensemble_deid.corpora.write import write_corpus
 def pytest_configure() -> None:
     # Before numerical libraries are imported: several threads on small arrays only wait for each other.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # An example that takes long on a busy machine is no failure.
+    settings.register_profile("unhurried", deadline=None)
+    settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")
