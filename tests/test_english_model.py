@@ -1,0 +1,52 @@
+"""The English model that is shipped: whole, trained on the corpus that is here, and as good as its card says."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.experiments.model_figures import figures_record, figures_table, measure_model
+from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.manifest import fingerprint, read_manifest
+
+PROJECT = Path(__file__).parents[1] / "models" / "ensemble_deid_en"
+MODEL = PROJECT / "ensemble_deid_en" / "model"
+LARGEST = 60_000_000
+
+
+def test_it_is_whole_and_trained_on_this_corpus() -> None:
+    manifest = read_manifest(MODEL)
+    assert manifest.fingerprint == fingerprint(read_corpus("demo:train").documents)
+    assert manifest.dev_fingerprint == fingerprint(read_corpus("demo:dev").documents)
+    (record,) = json.loads((PROJECT / "ensemble_deid_en" / "figures.json").read_text(encoding="utf-8"))
+    assert record["fingerprint"] == fingerprint(read_corpus("demo:test").documents)
+    assert sum(path.stat().st_size for path in PROJECT.rglob("*") if path.is_file()) < LARGEST
+    assert not (MODEL / "private").exists()
+
+
+def test_it_finds_phi_with_and_without_the_encoder() -> None:
+    text = "Seen by Dr. Ada Strong on 4/2/2071 at Millbrook General Hospital; her mother Rosa called from 555-0143."
+    pytest.importorskip("transformers", reason="the extra transformer is not installed")
+    for submodels in (None, ["regex", "tbed", "crf", "neural"]):
+        clean = Deidentifier.load(MODEL, submodels=submodels).deidentify(text).text
+        assert clean is not None
+        assert "Strong" not in clean
+        assert "4/2/2071" not in clean
+
+
+@pytest.mark.long
+def test_its_figures_are_those_on_the_card() -> None:
+    pytest.importorskip("transformers", reason="the extra transformer is not installed")
+    documents = read_corpus("demo:test").documents
+    rows = measure_model(Deidentifier.load(MODEL), documents)
+    (record,) = json.loads((PROJECT / "ensemble_deid_en" / "figures.json").read_text(encoding="utf-8"))
+    measured = json.loads(json.dumps(figures_record("demo:test", documents, rows)))
+    assert measured["fingerprint"] == record["fingerprint"]
+    for now, then in zip(measured["rows"], record["rows"], strict=True):
+        assert now["point"] == then["point"]
+        # Kernels differ a little between processors, and a score near a threshold may fall on either side.
+        for name in ("strict_f1", "token_recall", "token_precision"):
+            assert now[name] == pytest.approx(then[name], abs=0.005)
+    heads = figures_table("demo:test", documents, rows).splitlines()[:3]
+    assert "\n".join(heads) in (PROJECT / "README.md").read_text(encoding="utf-8")
