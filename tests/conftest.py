@@ -1,6 +1,7 @@
 """What several test files share: one tiny full stack, trained once through the command line."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from ensemble_deid.corpora.write import write_corpus
 def pytest_configure() -> None:
     # Before numerical libraries are imported: several threads on small arrays only wait for each other.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # Spark starts its workers with another Python otherwise, whatever runs the tests.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # An example that takes long on a busy machine is no failure.
     settings.register_profile("unhurried", deadline=None)
     settings.load_profile("unhurried")

@@ -13,7 +13,7 @@ from ensemble_deid.experiments.harvest_sentences import frequent_sentences
 from ensemble_deid.experiments.inclusion_effect import inclusion_effect
 from ensemble_deid.experiments.sentence_templates import in_words, patterns_of, templates_of
 from ensemble_deid.features.pattern_text import check_pattern, patterns_text
-from ensemble_deid.features.patterns import PatternSet, failed_examples, find_all, parse_patterns
+from ensemble_deid.features.patterns import Pattern, PatternSet, failed_examples, find_all, parse_patterns
 from ensemble_deid.pipeline.inclusion import parse_inclusion_list
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -90,12 +90,19 @@ def test_what_a_pattern_matches_has_the_same_template(
                 assert -1 not in places
 
 
+def content(pattern: Pattern) -> tuple[object, ...]:
+    """Return what a pattern is: compiled expressions are equal only as long as the library keeps the first one."""
+    rest = (pattern.group, pattern.positive, pattern.negative, pattern.confidence)
+    return (pattern.name, pattern.label, pattern.regex.pattern, pattern.regex.flags, *rest)
+
+
 @given(PARTS)
 def test_patterns_survive_being_written_and_read(parts: list[tuple[str | tuple[str, str], str]]) -> None:
     patterns = [p for syntax, slots in templates_of(put_together(parts)) for p in patterns_of(syntax, slots)]
     distinct = {pattern.name: pattern for pattern in patterns}.values()
     if distinct:
-        assert parse_patterns(patterns_text(distinct, name="a", description="b\n'c'\x7f")).patterns == tuple(distinct)
+        again = parse_patterns(patterns_text(distinct, name="a", description="b\n'c'\x7f")).patterns
+        assert list(map(content, again)) == list(map(content, distinct))
 
 
 def test_flags_groups_and_confidence_are_written() -> None:

@@ -1,6 +1,7 @@
 """`deidentify`: notes in any form in, the same form without PHI out, and a folder that says what was done."""
 
 import argparse
+import hashlib
 import shutil
 import sys
 import tempfile
@@ -67,7 +68,7 @@ def run_deidentify(options: argparse.Namespace) -> int:
         _check_run_folder(places.run)
         batch = _batch(options, places, source, out)
         if options.resume and is_run(places.run):
-            return _already_done(places.run, batch.finding)
+            return _already_done(places.run, batch, options)
         _run(batch, options)
         return _report(batch, options, places)
 
@@ -163,7 +164,10 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
         "lists": lists.to_json(),
     }
     styles = {"style": options.style, "set": options.settings, "policy": options.policy, "project": options.project}
-    settings = {**finding, **styles, "key": replacer.key.id}
+    # What is read and written, as a hash: a database's address may hold a password.
+    named = repr((options.input, str(out), options.query, options.table_out))
+    where = {"places": hashlib.sha256(named.encode()).hexdigest()[:16]}
+    settings = {**finding, **styles, **where, "key": replacer.key.id}
     cells = Cells(replacer, columns, source.bits)
     return Batch(
         source,
@@ -245,12 +249,18 @@ def _copy_to_standard_output(path: Path) -> None:
             sys.stdout.buffer.flush()
 
 
-def _already_done(folder: Path, finding: Any) -> int:
-    from ensemble_deid.pipeline.batch.chain import verify_run
+def _already_done(folder: Path, batch: "Batch", options: argparse.Namespace) -> int:
+    from ensemble_deid.pipeline.batch.chain import SPANS, verify_run
 
     run = verify_run(folder)
-    differing = [name for name, value in finding.items() if run.settings.get(name) != value]
+    # A key that nobody kept is another one each time.
+    left_out = {"key"} if batch.replacer.key.throwaway else set()
+    expected = {name: value for name, value in batch.settings.items() if name not in left_out}
+    differing = [name for name, value in expected.items() if run.settings.get(name) != value]
     if differing:
         raise CorpusError(f"{folder}: holds a finished run with other settings: {', '.join(differing)}")
+    if options.spans is not None:
+        with (folder / SPANS).open("rb") as source, open_atomically(options.spans) as copy:
+            shutil.copyfileobj(source, copy)
     say(f"{folder}: the run was finished before, and its output is as it was written")
     return NOTES_WITHHELD if run.counts.get("withheld") else 0

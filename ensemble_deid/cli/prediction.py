@@ -95,7 +95,9 @@ def _run(
             names.append((note.id if isinstance(note, Document) else note.note) or "")
             yield note
 
-    notes = model.predict_each(named(), submodel=submodel, threshold=options.threshold, jobs=options.jobs)
+    notes = model.predict_each(
+        named(), submodel=submodel, must_stay=lists.places, threshold=options.threshold, jobs=options.jobs
+    )
     problems: list[str] = []
     count = 0
     with progress_bar(quiet=options.quiet) as show, _outputs(options, format) as writer:

@@ -65,7 +65,8 @@ def deidentify_series(
     loaded = model if isinstance(model, Deidentifier) else Deidentifier.load(model)
     texts = [None if _is_missing(text) else text for text in series]
     positions = [position for position, text in enumerate(texts) if text is not None]
-    notes = list(loaded.predict_each(_documents(texts, owners), threshold=threshold, jobs=jobs))
+    places = None if lists is None else lists.places
+    notes = list(loaded.predict_each(_documents(texts, owners), must_stay=places, threshold=threshold, jobs=jobs))
     new: list[str | None] = [None] * len(texts)
     outcomes = replaced_together(notes, replacer or Replacer.from_options(), lists)
     for position, outcome in zip(positions, outcomes, strict=True):
@@ -86,8 +87,14 @@ def deidentify_series(
 def _documents(texts: list[Any], owners: list[Any] | None) -> Iterator[Document]:
     for position, text in enumerate(texts):
         if text is not None:
-            owner = None if owners is None or _is_missing(owners[position]) else str(owners[position])
-            yield Document(str(position), text, patient_id=owner)
+            yield Document(str(position), text, patient_id=None if owners is None else _owner(owners[position]))
+
+
+def _owner(value: Any) -> str | None:
+    if _is_missing(value):
+        return None
+    # A column of integers with gaps is one of floats in pandas.
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _is_missing(value: Any) -> bool:

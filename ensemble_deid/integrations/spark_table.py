@@ -1,5 +1,6 @@
 """De-identifying a Parquet table on Spark: a table out, and one of the notes that were withheld."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,8 @@ def deidentify_parquet(
         from pyspark.sql import SparkSession
     except ImportError:
         raise ConfigError("Spark needs an extra: pip install 'ensemble_deid[spark]', and Java 17") from None
+    # The Java process may stand in another folder than this one.
+    source, out, failed = (_absolute(place) for place in (source, out, failed))
     builder = SparkSession.builder.appName("ensemble-deid")
     session = (builder if master is None else builder.master(master)).getOrCreate()
     try:
@@ -65,6 +68,11 @@ def deidentify_parquet(
         raise CorpusError(f"{source} to {out}: Spark failed ({reason})") from None
     finally:
         session.stop()
+
+
+def _absolute(place: str) -> str:
+    """Return a path as an absolute one; what names a file system (`s3a://`, `hdfs:`) stays."""
+    return place if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", place) else str(Path(place).absolute())
 
 
 def _write(made: "DataFrame", columns: Columns, out: str, failed: str) -> TableCounts:

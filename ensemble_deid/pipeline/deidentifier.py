@@ -166,8 +166,10 @@ class Deidentifier:
         'Date: XXXXXXXXXX'
         """
         replacer = self._replacer(style, styles, policy, key, project)
-        (note,) = self.predict_each([Document("the text", text, patient_id=patient)], threshold=threshold)
-        result = _result(note, replacer, lists or SiteLists())
+        note = Document("the text", text, patient_id=patient)
+        places = None if lists is None else lists.places
+        (predicted,) = self.predict_each([note], must_stay=places, threshold=threshold)
+        result = _result(predicted, replacer, lists or SiteLists())
         if result.error is not None:
             raise CorpusError(result.error)
         return result
@@ -203,7 +205,9 @@ class Deidentifier:
         replacer = self._replacer(style, styles, policy, key, project)
         if isinstance(texts, str):
             raise CorpusError("pipe takes several texts, not one string: use deidentify, or give a list")
-        notes = self.predict_each(_documents(texts, patients), threshold=threshold, batch_size=batch_size, jobs=jobs)
+        places = None if lists is None else lists.places
+        documents = _documents(texts, patients)
+        notes = self.predict_each(documents, must_stay=places, threshold=threshold, batch_size=batch_size, jobs=jobs)
         return (_result(note, replacer, lists or SiteLists()) for note in notes)
 
     def _replacer(

@@ -97,6 +97,9 @@ def _walk(reading: _Reading, value: Value, path: tuple[str, ...], resource: str)
     """Look at every value; each is a field of note text, or kept."""
     where = f"{reading.place}: {_shown(path)}"
     resource = value.string("resourceType") or resource
+    if not path and resource == "Patient" and value.string("id"):
+        # A patient's own resource is about that patient.
+        reading.patients.append(f"Patient/{value.string('id')}")
     for name, member in value.members.items():
         here = (*path, name)
         if name == "data" and isinstance(member.plain, str) and _is_attachment(value, path, resource):

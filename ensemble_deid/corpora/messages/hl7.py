@@ -69,9 +69,12 @@ def read_hl7(data: bytes, place: str) -> Message:
             name = _segment(segment, where, encoded, delimiters, charset, kept)
             if name == "MSH" and name in seen:
                 raise CorpusError(f"{where}: another message begins here; each message needs a file of its own")
+            if name == "PID":
+                found = _patient(segment, delimiters)
+                if name in seen and found != patient:
+                    raise CorpusError(f"{where}: is about another patient; each patient needs a file of its own")
+                patient = found
             seen.add(name)
-            if name == "PID" and patient is None:
-                patient = _patient(segment, delimiters)
         else:
             encoded.mark(segment)
         encoded.mark(end)
@@ -134,8 +137,8 @@ def _segment(
 
 def _patient(segment: str, delimiters: _Delimiters) -> str | None:
     fields = segment.split(delimiters.field)
-    first = fields[3].split(delimiters.repetition)[0] if len(fields) > 3 else ""
-    return first.split(delimiters.component)[0] or None
+    repetitions = fields[3].split(delimiters.repetition) if len(fields) > 3 else []
+    return next((name for part in repetitions if (name := part.split(delimiters.component)[0].strip())), None)
 
 
 def _add_text(value: str, where: str, encoded: EncodedText, delimiters: _Delimiters, charset: str) -> None:

@@ -155,7 +155,8 @@ class _DelimitedWriter:
             inner = raw[1:-1]
             pieces: Sequence[str] = _QUOTED_PIECE.findall(inner) if '""' in inner else inner
             return '"' + spliced(pieces, edits, lambda new: new.replace('"', '""')) + '"'
-        return self._encoded(spliced(raw, edits, lambda new: new), quoted=False)
+        # Of one column, an empty field without quotes would be a blank line, which readers leave out.
+        return self._encoded(spliced(raw, edits, lambda new: new), quoted=False) or '""'
 
     def _encoded(self, value: str, *, quoted: bool) -> str:
         """Return the value as a field, in quotes where its field was, or where it would be read otherwise."""

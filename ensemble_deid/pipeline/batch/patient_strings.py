@@ -93,10 +93,14 @@ def _is_telling(surface: str) -> bool:
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Return the spans with those that overlap joined to one, which has the label of the longest."""
+    """Return the spans with those that overlap joined to one, which has the label of the longest.
+
+    Of two over the same characters the model's own comes first: what another note says of the string may be another
+    label, with a style that keeps it.
+    """
     joined: list[Span] = []
     longest = 0
-    for span in sorted(spans, key=lambda span: (span.start, -span.end, span.source)):
+    for span in sorted(spans, key=lambda span: (span.start, -span.end, span.source == _SOURCE, span.source)):
         if not joined or span.start >= joined[-1].end:
             joined.append(span)
             longest = span.end - span.start

@@ -24,6 +24,7 @@ from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
 from ensemble_deid.pipeline.notes import Note, predict_chunks
 from ensemble_deid.pipeline.replacement import Replacement, Replacer
+from ensemble_deid.text.document import Document
 
 IN_LISTED_SENTENCES = "spans dropped in sentences of the inclusion list"
 """The name of a count of a run."""
@@ -142,7 +143,7 @@ class Batch:
         note = found.apply(record.document())
         if isinstance(note, DeidError):
             return note
-        note, dropped = self.model.without_listed(note)
+        note, dropped = self._without_listed(note)
         if dropped:
             self.counts[IN_LISTED_SENTENCES] += dropped
         known = strings.of(note)
@@ -160,10 +161,15 @@ class Batch:
             return CorpusError(f"{record.name}: known identifiers are left in the output: {left[LEFT]}")
         return replacement
 
+    def _without_listed(self, note: Document) -> tuple[Document, int]:
+        if self.model.ensemble.inclusion is None:
+            return note, 0
+        return self.model.without_listed(note, must_stay=self.lists.places(note))
+
     def _take_up(self, strings: PatientStrings, record: Record, found: Found) -> None:
         """Add what was found in a note, and what the site's lists say of it, to the strings of its patient."""
         if found.error is None and record.error is None:
-            note, _ = self.model.without_listed(record.document().with_spans(found.spans))
+            note, _ = self._without_listed(record.document().with_spans(found.spans))
             strings.add(self.lists.apply(note))
 
     def _withhold(self, record: Record, problem: str, writer: Writer, files: RunFiles) -> None:

@@ -75,6 +75,10 @@ class SiteLists:
             "strict": self.strict,
         }
 
+    def places(self, document: Document) -> tuple[Span, ...]:
+        """Return where something known or denied stands: spans that no list of sentences may take away."""
+        return self.apply(document.with_spans(())).spans
+
     def apply(self, document: Document, counts: Counter[str] | None = None) -> Document:
         """Return the note with what is known added to its spans, and without those that are allowed.
 
