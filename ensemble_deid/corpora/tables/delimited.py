@@ -146,6 +146,9 @@ class _DelimitedWriter:
         if record.text is not None:
             # A withheld note's cell is empty, in quotes: a row of nothing at all would pass for an empty line.
             fields[at[0]] = '""' if new.edits is None else self._edited(fields[at[0]], new.edits)
+        if fields == [""]:
+            # Of one column, an empty field without quotes would be a blank line, which readers leave out.
+            fields = ['""']
         self.line(_Row(fields, row.end))
 
     def _edited(self, raw: str, edits: Sequence[Edit]) -> str:
@@ -155,8 +158,7 @@ class _DelimitedWriter:
             inner = raw[1:-1]
             pieces: Sequence[str] = _QUOTED_PIECE.findall(inner) if '""' in inner else inner
             return '"' + spliced(pieces, edits, lambda new: new.replace('"', '""')) + '"'
-        # Of one column, an empty field without quotes would be a blank line, which readers leave out.
-        return self._encoded(spliced(raw, edits, lambda new: new), quoted=False) or '""'
+        return self._encoded(spliced(raw, edits, lambda new: new), quoted=False)
 
     def _encoded(self, value: str, *, quoted: bool) -> str:
         """Return the value as a field, in quotes where its field was, or where it would be read otherwise."""
