@@ -1,5 +1,6 @@
 """Searching a model's files for PHI: every kind of file, whole strings and words, and what chance finds."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -57,6 +58,13 @@ def test_a_word_is_found_in_any_kind_of_file(tmp_path: Path, data: bytes) -> Non
         assert counts(rows, file, WORD, ALL_LABELS) == (1, 4, 0, 4)
         assert counts(rows, file, WHOLE, "PATIENT") == (0, 2, 0, 2)
     assert counts(rows, "manifest.json", WORD, "PATIENT") == (0, 3, 0, 3)
+
+
+def test_what_is_compressed_is_searched(tmp_path: Path) -> None:
+    model_with(tmp_path, crf_bin_gz=gzip.compress(b"\x01lower[0]=qorvax\x00"), odd_gz=b"\x1f\x8bqorvax\0")
+    rows = scan_model(tmp_path, CORPUS, CONTROL)
+    for file in ("crf.bin.gz", "odd.gz"):
+        assert counts(rows, file, WORD, "PATIENT")[0] == 1, "and one that is not what its name says, as it is"
 
 
 def test_bytes_of_arrays_are_searched(tmp_path: Path) -> None:

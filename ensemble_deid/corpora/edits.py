@@ -1,19 +1,38 @@
-"""Edit a note's text and keep its gold spans where they belong."""
+"""Edits to a note's text: in the text itself, with its gold spans kept where they belong, or in how it is written."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Edit:
+class Edit(NamedTuple):
     """Replace the characters `[start, end)` by `text`; an insertion where both are equal."""
 
     start: int
     end: int
-    text: str = field(repr=False)
+    text: str
+
+    def __repr__(self) -> str:
+        """Return the places alone, without text."""
+        return f"Edit({self.start}, {self.end})"
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """Return the text with edits made, which are in order."""
+    return spliced(text, edits, str)
+
+
+def spliced(pieces: Sequence[str], edits: Iterable[Edit], encode: Callable[[str], str]) -> str:
+    """Return an encoded text with edits made in order: `pieces[i]` encodes character i, and is kept outside of them."""
+    parts: list[str] = []
+    position = 0
+    for start, end, new in edits:
+        parts += [*pieces[position:start], encode(new)]
+        position = end
+    return "".join([*parts, *pieces[position:]])
 
 
 def apply_edits(document: Document, edits: Iterable[Edit]) -> Document:
@@ -24,16 +43,13 @@ def apply_edits(document: Document, edits: Iterable[Edit]) -> Document:
     more by anything but nothing.
     """
     made = sorted(edits)
-    pieces: list[str] = []
     before = 0
     for edit in made:
         if not before <= edit.start <= edit.end <= len(document.text):
             raise ValueError(f"{document.id}: edits overlap or reach outside the text")
-        pieces += [document.text[before : edit.start], edit.text]
         before = edit.end
-    pieces.append(document.text[before:])
     spans = [moved for span in document.spans if (moved := _moved(span, made)) is not None]
-    return replace(document, text="".join(pieces), spans=tuple(spans))
+    return replace(document, text=edited(document.text, made), spans=tuple(spans))
 
 
 def _moved(span: Span, edits: list[Edit]) -> Span | None:

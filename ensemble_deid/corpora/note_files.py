@@ -9,9 +9,10 @@ from pathlib import Path
 
 from ensemble_deid.atomic import write_bytes_atomically
 from ensemble_deid.corpora.checks import check_file_name
+from ensemble_deid.corpora.edits import edited
 from ensemble_deid.corpora.locate import SUFFIXES, Location, locate_corpus
 from ensemble_deid.corpora.read import iterate_notes
-from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, edited
+from ensemble_deid.corpora.records import NewRecord, OnOutput, Record
 from ensemble_deid.errors import CorpusError
 
 _SUFFIX = ".txt"

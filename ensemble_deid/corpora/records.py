@@ -12,12 +12,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
 
+from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.errors import DeidError
 from ensemble_deid.text.document import Document
 
 Value = str | int | date | None
-Edit = tuple[int, int, str]
-"""Characters `[start, end)` of a text, and what stands in their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +90,6 @@ class Source(Protocol):
 
     def warnings(self) -> Sequence[str]:
         """Return what whoever hands out the output must know, once it has been counted."""
-
-
-def edited(text: str, edits: Sequence[Edit]) -> str:
-    """Return the text with its edits made."""
-    parts: list[str] = []
-    position = 0
-    for start, end, new in edits:
-        parts += [text[position:start], new]
-        position = end
-    return "".join([*parts, text[position:]])
-
-
-def spliced(pieces: Sequence[str], edits: Sequence[Edit], encode: Callable[[str], str]) -> str:
-    """Return an encoded text with edits made: `pieces[i]` encodes character i, and is kept as it is outside them."""
-    parts: list[str] = []
-    position = 0
-    for start, end, new in edits:
-        parts += [*pieces[position:start], encode(new)]
-        position = end
-    return "".join([*parts, *pieces[position:]])
 
 
 def digest_of(path: Path) -> str:

@@ -9,8 +9,10 @@ Some words are found in any model: `hospital` is a word of many notes. So the sa
 values of the same labels that the model cannot know, and only what the corpus and its control do not share is counted.
 """
 
+import gzip
 import json
 import re
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -117,6 +119,10 @@ def scan_model(
 def file_text(path: Path) -> str:
     """Return a file as lower-case text; bytes that are no text become other characters, which end a run."""
     data = path.read_bytes()
+    if path.suffix == ".gz":
+        # What is compressed can be read by whoever has the model.
+        with suppress(gzip.BadGzipFile, EOFError, zlib.error):
+            data = gzip.decompress(data)
     text = data.decode("utf-8", errors="replace")
     if path.suffix == ".json":
         # A file that is not what its name says is searched as it is.

@@ -15,7 +15,7 @@ from ensemble_deid.pipeline.batch.cells import UNREADABLE_DATES, Cells
 from ensemble_deid.pipeline.batch.together import replaced_together
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.notes import Note
-from ensemble_deid.pipeline.replacement import Replacement, Replacer
+from ensemble_deid.pipeline.replacement import Replacer
 from ensemble_deid.text.document import Document
 
 
@@ -74,16 +74,12 @@ class _Patient:
             try:
                 if isinstance(outcome, DeidError):
                     raise outcome
-                new = NewRecord(_edits(outcome), cells.id(record), cells.patient(record), cells.dates(record))
+                new = NewRecord(outcome.edits, cells.id(record), cells.patient(record), cells.dates(record))
                 emptied = cells.counts[UNREADABLE_DATES] - emptied
                 yield record, new, f"{emptied} {UNREADABLE_DATES}" if emptied else None
             except DeidError as error:
                 reason = str(error).removeprefix(f"{record.name}: ")
                 yield record, NewRecord(None, *cells.treated_or_empty(record)), reason
-
-
-def _edits(replacement: Replacement) -> tuple[tuple[int, int, str], ...]:
-    return tuple((s.start, s.end, replacement.text[s.new_start : s.new_end]) for s in replacement.spans)
 
 
 def _chained(first: Any, stream: Iterator[Any]) -> Iterator[Any]:

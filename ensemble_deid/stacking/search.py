@@ -20,7 +20,7 @@ from ensemble_deid.text.counts import f1_score
 from ensemble_deid.text.span import drop_overlaps
 
 _FOLDS = 3
-_THRESHOLDS = tuple(k / 100 for k in range(20, 81, 5))
+_THRESHOLDS = tuple(k / 100 for k in range(5, 96, 5))
 
 
 @dataclass(frozen=True, slots=True)

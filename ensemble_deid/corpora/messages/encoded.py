@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ensemble_deid.corpora.records import Edit
+from ensemble_deid.corpora.edits import Edit
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class EncodedText:
                 first = before
             else:
                 new = self.text[first:start] + new
-            whole.append((first, after, new + self.text[end:after]))
+            whole.append(Edit(first, after, new + self.text[end:after]))
             done = end
         return whole
 

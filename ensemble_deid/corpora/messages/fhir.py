@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
 from ensemble_deid.corpora.checks import check_text, decode_utf8
+from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.corpora.messages.encoded import EncodedText
 from ensemble_deid.corpora.messages.json_places import Value, read_places
 from ensemble_deid.corpora.messages.message import Message
 from ensemble_deid.corpora.messages.xhtml import add_xhtml
-from ensemble_deid.corpora.records import Edit
 from ensemble_deid.errors import CorpusError
 
 _BETWEEN = "\n\n"
@@ -89,7 +89,7 @@ def _within(edits: Sequence[Edit], start: int, end: int) -> list[Edit]:
     for first, after, new in edits:
         low, high = max(first, start), min(after, end)
         if low < high:
-            found.append((low - start, high - start, new if first >= start else ""))
+            found.append(Edit(low - start, high - start, new if first >= start else ""))
     return found
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ensemble_deid.corpora.records import Edit
+from ensemble_deid.corpora.edits import Edit
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import open_atomically
-from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, Value, digest_of, edited
+from ensemble_deid.corpora.edits import edited
+from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, Value, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import ConfigError, CorpusError
 

@@ -14,7 +14,8 @@ from typing import BinaryIO
 
 from ensemble_deid.atomic import open_atomically
 from ensemble_deid.corpora.checks import reading
-from ensemble_deid.corpora.records import Edit, NewRecord, OnOutput, Record, Value, digest_of, spliced
+from ensemble_deid.corpora.edits import Edit, spliced
+from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, Value, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import CorpusError
 

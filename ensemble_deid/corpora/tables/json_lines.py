@@ -14,7 +14,8 @@ from typing import Any, BinaryIO
 
 from ensemble_deid.atomic import open_atomically
 from ensemble_deid.corpora.checks import check_id, check_text, decode_utf8, reading
-from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, digest_of, spliced
+from ensemble_deid.corpora.edits import spliced
+from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, digest_of
 from ensemble_deid.corpora.tables.columns import ALL, Columns
 from ensemble_deid.errors import CorpusError
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, Value, edited
+from ensemble_deid.corpora.edits import edited
+from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, Value
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import ConfigError, CorpusError
 

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.corpora.records import Edit, NewRecord, Record, Source, Writer
+from ensemble_deid.corpora.records import NewRecord, Record, Source, Writer
 from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.pipeline.batch.cells import Cells
 from ensemble_deid.pipeline.batch.chain import FAILED, MANIFEST, SPANS
@@ -125,9 +125,7 @@ class Batch:
         try:
             if isinstance(outcome, DeidError):
                 raise outcome
-            new = NewRecord(
-                tuple(_edits(outcome)), self.cells.id(record), self.cells.patient(record), self.cells.dates(record)
-            )
+            new = NewRecord(outcome.edits, self.cells.id(record), self.cells.patient(record), self.cells.dates(record))
             writer.write(record, new)
         except (CorpusError, ValueError) as error:
             problem = str(error) if isinstance(error, DeidError) else f"{record.name}: writing failed (ValueError)"
@@ -188,8 +186,3 @@ def _documents(records: Iterator[Record], taken: list[Record]) -> Iterator[Note]
     for record in records:
         taken.append(record)
         yield record.error if record.error is not None else record.document()
-
-
-def _edits(replacement: Replacement) -> Iterator[Edit]:
-    for span in replacement.spans:
-        yield span.start, span.end, replacement.text[span.new_start : span.new_end]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 
+from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.pipeline.replacement.key import Key
 from ensemble_deid.pipeline.replacement.styles import Styles, check_labels, make_styles
 from ensemble_deid.pipeline.replacement.values import Values, normalise
@@ -36,6 +37,11 @@ class Replacement:
 
     text: str = field(repr=False)
     spans: tuple[ReplacedSpan, ...] = ()
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """What was done to the text that came in."""
+        return tuple(Edit(span.start, span.end, self.text[span.new_start : span.new_end]) for span in self.spans)
 
 
 @dataclass(frozen=True, slots=True)
