@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Any
 
 from joblib import delayed
-from threadpoolctl import threadpool_limits
 
 from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch, select_documents, training_view, with_lexicon
@@ -16,6 +15,7 @@ from ensemble_deid.pipeline.submodels import submodel_class
 from ensemble_deid.submodels import BY_NAME
 from ensemble_deid.taggers.base import Proposals, TrainableTagger
 from ensemble_deid.text.tags import TagScheme
+from ensemble_deid.threads import one_thread
 
 WHOLE = -1
 
@@ -105,7 +105,7 @@ def run(
 ) -> TaskResult:
     """Run one task. The lexicon is learned from the task's own training notes, so nothing leaks into it."""
     messages: list[str] = []
-    with threadpool_limits(1):
+    with one_thread():
         part = select_documents(batch, task.train)
         lexicon = fit_lexicon(part, config=config)
         train = training_view(with_lexicon(part, lexicon, leave_own_patient_out=True))

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from threadpoolctl import threadpool_limits
-
 from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor
@@ -16,6 +14,7 @@ from ensemble_deid.taggers.base import Proposals, TrainableTagger
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, drop_overlaps
 from ensemble_deid.text.tags import TagScheme
+from ensemble_deid.threads import one_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Ensemble:
     def propose(self, batch: Batch) -> dict[str, Proposals]:
         """Return every submodel's proposals for a batch."""
         # One thread: summing in another order would make the last digits depend on the number of cores.
-        with threadpool_limits(1):
+        with one_thread():
             n_best = self.config.stack.n_best
             return {name: tagger.propose(batch, n_best=n_best) for name, tagger in self.taggers.items()}
 
@@ -63,9 +62,9 @@ class Ensemble:
         if not len(batch.tokens):
             return [() for _ in batch.documents]
         if submodel is not None:
-            with threadpool_limits(1):
+            with one_thread():
                 best = self.taggers[submodel].propose(batch, n_best=1).best
             return [drop_overlaps(spans) for spans in best]
         proposals = self.propose(batch)
-        with threadpool_limits(1):
+        with one_thread():
             return self.stacker.predict(proposals, batch, threshold=threshold)
