@@ -256,12 +256,14 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=math.inf, help="of the first part, at most")
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--submodels", help="of the model, to be loaded")
     parser.add_argument("--seconds", type=float, default=5.0, help="for each row of the second table")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         command = [sys.executable, "-m", "ensemble_deid", "serve", options.model, "--port", "0"]
         command += ["--max-body", str(MAX_BODY), "--workers", str(options.workers)]
+        command += [] if options.submodels is None else ["--submodels", options.submodels]
         environment = {k: v for k, v in os.environ.items() if k != "ENSEMBLE_DEID_TOKEN"} | {"PYTHONUNBUFFERED": "1"}
         with log.open("wb") as stream:
             server = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment)
