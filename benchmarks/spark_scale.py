@@ -34,6 +34,8 @@ def processor_seconds(process: int) -> float:
 
 def main() -> None:
     """Print seconds in all and milliseconds a note, of the clock and of the processor, for each size."""
+    # The workers are to have the libraries that this process has.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     sizes = [int(size) for size in sys.argv[1:]] or [10_000, 30_000, 100_000]
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     with tempfile.TemporaryDirectory() as folder:

@@ -17,7 +17,7 @@ from ensemble_deid.service.review.export import reviewed
 from ensemble_deid.service.review.facts import Facts, read_facts, settle_facts
 from ensemble_deid.service.review.file import ReviewFile
 from ensemble_deid.service.review.fill import add_note, fill
-from ensemble_deid.service.review.layers import begin_layer
+from ensemble_deid.service.review.layers import begin_layer, merge
 from ensemble_deid.service.review.overview import PAGE, agreement, note_page, reviewers
 from ensemble_deid.service.review.records import ADJUDICATION, ReviewSpan, read_disagreements, read_spans
 from ensemble_deid.service.review.search import occurrences, searched
@@ -132,6 +132,7 @@ def test_a_store_of_the_first_format_goes_on(file: ReviewFile) -> None:
         begin_layer(database, "kim", 1)
         for table in ("notes", "predictions"):
             database.execute(f"ALTER TABLE {table} DROP COLUMN disagreement")
+        database.execute("DROP INDEX layers_of_note")
         database.execute("PRAGMA user_version = 1")
     file.close()
     again = ReviewFile(file.path, create=False)
@@ -286,6 +287,8 @@ def test_two_reviewers_adjudication_and_agreement(file: ReviewFile) -> None:
         assert ([note.id for note in ready.documents], ready.unfinished, ready.disputed) == (["c"], 1, 1)
         assert [note.id for note in reviewed(database, reviewer="kim").documents] == ["a"]
         assert [(line.name, line.open) for line in note_page(database, ADJUDICATION).lines] == [("a", 2)]
+        # Counted for all notes at once; opening the note compares its layers one by one.
+        assert len(merge(database, 1).disputed) == 2
     disputed = spans(file, ADJUDICATION)
     assert [(s.start, s.end, s.kind, s.status, s.origin) for s in disputed] == [
         (0, 7, "found", "accepted", ""),

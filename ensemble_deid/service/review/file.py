@@ -28,6 +28,7 @@ CREATE TABLE layers (
     reviewer TEXT NOT NULL, note INTEGER NOT NULL REFERENCES notes, finished INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (reviewer, note)
 );
+CREATE INDEX layers_of_note ON layers (note);
 CREATE TABLE spans (
     id INTEGER PRIMARY KEY AUTOINCREMENT, reviewer TEXT NOT NULL, note INTEGER NOT NULL REFERENCES notes,
     start INTEGER NOT NULL, "end" INTEGER NOT NULL, label TEXT NOT NULL, score REAL, kind TEXT NOT NULL,
@@ -46,7 +47,12 @@ CREATE TABLE changes (
 CREATE INDEX changes_of_step ON changes (step);
 """
 # Stores of format 1 did not keep how far submodels disagree: for their notes it counts as none.
-_FROM_1 = "ALTER TABLE {} ADD COLUMN disagreement REAL NOT NULL DEFAULT 0"
+_FROM_1 = """
+ALTER TABLE notes ADD COLUMN disagreement REAL NOT NULL DEFAULT 0;
+ALTER TABLE predictions ADD COLUMN disagreement REAL NOT NULL DEFAULT 0;
+CREATE INDEX layers_of_note ON layers (note);
+PRAGMA user_version = 2
+"""
 
 
 class ReviewFile:
@@ -105,8 +111,7 @@ class ReviewFile:
             elif application != _APPLICATION:
                 raise ReviewError(f"{self.path}: is another program's database, not the store of a review")
             elif version == 1:
-                for table in ("notes", "predictions"):
-                    database.execute(_FROM_1.format(table))
-                database.execute(f"PRAGMA user_version = {_VERSION:d}")
+                for statement in _FROM_1.split(";"):
+                    database.execute(statement)
             elif version != _VERSION:
                 raise ReviewError(f"{self.path}: was made by another version of ensemble-deid (format {version})")

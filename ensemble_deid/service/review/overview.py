@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from ensemble_deid.service.review.layers import accepted, finished_by, merge
+from ensemble_deid.service.review.layers import accepted, finished_by
 from ensemble_deid.service.review.records import ADJUDICATION
 from ensemble_deid.text.counts import Counts
 
@@ -148,6 +148,7 @@ def _reviewer_lines(
 
 def _adjudication_lines(database: sqlite3.Connection) -> list[NoteLine]:
     """Return the lines of the notes that two reviewers have finished, those with most left to settle first."""
+    disputed = _disputed(database)
     rows = database.execute(
         """
         SELECT notes.id, notes.name, own.finished,
@@ -157,10 +158,32 @@ def _adjudication_lines(database: sqlite3.Connection) -> list[NoteLine]:
         WHERE (SELECT count(*) FROM layers WHERE layers.note = notes.id AND finished AND reviewer != :name) > 1
         """,
         {"name": ADJUDICATION},
-    ).fetchall()
+    )
     lines = []
-    for row in rows:
-        begun = row["finished"] is not None
-        count = row["undecided"] if begun else len(merge(database, row["id"]).disputed)
-        lines.append(NoteLine(row["id"], row["name"], bool(row["finished"]), count))
+    for note, name, finished, undecided in rows:
+        count = disputed.get(note, 0) if finished is None else undecided
+        lines.append(NoteLine(note, name, bool(finished), count))
     return sorted(lines, key=lambda line: (line.finished, -line.open, line.id))
+
+
+def _disputed(database: sqlite3.Connection) -> dict[int, int]:
+    """Return how many spans of a note some and not all who finished it marked, where adjudication has not begun it."""
+    rows = database.execute(
+        """
+        WITH done AS (
+            SELECT note, count(*) AS reviewers FROM layers
+            WHERE finished AND reviewer != :name
+                AND note NOT IN (SELECT note FROM layers WHERE reviewer = :name)
+            GROUP BY note HAVING count(*) > 1
+        ), marked AS (
+            SELECT spans.note FROM done
+            JOIN layers ON layers.note = done.note AND layers.finished
+            JOIN spans ON spans.note = layers.note AND spans.reviewer = layers.reviewer AND spans.status = 'accepted'
+            GROUP BY spans.note, spans.start, spans."end", spans.label
+            HAVING count(DISTINCT spans.reviewer) < max(done.reviewers)
+        )
+        SELECT note, count(*) FROM marked GROUP BY note
+        """,
+        {"name": ADJUDICATION},
+    )
+    return dict(rows.fetchall())
