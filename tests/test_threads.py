@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy  # noqa: F401 (brings a BLAS library)
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
