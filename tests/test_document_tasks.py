@@ -118,7 +118,11 @@ def test_a_task_is_done_as_its_page_says(
         assert "2019" not in clean.replace("2019-", "")
         assert "Anna Bell" not in clean
     if page.stem == "own-labels":
-        assert json.loads((tmp_path / "own_model" / "manifest.json").read_text())["labels"] == ["CITY", "DATE", "PERSON"]
+        assert json.loads((tmp_path / "own_model" / "manifest.json").read_text())["labels"] == [
+            "CITY",
+            "DATE",
+            "PERSON",
+        ]
 
 
 def test_the_list_of_tasks_is_complete() -> None:

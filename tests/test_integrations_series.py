@@ -68,6 +68,6 @@ def test_accessors(tiny_model: Path) -> None:
     withheld: list[WithheldNote] = []
     table = pd.DataFrame({"text": TEXTS})
     made = table["text"].deid.deidentify(tiny_model, withheld=withheld)
-    assert made.where(made.notna(), None).tolist() == CLEAN
+    pd.testing.assert_series_equal(made, pd.Series(CLEAN, name="text", dtype=table["text"].dtype))
     assert [problem.position for problem in withheld] == [2]
     assert pl.Series("notes", TEXTS).deid.deidentify(tiny_model).to_list() == CLEAN

@@ -1,5 +1,6 @@
 """The stack under scikit-learn's own cross-validation and search."""
 
+import doctest
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +45,7 @@ def test_cross_val_score_keeps_patients_together(config: Config, monkeypatch: py
     assert set.intersection(*trained_on) == set()
     # What it would be by hand.
     expected = []
-    for patients in trained_on:
+    for patients in list(trained_on):
         held_out = [note for note in NOTES if note.group not in patients]
         rest = [note for note in NOTES if note.group in patients]
         found = training.train(rest, config=config).deidentifier.predict(held_out)
@@ -57,7 +58,7 @@ def test_cross_val_score_keeps_patients_together(config: Config, monkeypatch: py
 def test_sites_as_groups_and_other_scores(config: Config) -> None:
     notes = [replace(note, site=f"S{k // 6}") for k, note in enumerate(NOTES)]
 
-    def recall(estimator: EnsembleEstimator, X: list[Document], y: None) -> float:
+    def recall(estimator: EnsembleEstimator, X: list[Document]) -> float:
         value = evaluate(X, estimator.predict(X), resamples=0).score("strict").recall.value
         assert value is not None
         return value
@@ -90,6 +91,13 @@ def test_parameters_and_clones(config: Config) -> None:
     with pytest.raises(ValueError, match="Invalid parameter 'folds'"):
         copied.set_params(folds=3)
     assert "Anna" not in repr(EnsembleEstimator(config).fit(NOTES))
+
+
+def test_the_example_in_the_docstring_runs() -> None:
+    (example,) = (test for test in doctest.DocTestFinder(recurse=False).find(EnsembleEstimator) if test.examples)
+    said: list[str] = []
+    doctest.DocTestRunner().run(example, out=said.append)
+    assert said == []
 
 
 def test_what_is_undefined_stays_so(config: Config) -> None:

@@ -1,5 +1,6 @@
 """The stack as an estimator of scikit-learn, for its cross-validation and its searches."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -11,6 +12,8 @@ from ensemble_deid.experiments.train import train
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.text.counts import strict_counts
 from ensemble_deid.text.document import Document
+
+_LOG = logging.getLogger(__name__)
 
 
 class EnsembleEstimator(BaseEstimator):
@@ -40,9 +43,10 @@ class EnsembleEstimator(BaseEstimator):
     def fit(self, X: Sequence[Document], y: None = None) -> Self:
         """Train on annotated documents; as in `train`, folds within them keep patients or sites together.
 
-        Raises CorpusError when there is too little to learn from.
+        What `train` has to say of the patterns is logged as information, since it is said for every fold. Raises
+        CorpusError when there is too little to learn from.
         """
-        self.model_ = train(X, config=self.config).deidentifier
+        self.model_ = train(X, config=self.config, notify=_LOG.info).deidentifier
         self.labels_ = tuple(self.model_.labels)
         return self
 
