@@ -16,7 +16,7 @@ from ensemble_deid.text.document import Document
 _LOG = logging.getLogger(__name__)
 
 
-class EnsembleEstimator(BaseEstimator):
+class EnsembleEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type hints
     """Trains the stack on lists of annotated documents, and scores it on others.
 
     X is a list of `Document`s; their spans are what is learned and what is scored against, so there is no y. Give
