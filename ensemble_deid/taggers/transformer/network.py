@@ -59,7 +59,9 @@ class EncoderClassifier(nn.Module):
         embedded = self.encoder.get_input_embeddings()(windows.ids) + self.case(windows.case) + self.gap(windows.gap)
         for k, table in enumerate(self.features):
             embedded = embedded + table(windows.features[:, :, k])
-        output = self.encoder(inputs_embeds=embedded, attention_mask=windows.mask.long())
+        # Without padding there is nothing to mask, and attention is faster.
+        mask = None if bool(windows.mask.all()) else windows.mask.long()
+        output = self.encoder(inputs_embeds=embedded, attention_mask=mask)
         return cast(Tensor, self.scores(self.dropout(output.last_hidden_state)))
 
 

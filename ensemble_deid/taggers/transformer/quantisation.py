@@ -11,6 +11,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from ensemble_deid.reproducible import is_pinned
+
 SCALE = ".scale"
 """What stands at the end of the name of a matrix's scales."""
 _LARGEST = 127
@@ -70,6 +72,11 @@ class EightBitLinear(nn.Linear):
         rows, scale = _rounded(input.reshape(-1, self.in_features))
         product = torch._int_mm(rows, self.whole).float().mul_(scale[:, None])
         return torch.addcmul(self.bias, product, self.scale).view(*input.shape[:-1], self.out_features)
+
+
+def eight_bits_help(device: torch.device) -> bool:
+    """Return whether a processor has instructions for products of eight bits, and the process may use them."""
+    return device.type == "cpu" and not is_pinned() and bool(torch.cpu._is_vnni_supported())
 
 
 def use_eight_bits(network: nn.Module, stored: Mapping[str, Tensor]) -> int:

@@ -24,7 +24,12 @@ from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, build_encoder
 from ensemble_deid.taggers.transformer.pieces import Vocabulary, cut_into_pieces, learn_vocabulary, windows
-from ensemble_deid.taggers.transformer.quantisation import dequantise, quantise
+from ensemble_deid.taggers.transformer.quantisation import (
+    dequantise,
+    eight_bits_help,
+    quantise,
+    use_eight_bits,
+)
 from ensemble_deid.taggers.transformer.source import PretrainedEncoder, load_encoder
 from ensemble_deid.taggers.transformer.training import SpecialPieces, fine_tune, score_tokens
 from ensemble_deid.text.tags import TagScheme
@@ -178,7 +183,8 @@ class TransformerTagger:
                 name: {value: k for k, value in enumerate(values, 1)} for name, values in settings["features"].items()
             }
             tokenizer = Tokenizer.from_str((directory / TOKENIZER).read_text(encoding="utf-8"))
-            weights = dequantise(load((directory / WEIGHTS).read_bytes()))
+            stored = load((directory / WEIGHTS).read_bytes())
+            weights = dequantise(stored)
 
             def make() -> EncoderClassifier:
                 encoder = build_encoder(encoder_config)
@@ -187,6 +193,8 @@ class TransformerTagger:
             check_weights(make, weights)
             network = make()
             network.load_state_dict(weights)
+            if eight_bits_help(choose_device(device)):
+                use_eight_bits(network, stored)
         except OSError:
             raise
         except Exception as error:  # noqa: BLE001 (tokenizers raises bare Exception for a damaged file)
