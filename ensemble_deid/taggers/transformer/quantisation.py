@@ -28,7 +28,7 @@ def quantise(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         elif value.dim() != 2:
             found[name] = value.half()
         else:
-            found[name], found[name + SCALE] = _rounded(value.float())
+            found[name], found[name + SCALE] = round_rows(value.float())
     return found
 
 
@@ -44,10 +44,10 @@ def dequantise(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
+def round_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Return a matrix as int8, and the scale of each row, (rows,)."""
-    scale = rows.abs().amax(dim=1).clamp(min=_LEAST_SCALE) / _LARGEST
-    return torch.round(rows / scale[:, None]).to(torch.int8), scale
+    scale = rows.abs().amax(dim=1).clamp_(min=_LEAST_SCALE).div_(_LARGEST)
+    return rows.div(scale[:, None]).round_().to(torch.int8), scale
 
 
 class EightBitLinear(nn.Linear):
@@ -69,9 +69,13 @@ class EightBitLinear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the layer's output for (..., inputs)."""
-        rows, scale = _rounded(input.reshape(-1, self.in_features))
+        found = self.multiply(*round_rows(input.reshape(-1, self.in_features)))
+        return found.view(*input.shape[:-1], self.out_features)
+
+    def multiply(self, rows: Tensor, scale: Tensor) -> Tensor:
+        """Return the output for rows of whole numbers (n, inputs), each with its scale (n,)."""
         product = torch._int_mm(rows, self.whole).float().mul_(scale[:, None])
-        return torch.addcmul(self.bias, product, self.scale).view(*input.shape[:-1], self.out_features)
+        return torch.addcmul(self.bias, product, self.scale)
 
 
 def eight_bits_help(device: torch.device) -> bool:
