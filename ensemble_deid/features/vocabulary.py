@@ -6,7 +6,7 @@ store, anything about a value outside the vocabulary but its class, its shape an
 
 A value is in the vocabulary when at least k patients have it outside PHI; a heading, when at least k patients have it
 and all of its words are in the vocabulary. What stands inside PHI is not counted, however public the word: if it were,
-the one patient whose occupation is *florist* could be the k-th who has that word, and its being there would tell of her.
+the one patient whose occupation is *florist* could be the k-th who has that word, and that it is there would tell so.
 Only months, weekdays and punctuation count wherever they stand, since every corpus has them.
 
 The class of a value says whether it is public: more frequent in English or medicine than as a name, a number of at most

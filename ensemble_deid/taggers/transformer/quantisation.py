@@ -1,9 +1,9 @@
 """Weights in eight bits: a matrix as whole numbers from -127 to 127, with one scale for each of its rows.
 
-A quarter of the size of single precision, half of half precision (symmetric quantisation, as in Zafrir et al. 2019). The
-weights are restored to single precision when a model is loaded, so that only the rounding remains. Where the processor
-multiplies whole numbers faster, they are also used as they are: what a layer reads is then rounded in the same way, with
-one scale for each piece of text, so that what is found in a note does not depend on the notes beside it.
+A quarter of the size of single precision, half of half precision (symmetric quantisation, as in Zafrir et al. 2019).
+The weights are restored to single precision when a model is loaded, so that only the rounding remains. Where the
+processor multiplies whole numbers faster, they are also used as they are: what a layer reads is then rounded in the
+same way, with one scale for each piece, so that what is found in a note does not depend on the notes beside it.
 """
 
 from collections.abc import Mapping
