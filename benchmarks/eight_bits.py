@@ -66,9 +66,10 @@ def figures(
     gold = [note.spans for note in notes]
     point = trace_curve(notes, [note.with_spans(spans) for note, spans in zip(notes, found, strict=True)]).at(0.0)
     alone = strict_counts(gold, proposals[ENCODER].best).f1 or 0.0
+    strict, recall = strict_counts(gold, found).f1 or 0.0, point.counts.recall or 0.0
     return (
-        f"at {stacker.threshold:.3f}: strict F1 {100 * (strict_counts(gold, found).f1 or 0):.2f}, token recall "
-        f"{100 * (point.counts.recall or 0):.2f} at {point.fp_per_1000:.2f} false positives; encoder alone {100 * alone:.2f}"
+        f"at {stacker.threshold:.3f}: strict F1 {100 * strict:.2f}, token recall {100 * recall:.2f} at "
+        f"{point.fp_per_1000:.2f} false positives; encoder alone {100 * alone:.2f}"
     )
 
 
