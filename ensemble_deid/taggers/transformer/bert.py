@@ -38,8 +38,8 @@ class BertEncoder(nn.Module):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
-        width, inner, eps = config["hidden_size"], config["intermediate_size"], config["layer_norm_eps"]
-        self.heads = int(config["num_attention_heads"])
+        width, inner, eps = int(config["hidden_size"]), config["intermediate_size"], config["layer_norm_eps"]
+        self.width, self.heads = width, int(config["num_attention_heads"])
         self.embeddings = nn.ModuleDict(
             {
                 "word_embeddings": nn.Embedding(config["vocab_size"], width),
@@ -70,11 +70,11 @@ class BertEncoder(nn.Module):
         attention = cast(nn.ModuleDict, layer["attention"])
         looks = cast(nn.ModuleDict, attention["self"])
         # (batch, heads, pieces, width of a head)
-        split = [
-            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        query, key, value = (
+            part.view(*part.shape[:-1], self.heads, -1).transpose(1, 2)
             for part in _of_one_input([looks[name] for name in ("query", "key", "value")], state)
-        ]
-        seen = nn.functional.scaled_dot_product_attention(*split, attn_mask=mask)
+        )
+        seen = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         state = _add_and_norm(attention["output"], seen.transpose(1, 2).flatten(2), state)
         inner = nn.functional.gelu(cast(nn.ModuleDict, layer["intermediate"])["dense"](state))
         return _add_and_norm(layer["output"], inner, state)

@@ -49,7 +49,7 @@ class EncoderClassifier(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder = encoder
-        width = int(encoder.get_input_embeddings().weight.shape[1])
+        width = encoder.width if isinstance(encoder, BertEncoder) else int(encoder.config.hidden_size)
         self.case = nn.Embedding(len(CASES), width)
         self.gap = nn.Embedding(len(GAPS), width)
         self.features = nn.ModuleList(nn.Embedding(size, width) for size in sizes)
