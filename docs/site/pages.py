@@ -60,8 +60,8 @@ def reference_page() -> str:
     names = [name for name in ensemble_deid.__all__ if name in ensemble_deid._MODULE_OF]
     parts = [
         "# Reference",
-        "Everything that `from ensemble_deid import ...` gives, then the integrations with other programs. Submodules that "
-        "are not named here may change between versions.",
+        "Everything that `from ensemble_deid import ...` gives, then the integrations with other programs. "
+        "Submodules that are not named here may change between versions.",
         "## ensemble_deid",
         *(f"::: {ensemble_deid._MODULE_OF[name]}.{name}" for name in names),
     ]
