@@ -24,6 +24,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands; each command's module adds its own."""
     from ensemble_deid.cli import (
         additions,
+        combiners,
         corpus,
         deidentify,
         disagreements,
@@ -57,6 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
         explain,
         rules,
         additions,
+        combiners,
         corpus,
         encoders,
         transfer,
