@@ -3,12 +3,12 @@
     python benchmarks/finetuning_rounds.py demo:train demo:dev --train-sites 15 --pool-sites 20 --out RUN
         [--rounds 3] [--worst 20] [--resume]
 
-After Murugadoss et al. 2021 (supplementary methods): a first model is trained on the notes of some sites; those of other
-sites are the pool. In each round the model before annotates the pool, the `--worst` notes with most errors are added to
-those of the rounds before (with their gold annotations, as if people had corrected them), and the first model learns
-from all of them, further than it was. It is the first one that goes on, since a model that has seen some of the notes
-would make its final estimator believe that it errs less than it does. The same number of notes drawn at random from the
-pool is the control: what the choice brings, and what any further notes would. The notes of DEV are only scored.
+After Murugadoss et al. 2021 (supplementary methods): a first model is trained on the notes of some sites; those of
+other sites are the pool. In each round the model before annotates the pool, the `--worst` notes with most errors are
+added to those of the rounds before (with their gold annotations, as if people had corrected them), and the first model
+learns from all of them, further than it was. It is the first one that goes on, since a model that has seen some of the
+notes would make its final estimator believe that it errs less than it does. The same number of notes drawn at random
+from the pool is the control: what the choice brings, and what any further notes would. DEV is only scored.
 
 RUN holds `run.json` (settings, versions, fingerprints of the notes), `log.txt`, and for each round and arm the model
 and `notes.json` with the ids of the notes learned from. A run that was broken off goes on with --resume.
@@ -87,17 +87,16 @@ def go_on(
     return place / "model", wanted
 
 
-def row(name: str, model: Path, base: Path, dev: Notes, n: int) -> str:
+def row(name: str, answer: Notes, of_first: Notes, dev: Notes, n: int) -> str:
     """Return a line of the table: figures on DEV, and the difference of strict F1 to the first model."""
-    answers = [Deidentifier.load(place).predict(dev) for place in (model, base)]
-    own, first = (count_view(dev, answer, "strict") for answer in answers)
-    recall = count_view(dev, answers[0], "token-binary").total.recall
+    own, first = (count_view(dev, found, "strict") for found in (answer, of_first))
+    recall = count_view(dev, answer, "token-binary").total.recall
     difference = paired_difference(own.per_document, first.per_document, own.groups, resamples=2000)
     values = [own.total.precision, own.total.recall, own.total.f1, recall]
     cells = [f"{np.nan if value is None else 100 * value:.2f}" for value in values]
     change = "-"
     low, high = difference.interval.low, difference.interval.high
-    if model != base and difference.difference is not None and low is not None and high is not None:
+    if answer is not of_first and difference.difference is not None and low is not None and high is not None:
         change = f"{100 * difference.difference:+.2f} ({100 * low:+.2f} to {100 * high:+.2f})"
     return f"| {name} | {n} | {' | '.join(cells)} | {change} |"
 
@@ -139,12 +138,14 @@ def run_rounds(options: argparse.Namespace) -> int:
     run = RunFolder.begin(options.out, settings, resume=options.resume)
     dev, pool = corpora["dev"], corpora["pool"]
     first = begin(run, corpora["train"], config)
-    lines = [row("first model", first, first, dev, 0)]
+    of_first = Deidentifier.load(first).predict(dev)
+    lines = [row("first model", of_first, of_first, dev, 0)]
     for arm in options.arms.split(","):
         model, learned = first, set[str]()
         for round_ in range(1, options.rounds + 1):
             model, learned = go_on(run, arm, round_, model, learned, pool, size=options.worst, config=config)
-            lines.append(row(f"{arm}, round {round_}", model, first, dev, len(learned)))
+            answer = Deidentifier.load(model).predict(dev)
+            lines.append(row(f"{arm}, round {round_}", answer, of_first, dev, len(learned)))
     sys.stdout.write("| model | notes of the pool | P | R | F1 | token recall | F1 minus first (95%) |\n")
     sys.stdout.write("| --- | --: | --: | --: | --: | --: | --: |\n" + "\n".join(lines) + "\n")
     return 0
