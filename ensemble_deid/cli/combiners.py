@@ -70,11 +70,11 @@ def run_choose_members(options: argparse.Namespace) -> int:
     """Choose, store, and print the submodels of each label."""
     from ensemble_deid.experiments.combiners import choose_members
 
-    members = choose_members(
-        options.model, read_gold(options.dev).documents, best=options.best, allow_overlap=options.allow_overlap
-    )
+    dev = read_gold(options.dev).documents
+    members = choose_members(options.model, dev, best=options.best, allow_overlap=options.allow_overlap)
+    there = {span.label for document in dev for span in document.spans}
     for label, names in members.items():
-        say(f"{label}: {', '.join(names)}")
+        say(f"{label}: {', '.join(names)}{'' if label in there else ' (not chosen: the dev notes have none)'}")
     say(f"these are now in {options.model}")
     return 0
 

@@ -82,8 +82,9 @@ def choose_members(
 ) -> dict[str, tuple[str, ...]]:
     """Choose the best submodels of each label on dev notes, and store them in the model in place of those it had.
 
-    A label that the dev notes do not have keeps the submodels that it had. Raises ConfigError where it had none, and,
-    unless `allow_overlap`, CorpusError when any of the notes or patients are among those that the model was trained on.
+    A label that the dev notes do not have keeps the submodels that it had; where it had none, all count for it. Raises
+    ConfigError for `best` below 1, and, unless `allow_overlap`, CorpusError when any of the notes or patients are among
+    those that the model was trained on.
     """
     if best < 1:
         raise ConfigError(f"--best: at least 1, not {best}")
@@ -94,11 +95,8 @@ def choose_members(
     proposals = ensemble.propose(ensemble.feature_extractor.extract(dev))
     there = {span.label for document in dev for span in document.spans}
     chosen = choose_best_members(dev, proposals, labels=ensemble.scheme.labels, best=best)
-    members = {}
-    for label, names in chosen.items():
-        if label not in there and label not in ensemble.best_members:
-            raise ConfigError(f"the dev notes have no {label}, so nothing says which submodels are best at it")
-        members[label] = names if label in there else ensemble.best_members[label]
+    had = ensemble.best_members
+    members = {label: names if label in there else had.get(label, names) for label, names in chosen.items()}
     record = members_record(members, chosen_on=DEV, notes=len(dev))
     overlap = overlap_choice(CHOICE, seen.overlap(dev))
 
