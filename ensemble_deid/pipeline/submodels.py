@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.phi.label_groups import label_groups
 from ensemble_deid.submodels import BY_NAME
-from ensemble_deid.taggers.base import Tagger, TrainableTagger
+from ensemble_deid.taggers.base import CompactableTagger, Tagger, TrainableTagger
 from ensemble_deid.taggers.by_type import ByTypeTagger, change_files
 from ensemble_deid.taggers.uncased import UncasedTagger
 from ensemble_deid.text.tags import TagScheme
@@ -117,9 +117,9 @@ def load_submodel(name: str, directory: Path, *, scheme: TagScheme, config: Conf
 
 def compact_submodel(name: str, directory: Path, *, labels: tuple[str, ...], config: Config) -> None:
     """Make a submodel's saved files smaller, where its class knows how."""
-    compact = getattr(submodel_class(name), "compact_saved", None)
-    if compact is None:
+    if not BY_NAME[name].has_compact_form:
         return
+    compact = cast("type[CompactableTagger]", submodel_class(name)).compact_saved
     if config.is_by_type(name):
         change_files(directory, label_groups(config.by_type, labels), compact)
     else:
