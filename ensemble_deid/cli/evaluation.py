@@ -26,6 +26,9 @@ def add_commands(commands: Any) -> None:
     _add_gold_and_system(evaluate)
     evaluate.add_argument("--scheme", choices=("i2b2", "meddocan"), help="count as that task's own script does")
     evaluate.add_argument("--official", action="store_true", help="print a table laid out as the i2b2 script's")
+    evaluate.add_argument(
+        "--combiner", metavar="NAME", default="svm", help="of a MODEL: svm (default), union, majority or per-type"
+    )
     evaluate.add_argument("--full", action="store_true", help="print every table, not the summary alone")
     _add_files(evaluate)
     evaluate.set_defaults(run=run_evaluate)
@@ -169,9 +172,11 @@ def run_evaluate(options: argparse.Namespace) -> int:
     scheme = options.scheme or ("i2b2" if options.official else None)
     if scheme and options.full:
         raise ConfigError("--full prints the project's own tables and --scheme (or --official) the task's: give one")
+    if options.combiner != "svm" and (options.dev or options.oracle):
+        raise ConfigError(f"--combiner {options.combiner} has no threshold to choose: leave out --dev and --oracle")
     refuse_output_files([options.json, options.csv], options.gold, options.system, *(options.dev or ()))
     gold = read_gold(options.gold)
-    system = read_system(options.system, gold.documents)
+    system = read_system(options.system, gold.documents, combiner=options.combiner)
     official = score_official(gold.documents, system.answer, scheme=scheme) if scheme else None
     operating = _operating(options, gold, system)
     evaluation = evaluate(gold.documents, system.answer, **resampling(options))

@@ -22,7 +22,7 @@ _ROOT = re.compile(rb"<\s*(?![?!])([A-Za-z_][\w.-]*)")
 _HEAD_BYTES = 4096
 _NAMED = 5
 _OF_ROOT = {"MEDDOCAN": "meddocan", "collection": "bioc", I2B2_2006_ROOT: "i2b2-2006"}
-_OF_SUFFIX = {".json": "labelstudio", ".conll": "conll", ".xmi": "cas", ".text": "physionet"}
+_OF_SUFFIX = {".json": "labelstudio", ".conll": "conll", ".xmi": "cas", ".text": "physionet", ".gs": "dernoncourt-lee"}
 _NOWHERE = "there is no such file or folder"
 
 

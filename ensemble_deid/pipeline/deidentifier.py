@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ensemble_deid.errors import CorpusError, DeidError
+from ensemble_deid.pipeline.combiners import SVM
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.installed import find_model
@@ -76,12 +77,17 @@ class Deidentifier:
         return cls(ensemble, ModelSource(place.absolute(), device, manifest.checksum, tuple(ensemble.taggers)))
 
     def predict(
-        self, documents: Iterable[Document], *, submodel: str | None = None, threshold: float | None = None
+        self,
+        documents: Iterable[Document],
+        *,
+        submodel: str | None = None,
+        threshold: float | None = None,
+        combiner: str = SVM,
     ) -> list[Document]:
         """Return the documents with the spans that the model finds (and none of those they came with).
 
-        `submodel` and `threshold` as in `Ensemble.predict`. Raises CorpusError, naming the document, for a text that
-        is no string or holds NUL or unpaired surrogates.
+        `submodel`, `threshold` and `combiner` as in `Ensemble.predict`. Raises CorpusError, naming the document, for a
+        text that is no string or holds NUL or unpaired surrogates.
 
         >>> from ensemble_deid import Deidentifier, Document
         >>> model = Deidentifier.load("model")
@@ -92,7 +98,7 @@ class Deidentifier:
         notes = list(documents)
         for note in notes:
             check_note(note)
-        found = self.ensemble.predict(notes, submodel=submodel, threshold=threshold)
+        found = self.ensemble.predict(notes, submodel=submodel, threshold=threshold, combiner=combiner)
         predicted = [note.with_spans(spans) for note, spans in zip(notes, found, strict=True)]
         return predicted if submodel is not None else [self.without_listed(note)[0] for note in predicted]
 
@@ -111,6 +117,7 @@ class Deidentifier:
         *,
         submodel: str | None = None,
         threshold: float | None = None,
+        combiner: str = SVM,
         batch_size: int = BATCH_SIZE,
         jobs: int = 1,
         must_stay: Callable[[Document], Iterable[Span]] | None = None,
@@ -126,6 +133,7 @@ class Deidentifier:
             source=self.source,
             submodel=submodel,
             threshold=threshold,
+            combiner=combiner,
             batch_size=batch_size,
             jobs=jobs,
         )
@@ -150,6 +158,7 @@ class Deidentifier:
         project: str = "",
         patient: str | None = None,
         threshold: float | None = None,
+        combiner: str = SVM,
         lists: SiteLists | None = None,
     ) -> DeidentificationResult:
         """Return the text without its PHI.
@@ -158,10 +167,11 @@ class Deidentifier:
         those of single labels, and `policy` names a policy (docs/deidentify.md). Surrogates and hashes depend on `key`
         (a `Key`, a key file, else the environment's ENSEMBLE_DEID_KEY, else a new one), on `project` and on `patient`,
         the text itself where that is None; what only other texts of the patient tell, such as the whole of a name, is
-        not known. `threshold` overrides the model's; `lists` are what the site knows. Raises CorpusError when the text
-        cannot be processed: it is no string, holds NUL or unpaired surrogates (then it is no clinical note), processing
-        fails, or strict lists find a known identifier in the output. Raises ConfigError for an unknown style, label or
-        policy, a bad key, or a threshold outside [0, 1].
+        not known. `threshold` overrides the model's, `combiner` is `svm`, `union`, `majority` or `per-type`; `lists`
+        are what the site knows. Raises CorpusError when the text cannot be processed: it is no string, holds NUL or
+        unpaired surrogates (then it is no clinical note), processing fails, or strict lists find a known identifier in
+        the output. Raises ConfigError for an unknown style, label, policy or combiner, a bad key, or a threshold
+        outside [0, 1].
 
         >>> from ensemble_deid import Deidentifier
         >>> model = Deidentifier.load("model")
@@ -171,7 +181,7 @@ class Deidentifier:
         replacer = self._replacer(style, styles, policy, key, project)
         note = Document("the text", text, patient_id=patient)
         places = None if lists is None else lists.places
-        (predicted,) = self.predict_each([note], must_stay=places, threshold=threshold)
+        (predicted,) = self.predict_each([note], must_stay=places, threshold=threshold, combiner=combiner)
         result = _result(predicted, replacer, lists or SiteLists())
         if result.error is not None:
             raise CorpusError(result.error)
@@ -188,6 +198,7 @@ class Deidentifier:
         project: str = "",
         patients: Iterable[str] | None = None,
         threshold: float | None = None,
+        combiner: str = SVM,
         lists: SiteLists | None = None,
         batch_size: int = BATCH_SIZE,
         jobs: int = 1,
@@ -212,7 +223,9 @@ class Deidentifier:
             raise CorpusError("pipe takes several texts, not one string: use deidentify, or give a list")
         places = None if lists is None else lists.places
         documents = _documents(texts, patients)
-        notes = self.predict_each(documents, must_stay=places, threshold=threshold, batch_size=batch_size, jobs=jobs)
+        notes = self.predict_each(
+            documents, must_stay=places, threshold=threshold, combiner=combiner, batch_size=batch_size, jobs=jobs
+        )
         return (_result(note, replacer, lists or SiteLists()) for note in notes)
 
     def _replacer(

@@ -20,6 +20,7 @@ from ensemble_deid.pipeline.batch.offsets import FILE as OFFSETS
 from ensemble_deid.pipeline.batch.offsets import Found, OffsetFile
 from ensemble_deid.pipeline.batch.patient_strings import Known, PatientStrings
 from ensemble_deid.pipeline.batch.run_files import RunFiles
+from ensemble_deid.pipeline.combiners import SVM
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.known.site_lists import SiteLists
 from ensemble_deid.pipeline.notes import Note, predict_chunks
@@ -50,6 +51,7 @@ class Batch:
     finding: Mapping[str, Any]
     lists: SiteLists = field(default_factory=SiteLists)
     threshold: float | None = None
+    combiner: str = SVM
     jobs: int = 1
     problems: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -80,6 +82,7 @@ class Batch:
             _documents(records, texts),
             source=self.model.source,
             threshold=self.threshold,
+            combiner=self.combiner,
             jobs=self.jobs,
         )
         with offsets.appending() as file:
