@@ -29,7 +29,7 @@ Suspicion = list[list[float]]
 
 
 def parrot(notes: Sequence[HiddenNote]) -> Suspicion:
-    """Let a CRF learn all places of one half of the notes, by patient, and say how little it expects those of the other.
+    """Let a CRF learn the places of one half of the patients, and say how little it expects those of the other half.
 
     As in the paper, whoever attacks has nothing but the notes, and takes all that looks like PHI for surrogates.
     Raises EvaluationError where all notes are of one patient.
