@@ -52,9 +52,9 @@ def deidentify(
     `id`, `patient`, `dates` and `keep` are columns as in `ensemble-deid deidentify` (docs/deidentify-tables.md);
     `keep=["all"]` keeps every other one. With `patient`, rows are shuffled so that the notes of a patient are processed
     together; with a key, the values are then those of the command line. `style`, `key` and `project` are as in
-    `Deidentifier.deidentify`, or a `replacer` says it all; `lists` are what the site knows. Nothing runs before Spark is
-    asked for rows, and it runs again whenever it is asked again: write or persist the result first. Raises ConfigError,
-    CorpusError, ModelError.
+    `Deidentifier.deidentify`, or a `replacer` says it all; `lists` are what the site knows. Nothing runs before Spark
+    is asked for rows, and it runs again whenever it is asked again: write or persist the result first. Raises
+    ConfigError, CorpusError, ModelError.
     """
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StringType, StructField, StructType
