@@ -45,7 +45,10 @@ def parrot(notes: Sequence[HiddenNote]) -> Suspicion:
 
 
 def informed(taught: Sequence[HiddenNote], attacked: Sequence[HiddenNote]) -> Suspicion:
-    """Let a CRF learn surrogates and missed PHI of notes of which the attacker knows which is which."""
+    """Let a CRF learn surrogates and missed PHI of notes of which the attacker knows which is which.
+
+    Where nothing is missed in these, it is a parrot.
+    """
     documents = [_taught(note, lambda place: MISSED if place.missed else SURROGATE) for note in taught]
     return _suspicion(documents, attacked)
 
