@@ -40,21 +40,27 @@ def test_it_finds_phi_with_and_without_the_encoder() -> None:
 
 @pytest.mark.long
 def test_it_finds_the_surrogates_where_phi_was() -> None:
-    """As a reader does not see which names are real, the model does not: it finds surrogates as it found PHI."""
+    """The model cannot tell surrogates from PHI: it finds them at least as often as it found annotated PHI."""
     model = Deidentifier.load(MODEL, submodels=["regex", "tbed", "crf", "neural"])
-    found = model.predict(read_corpus("demo:dev").documents[:24])
+    gold = read_corpus("demo:dev").documents[:24]
+    found = model.predict(gold)
     replacer = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"))
     outcomes = [outcome for outcome in replaced_together(found, replacer) if isinstance(outcome, Replacement)]
     assert len(outcomes) == len(found)
     again = model.predict([Document(str(k), outcome.text) for k, outcome in enumerate(outcomes)])
-    places = [
+    surrogates = [
         any(span.start < place.new_end and place.new_start < span.end for span in note.spans)
         for note, outcome in zip(again, outcomes, strict=True)
         for place in outcome.spans
         if outcome.text[place.new_start : place.new_end] != f"[{place.label}]"
     ]
-    assert len(places) > 200
-    assert sum(places) / len(places) > 0.9
+    annotated = [
+        any(span.overlaps(other) for other in note.spans)
+        for note, before in zip(found, gold, strict=True)
+        for span in before.spans
+    ]
+    assert min(len(surrogates), len(annotated)) > 200
+    assert sum(surrogates) / len(surrogates) >= sum(annotated) / len(annotated)
 
 
 @pytest.mark.long
