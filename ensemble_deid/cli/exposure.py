@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import read_gold, read_system
-from ensemble_deid.cli.terminal import percent, say, warn
+from ensemble_deid.cli.terminal import percent, say
 
 if TYPE_CHECKING:
     from ensemble_deid.experiments.exposure import Exposure, Figure
@@ -47,7 +47,7 @@ def run_exposure(options: argparse.Namespace) -> int:
         gold = read_gold(gold_name).documents
         system = read_system(system_name, gold)
         for warning in system.warnings:
-            warn(warning)
+            say(f"WARNING: {warning}.\n")
         sides.append((gold, system.answer))
     found = measure_exposure(*sides[0], sides[1], resamples=options.resamples, seed=options.seed)
     if options.json:
