@@ -16,7 +16,7 @@ FUZZ_SECONDS := 60
 FUZZ_SEED := 0
 ENGLISH := models/ensemble_deid_en
 
-.PHONY: demo train train-small english-model test fuzz lint types notebooks clean
+.PHONY: demo train train-small english-model test fuzz lint types notebooks docs clean
 
 demo: $(VENV)/installed-model
 	@echo; echo "== A fictional note =="
@@ -70,6 +70,10 @@ types: $(VENV)/installed-dev
 # Run the notebooks and keep what they print.
 notebooks: $(VENV)/installed-dev
 	$(BIN)/python notebooks/execute.py
+
+# The documents as a site, in build/site: it needs no network, neither here nor in the reader's browser.
+docs: $(VENV)/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f docs/site/mkdocs.yml
 
 clean:
 	rm -rf $(VENV) $(MODEL) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

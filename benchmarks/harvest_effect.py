@@ -1,9 +1,10 @@
 """What harvested patterns and the sentence inclusion list each change in a model's figures on other notes.
 
-    python benchmarks/harvest_effect.py MODEL TRAIN DEV [--min-patients K] [--min-occurrences M] [--sentence-patients K]
+    python benchmarks/harvest_effect.py MODEL TRAIN NOTES [--min-patients K] [--min-occurrences M]
+        [--sentence-patients K] [--submodels NAMES]
 
-Patterns and sentences are harvested from TRAIN, on which MODEL was trained, and the figures are those on DEV, which has
-no part in the harvest: without additions, with the patterns, with the list, and with both.
+Patterns and sentences are harvested from TRAIN, on which MODEL was trained, and the figures are those on NOTES, which
+have no part in the harvest: without additions, with the patterns, with the list, and with both. No text is printed.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.experiments.harvest import Harvest, HarvestLimits, count_hits, harvest_patterns
-from ensemble_deid.experiments.harvest_sentences import FrequentSentences, frequent_sentences
+from ensemble_deid.experiments.harvest_sentences import frequent_sentences
 from ensemble_deid.experiments.inclusion_effect import inclusion_effect
 from ensemble_deid.features.patterns import PatternSet
 from ensemble_deid.pipeline.deidentifier import Deidentifier
@@ -30,18 +31,11 @@ from ensemble_deid.text.document import Document
 FIGURES = ("precision", "recall", "F1", "token precision", "token recall")
 
 
-def variants(ensemble: Ensemble, harvest: Harvest, sentences: FrequentSentences) -> dict[str, Ensemble]:
-    """Return the model without additions, with each, and with both."""
+def with_patterns(ensemble: Ensemble, harvest: Harvest) -> Ensemble:
+    """Return the model with the harvested patterns."""
     known = [pattern for pattern in harvest.patterns if pattern.label in ensemble.scheme.labels]
     added = PatternSet("harvested", tuple(known), "")
-    inclusion = InclusionList(frozenset(sentence for sentence, _ in sentences.patients), "")
-    with_patterns = replace(ensemble, feature_extractor=replace(ensemble.feature_extractor, added=added))
-    return {
-        "neither": ensemble,
-        "patterns": with_patterns,
-        "inclusion list": replace(ensemble, inclusion=inclusion),
-        "both": replace(with_patterns, inclusion=inclusion),
-    }
+    return replace(ensemble, feature_extractor=replace(ensemble.feature_extractor, added=added))
 
 
 def figures_of(gold: Sequence[Document], found: Sequence[Document]) -> list[float | None]:
@@ -53,39 +47,49 @@ def figures_of(gold: Sequence[Document], found: Sequence[Document]) -> list[floa
     ]
 
 
+def show(name: str, gold: Sequence[Document], found: Sequence[Document]) -> None:
+    """Print a line of figures in per cent."""
+    cells = ("undefined" if value is None else f"{100 * value:.2f}" for value in figures_of(gold, found))
+    print(f"{name:<16}" + "".join(f"{cell:>17}" for cell in cells), flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Harvest, predict four times, print."""
+    """Harvest, predict twice, drop what the list names, print."""
     parser = argparse.ArgumentParser(description="What harvested patterns and sentences change on other notes.")
     parser.add_argument("model", metavar="MODEL", type=Path)
     parser.add_argument("train", metavar="TRAIN")
-    parser.add_argument("dev", metavar="DEV")
+    parser.add_argument("notes", metavar="NOTES")
     parser.add_argument("--min-patients", type=int, default=5)
     parser.add_argument("--min-occurrences", type=int, default=10)
     parser.add_argument("--sentence-patients", type=int, default=10)
+    parser.add_argument("--submodels", help="of the model, such as regex,tbed,crf,neural")
     options = parser.parse_args(arguments)
     try:
-        train, dev = read_corpus(options.train).documents, read_corpus(options.dev).documents
+        train, notes = read_corpus(options.train).documents, read_corpus(options.notes).documents
         harvest = harvest_patterns(train, HarvestLimits(options.min_patients, options.min_occurrences))
         sentences = frequent_sentences(train, min_patients=options.sentence_patients)
-        model = Deidentifier.load(options.model)
-        hits = count_hits(harvest.patterns, dev).values()
+        inclusion = InclusionList(frozenset(sentence for sentence, _ in sentences.patients), "")
+        submodels = options.submodels.split(",") if options.submodels else None
+        model = Deidentifier.load(options.model, submodels=submodels)
+        hits = count_hits(harvest.patterns, notes).values()
         print(
             f"{len(harvest.patterns)} patterns of {len(harvest.templates)} templates, "
             f"{len(sentences.patients)} sentences"
         )
         print(f"held-out folds of TRAIN: {harvest.elsewhere.found} spans, {harvest.elsewhere.wrong} wrong")
-        print(f"DEV: {sum(h.found for h in hits)} spans, {sum(h.wrong for h in hits)} wrong")
+        print(f"NOTES: {sum(h.found for h in hits)} spans, {sum(h.wrong for h in hits)} wrong")
         print(f"{'':<16}" + "".join(f"{name:>17}" for name in FIGURES))
-        for name, ensemble in variants(model.ensemble, harvest, sentences).items():
-            found = Deidentifier(ensemble).predict(dev)
-            cells = ("undefined" if value is None else f"{100 * value:.2f}" for value in figures_of(dev, found))
-            print(f"{name:<16}" + "".join(f"{cell:>17}" for cell in cells), flush=True)
-            if name == "inclusion list" and ensemble.inclusion is not None:
-                effect = inclusion_effect(ensemble.inclusion, dev, model.predict(dev))
-                print(
-                    f"{'':<16} {effect.sentences} of {effect.all_sentences} sentences listed, {effect.dropped} spans "
-                    f"dropped, {effect.annotated} of them PHI"
-                )
+        for name, ensemble in (("neither", model.ensemble), ("patterns", with_patterns(model.ensemble, harvest))):
+            found = Deidentifier(ensemble).predict(notes)
+            show(name, notes, found)
+            both = "inclusion list" if name == "neither" else "both"
+            show(both, notes, [inclusion.apply(document)[0] for document in found])
+            effect = inclusion_effect(inclusion, notes, found)
+            print(
+                f"{'':<16} {effect.sentences} of {effect.all_sentences} sentences listed, {effect.dropped} spans "
+                f"dropped, {effect.annotated} of them PHI",
+                flush=True,
+            )
     except DeidError as error:
         sys.stderr.write(f"{error}\n")
         return 2

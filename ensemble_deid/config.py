@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.submodels import BY_NAME, DEFAULT, NAMES
+from ensemble_deid.submodels import BY_NAME, DEFAULT, NAMES, SUBMODELS
 
 _SHOWN = 200
 
@@ -285,6 +285,7 @@ class StackConfig(Section):
         description="submodels (several joined by +) that prediction may leave out: for each entry a final estimator "
         "is fitted without them",
     )
+    best_members: int = Field(2, ge=1, description="submodels that the combiner per-type takes for each label")
     preset: Literal["search", "zhao2020"] = Field("search", description="zhao2020: the paper's C+, C- and gamma")
     c_grid: tuple[PositiveFloat, ...] = Field((0.5, 1.0, 2.0, 5.0), min_length=1)
     gamma_grid: tuple[PositiveFloat, ...] = Field((0.004, 0.009, 0.02), min_length=1)
@@ -328,6 +329,12 @@ class Config(Section):
         3, ge=2, description="of shareable models: in how many patients a word must be seen outside PHI"
     )
     submodels: tuple[str, ...] = DEFAULT
+    by_type: tuple[str, ...] = Field(
+        (),
+        description="labels or categories, several joined by +, or label for each one: submodels with marginals are "
+        "a model for each entry, and one for the rest",
+    )
+    uncased: tuple[str, ...] = Field((), description="submodels that read all words in lower case")
     text: TextConfig = TextConfig()
     regex: RegexConfig = RegexConfig()
     tbed: TbedConfig = TbedConfig()
@@ -356,6 +363,20 @@ class Config(Section):
             if set(self.submodels) <= set(entry.split("+")):
                 raise ConfigError(f"stack.also_without: without {entry} no submodel is left")
         return self
+
+    @field_validator("uncased")
+    @classmethod
+    def _reads_words_of_the_table(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Raise ConfigError for what is no submodel, or one whose case is not a matter of the feature table."""
+        possible = [row.name for row in SUBMODELS if row.reads_only_table and row.has_marginals]
+        for name in names:
+            if name not in possible:
+                raise ConfigError(f"uncased: {name!r} is none of {', '.join(possible)}")
+        return tuple(name for name in possible if name in names)
+
+    def is_by_type(self, submodel: str) -> bool:
+        """Return whether a submodel is several models: rules that find a type are apart as they are."""
+        return bool(self.by_type) and BY_NAME[submodel].has_marginals
 
     @property
     def smaller_stacks(self) -> tuple[tuple[str, ...], ...]:

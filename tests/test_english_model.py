@@ -7,8 +7,11 @@ import pytest
 
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.experiments.model_figures import figures_record, figures_table, measure_model
+from ensemble_deid.pipeline.batch.together import replaced_together
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.manifest import fingerprint, read_manifest
+from ensemble_deid.pipeline.replacement import Key, Replacement, Replacer
+from ensemble_deid.text.document import Document
 
 PROJECT = Path(__file__).parents[1] / "models" / "ensemble_deid_en"
 MODEL = PROJECT / "ensemble_deid_en" / "model"
@@ -33,6 +36,31 @@ def test_it_finds_phi_with_and_without_the_encoder() -> None:
         assert clean is not None
         assert "Strong" not in clean
         assert "4/2/2071" not in clean
+
+
+@pytest.mark.long
+def test_it_finds_the_surrogates_where_phi_was() -> None:
+    """The model cannot tell surrogates from PHI: it finds them at least as often as it found annotated PHI."""
+    model = Deidentifier.load(MODEL, submodels=["regex", "tbed", "crf", "neural"])
+    gold = read_corpus("demo:dev").documents[:24]
+    found = model.predict(gold)
+    replacer = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"))
+    outcomes = [outcome for outcome in replaced_together(found, replacer) if isinstance(outcome, Replacement)]
+    assert len(outcomes) == len(found)
+    again = model.predict([Document(str(k), outcome.text) for k, outcome in enumerate(outcomes)])
+    surrogates = [
+        any(span.start < place.new_end and place.new_start < span.end for span in note.spans)
+        for note, outcome in zip(again, outcomes, strict=True)
+        for place in outcome.spans
+        if outcome.text[place.new_start : place.new_end] != f"[{place.label}]"
+    ]
+    annotated = [
+        any(span.overlaps(other) for other in note.spans)
+        for note, before in zip(found, gold, strict=True)
+        for span in before.spans
+    ]
+    assert min(len(surrogates), len(annotated)) > 200
+    assert sum(surrogates) / len(surrogates) >= sum(annotated) / len(annotated)
 
 
 @pytest.mark.long

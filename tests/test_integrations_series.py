@@ -59,3 +59,15 @@ def test_what_is_no_series_is_refused(tiny_model: Path) -> None:
         deidentify_series(TEXTS, tiny_model)
     with pytest.raises(CorpusError, match="there are 1 patients for 2 notes"):
         deidentify_series(pd.Series(["a", "b"]), tiny_model, patients=["x"])
+
+
+def test_accessors(tiny_model: Path) -> None:
+    import ensemble_deid.integrations.pandas
+    import ensemble_deid.integrations.polars  # noqa: F401
+
+    withheld: list[WithheldNote] = []
+    table = pd.DataFrame({"text": TEXTS})
+    made = table["text"].deid.deidentify(tiny_model, withheld=withheld)
+    pd.testing.assert_series_equal(made, pd.Series(CLEAN, name="text", dtype=table["text"].dtype))
+    assert [problem.position for problem in withheld] == [2]
+    assert pl.Series("notes", TEXTS).deid.deidentify(tiny_model).to_list() == CLEAN

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,55 @@ def test_other_values_are_found_without_regard_to_separators(
     tmp_path: Path, kind: str, value: str, text: str, wanted: list[str]
 ) -> None:
     assert found(known(tmp_path, f'7,{kind},"{value}"'), text) == wanted
+
+
+FORMS = (
+    *("%Y-%m-%d", "%m/%d/%Y", "%d.%m.%Y", "%m-%d-%y", "%B %d, %Y", "%d %b %Y", "%d-%b-%y", "%b. %d, '%y", "%Y%m%d"),
+    *("%m%d%Y", "%d of %B %Y", "%B %dth, %Y", "%Y-%m-%dT10:30", "%d de %B de %Y", "%m%d%y", "%Y %b %d"),
+)
+
+
+@settings(max_examples=60)
+@given(st.dates(date(1900, 1, 1), date(2099, 12, 31)), st.sampled_from(FORMS), st.booleans(), st.booleans())
+def test_a_birth_date_is_found_in_every_form(
+    tmp_path_factory: pytest.TempPathFactory, day: date, form: str, zeros: bool, upper: bool
+) -> None:
+    identifiers = known(tmp_path_factory.getbasetemp(), f"7,birthdate,{day}")
+    written = day.strftime(form)
+    if not zeros and not written.isdecimal():
+        written = re.sub(r"\b0(?=\d\b)", "", written)
+    text = f"DOB {written.upper() if upper else written}."
+    matches = identifiers.find(text, "7")
+    assert [(m.start, m.label, m.certainty) for m in matches] == [(4, "DATE", Certainty.WHOLE)]
+    assert matches[0].end == len(text) - (7 if "T" in form else 1)
+    assert not identifiers.find(text, "8")
+
+
+@pytest.mark.parametrize(
+    "text", ["3/5/1951", "3/6/1950", "1950", "March 5", "3/5", "May 5, 1950", "13/5/1950", "3/5\n\n1950"]
+)
+def test_other_days_are_not_the_birth_date(tmp_path: Path, text: str) -> None:
+    assert found(known(tmp_path, "7,birthdate,1950-03-05"), text) == []
+    assert found(known(tmp_path, "7,birthdate,1950-03-05T00:00:00"), "5/3/50") == ["5/3/50"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Mr. J.O. came", ["J.O."]),
+        ("pt J. O. came, Patient: J.Q.O.", ["J. O.", "J.Q.O."]),
+        ("Patient O.J.", ["O.J."]),
+        ("Mr. JO came", ["JO"]),
+        ("J.O. (MRN 0048213) came", ["J.O.", "0048213"]),
+        ("J.O., seen on a fine day. No other words of him.", []),
+        ("J.O., of whom nothing is said, not even in these many words: MRN 0048213", ["0048213"]),
+        ("pt JO; JO 0048213; a J.X. 0048213; j.o. 0048213", ["0048213", "0048213", "0048213"]),
+        ("Mr. P.T. came", []),
+    ],
+)
+def test_initials_count_only_beside_other_evidence(tmp_path: Path, text: str, wanted: list[str]) -> None:
+    identifiers = known(tmp_path, "7,name,John Q. Okonkwo", "7,mrn,0048213", ",staff,Paula Tamm")
+    assert [string.rstrip(".") for string in found(identifiers, text)] == [string.rstrip(".") for string in wanted]
 
 
 def test_what_is_known_of_one_patient_is_not_searched_in_the_notes_of_another(tmp_path: Path) -> None:

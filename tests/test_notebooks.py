@@ -23,8 +23,8 @@ def code(path: Path) -> list[nbformat.NotebookNode]:
     return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
 
 
-def test_there_is_a_notebook() -> None:
-    assert [path.name for path in NOTEBOOKS] == ["first_steps.ipynb"]
+def test_there_are_three_notebooks() -> None:
+    assert [path.name for path in NOTEBOOKS] == ["first_steps.ipynb", "own_corpus.ipynb", "rules.ipynb"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
@@ -47,17 +47,39 @@ def test_no_notebook_reads_the_test_notes() -> None:
         assert not any("demo:test" in cell.source for cell in code(path))
 
 
-def test_first_steps_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def run(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[nbformat.NotebookNode]:
+    """Return the cells of code of a notebook that has been run now."""
     for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "OMP_NUM_THREADS"):
         # So that what running sets is taken back.
         monkeypatch.setenv(name, os.environ.get(name, ""))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))))
-    path = ROOT / "notebooks" / "first_steps.ipynb"
     notebook = runpy.run_path(str(ROOT / "notebooks" / "execute.py"))["execute"](path)
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def test_first_steps_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = ROOT / "notebooks" / "first_steps.ipynb"
+    cells = run(path, monkeypatch)
     said = printed(cells)
     assert "change O to B-" in said, "rules are shown"
     assert "[DATE]" in said, "a note is shown without its dates"
     assert "recall" in said
     # Figures may differ in their last digits from machine to machine; the notes may not.
     assert printed(cells[:2]) == printed(code(path)[:2]), "the notes have changed: run `make notebooks`"
+
+
+def test_a_corpus_of_your_own_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = ROOT / "notebooks" / "own_corpus.ipynb"
+    cells = run(path, monkeypatch)
+    said = printed(cells)
+    assert "FOLDER/broken.jsonl:2: span 0" in said
+    assert "36 of 36 notes are the same after brat" in said
+    assert printed(cells[:-3]) == printed(code(path)[:-3]), "the notes have changed: run `make notebooks`"
+
+
+def test_reading_and_editing_rules_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = run(ROOT / "notebooks" / "rules.ipynb", monkeypatch)
+    said = printed(cells)
+    assert "edited.rules:" in said, "a typing error is reported with its place"
+    assert 'if the lower 2 before is "attending"' in said
+    assert "the same list as before: True" in said

@@ -9,7 +9,7 @@ from ensemble_deid import Config, ConfigError, Deidentifier, train
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import make_config
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.pipeline import directory as model_directory
+from ensemble_deid.pipeline import submodels as pipeline_submodels
 
 NOTES, OTHERS = tiny_stack.notes(), tiny_stack.notes(400, patients=2)
 FEWER = ("regex", "tbed")
@@ -36,13 +36,13 @@ def test_a_subset_is_loaded_without_the_others_and_has_a_final_estimator_of_its_
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded: list[str] = []
-    real = model_directory.submodel_class
+    real = pipeline_submodels.submodel_class
 
     def noted(name: str):  # type: ignore[no-untyped-def]
         loaded.append(name)
         return real(name)
 
-    monkeypatch.setattr(model_directory, "submodel_class", noted)
+    monkeypatch.setattr(pipeline_submodels, "submodel_class", noted)
     fewer = Deidentifier.load(model, submodels=["tbed", "regex"])
     assert (loaded, tuple(fewer.ensemble.taggers), fewer.ensemble.stacker.submodels) == (list(FEWER), FEWER, FEWER)
     whole = Deidentifier.load(model, submodels=["regex", "tbed", "crf"])

@@ -18,6 +18,7 @@ from ensemble_deid.resources import rules_directory
 from ensemble_deid.surrogates.ages import capped_age
 from ensemble_deid.surrogates.keyed.dates import DateText
 from ensemble_deid.surrogates.keyed.lists import name_lists, towns
+from ensemble_deid.surrogates.keyed.patient import kind_of
 from ensemble_deid.surrogates.letters import fold
 from ensemble_deid.surrogates.place_words import STATES
 from ensemble_deid.text.document import Document
@@ -229,6 +230,14 @@ def test_date_columns_are_shifted_like_the_notes() -> None:
     assert REPLACER.shift_date("n/a", patient="7") is None
 
 
+@pytest.mark.parametrize(("label", "other"), [("DATE", "25/12/2014"), ("FECHAS", "1/1/2014")])
+def test_ambiguous_dates_of_columns_are_read_as_in_the_notes(label: str, other: str) -> None:
+    replacement = REPLACER.replace(marked_note(f"<{label}|03/04/2014> <{label}|{other}>"))
+    taken, spanish = {"03/04/2014", other}, label == "FECHAS"
+    assert REPLACER.shift_date("03/04/2014", patient="7", taken=taken, spanish=spanish) == surfaces(replacement)[0]
+    assert REPLACER.shift_date("03/04/2014", patient="7") != surfaces(replacement)[0]
+
+
 @pytest.mark.parametrize(
     ("age", "following", "kept"),
     [
@@ -356,6 +365,17 @@ def test_no_original_stands_in_a_surrogate(document: Document) -> None:
             assert fold(surface) not in fold(value)
         elif value != f"[{span.label}]":
             assert value != surface
+
+
+@given(documents(), documents())
+def test_no_surrogate_equals_any_phi_of_the_patients_notes(first: Document, second: Document) -> None:
+    """Dates excepted: a shift that keeps intervals may lead to another date of the notes."""
+    known = {doc.text[s.start : s.end] for doc in (first, second) for s in doc.spans}
+    taken = {Replacer.normalise(surface) for surface in known}
+    folded = {fold(surface) for surface in known} - {""}
+    for span, value in zip(first.spans, surfaces(REPLACER.replace(first, taken=taken)), strict=True):
+        if kind_of(span.label, "") != "DATE" and value != f"[{span.label}]":
+            assert fold(value) not in folded
 
 
 @given(documents())

@@ -161,6 +161,7 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
     check_threshold(options.threshold)
     submodels = options.submodels.split(",") if options.submodels is not None else None
     model = Deidentifier.load(options.model, device=options.device, submodels=submodels)
+    model.ensemble.check_options(submodel=None, threshold=options.threshold, combiner=options.combiner)
     replacer = make_replacer(options, tell=warn if places.standard else say)
     columns = getattr(source, "columns", None) or Columns()
     lists = read_lists(options, model.labels)
@@ -169,6 +170,7 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
         "model": "" if model.source is None else model.source.checksum,
         "submodels": list(model.ensemble.taggers),
         "threshold": options.threshold,
+        "combiner": options.combiner,
         "format": source.format,
         "columns": {
             name: list(value) if isinstance(value, tuple) else value for name, value in asdict(columns).items()
@@ -197,6 +199,7 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
         finding,
         lists=lists,
         threshold=options.threshold,
+        combiner=options.combiner,
         jobs=options.jobs,
     )
 
@@ -266,15 +269,18 @@ def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int
 
 def _tell_recall(batch: "Batch", *, tell: Callable[[str], None]) -> None:
     from ensemble_deid.cli.measured_recall import measured_recall
+    from ensemble_deid.pipeline.combiners import SVM
     from ensemble_deid.pipeline.manifest import read_manifest
 
     source, ensemble = batch.model.source, batch.model.ensemble
     if source is None:
         return
+    if batch.combiner != SVM:
+        tell(f"no recall was measured with the combiner {batch.combiner}: measure it on annotated notes of your own")
+        return
     manifest = read_manifest(source.directory)
     threshold = ensemble.stacker.threshold if batch.threshold is None else batch.threshold
-    whole = set(ensemble.taggers) == set(manifest.config["submodels"])
-    tell(measured_recall(manifest, threshold, whole=whole))
+    tell(measured_recall(manifest, threshold, submodels=list(ensemble.taggers)))
 
 
 def _copy_to_standard_output(path: Path) -> None:

@@ -42,6 +42,12 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     """Add what every command that runs a model over notes can be told."""
     parser.add_argument("--submodels", metavar="NAMES", help="load only these, such as regex,tbed,crf,neural")
     parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
+    parser.add_argument(
+        "--combiner",
+        metavar="NAME",
+        default="svm",
+        help="what makes one answer of the submodels': svm (the final estimator), union, majority or per-type",
+    )
     parser.add_argument("--jobs", metavar="N", type=int, default=1)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"))
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -96,7 +102,12 @@ def _run(
             yield note
 
     notes = model.predict_each(
-        named(), submodel=submodel, must_stay=lists.places, threshold=options.threshold, jobs=options.jobs
+        named(),
+        submodel=submodel,
+        must_stay=lists.places,
+        threshold=options.threshold,
+        combiner=options.combiner,
+        jobs=options.jobs,
     )
     problems: list[str] = []
     count = 0

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.cli.site_lists import add_lists, named_lists
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.errors import ConfigError
 
@@ -21,6 +22,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--entities", choices=("presidio", "own"), default="presidio", help="names in /analyze")
     parser.add_argument("--key-file", metavar="FILE", help="the secret that surrogates and hashes depend on")
     parser.add_argument("--submodels", metavar="NAMES", help="load only these, such as regex,tbed,crf,neural")
+    add_lists(parser, strict=True)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"))
     parser.set_defaults(run=run_serve)
 
@@ -32,11 +34,15 @@ def run_serve(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
     from ensemble_deid.pipeline.installed import find_model
+    from ensemble_deid.pipeline.manifest import read_manifest
     from ensemble_deid.pipeline.replacement import Key
     from ensemble_deid.service.settings import Settings, token_from_environment
 
+    model, lists = find_model(options.model), named_lists(options)
+    # Each worker reads them again; a mistake in them is said before anything is served.
+    lists.read(read_manifest(model).labels)
     settings = Settings(
-        model=find_model(options.model),
+        model=model,
         host=options.host,
         port=options.port,
         workers=options.workers,
@@ -48,6 +54,7 @@ def run_serve(options: argparse.Namespace) -> int:
         entities=options.entities,
         token=token_from_environment(),
         key=Key.find(options.key_file),
+        lists=lists,
     )
 
     if settings.key.throwaway:

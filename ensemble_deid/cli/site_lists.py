@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ensemble_deid.cli.terminal import counted, warn
 
 if TYPE_CHECKING:
-    from ensemble_deid.pipeline.known.site_lists import SiteLists
+    from ensemble_deid.pipeline.known.site_lists import ListFiles, SiteLists
 
 
 def add_lists(parser: argparse.ArgumentParser, *, strict: bool) -> None:
@@ -25,12 +25,16 @@ def add_lists(parser: argparse.ArgumentParser, *, strict: bool) -> None:
         )
 
 
+def named_lists(options: argparse.Namespace) -> "ListFiles":
+    """Return the files that the options name."""
+    from ensemble_deid.pipeline.known.site_lists import ListFiles
+
+    return ListFiles(options.known, options.allow, options.deny, getattr(options, "strict", False))
+
+
 def read_lists(options: argparse.Namespace, labels: Collection[str]) -> "SiteLists":
     """Read the files that the options name."""
-    from ensemble_deid.pipeline.known.site_lists import SiteLists
-
-    strict = getattr(options, "strict", False)
-    return SiteLists.read(known=options.known, allow=options.allow, deny=options.deny, strict=strict, labels=labels)
+    return named_lists(options).read(labels)
 
 
 def list_files(options: argparse.Namespace) -> tuple[Path | None, ...]:

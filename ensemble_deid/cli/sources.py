@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ensemble_deid.cli.terminal import warn
 from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.errors import ConfigError
 from ensemble_deid.text.document import Document
 
 if TYPE_CHECKING:
@@ -71,10 +72,16 @@ def _model_folder(name: str) -> Path | None:
     return place if (place / "manifest.json").is_file() else None
 
 
-def read_system(name: str, gold: Documents, *, votes: bool = False) -> System:
-    """Read the system's annotations, or let a model annotate gold's texts; `votes` adds each submodel's answer."""
+def read_system(name: str, gold: Documents, *, votes: bool = False, combiner: str = "svm") -> System:
+    """Read the system's annotations, or let a model annotate gold's texts; `votes` adds each submodel's answer.
+
+    A combiner other than the final estimator leaves nothing to choose a threshold by: what is scored is the answer.
+    Raises ConfigError where one is asked of annotations, or of a model that lacks what it needs.
+    """
     model = _model_folder(name)
     if model is None:
+        if combiner != "svm":
+            raise ConfigError(f"--combiner {combiner}: {name} is no model; annotations are scored as they are")
         documents = read_gold(name).documents
         return System(documents, documents)
     from ensemble_deid.evaluation.curve import keep_above
@@ -82,8 +89,12 @@ def read_system(name: str, gold: Documents, *, votes: bool = False) -> System:
     from ensemble_deid.pipeline.deidentifier import Deidentifier
 
     deidentifier = Deidentifier.load(model)
-    threshold = deidentifier.ensemble.stacker.threshold
-    scored = tuple(deidentifier.predict(gold, threshold=0.0))
+    if combiner == "svm":
+        threshold = deidentifier.ensemble.stacker.threshold
+        scored = tuple(deidentifier.predict(gold, threshold=0.0))
+    else:
+        threshold = 0.0
+        scored = tuple(deidentifier.predict(gold, combiner=combiner))
     submodels = deidentifier.ensemble.taggers if votes else ()
     by_submodel = {submodel: tuple(deidentifier.predict(gold, submodel=submodel)) for submodel in submodels}
     overlap = training_overlap(model, gold)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.replacement import add_replacement, make_replacer
+from ensemble_deid.cli.site_lists import add_lists, read_lists
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, say, warn
 
@@ -23,6 +24,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--date-columns", metavar="NAMES", help="commas between several")
     parser.add_argument("--keep-columns", metavar="NAMES", help="are handed out as they are; all: every other column")
     parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
+    add_lists(parser, strict=True)
     add_replacement(parser)
     parser.set_defaults(run=run_spark)
 
@@ -31,6 +33,7 @@ def run_spark(options: argparse.Namespace) -> int:
     """Write the table and the table of withheld notes, and say how many notes there were."""
     from ensemble_deid.corpora.tables.columns import Columns
     from ensemble_deid.integrations.spark_table import deidentify_parquet
+    from ensemble_deid.pipeline.manifest import read_manifest
 
     columns = Columns(
         options.text_column,
@@ -48,6 +51,7 @@ def run_spark(options: argparse.Namespace) -> int:
         columns=columns,
         replacer=make_replacer(options),
         threshold=options.threshold,
+        lists=read_lists(options, read_manifest(options.model).labels),
         master=options.master,
     )
     say(f"{counted(counts.written, 'note')} written to {options.output}, {counts.withheld} withheld")

@@ -13,6 +13,7 @@ from ensemble_deid.corpora.brat import read_brat_note, render_brat_note
 from ensemble_deid.corpora.cas import read_cas_note, render_cas_note
 from ensemble_deid.corpora.checks import ReadNote
 from ensemble_deid.corpora.conll import read_conll_notes, render_conll_note
+from ensemble_deid.corpora.dernoncourt_lee import read_dernoncourt_lee_note
 from ensemble_deid.corpora.doccano import read_doccano_notes, render_doccano_note
 from ensemble_deid.corpora.i2b2 import read_i2b2_note, render_i2b2_note
 from ensemble_deid.corpora.i2b2_2006 import read_i2b2_2006_notes
@@ -163,6 +164,12 @@ FORMATS: Mapping[str, Format] = {
         (".phi", ".text"),
         _all_of_a_file(lambda path, gold: read_physionet_notes(path, gold=gold)),
         _unwritable("physionet"),
+    ),
+    "dernoncourt-lee": Format(
+        "dernoncourt-lee",
+        (".gs",),
+        _one_note_a_file(lambda path, gold: read_dernoncourt_lee_note(path, gold=gold)),
+        _unwritable("dernoncourt-lee"),
     ),
     "plain": Format(
         "plain",

@@ -24,7 +24,7 @@ _DOCUMENTS = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{.*?(?<!\\)"documents"\s*:\s*\
 _HEAD_BYTES = 4096
 _NAMED = 5
 _OF_ROOT = {"MEDDOCAN": "meddocan", "collection": "bioc", I2B2_2006_ROOT: "i2b2-2006"}
-_OF_SUFFIX = {".conll": "conll", ".xmi": "cas", ".text": "physionet"}
+_OF_SUFFIX = {".conll": "conll", ".xmi": "cas", ".text": "physionet", ".gs": "dernoncourt-lee"}
 _NOWHERE = "there is no such file or folder"
 
 

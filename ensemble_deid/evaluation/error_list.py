@@ -61,11 +61,9 @@ def list_errors(gold: Sequence[Document], system: Sequence[Document], *, kind_ke
     """
     errors: list[Error] = []
     confusion: Counter[tuple[str | None, str | None]] = Counter()
-    missed_tokens = near_tokens = 0
-    for pair in pair_documents(gold, system):
+    pairs = pair_documents(gold, system)
+    for pair in pairs:
         tokens = _Tokens.from_pair(pair)
-        missed_tokens += len(tokens.missed)
-        near_tokens += sum(tokens.is_right(i - 1) or tokens.is_right(i + 1) for i in tokens.missed)
         note_kind = pair.gold.metadata.get(kind_key)
         for one, other in _match_up(pair):
             confusion[_label_of(one), _label_of(other)] += 1
@@ -73,7 +71,20 @@ def list_errors(gold: Sequence[Document], system: Sequence[Document], *, kind_ke
             if kind is not None:
                 near = tokens.near(one) if kind == "missed" and one is not None else None
                 errors.append(Error(pair.id, note_kind, kind, one, other, near))
-    return ErrorList(tuple(errors), MappingProxyType(confusion), Share(near_tokens, missed_tokens))
+    return ErrorList(tuple(errors), MappingProxyType(confusion), missed_beside_right(pairs))
+
+
+def missed_beside_right(pairs: Sequence[Pair]) -> Share:
+    """Return how many of the gold PHI tokens that nothing covers stand directly before or after a right token.
+
+    A right token is PHI that the system gave gold's label (Johnson et al. 2020, section 4.2).
+    """
+    missed = near = 0
+    for pair in pairs:
+        tokens = _Tokens.from_pair(pair)
+        missed += len(tokens.missed)
+        near += sum(tokens.is_right(i - 1) or tokens.is_right(i + 1) for i in tokens.missed)
+    return Share(near, missed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ import numpy as np
 from ensemble_deid.evaluation.alphanumeric_runs import tokens_of
 from ensemble_deid.evaluation.annotation_stats import AnnotationStats, count_annotations
 from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES
+from ensemble_deid.evaluation.bounds import Share
 from ensemble_deid.evaluation.count_table import CountTable, Sides
+from ensemble_deid.evaluation.error_list import missed_beside_right
 from ensemble_deid.evaluation.leaks import KIND_KEY, LeakView, leaks_of_pairs
 from ensemble_deid.evaluation.pairs import (
     EvaluationError,
@@ -58,6 +60,8 @@ class LeakIntervals:
 class Evaluation:
     """All figures of one system; `labels` are those the user chose (None: all).
 
+    `missed_beside_right` is the share of missed tokens that touch a right one (Johnson et al. 2020, section 4.2).
+
     A note that names no patient counts as a patient of its own; `without_patient` is the number of such notes.
 
     >>> from ensemble_deid import Document, Span, evaluate
@@ -81,6 +85,7 @@ class Evaluation:
     token_rates: tuple[TokenRates, ...]
     leaks: LeakView
     leak_intervals: LeakIntervals
+    missed_beside_right: Share
     resampling: Resampling
 
     def score(self, view: str = "strict", part: Part = "total", name: str = "all") -> Score:
@@ -128,9 +133,8 @@ def evaluate(
     ]
     tokens = np.array([len(tokens_of(pair.gold.text)) for pair in pairs], dtype=np.int64)
     golds = select_labels((pair.gold for pair in pairs), chosen)
-    leaks = leaks_of_pairs(
-        [Pair(gold, pair.system) for gold, pair in zip(golds, pairs, strict=True)], kind_key=kind_key
-    )
+    against_all = [Pair(gold, pair.system) for gold, pair in zip(golds, pairs, strict=True)]
+    leaks = leaks_of_pairs(against_all, kind_key=kind_key)
     return Evaluation(
         documents=len(pairs),
         patients=len(set(groups)),
@@ -144,6 +148,7 @@ def evaluate(
         token_rates=tuple(_token_rates(name, tables[name], tokens, resampling) for name in ("token", "token-binary")),
         leaks=leaks,
         leak_intervals=_leak_intervals(leaks, groups, resampling),
+        missed_beside_right=missed_beside_right(against_all),
         resampling=resampling,
     )
 

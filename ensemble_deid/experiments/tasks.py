@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
 
 from joblib import delayed
 
@@ -11,9 +10,9 @@ from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch, select_documents, training_view, with_lexicon
 from ensemble_deid.parallel import in_processes
 from ensemble_deid.pipeline.feature_extractor import fit_lexicon
-from ensemble_deid.pipeline.submodels import submodel_class
+from ensemble_deid.pipeline.submodels import fit_submodel
 from ensemble_deid.submodels import BY_NAME
-from ensemble_deid.taggers.base import Proposals, TrainableTagger
+from ensemble_deid.taggers.base import Proposals, Tagger
 from ensemble_deid.text.tags import TagScheme
 from ensemble_deid.threads import one_thread
 
@@ -44,7 +43,7 @@ class TaskResult:
     """The outcome of a task: the tagger (whole tasks only), or its proposals for the held-out notes."""
 
     task: Task
-    tagger: TrainableTagger | None
+    tagger: Tagger | None
     proposals: Proposals | None
     messages: tuple[str, ...]
 
@@ -73,7 +72,7 @@ def run_all(
     *,
     scheme: TagScheme,
     config: Config,
-    starts: Mapping[str, TrainableTagger] = MappingProxyType({}),
+    starts: Mapping[str, Tagger] = MappingProxyType({}),
 ) -> Iterator[TaskResult]:
     """Run the tasks in `config.jobs` processes and yield each result as it completes, in no fixed order.
 
@@ -101,7 +100,7 @@ def run(
     *,
     scheme: TagScheme,
     config: Config,
-    start: TrainableTagger | None = None,
+    start: Tagger | None = None,
 ) -> TaskResult:
     """Run one task. The lexicon is learned from the task's own training notes, so nothing leaks into it."""
     messages: list[str] = []
@@ -113,16 +112,8 @@ def run(
         if task.held_out:
             held_out = with_lexicon(select_documents(batch, task.held_out), lexicon, leave_own_patient_out=False)
         stop_by = (held_out or dev) if task.fold == WHOLE else None
-        warm: dict[str, Any] = {} if start is None else {"start": start}
-        tagger = submodel_class(task.submodel).fit(
-            train,
-            stop_by,
-            scheme=scheme,
-            config=config.of_submodel(task.submodel),
-            seed=config.seed,
-            device=config.device,
-            progress=messages.append,
-            **warm,
+        tagger = fit_submodel(
+            task.submodel, train, stop_by, scheme=scheme, config=config, progress=messages.append, start=start
         )
         if task.fold == WHOLE or held_out is None:
             return TaskResult(task, tagger, None, tuple(messages))

@@ -12,6 +12,7 @@ from ensemble_deid import reproducible
 from ensemble_deid.config import Config
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.experiments.final_estimators import fit_final_estimators
+from ensemble_deid.experiments.out_of_fold import CURVES, curves_record
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rule_curve import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
@@ -20,6 +21,8 @@ from ensemble_deid.experiments.training_points import Scored, TrainingPoints
 from ensemble_deid.experiments.warm_start import COLD, WarmStart, read_warm_start
 from ensemble_deid.features.batch import Batch, training_view, with_lexicon, with_vocabulary
 from ensemble_deid.folds import group_folds
+from ensemble_deid.phi.label_groups import label_groups
+from ensemble_deid.pipeline.combiners import OUT_OF_FOLD, members_record
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.directory import save_model
 from ensemble_deid.pipeline.ensemble import Ensemble
@@ -28,9 +31,10 @@ from ensemble_deid.pipeline.manifest import Manifest, fingerprint, installed_pac
 from ensemble_deid.pipeline.pattern_choice import choose_patterns
 from ensemble_deid.pipeline.seen_notes import overlap_choice
 from ensemble_deid.seeding import generator
+from ensemble_deid.stacking.best_members import choose_best_members
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
-from ensemble_deid.taggers.base import Proposals, TokenScores, TrainableTagger
+from ensemble_deid.taggers.base import Proposals, Tagger, TokenScores
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.text.counts import Counts, strict_counts
 from ensemble_deid.text.document import Document, grouped_by_site
@@ -133,6 +137,7 @@ def _train(
     if not allow_overlap:
         seen.refuse(dev_documents, used_for="for dev")
     scheme = TagScheme.from_labels(labels)
+    label_groups(config.by_type, scheme.labels)
     patterns = choose_patterns(config, scheme.labels, documents)
     notify(patterns.notice)
     plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config, choice=patterns)
@@ -152,7 +157,8 @@ def _train(
     points = fitted.points
     if points.unreached:
         notify("no threshold keeps within stack.max_false_positives: the one with the best F1 is frozen instead")
-    ensemble = Ensemble(config, scheme, extractor, taggers, fitted.stacker, fitted.smaller)
+    members = choose_best_members(documents, proposals, labels=scheme.labels, best=config.stack.best_members)
+    ensemble = Ensemble(config, scheme, extractor, taggers, fitted.stacker, fitted.smaller, best_members=members)
     counts: dict[str, Counts] = {}
     if dev is not None:
         counts, scored = score(ensemble, dev, dev_documents)
@@ -169,11 +175,16 @@ def _train(
         choices={
             "patterns": patterns.to_record(),
             "operating_point": points.to_record(),
+            **members_record(members, chosen_on=OUT_OF_FOLD, notes=len(documents)),
             **overlap_choice("dev", seen.overlap(dev_documents)),
             **warm.record,
             **({"reproducible": reproducible.record()} if reproducible.is_pinned() else {}),
         },
-        figures={**_figures(counts, ensemble.stacker), **_rule_curve(taggers, plain, extractor, dev)},
+        figures={
+            **_figures(counts, ensemble.stacker),
+            **_rule_curve(taggers, plain, extractor, dev),
+            CURVES: curves_record(fitted.curves, documents),
+        },
         packages=installed_packages(),
     )
     progress.finish()
@@ -217,8 +228,8 @@ def _train_submodels(
     scheme: TagScheme,
     config: Config,
     report: Reporter,
-    starts: Mapping[str, TrainableTagger],
-) -> tuple[dict[str, TrainableTagger], dict[str, Proposals], _Progress]:
+    starts: Mapping[str, Tagger],
+) -> tuple[dict[str, Tagger], dict[str, Proposals], _Progress]:
     """Train every submodel on all notes and on each fold's rest; return them, and their out-of-fold proposals."""
     n_folds = min(config.folds, len(set(groups)))
     folds = group_folds(groups, n_folds, generator(config.seed, "folds"))
@@ -226,7 +237,7 @@ def _train_submodels(
     inner_dev = [] if dev is not None else _inner_dev(groups, config.seed)
     tasks = plan(names, folds.tolist(), n_folds, inner_dev=inner_dev)
     progress = _Progress(report, sum(task.cost for task in tasks) * 1.2)
-    taggers: dict[str, TrainableTagger] = {}
+    taggers: dict[str, Tagger] = {}
     by_fold: dict[tuple[str, int], Proposals] = {}
     for finished in run_all(tasks, plain, dev, scheme=scheme, config=config, starts=starts):
         task = finished.task
@@ -325,7 +336,7 @@ def _figures(counts: dict[str, Counts], stacker: Stacker) -> dict[str, Any]:
 
 
 def _rule_curve(
-    taggers: dict[str, TrainableTagger], plain: Batch, extractor: FeatureExtractor, dev: Batch | None
+    taggers: dict[str, Tagger], plain: Batch, extractor: FeatureExtractor, dev: Batch | None
 ) -> dict[str, Any]:
     """Return F1 on train and dev after each rule of the TBED submodel, for `rules curve`."""
     tagger = next((tagger for tagger in taggers.values() if isinstance(tagger, TbedTagger)), None)

@@ -10,7 +10,7 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.seen_notes import SeenNotes
 from ensemble_deid.submodels import BY_NAME
-from ensemble_deid.taggers.base import TrainableTagger
+from ensemble_deid.taggers.base import Tagger
 from ensemble_deid.text.document import Document
 
 
@@ -21,7 +21,7 @@ class WarmStart:
     `seen` are the notes and patients that they were trained on.
     """
 
-    taggers: Mapping[str, TrainableTagger] = field(default_factory=dict, repr=False)
+    taggers: Mapping[str, Tagger] = field(default_factory=dict, repr=False)
     seen: SeenNotes | None = field(default=None, repr=False)
     record: Mapping[str, Any] = field(default_factory=dict)
 

@@ -12,8 +12,9 @@ from ensemble_deid.corpora.tables.arrow import ArrowWriter, id_bits, output_sche
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import DeidError
 from ensemble_deid.pipeline.batch.cells import UNREADABLE_DATES, Cells
-from ensemble_deid.pipeline.batch.together import replaced_together
+from ensemble_deid.pipeline.batch.together import replaced_together, strings_of
 from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.known.site_lists import SiteLists
 from ensemble_deid.pipeline.notes import Note
 from ensemble_deid.pipeline.replacement import Replacer
 from ensemble_deid.text.document import Document
@@ -21,12 +22,16 @@ from ensemble_deid.text.document import Document
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What is done with the rows; `problem` is the name of a new column that says why a note is withheld."""
+    """What is done with the rows; `problem` is the name of a new column that says why a note is withheld.
+
+    `lists` are what the site knows besides the model.
+    """
 
     columns: Columns
     replacer: Replacer
     threshold: float | None = None
     problem: str = "problem"
+    lists: SiteLists = field(default_factory=SiteLists)
 
 
 def deidentified_batches(batches: Iterable[Any], model: Deidentifier, options: StreamOptions) -> Iterator[Any]:
@@ -53,7 +58,7 @@ def deidentified_batches(batches: Iterable[Any], model: Deidentifier, options: S
 
     writer = ArrowWriter(finish, schema, options.columns)
     for patient in _patients(_records(_chained(first, stream), options.columns), model, options):
-        for record, new, problem in patient.rewritten(options.replacer, cells):
+        for record, new, problem in patient.rewritten(options, cells):
             problems.append(problem)
             writer.write(record, new)
         while done:
@@ -67,19 +72,25 @@ class _Patient:
     records: list[Record] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
-    def rewritten(self, replacer: Replacer, cells: Cells) -> Iterator[tuple[Record, NewRecord, str | None]]:
+    def rewritten(self, options: StreamOptions, cells: Cells) -> Iterator[tuple[Record, NewRecord, str | None]]:
         """Yield what becomes of each record, and what was wrong with it."""
-        for record, outcome in zip(self.records, replaced_together(self.notes, replacer), strict=True):
+        lists = options.lists
+        strings = strings_of(self.notes, options.replacer, lists)
+        outcomes = replaced_together(self.notes, options.replacer, lists, strings=strings)
+        for record, note, outcome in zip(self.records, self.notes, outcomes, strict=True):
+            document = note if isinstance(note, Document) else record.document()
+            known = strings.of(document).and_taken(lists.taken(document.patient_id))
             emptied = cells.counts[UNREADABLE_DATES]
             try:
                 if isinstance(outcome, DeidError):
                     raise outcome
-                new = NewRecord(outcome.edits, cells.id(record), cells.patient(record), cells.dates(record))
+                dates = cells.dates(record, known)
+                new = NewRecord(outcome.edits, cells.id(record), cells.patient(record), dates)
                 emptied = cells.counts[UNREADABLE_DATES] - emptied
                 yield record, new, f"{emptied} {UNREADABLE_DATES}" if emptied else None
             except DeidError as error:
                 reason = str(error).removeprefix(f"{record.name}: ")
-                yield record, NewRecord(None, *cells.treated_or_empty(record)), reason
+                yield record, NewRecord(None, *cells.treated_or_empty(record, known)), reason
 
 
 def _chained(first: Any, stream: Iterator[Any]) -> Iterator[Any]:
@@ -107,7 +118,9 @@ def _patients(records: Iterator[Record], model: Deidentifier, options: StreamOpt
             waiting.append(record)
             yield record.document()
 
-    found = ((waiting.popleft(), note) for note in model.predict_each(documents(), threshold=options.threshold))
+    places = options.lists.places
+    notes = model.predict_each(documents(), must_stay=places, threshold=options.threshold)
+    found = ((waiting.popleft(), note) for note in notes)
     for _, group in groupby(found, key=lambda pair: _owner(pair[0])):
         patient = _Patient()
         for record, note in group:

@@ -9,6 +9,7 @@ from ensemble_deid.corpora.tables.arrow import pyarrow
 from ensemble_deid.errors import DeidError
 from ensemble_deid.pipeline.batch.together import replaced_together
 from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.known.site_lists import SiteLists
 from ensemble_deid.pipeline.replacement import Key, Replacer
 from ensemble_deid.text.document import Document
 
@@ -25,24 +26,27 @@ def register(
     key: Key | str | Path | None = None,
     project: str = "",
     threshold: float | None = None,
+    lists: SiteLists | None = None,
 ) -> None:
     """Register `name(text, patient)`, which returns a STRUCT of `text` and `problem`.
 
     Where a note cannot be processed whole, its `text` is NULL and `problem` says why. Each note is processed alone:
-    what is found in one note of a patient is not searched in the others, as the command line does; surrogates of a
-    patient agree, since they depend on the key and the patient only. A note whose patient is NULL is a patient of its
-    own. `style`, `key` and `project` are as in `Deidentifier.deidentify`. Raises ConfigError, ModelError.
+    what is found in one note of a patient is not searched in the others, as the command line does. Dates of a patient
+    are shifted alike, and the same name, number or place mostly has the same surrogate in all of the patient's notes;
+    but a part of a name, initials, and ambiguous dates (3/4/2014) are read by what their own note says. A note whose
+    patient is NULL is a patient of its own. `style`, `key` and `project` are as in `Deidentifier.deidentify`; `lists`
+    are what the site knows besides the model. Raises ConfigError, ModelError.
     """
     loaded = model if isinstance(model, Deidentifier) else Deidentifier.load(model)
     found = key if isinstance(key, Key) else Key.find(key)
     replacer = Replacer.from_options(style, key=found, project=project, labels=loaded.labels)
-    pa, lock = pyarrow(), Lock()
+    pa, lock, known = pyarrow(), Lock(), lists or SiteLists()
     kind = pa.struct([("text", pa.string()), ("problem", pa.string())])
 
     def run(texts: Any, patients: Any) -> Any:
         # DuckDB calls from several threads, and the numerical libraries' thread limits are one for the process.
         with lock:
-            rows = list(_rows(texts.to_pylist(), patients.to_pylist(), loaded, replacer, threshold))
+            rows = list(_rows(texts.to_pylist(), patients.to_pylist(), loaded, replacer, threshold, known))
         return pa.array(rows, type=kind)
 
     # DuckDB's type hints know no kind of a function but by its enumeration, which the documented name stands for.
@@ -63,13 +67,15 @@ def _rows(
     model: Deidentifier,
     replacer: Replacer,
     threshold: float | None,
+    lists: SiteLists,
 ) -> Any:
     documents = (
         Document("the note", text or "", patient_id=_patient(text, patient))
         for text, patient in zip(texts, patients, strict=True)
     )
-    for text, note in zip(texts, model.predict_each(documents, threshold=threshold), strict=True):
-        (outcome,) = replaced_together([note], replacer)
+    notes = model.predict_each(documents, must_stay=lists.places, threshold=threshold)
+    for text, note in zip(texts, notes, strict=True):
+        (outcome,) = replaced_together([note], replacer, lists)
         if isinstance(outcome, DeidError):
             yield {"text": None, "problem": str(outcome).removeprefix("the note: ")}
         else:

@@ -94,6 +94,23 @@ def _text_type(series: Any, module: str) -> Any:
     return series.cat.categories.dtype if series.dtype.name == "category" else series.dtype
 
 
+class SeriesAccessor:
+    """What stands behind `series.deid`, once `ensemble_deid.integrations.pandas` (or `.polars`) is imported.
+
+    >>> import pandas
+    >>> import ensemble_deid.integrations.pandas
+    >>> pandas.Series(["Date: 03/04/2019"]).deid.deidentify("model").to_list()
+    ['Date: [DATE]']
+    """
+
+    def __init__(self, series: Any) -> None:
+        self._series = series
+
+    def deidentify(self, model: Deidentifier | str | Path, **options: Any) -> Any:
+        """Return `deidentify_series` of this series; the options are the same."""
+        return deidentify_series(self._series, model, **options)
+
+
 def _documents(texts: list[Any], owners: list[Any] | None) -> Iterator[Document]:
     for position, text in enumerate(texts):
         if text is not None:

@@ -18,6 +18,7 @@ from ensemble_deid.integrations.arrow_stream import StreamOptions, deidentified_
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.export import export_model
 from ensemble_deid.pipeline.installed import find_model
+from ensemble_deid.pipeline.known.site_lists import SiteLists
 from ensemble_deid.pipeline.manifest import read_manifest
 from ensemble_deid.pipeline.replacement import Key, Replacer
 from ensemble_deid.stacking.stacker import check_threshold
@@ -43,6 +44,7 @@ def deidentify(
     project: str = "",
     replacer: Replacer | None = None,
     threshold: float | None = None,
+    lists: SiteLists | None = None,
     problem: str = "problem",
 ) -> "DataFrame":
     """Return a DataFrame without PHI, with one column more: `problem` says why a note is withheld, and so missing.
@@ -50,8 +52,9 @@ def deidentify(
     `id`, `patient`, `dates` and `keep` are columns as in `ensemble-deid deidentify` (docs/deidentify-tables.md);
     `keep=["all"]` keeps every other one. With `patient`, rows are shuffled so that the notes of a patient are processed
     together; with a key, the values are then those of the command line. `style`, `key` and `project` are as in
-    `Deidentifier.deidentify`, or a `replacer` says it all. Nothing runs before Spark is asked for rows, and it runs
-    again whenever it is asked again: write or persist the result first. Raises ConfigError, CorpusError, ModelError.
+    `Deidentifier.deidentify`, or a `replacer` says it all; `lists` are what the site knows. Nothing runs before Spark
+    is asked for rows, and it runs again whenever it is asked again: write or persist the result first. Raises
+    ConfigError, CorpusError, ModelError.
     """
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StringType, StructField, StructType
@@ -67,7 +70,7 @@ def deidentify(
     if replacer is None:
         found = key if isinstance(key, Key) else Key.find(key)
         replacer = Replacer.from_options(style, key=found, project=project, labels=read_manifest(place).labels)
-    options = StreamOptions(columns, replacer, threshold, problem)
+    options = StreamOptions(columns, replacer, threshold, problem, lists or SiteLists())
     name = _ship(df.sparkSession, place)
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:

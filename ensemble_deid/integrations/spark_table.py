@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.integrations.spark import deidentify
+from ensemble_deid.pipeline.known.site_lists import SiteLists
 from ensemble_deid.pipeline.replacement import Replacer
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def deidentify_parquet(
     columns: Columns,
     replacer: Replacer,
     threshold: float | None = None,
+    lists: SiteLists | None = None,
     master: str | None = None,
 ) -> TableCounts:
     """Write `out` and `failed`, which must not exist yet, and end the Spark session.
@@ -60,6 +62,7 @@ def deidentify_parquet(
             keep=columns.keep,
             replacer=replacer,
             threshold=threshold,
+            lists=lists,
             problem=PROBLEM,
         )
         return _write(made, columns, out, failed)

@@ -1,16 +1,19 @@
 """The model as a user of the library holds it."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ensemble_deid.errors import CorpusError, DeidError
+from ensemble_deid.pipeline.combiners import SVM
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.installed import find_model
 from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
 from ensemble_deid.pipeline.notes import BATCH_SIZE, ModelSource, Note, check_note, predict_notes
+from ensemble_deid.pipeline.replaced import replaced
 from ensemble_deid.pipeline.replacement import Key, ReplacedSpan, Replacer
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -74,12 +77,17 @@ class Deidentifier:
         return cls(ensemble, ModelSource(place.absolute(), device, manifest.checksum, tuple(ensemble.taggers)))
 
     def predict(
-        self, documents: Iterable[Document], *, submodel: str | None = None, threshold: float | None = None
+        self,
+        documents: Iterable[Document],
+        *,
+        submodel: str | None = None,
+        threshold: float | None = None,
+        combiner: str = SVM,
     ) -> list[Document]:
         """Return the documents with the spans that the model finds (and none of those they came with).
 
-        `submodel` and `threshold` as in `Ensemble.predict`. Raises CorpusError, naming the document, for a text that
-        is no string or holds NUL or unpaired surrogates.
+        `submodel`, `threshold` and `combiner` as in `Ensemble.predict`. Raises CorpusError, naming the document, for a
+        text that is no string or holds NUL or unpaired surrogates.
 
         >>> from ensemble_deid import Deidentifier, Document
         >>> model = Deidentifier.load("model")
@@ -90,7 +98,7 @@ class Deidentifier:
         notes = list(documents)
         for note in notes:
             check_note(note)
-        found = self.ensemble.predict(notes, submodel=submodel, threshold=threshold)
+        found = self.ensemble.predict(notes, submodel=submodel, threshold=threshold, combiner=combiner)
         predicted = [note.with_spans(spans) for note, spans in zip(notes, found, strict=True)]
         return predicted if submodel is not None else [self.without_listed(note)[0] for note in predicted]
 
@@ -109,6 +117,7 @@ class Deidentifier:
         *,
         submodel: str | None = None,
         threshold: float | None = None,
+        combiner: str = SVM,
         batch_size: int = BATCH_SIZE,
         jobs: int = 1,
         must_stay: Callable[[Document], Iterable[Span]] | None = None,
@@ -124,6 +133,7 @@ class Deidentifier:
             source=self.source,
             submodel=submodel,
             threshold=threshold,
+            combiner=combiner,
             batch_size=batch_size,
             jobs=jobs,
         )
@@ -148,6 +158,7 @@ class Deidentifier:
         project: str = "",
         patient: str | None = None,
         threshold: float | None = None,
+        combiner: str = SVM,
         lists: SiteLists | None = None,
     ) -> DeidentificationResult:
         """Return the text without its PHI.
@@ -155,10 +166,12 @@ class Deidentifier:
         `style` is `tag` (the default), `numbered`, `mask`, `remove`, `hash`, `surrogate` or `text:WORDS`; `styles` has
         those of single labels, and `policy` names a policy (docs/deidentify.md). Surrogates and hashes depend on `key`
         (a `Key`, a key file, else the environment's ENSEMBLE_DEID_KEY, else a new one), on `project` and on `patient`,
-        the text itself where that is None. `threshold` overrides the model's; `lists` are what the site knows. Raises
-        CorpusError when the text cannot be processed: it is no string, holds NUL or unpaired surrogates (then it is no
-        clinical note), processing fails, or strict lists find a known identifier in the output. Raises ConfigError for
-        an unknown style, label or policy, a bad key, or a threshold outside [0, 1].
+        the text itself where that is None; what only other texts of the patient tell, such as the whole of a name, is
+        not known. `threshold` overrides the model's, `combiner` is `svm`, `union`, `majority` or `per-type`; `lists`
+        are what the site knows. Raises CorpusError when the text cannot be processed: it is no string, holds NUL or
+        unpaired surrogates (then it is no clinical note), processing fails, or strict lists find a known identifier in
+        the output. Raises ConfigError for an unknown style, label, policy or combiner, a bad key, or a threshold
+        outside [0, 1].
 
         >>> from ensemble_deid import Deidentifier
         >>> model = Deidentifier.load("model")
@@ -168,7 +181,7 @@ class Deidentifier:
         replacer = self._replacer(style, styles, policy, key, project)
         note = Document("the text", text, patient_id=patient)
         places = None if lists is None else lists.places
-        (predicted,) = self.predict_each([note], must_stay=places, threshold=threshold)
+        (predicted,) = self.predict_each([note], must_stay=places, threshold=threshold, combiner=combiner)
         result = _result(predicted, replacer, lists or SiteLists())
         if result.error is not None:
             raise CorpusError(result.error)
@@ -185,6 +198,7 @@ class Deidentifier:
         project: str = "",
         patients: Iterable[str] | None = None,
         threshold: float | None = None,
+        combiner: str = SVM,
         lists: SiteLists | None = None,
         batch_size: int = BATCH_SIZE,
         jobs: int = 1,
@@ -193,7 +207,9 @@ class Deidentifier:
 
         `batch_size` texts go through the model together, in each of `jobs` processes; results do not depend on `jobs`.
         `patients` has the patient of each text; without it every text is a patient of its own. The other options as in
-        `deidentify`. Raises ConfigError at the call, and CorpusError where there are fewer patients than texts.
+        `deidentify`. Each text is replaced alone: a part of a name whose whole is in another text of the patient may
+        have another surrogate there (`deidentify_series` knows all texts). Raises ConfigError at the call, and
+        CorpusError where there are fewer patients than texts, or more.
 
         >>> from ensemble_deid import Deidentifier
         >>> model = Deidentifier.load("model")
@@ -207,7 +223,9 @@ class Deidentifier:
             raise CorpusError("pipe takes several texts, not one string: use deidentify, or give a list")
         places = None if lists is None else lists.places
         documents = _documents(texts, patients)
-        notes = self.predict_each(documents, must_stay=places, threshold=threshold, batch_size=batch_size, jobs=jobs)
+        notes = self.predict_each(
+            documents, must_stay=places, threshold=threshold, combiner=combiner, batch_size=batch_size, jobs=jobs
+        )
         return (_result(note, replacer, lists or SiteLists()) for note in notes)
 
     def _replacer(
@@ -237,22 +255,20 @@ def _documents(texts: Iterable[str], patients: Iterable[str] | None) -> Iterator
         if patient is None:
             raise CorpusError(f"texts[{number}]: has no patient")
         yield Document(f"texts[{number}]", text, patient_id=patient)
+    if next(known, None) is not None:
+        # One too many may mean that all of them are out of step with the texts.
+        raise CorpusError("there are more patients than texts")
 
 
 def _result(note: Note, replacer: Replacer, lists: SiteLists) -> DeidentificationResult:
     if isinstance(note, DeidError):
         return DeidentificationResult(None, (), str(note))
     note = lists.apply(note)
-    taken = lists.taken(note.patient_id)
     if note.patient_id is None:
         # Not the place in the list: the same text has the same surrogates wherever it comes.
         note = replace(note, patient_id=f"sha256 {hashlib.sha256(note.text.encode()).hexdigest()}")
-    try:
-        replacement = replacer.replace(note, taken=taken)
-    except ValueError as error:
-        # The message is left out, since it might quote the note.
-        return DeidentificationResult(None, (), f"{note.id}: replacement failed ({type(error).__name__})")
-    left = lists.left(note, replacement, replacer)[LEFT]
-    if lists.strict and left:
-        return DeidentificationResult(None, (), f"{note.id}: known identifiers are left in the output: {left}")
-    return DeidentificationResult(replacement.text, note.spans, replaced=replacement.spans, known_left=left)
+    counts: Counter[str] = Counter()
+    outcome = replaced(note, replacer, lists, counts=counts)
+    if isinstance(outcome, DeidError):
+        return DeidentificationResult(None, (), str(outcome))
+    return DeidentificationResult(outcome.text, note.spans, replaced=outcome.spans, known_left=counts[LEFT])

@@ -11,6 +11,7 @@
     knowledge.json           which tables of public lists, with their hashes, and the user's own lists
     rule_approvals.json      approvals of rules
     regex.json tbed.rules tbed.json tbed_initial.json crf.crfsuite network.safetensors network.json
+    type1.crf.crfsuite type2.crf.crfsuite ... where a submodel is a model for each type of PHI (`by_type`)
     stacker.safetensors stacker.json stacker_statistics.json
     private/                 what only training and ablations need (`private.py`); an exported model lacks it
         manifest.json stacking_dataset.safetensors stacking_dataset.json tbed.1.rules tbed.1.json ...
@@ -31,6 +32,7 @@ from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.lexicon import Lexicon
 from ensemble_deid.features.patterns import parse_patterns
 from ensemble_deid.pipeline.additions import check_proposer, load_added_patterns, load_inclusion_list
+from ensemble_deid.pipeline.combiners import best_members_of
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, load_annotator, load_stem, reload_knowledge
 from ensemble_deid.pipeline.manifest import FILE, REPLACED, Manifest, file_hashes, listed_files, read_manifest
@@ -41,10 +43,10 @@ from ensemble_deid.pipeline.private import FILE as PRIVATE_FILE
 from ensemble_deid.pipeline.private import FOLDER as PRIVATE
 from ensemble_deid.pipeline.private import copy_private_files, has_private_file, write_private_manifest
 from ensemble_deid.pipeline.signature import FILE as SIGNATURE
-from ensemble_deid.pipeline.submodels import submodel_class
+from ensemble_deid.pipeline.submodels import load_submodel
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
-from ensemble_deid.taggers.base import TrainableTagger
+from ensemble_deid.taggers.base import Tagger
 from ensemble_deid.text.bpe import Bpe
 from ensemble_deid.text.tags import TagScheme
 
@@ -165,11 +167,8 @@ def load_model(
     try:
         extractor = _load_feature_extractor(directory, manifest, config)
         check_proposer(directory, extractor.added, names)
-        taggers: Mapping[str, TrainableTagger] = {
-            name: submodel_class(name).load(
-                directory, scheme=scheme, config=config.of_submodel(name), device=config.device
-            )
-            for name in names
+        taggers: Mapping[str, Tagger] = {
+            name: load_submodel(name, directory, scheme=scheme, config=config) for name in names
         }
         stacker = Stacker.load(directory, variant=_variant(config.submodels, names))
         inclusion = load_inclusion_list(directory, manifest)
@@ -182,7 +181,8 @@ def load_model(
         raise ModelError(f"{directory}: damaged ({type(error).__name__})") from None
     if stacker.submodels != tuple(taggers):
         raise ModelError(f"{directory}: the stacker was trained for other submodels than the manifest names")
-    return Ensemble(config, scheme, extractor, taggers, stacker, inclusion=inclusion), manifest
+    members = best_members_of(manifest, directory)
+    return Ensemble(config, scheme, extractor, taggers, stacker, inclusion=inclusion, best_members=members), manifest
 
 
 def _variant(everything: Sequence[str], kept: Sequence[str]) -> str:

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 
 from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.pipeline.combiners import SVM, check_combiner, combine_named
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor
 from ensemble_deid.pipeline.inclusion import InclusionList
 from ensemble_deid.pipeline.portions import portions
 from ensemble_deid.pipeline.submodels import refuse_unknown
+from ensemble_deid.stacking.best_members import BestMembers
 from ensemble_deid.stacking.stacker import Stacker, check_threshold
-from ensemble_deid.taggers.base import Proposals, TrainableTagger
+from ensemble_deid.taggers.base import Proposals, Tagger
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, drop_overlaps
 from ensemble_deid.text.tags import TagScheme
@@ -22,16 +24,18 @@ class Ensemble:
     """The submodels, the stacker that combines them, and the feature extractor that they share.
 
     `smaller` are the stackers of `Config.smaller_stacks`, for loading the model with some of the submodels only.
+    `best_members` are those that the combiner `per-type` takes for each label; empty where they were never chosen.
     `inclusion` lists sentences without PHI; `Deidentifier` applies it to what `predict` returns.
     """
 
     config: Config
     scheme: TagScheme
     feature_extractor: FeatureExtractor
-    taggers: Mapping[str, TrainableTagger] = field(repr=False)
+    taggers: Mapping[str, Tagger] = field(repr=False)
     stacker: Stacker = field(repr=False)
     smaller: tuple[Stacker, ...] = field(default=(), repr=False)
     inclusion: InclusionList | None = field(default=None, repr=False)
+    best_members: BestMembers = field(default_factory=dict, repr=False)
 
     def propose(self, batch: Batch) -> dict[str, Proposals]:
         """Return every submodel's proposals for a batch."""
@@ -41,24 +45,48 @@ class Ensemble:
             return {name: tagger.propose(batch, n_best=n_best) for name, tagger in self.taggers.items()}
 
     def predict(
-        self, documents: Sequence[Document], *, submodel: str | None = None, threshold: float | None = None
+        self,
+        documents: Sequence[Document],
+        *,
+        submodel: str | None = None,
+        threshold: float | None = None,
+        combiner: str = SVM,
     ) -> list[tuple[Span, ...]]:
         """Return the PHI spans of every document, in text order, without overlaps.
 
         With `submodel`, that submodel's own predictions are returned instead of the ensemble's. `threshold` overrides
         the model's: 0 returns every candidate that does not overlap a higher-scoring one, as operating points need
-        them. Raises ConfigError for a submodel that the model does not have, or a threshold outside [0, 1].
+        them. `combiner` (`COMBINERS`) makes one answer of the submodels'. Raises ConfigError for what `check_options`
+        refuses.
         """
-        refuse_unknown(submodel, self.taggers)
-        check_threshold(threshold)
+        self.check_options(submodel=submodel, threshold=threshold, combiner=combiner)
         found: list[list[Span]] = [[] for _ in documents]
         for portion in portions(documents):
             batch = self.feature_extractor.extract([piece.document for piece in portion])
-            for piece, spans in zip(portion, self._predict_batch(batch, submodel, threshold), strict=True):
+            for piece, spans in zip(portion, self._predict_batch(batch, submodel, threshold, combiner), strict=True):
                 found[piece.index].extend(piece.in_whole(span) for span in spans)
         return [tuple(spans) for spans in found]
 
-    def _predict_batch(self, batch: Batch, submodel: str | None, threshold: float | None) -> list[tuple[Span, ...]]:
+    def check_options(self, *, submodel: str | None, threshold: float | None, combiner: str) -> None:
+        """Raise ConfigError for options that this model cannot serve.
+
+        These are a submodel or a combiner that it does not have, a threshold outside [0, 1], and two of them that
+        exclude each other.
+        """
+        refuse_unknown(submodel, self.taggers)
+        check_threshold(threshold)
+        check_combiner(
+            combiner,
+            submodels=tuple(self.taggers),
+            labels=self.scheme.labels,
+            members=self.best_members,
+            submodel=submodel,
+            threshold=threshold,
+        )
+
+    def _predict_batch(
+        self, batch: Batch, submodel: str | None, threshold: float | None, combiner: str
+    ) -> list[tuple[Span, ...]]:
         if not len(batch.tokens):
             return [() for _ in batch.documents]
         if submodel is not None:
@@ -66,5 +94,7 @@ class Ensemble:
                 best = self.taggers[submodel].propose(batch, n_best=1).best
             return [drop_overlaps(spans) for spans in best]
         proposals = self.propose(batch)
+        if combiner != SVM:
+            return combine_named(combiner, proposals, labels=self.scheme.labels, members=self.best_members)
         with one_thread():
             return self.stacker.predict(proposals, batch, threshold=threshold)

@@ -14,11 +14,10 @@ from joblib import delayed
 from ensemble_deid.corpora.checks import check_text
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
 from ensemble_deid.parallel import in_processes
+from ensemble_deid.pipeline.combiners import SVM
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.portions import PORTION
-from ensemble_deid.pipeline.submodels import refuse_unknown
-from ensemble_deid.stacking.stacker import check_threshold
 from ensemble_deid.text.document import Document
 
 # The same notes go together whatever the number of processes, so that results do not depend on it.
@@ -46,6 +45,7 @@ class Options:
 
     submodel: str | None
     threshold: float | None
+    combiner: str
 
 
 def predict_notes(
@@ -55,6 +55,7 @@ def predict_notes(
     source: ModelSource | None = None,
     submodel: str | None = None,
     threshold: float | None = None,
+    combiner: str = SVM,
     batch_size: int = BATCH_SIZE,
     jobs: int = 1,
 ) -> Iterator[Note]:
@@ -65,7 +66,14 @@ def predict_notes(
     options that this model cannot serve; what only shows when a process loads the model is raised by the iterator.
     """
     chunks = predict_chunks(
-        ensemble, notes, source=source, submodel=submodel, threshold=threshold, batch_size=batch_size, jobs=jobs
+        ensemble,
+        notes,
+        source=source,
+        submodel=submodel,
+        threshold=threshold,
+        combiner=combiner,
+        batch_size=batch_size,
+        jobs=jobs,
     )
     return (note for chunk in chunks for note in chunk)
 
@@ -77,6 +85,7 @@ def predict_chunks(
     source: ModelSource | None = None,
     submodel: str | None = None,
     threshold: float | None = None,
+    combiner: str = SVM,
     batch_size: int = BATCH_SIZE,
     jobs: int = 1,
 ) -> Iterator[list[Note]]:
@@ -87,9 +96,8 @@ def predict_chunks(
     for name, value in (("batch_size", batch_size), ("jobs", jobs)):
         if not isinstance(value, int) or value < 1:
             raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}")
-    refuse_unknown(submodel, ensemble.taggers)
-    check_threshold(threshold)
-    options = Options(submodel, threshold)
+    ensemble.check_options(submodel=submodel, threshold=threshold, combiner=combiner)
+    options = Options(submodel, threshold, combiner)
     chunks = _chunks(notes, batch_size)
     if jobs == 1:
         return (_predict_chunk(ensemble, chunk, options) for chunk in chunks)
@@ -154,7 +162,9 @@ def _predict_chunk(ensemble: Ensemble, chunk: list[Note], options: Options) -> l
 def _predict(ensemble: Ensemble, documents: list[Document], options: Options) -> list[Note]:
     """Predict together; when that fails, each note alone, so that one bad note withholds only itself."""
     try:
-        found = ensemble.predict(documents, submodel=options.submodel, threshold=options.threshold)
+        found = ensemble.predict(
+            documents, submodel=options.submodel, threshold=options.threshold, combiner=options.combiner
+        )
     except (ConfigError, ModelError, RuleError):
         # The model, not a note, is at fault: there is nothing to go on with.
         raise

@@ -1,11 +1,24 @@
-"""From a submodel's name to its class, imported on demand: a submodel that is not used costs nothing."""
+"""A submodel by its name: its class is imported on demand, so that a submodel that is not used costs nothing.
 
-from collections.abc import Iterable
+Here, too, a submodel becomes what the configuration makes of it: one model for each type of PHI (`by_type`), one that
+reads lower case (`uncased`), or both. Whatever trains, loads or compresses submodels does it through these functions.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
 
+from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.phi.label_groups import label_groups
 from ensemble_deid.submodels import BY_NAME
-from ensemble_deid.taggers.base import TrainableTagger
+from ensemble_deid.taggers.base import CompactableTagger, Tagger, TrainableTagger
+from ensemble_deid.taggers.by_type import ByTypeTagger, change_files
+from ensemble_deid.taggers.uncased import UncasedTagger
+from ensemble_deid.text.tags import TagScheme
 
 
 def submodel_class(name: str) -> type[TrainableTagger]:
@@ -30,3 +43,84 @@ def refuse_unknown(name: str | None, known: Iterable[str]) -> None:
     """Raise ConfigError if a submodel is requested (not None) that the model does not have."""
     if name is not None and name not in known:
         raise ConfigError(f"this model has no submodel {name!r}; it has: {', '.join(known)}")
+
+
+def fit_submodel(
+    name: str,
+    train: Batch,
+    stop_by: Batch | None,
+    *,
+    scheme: TagScheme,
+    config: Config,
+    progress: Callable[[str], None],
+    start: Tagger | None = None,
+) -> Tagger:
+    """Train a submodel as the configuration says; `stop_by` may only be used to choose when to stop.
+
+    Raises ConfigError for settings that do not fit, and where `start` reads other casing, or is split by type and the
+    submodel is not.
+    """
+    lower = name in config.uncased
+    if start is not None and isinstance(start, UncasedTagger) != lower:
+        raise ConfigError(f"uncased: {name} of the model to start from has the other setting")
+    begin = start.tagger if isinstance(start, UncasedTagger) else start
+    if isinstance(begin, ByTypeTagger) and not config.is_by_type(name):
+        raise ConfigError(
+            f"by_type: {name} of the model to start from is several models, and one cannot start from all"
+        )
+    fit = partial(_fit, name, scheme=scheme, config=config, progress=progress, start=begin)
+    return UncasedTagger.fit(fit, train, stop_by) if lower else fit(train, stop_by)
+
+
+def _fit(
+    name: str,
+    train: Batch,
+    stop_by: Batch | None,
+    *,
+    scheme: TagScheme,
+    config: Config,
+    progress: Callable[[str], None],
+    start: Tagger | None,
+) -> Tagger:
+    def fit_one(of: TagScheme, notes: Batch, dev: Batch | None) -> Tagger:
+        own = start.start_for(of.labels) if isinstance(start, ByTypeTagger) else start
+        warm: dict[str, Any] = {} if own is None else {"start": own}
+        return submodel_class(name).fit(
+            notes,
+            dev,
+            scheme=of,
+            config=config.of_submodel(name),
+            seed=config.seed,
+            device=config.device,
+            progress=progress,
+            **warm,
+        )
+
+    if not config.is_by_type(name):
+        return fit_one(scheme, train, stop_by)
+    return ByTypeTagger.fit(fit_one, train, stop_by, scheme=scheme, groups=label_groups(config.by_type, scheme.labels))
+
+
+def load_submodel(name: str, directory: Path, *, scheme: TagScheme, config: Config) -> Tagger:
+    """Read a submodel of a model's folder. Raises ModelError when it is damaged."""
+
+    def load_one(of: TagScheme, folder: Path) -> Tagger:
+        return submodel_class(name).load(folder, scheme=of, config=config.of_submodel(name), device=config.device)
+
+    if config.is_by_type(name):
+        groups = label_groups(config.by_type, scheme.labels)
+        tagger: Tagger = ByTypeTagger.load(load_one, directory, scheme=scheme, groups=groups)
+    else:
+        tagger = load_one(scheme, directory)
+    return UncasedTagger(tagger) if name in config.uncased else tagger
+
+
+def compact_submodel(name: str, directory: Path, *, labels: tuple[str, ...], config: Config) -> None:
+    """Make a submodel's saved files smaller, where its class knows how."""
+    if not BY_NAME[name].has_compact_form:
+        return
+    compact = cast("type[CompactableTagger]", submodel_class(name)).compact_saved
+    if config.is_by_type(name):
+        change_files(directory, label_groups(config.by_type, labels), compact)
+    else:
+        compact(directory)

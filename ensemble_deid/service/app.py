@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from ensemble_deid import __version__
 from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.known.site_lists import SiteLists
 from ensemble_deid.service.guard import HEALTH, Guard
 from ensemble_deid.service.logs import set_up
 from ensemble_deid.service.metrics import Metrics
@@ -27,14 +28,14 @@ from ensemble_deid.service.validation import problem
 
 
 def create_app(settings: Settings) -> Guard:
-    """Load the model and return the application; called once in each worker. Raises ModelError."""
+    """Load the model and return the application; called once in each worker. Raises ModelError, CorpusError."""
     set_up()
     model = Deidentifier.load(settings.model, device=settings.device, submodels=settings.submodels)
-    return make_app(model, settings)
+    return make_app(model, settings, settings.lists.read(model.labels))
 
 
-def make_app(model: Deidentifier, settings: Settings) -> Guard:
-    """Return the application for a model that is loaded."""
+def make_app(model: Deidentifier, settings: Settings, lists: SiteLists | None = None) -> Guard:
+    """Return the application for a model and a site's lists that are loaded."""
     processor = Processor(places=settings.queue, time_limit=settings.time_limit)
 
     @asynccontextmanager
@@ -49,7 +50,7 @@ def make_app(model: Deidentifier, settings: Settings) -> Guard:
     )
     answer_errors(app)
     metrics = Metrics(frozenset(PATHS))
-    notes = Notes(model, settings.key, processor, metrics)
+    notes = Notes(model, settings.key, processor, metrics, lists or SiteLists())
     app.include_router(presidio_routes(notes, presidio_names=settings.entities == "presidio"))
     app.include_router(own_routes(notes, settings))
 

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.known.site_lists import SiteLists
 from ensemble_deid.pipeline.replacement import Key, Replacer
 from ensemble_deid.pipeline.replacement.styles import STYLES, policies
 from ensemble_deid.service.metrics import Metrics
@@ -29,12 +30,13 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """The model of a worker, as the routes use it."""
+    """The model of a worker, as the routes use it; `lists` are what the site knows besides."""
 
     model: Deidentifier
     key: Key
     processor: Processor
     metrics: Metrics
+    lists: SiteLists = field(default_factory=SiteLists)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -66,10 +68,11 @@ class Notes:
         return options
 
     def _predicted(self, text: str) -> Document:
-        (note,) = self.model.predict_each([Document("the text", text)])
+        (note,) = self.model.predict_each([Document("the text", text)], must_stay=self.lists.places)
         if isinstance(note, DeidError):
             self.metrics.withheld()
             raise Refused(422, str(note))
+        note = self.lists.apply(note)
         self.metrics.processed(len(text), [span.label for span in note.spans])
         return note
 
@@ -84,10 +87,12 @@ class Notes:
                 project=options.project,
                 patient=patient,
                 threshold=options.threshold,
+                lists=self.lists,
             )
         except CorpusError as error:
             self.metrics.withheld()
             raise Refused(422, str(error)) from None
         self.metrics.processed(len(text), [span.label for span in result.spans])
         spans = [{**asdict(span), "score": round(span.score, 4)} for span in result.replaced]
-        return {"text": result.text, "spans": spans}
+        known = {} if self.lists.known is None else {"known_left": result.known_left}
+        return {"text": result.text, "spans": spans, **known}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.pipeline.known.site_lists import ListFiles
 from ensemble_deid.pipeline.replacement import Key
 
 TOKEN_VARIABLE = "ENSEMBLE_DEID_TOKEN"  # noqa: S105 (the name of the variable, not a token)
@@ -20,7 +21,8 @@ class Settings:
 
     `max_body` is in bytes, `time_limit` in seconds, `queue` the number of requests that one worker accepts at a time.
     `entities` says which names `/analyze` uses: Presidio's, or the model's own labels. `key` is that of surrogates and
-    hashes, the same in all workers. `submodels` are those that are loaded, None for all. Raises ConfigError.
+    hashes, the same in all workers; `lists` are the files of what the site knows, `submodels` those that are loaded,
+    None for all. Raises ConfigError.
     """
 
     model: Path
@@ -35,6 +37,7 @@ class Settings:
     entities: str = ENTITIES[0]
     token: str | None = field(default=None, repr=False)
     key: Key = field(default_factory=Key.find)
+    lists: ListFiles = field(default_factory=ListFiles)
 
     def __post_init__(self) -> None:
         for name, least in (("workers", 1), ("max_body", 1), ("queue", 1), ("port", 0)):

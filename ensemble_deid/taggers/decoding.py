@@ -98,6 +98,19 @@ def decode(chain: Chain, emissions: Floats, starts: Ints, *, n: int, certain: fl
     return found
 
 
+def tag_probabilities(chain: Chain, emissions: Floats, starts: Ints) -> Floats:
+    """Return the marginal probability of every tag at every token, (n_tokens, tags); arguments as in `decode`."""
+    found = np.zeros_like(emissions)
+    bounds = np.append(starts, len(emissions)).astype(np.int32)
+    for batch in length_batches(starts, len(emissions)):
+        first, lengths = bounds[batch], bounds[batch + 1] - bounds[batch]
+        steps = np.arange(lengths[0])
+        within = steps[None, :] < lengths[:, None]
+        rows = first[:, None] + np.minimum(steps[None, :], lengths[:, None] - 1)
+        found[rows[within]] = Marginals.from_emissions(chain, emissions[rows], lengths).of_tags()[within]
+    return found
+
+
 def _add_candidates(
     found: Decoded, marginals: Marginals, paths: Ints, scores: Floats, first_rows: Ints, certain: float
 ) -> None:

@@ -40,6 +40,9 @@ def evaluation_to_csv(
     for rates in evaluation.token_rates:
         for figure, rate in (("fn_per_1000", rates.false_negatives), ("fp_per_1000", rates.false_positives)):
             lines.append(Line("scores", rates.view, "total", "all", figure, rate.value, rate.interval))
+    near = evaluation.missed_beside_right
+    for figure, count in (("missed_tokens", near.total), ("missed_beside_right", near.count)):
+        lines.append(Line("scores", "token-binary", "total", "all", figure, count))
     if operating is not None:
         lines += _operating(operating)
     if official is not None:

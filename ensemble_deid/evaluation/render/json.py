@@ -44,6 +44,10 @@ def evaluation_to_json(
             }
             for rates in evaluation.token_rates
         ],
+        "missed_tokens": {
+            "missed": evaluation.missed_beside_right.total,
+            "beside_right": evaluation.missed_beside_right.count,
+        },
         "leaks": _leaks(evaluation.leaks)
         | {
             "intervals": {

@@ -3,9 +3,12 @@
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 
 from ensemble_deid.errors import CorpusError
+from ensemble_deid.pipeline.known.dates import DateIndex, read_date
+from ensemble_deid.pipeline.known.initials import InitialsIndex
 from ensemble_deid.pipeline.known.kinds import KINDS, Kind, Matching, find_kind, label_for
 from ensemble_deid.pipeline.known.names import Certainty, NameIndex, Person
 from ensemble_deid.pipeline.known.ordinary import ordinary_words
@@ -46,6 +49,7 @@ class Matcher:
         entries: dict[tuple[str, bool], int] = {}
         people: list[Person] = []
         strings: list[tuple[str, int]] = []
+        days: list[tuple[date, int]] = []
         self._together: dict[str, int] = {}
 
         def entry(type: str, *, ordinary: bool = False) -> int:
@@ -53,6 +57,10 @@ class Matcher:
 
         for identifier in identifiers:
             kind = identifier.kind
+            day = read_date(identifier.value) if kind.matching is Matching.DATE else None
+            if day is not None:
+                days.append((day, entry(kind.type)))
+                continue
             if kind.matching is Matching.NAME:
                 person = Person.of(identifier.value, entry(kind.type))
                 if person is not None:
@@ -66,19 +74,29 @@ class Matcher:
                     # One word alone is found with a typing error, too.
                     people.append(Person((form,), frozenset(), entry(type)))
         self._names = NameIndex(people, own=own)
+        self._initials = InitialsIndex(people if own else ())
+        self._dates = DateIndex(days)
         self._strings = StringIndex(strings)
         self._entries = list(entries)
 
     def find(self, words: Words) -> Iterator[Match]:
         """Yield the matches, which may overlap."""
-        for first, last, entry, certainty in self._names.find(words):
+        found = list(self._places(words))
+        evidence = [(first, last) for first, last, _, certainty in found if certainty is not Certainty.WEAK]
+        found += [(*place, Certainty.PART) for place in self._initials.find(words, evidence)]
+        for first, last, entry, certainty in found:
             yield self._match(words, first, last, entry, certainty)
+
+    def _places(self, words: Words) -> Iterator[tuple[int, int, int, Certainty]]:
+        yield from self._names.find(words)
         for number, word in enumerate(words.folded):
             if word in self._together:
-                yield self._match(words, number, number, self._together[word], Certainty.WHOLE)
+                yield number, number, self._together[word], Certainty.WHOLE
         for first, last, entry in self._strings.find(words):
             ordinary = self._entries[entry][1] and not words.capitalised(first)
-            yield self._match(words, first, last, entry, Certainty.WEAK if ordinary else Certainty.WHOLE)
+            yield first, last, entry, Certainty.WEAK if ordinary else Certainty.WHOLE
+        for first, last, entry in self._dates.find(words):
+            yield first, last, entry, Certainty.WHOLE
 
     def _match(self, words: Words, first: int, last: int, entry: int, certainty: Certainty) -> Match:
         return Match(words.starts[first], words.ends[last], self._entries[entry][0], certainty, self.own)
@@ -127,6 +145,8 @@ class KnownIdentifiers:
             file.check_value(line, len(compacted(value)), kind.least)
             if kind.matching is Matching.NAME and Person.of(value, 0) is None:
                 raise CorpusError(f"{path}:{line}: no part of the name has two letters")
+            if kind.matching is Matching.DATE and read_date(value) is None:
+                raise CorpusError(f"{path}:{line}: the date is not written as YYYY-MM-DD")
             (by_patient.setdefault(patient, []) if patient else for_all).append(Identifier(kind, value))
         return cls(by_patient, for_all, labels=labels, hash=file.hash)
 
@@ -135,8 +155,13 @@ class KnownIdentifiers:
         return patient in self._by_patient
 
     def avoided(self, patient: str | None) -> Iterator[str]:
-        """Yield the values that are known of a patient, and the parts of names, which no surrogate may equal."""
+        """Yield the values that are known of a patient, and the parts of names, which no surrogate may equal.
+
+        Dates are none of them: shifts that keep intervals may lead to any day.
+        """
         for identifier in () if patient is None else self._by_patient.get(patient, ()):
+            if identifier.kind.matching is Matching.DATE:
+                continue
             yield identifier.value
             person = Person.of(identifier.value, 0) if identifier.kind.matching is Matching.NAME else None
             yield from () if person is None else (part for part in person.parts if len(part) > 1)

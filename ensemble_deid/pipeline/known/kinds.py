@@ -15,6 +15,7 @@ class Matching(Enum):
     NUMBER = "number"
     PHONE = "phone"
     ADDRESS = "address"
+    DATE = "date"
     STRING = "string"
 
 
@@ -28,7 +29,7 @@ class Kind:
     @property
     def needs_patient(self) -> bool:
         """Whether it says something of a single patient only."""
-        return self.type in ("PATIENT", "MEDICALRECORD", "SSN")
+        return self.type in ("PATIENT", "MEDICALRECORD", "SSN", "DATE")
 
     @property
     def least(self) -> int:
@@ -36,7 +37,7 @@ class Kind:
         return 4 if self.matching in (Matching.NUMBER, Matching.PHONE) else 2
 
     def forms(self, value: str) -> Iterator[tuple[str, str]]:
-        """Yield the forms of a value that is no name, without separators, and the i2b2 type of each."""
+        """Yield the forms of a value that is neither name nor date, without separators, and the i2b2 type of each."""
         if self.matching is Matching.ADDRESS:
             yield from address_forms(value)
             return
@@ -57,6 +58,7 @@ KINDS = {
     "vehicle": Kind("VEHICLE", Matching.NUMBER),
     "device": Kind("DEVICE", Matching.NUMBER),
     "id": Kind("IDNUM", Matching.NUMBER),
+    "birthdate": Kind("DATE", Matching.DATE),
     "phone": Kind("PHONE", Matching.PHONE),
     "fax": Kind("FAX", Matching.PHONE),
     "email": Kind("EMAIL", Matching.STRING),

@@ -24,6 +24,20 @@ _ALLOWED, _DENIED = "allow list: line {} kept", "deny list: line {} removed"
 
 
 @dataclass(frozen=True, slots=True)
+class ListFiles:
+    """The files of a site's lists, which each process reads for itself; `SiteLists.read` has what they are."""
+
+    known: Path | None = None
+    allow: Path | None = None
+    deny: Path | None = None
+    strict: bool = False
+
+    def read(self, labels: Collection[str]) -> "SiteLists":
+        """Read the files. Raises as `SiteLists.read`."""
+        return SiteLists.read(known=self.known, allow=self.allow, deny=self.deny, strict=self.strict, labels=labels)
+
+
+@dataclass(frozen=True, slots=True)
 class SiteLists:
     """The lists that a site gives for its notes; without any, nothing changes.
 

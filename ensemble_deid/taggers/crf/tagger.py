@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-import sklearn_crfsuite
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -26,7 +25,7 @@ from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.crf.crfsuite_file import CrfsuiteWeights, read_crfsuite
 from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS, knowledge_windows, read_windows
-from ensemble_deid.taggers.decoding import decode
+from ensemble_deid.taggers.decoding import decode, tag_probabilities
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines, sequence_of_rows
 from ensemble_deid.text.tags import TagScheme
@@ -59,6 +58,9 @@ class CrfTagger:
         progress: Progress,
     ) -> Self:
         """Train with L-BFGS. `dev` is not used: the penalties and the number of iterations are settings."""
+        # Here, not above: only training needs it, and it takes a second to load.
+        import sklearn_crfsuite
+
         columns, starts = _columns(train, config)
         gold = train.gold(scheme)
         with tempfile.TemporaryDirectory() as folder:
@@ -95,6 +97,11 @@ class CrfTagger:
         columns, starts = _columns(batch, self.config)
         decoded = decode(self.chain, self.emissions(columns, len(batch.tokens)), starts, n=n_best)
         return chain_proposals(decoded, batch.tokens, self.scheme, source="crf")
+
+    def probabilities(self, batch: Batch) -> NDArray[np.float64]:
+        """Return the exact marginal probability of every tag of the scheme at every token, (n_tokens, tags)."""
+        columns, starts = _columns(batch, self.config)
+        return tag_probabilities(self.chain, self.emissions(columns, len(batch.tokens)), starts)
 
     def emissions(self, columns: Sequence[tuple[str, Column]], n_tokens: int) -> NDArray[np.float64]:
         """Return the score of every tag at every token, (n_tokens, tags): weights are looked up by code."""

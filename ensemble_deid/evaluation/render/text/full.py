@@ -84,7 +84,10 @@ def _token_rates(evaluation: Evaluation) -> list[str]:
         (rates.view, with_interval(rates.false_negatives, 2), with_interval(rates.false_positives, 2))
         for rates in evaluation.token_rates
     ]
-    return ["Wrong tokens per 1000 tokens", *table(("view", "false negatives", "false positives"), rows)]
+    near = evaluation.missed_beside_right
+    share = UNDEFINED if near.share is None else f"{100 * near.share:.1f}%"
+    beside = f"  missed tokens directly beside a right one: {near.count:,} of {near.total:,} ({share})"
+    return ["Wrong tokens per 1000 tokens", *table(("view", "false negatives", "false positives"), rows), beside]
 
 
 def _leaks(evaluation: Evaluation) -> list[list[str]]:

@@ -87,7 +87,7 @@ const KEYS = [
   ["n", "next undecided span, in the order chosen above the notes"], ["j, k", "next, previous span"],
   ["y, x, u", "accept, reject, undecided again"], ["l", "choose a label; it relabels the chosen span"],
   ["[, ]", "stretch the start to the left, the end to the right"], ["{, }", "shrink the start, the end"],
-  ["← →", "in the text: previous, next word; with Shift: a word less, more"],
+  ["arrows left, right", "in the text: previous, next word; with Shift: a word less, more"],
   ["a", "mark the chosen words, with the label shown"], ["e", "why it was found, or was not"],
   ["s, /", "find the chosen text, or another string, in all notes"], ["f", "finish the note and open the next"],
   ["J, K", "next, previous note"], ["z, Z", "undo, redo"], ["Escape", "choose nothing"], ["?", "this list"],
