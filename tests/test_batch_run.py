@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 
 import pytest
@@ -326,6 +326,22 @@ def test_a_run_folder_with_other_files_is_refused(
     assert run(tiny_model, tmp_path / "notes.csv", "--out", tmp_path / "o.csv", "--run", tmp_path / "r", *COLUMNS) == 2
     assert "holds other files" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "r").iterdir()] == ["mine"]
+
+
+def test_a_date_column_is_read_in_the_order_of_the_patients_notes(tiny_model: Path, tmp_path: Path) -> None:
+    """Where one note of a patient writes 25/04, 03/04 is 3 April also in the cells; in another's it is 4 March."""
+    texts = [("A", "Seen on 03/04/2014."), ("A", "Seen on 25/04/2014."), ("B", "Seen on 03/04/2014."), ("A", "")]
+    with (tmp_path / "n.csv").open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows([("mrn", "seen", "text"), *((mrn, "03/04/2014", text) for mrn, text in texts)])
+    options = ("--patient-column", "mrn", "--date-columns", "seen", "--style", "surrogate")
+    assert run(tiny_model, tmp_path / "n.csv", "--out", tmp_path / "o.csv", *options) == 0
+    first, second, other, empty = read_csv(tmp_path / "o.csv")
+    assert first["text"] == f"Seen on {first['seen']}."
+    assert other["text"] == f"Seen on {other['seen']}."
+    assert second["seen"] == empty["seen"] == first["seen"]
+    # From 3 to 25 April are 22 days, in the cells as in the text.
+    days = [datetime.strptime(day, "%d/%m/%Y").date() for day in (first["seen"], second["text"][8:-1])]
+    assert (days[1] - days[0]).days == 22
 
 
 def test_ids_and_dates_agree_with_the_surrogates_in_the_text(tiny_model: Path, tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from ensemble_deid.corpora.messages.fhir import read_fhir
 from ensemble_deid.corpora.messages.hl7 import read_hl7
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.pipeline.batch.patient_strings import PatientStrings
+from ensemble_deid.pipeline.batch.together import replaced_together
 from ensemble_deid.pipeline.inclusion import InclusionList
+from ensemble_deid.pipeline.replacement import Key, Replacement, Replacer
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.sentence_ranges import plain_sentence
 from ensemble_deid.text.span import Span
@@ -27,6 +29,44 @@ def test_the_models_own_label_counts_before_another_notes(source: str) -> None:
         strings.add(note)
     (span,) = strings.of(second).search(second).spans
     assert (span.start, span.end, span.label) == (4, 10, "PATIENT")
+
+
+@pytest.mark.parametrize(
+    ("text", "spans", "known"),
+    [
+        ("At Springfield Heights Lee Ann called.", [(3, 30, "CITY")], ["Lee Ann"]),
+        ("Near Jackson Park City today.", [(13, 22, "CITY")], ["Jackson Park"]),
+        ("Lives in Austin now.", [(9, 15, "CITY")], ["Austin"]),
+        ("Seen 4 May Lee.", [(5, 14, "DATE")], ["May Lee"]),
+        ("Was Lee Ann City then.", [], ["Lee Ann", "Ann City"]),
+    ],
+)
+def test_what_is_a_name_in_another_note_is_not_handed_out(
+    text: str, spans: list[tuple[int, int, str]], known: list[str]
+) -> None:
+    replacer = Replacer.from_options(policy="limited-data-set", key=Key(b"a key of sixteen bytes and more"))
+    note = Document("b", text, tuple(Span(start, end, label, 0.99) for start, end, label in spans), patient_id="7")
+    labels = ["PATIENT", "CITY"]
+    others = [
+        Document(f"a{i}", name, (Span(0, len(name), labels[i], 0.5),), patient_id="7") for i, name in enumerate(known)
+    ]
+    *_, outcome = replaced_together([*others, note], replacer)
+    assert isinstance(outcome, Replacement)
+    assert "[PATIENT]" in outcome.text
+    assert not any(word in outcome.text for word in known[0].split())
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_string_that_is_a_name_and_a_town_is_hidden_in_a_third_note(order: int) -> None:
+    replacer = Replacer.from_options(policy="limited-data-set", key=Key(b"a key of sixteen bytes and more"))
+    notes = [
+        Document("a", "Lives in Austin now.", (Span(9, 15, "CITY", 0.99),), patient_id="7"),
+        Document("b", "Son Austin called.", (Span(4, 10, "PATIENT", 0.8),), patient_id="7"),
+        Document("c", "Austin came, too.", patient_id="7"),
+    ]
+    texts = [o.text for o in replaced_together(notes[::order], replacer) if isinstance(o, Replacement)]
+    assert len(texts) == 3
+    assert not any("Austin" in text for text in texts)
 
 
 HEAD = b"MSH|^~\\&|A|B|C|D|20710102||ORU^R01|1|P|2.5\r"

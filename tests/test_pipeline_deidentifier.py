@@ -7,10 +7,11 @@ import pytest
 import tiny_stack
 
 from ensemble_deid import DeidentificationResult, Deidentifier, Document, Span
-from ensemble_deid.errors import ConfigError, CorpusError, ModelError
+from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError
 from ensemble_deid.evaluation.curve import trace_curve
 from ensemble_deid.experiments.train import Trained
 from ensemble_deid.experiments.training_points import TrainingPoints
+from ensemble_deid.pipeline.batch.together import replaced_together
 from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.replacement import Replacement, Replacer
 from ensemble_deid.stacking.dataset import StackingDataset
@@ -114,6 +115,30 @@ def test_a_text_that_fails_is_withheld_and_not_quoted(model: Deidentifier, monke
     with pytest.raises(CorpusError, match="the text: replacement failed") as raised:
         model.deidentify(NOTE.text)
     assert "Lyndale" not in str(raised.value)
+
+
+@pytest.mark.parametrize("error", [ConfigError, CorpusError])
+def test_any_error_of_a_replacement_withholds_that_text_alone(
+    model: Deidentifier, monkeypatch: pytest.MonkeyPatch, error: type[DeidError]
+) -> None:
+    def bad(_: Replacer, document: Document, *, taken: object = ()) -> Replacement:
+        if "Lyndale" in document.text:
+            raise error("names.txt: cannot be read")
+        return Replacement("clean")
+
+    monkeypatch.setattr(Replacer, "replace", bad)
+    first, second = model.pipe([NOTE.text, "fine"])
+    assert first == DeidentificationResult(None, (), "texts[0]: replacement failed: names.txt: cannot be read")
+    assert second.text == "clean"
+    (outcome,) = replaced_together([NOTE], Replacer.from_options())
+    assert str(outcome) == f"{NOTE.id}: replacement failed: names.txt: cannot be read"
+
+
+@pytest.mark.parametrize(("patients", "message"), [(["7"], "has no patient"), (["7", "8", "9"], "more patients")])
+def test_every_text_has_its_patient(model: Deidentifier, patients: list[str], message: str) -> None:
+    with pytest.raises(CorpusError, match=message):
+        list(model.pipe(["Well.", "Fine."], patients=patients))
+    assert len(list(model.pipe(["Well.", "Fine."], patients=["7", "7"]))) == 2
 
 
 def test_thresholds_change_what_is_taken_out(model: Deidentifier) -> None:

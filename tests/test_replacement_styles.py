@@ -185,11 +185,17 @@ def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ENSEMBLE_DEID_KEY")
     assert Key.find().throwaway
     assert Key.find() != Key.find()
+    file.write_text("2026c: a secret: with a colon in it\na secret alone, without one\n", encoding="utf-8")
+    assert Key.from_file(file) == Key.from_file(file, name="2026c") == Key(b"a secret: with a colon in it")
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("", "it holds no key"), ("x: tooshort", "line 1: the key has 8 bytes"), ("\xff", "cannot be read")],
+    [
+        *(("", "it holds no key"), ("x: tooshort", "line 1: the key has 8 bytes"), ("\xff", "cannot be read")),
+        ("a-tooshort-phrase:0123456789abcdef", "line 1: a key with a colon in it must be written `ID: SECRET`"),
+        ("# x\nsome tooshort words: 0123456789abcdef", "line 2: a key with a colon"),
+    ],
 )
 def test_key_files_with_mistakes_are_refused_and_not_quoted(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "keys").write_text(content, encoding="latin-1")

@@ -229,6 +229,14 @@ def test_date_columns_are_shifted_like_the_notes() -> None:
     assert REPLACER.shift_date("n/a", patient="7") is None
 
 
+@pytest.mark.parametrize(("label", "other"), [("DATE", "25/12/2014"), ("FECHAS", "1/1/2014")])
+def test_ambiguous_dates_of_columns_are_read_as_in_the_notes(label: str, other: str) -> None:
+    replacement = REPLACER.replace(marked_note(f"<{label}|03/04/2014> <{label}|{other}>"))
+    taken, spanish = {"03/04/2014", other}, label == "FECHAS"
+    assert REPLACER.shift_date("03/04/2014", patient="7", taken=taken, spanish=spanish) == surfaces(replacement)[0]
+    assert REPLACER.shift_date("03/04/2014", patient="7") != surfaces(replacement)[0]
+
+
 @pytest.mark.parametrize(
     ("age", "following", "kept"),
     [

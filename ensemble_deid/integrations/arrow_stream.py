@@ -12,7 +12,7 @@ from ensemble_deid.corpora.tables.arrow import ArrowWriter, id_bits, output_sche
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import DeidError
 from ensemble_deid.pipeline.batch.cells import UNREADABLE_DATES, Cells
-from ensemble_deid.pipeline.batch.together import replaced_together
+from ensemble_deid.pipeline.batch.together import replaced_together, strings_of
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.notes import Note
 from ensemble_deid.pipeline.replacement import Replacer
@@ -69,17 +69,21 @@ class _Patient:
 
     def rewritten(self, replacer: Replacer, cells: Cells) -> Iterator[tuple[Record, NewRecord, str | None]]:
         """Yield what becomes of each record, and what was wrong with it."""
-        for record, outcome in zip(self.records, replaced_together(self.notes, replacer), strict=True):
+        strings = strings_of(self.notes, replacer)
+        outcomes = replaced_together(self.notes, replacer, strings=strings)
+        for record, note, outcome in zip(self.records, self.notes, outcomes, strict=True):
+            known = strings.of(note if isinstance(note, Document) else record.document())
             emptied = cells.counts[UNREADABLE_DATES]
             try:
                 if isinstance(outcome, DeidError):
                     raise outcome
-                new = NewRecord(outcome.edits, cells.id(record), cells.patient(record), cells.dates(record))
+                dates = cells.dates(record, known)
+                new = NewRecord(outcome.edits, cells.id(record), cells.patient(record), dates)
                 emptied = cells.counts[UNREADABLE_DATES] - emptied
                 yield record, new, f"{emptied} {UNREADABLE_DATES}" if emptied else None
             except DeidError as error:
                 reason = str(error).removeprefix(f"{record.name}: ")
-                yield record, NewRecord(None, *cells.treated_or_empty(record)), reason
+                yield record, NewRecord(None, *cells.treated_or_empty(record, known)), reason
 
 
 def _chained(first: Any, stream: Iterator[Any]) -> Iterator[Any]:

@@ -29,9 +29,11 @@ def register(
     """Register `name(text, patient)`, which returns a STRUCT of `text` and `problem`.
 
     Where a note cannot be processed whole, its `text` is NULL and `problem` says why. Each note is processed alone:
-    what is found in one note of a patient is not searched in the others, as the command line does; surrogates of a
-    patient agree, since they depend on the key and the patient only. A note whose patient is NULL is a patient of its
-    own. `style`, `key` and `project` are as in `Deidentifier.deidentify`. Raises ConfigError, ModelError.
+    what is found in one note of a patient is not searched in the others, as the command line does. Dates of a patient
+    are shifted alike, and the same name, number or place mostly has the same surrogate in all of the patient's notes;
+    but a part of a name, initials, and ambiguous dates (3/4/2014) are read by what their own note says. A note whose
+    patient is NULL is a patient of its own. `style`, `key` and `project` are as in `Deidentifier.deidentify`. Raises
+    ConfigError, ModelError.
     """
     loaded = model if isinstance(model, Deidentifier) else Deidentifier.load(model)
     found = key if isinstance(key, Key) else Key.find(key)

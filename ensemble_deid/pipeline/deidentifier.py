@@ -1,6 +1,7 @@
 """The model as a user of the library holds it."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.installed import find_model
 from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
 from ensemble_deid.pipeline.notes import BATCH_SIZE, ModelSource, Note, check_note, predict_notes
+from ensemble_deid.pipeline.replaced import replaced
 from ensemble_deid.pipeline.replacement import Key, ReplacedSpan, Replacer
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -155,10 +157,11 @@ class Deidentifier:
         `style` is `tag` (the default), `numbered`, `mask`, `remove`, `hash`, `surrogate` or `text:WORDS`; `styles` has
         those of single labels, and `policy` names a policy (docs/deidentify.md). Surrogates and hashes depend on `key`
         (a `Key`, a key file, else the environment's ENSEMBLE_DEID_KEY, else a new one), on `project` and on `patient`,
-        the text itself where that is None. `threshold` overrides the model's; `lists` are what the site knows. Raises
-        CorpusError when the text cannot be processed: it is no string, holds NUL or unpaired surrogates (then it is no
-        clinical note), processing fails, or strict lists find a known identifier in the output. Raises ConfigError for
-        an unknown style, label or policy, a bad key, or a threshold outside [0, 1].
+        the text itself where that is None; what only other texts of the patient tell, such as the whole of a name, is
+        not known. `threshold` overrides the model's; `lists` are what the site knows. Raises CorpusError when the text
+        cannot be processed: it is no string, holds NUL or unpaired surrogates (then it is no clinical note), processing
+        fails, or strict lists find a known identifier in the output. Raises ConfigError for an unknown style, label or
+        policy, a bad key, or a threshold outside [0, 1].
 
         >>> from ensemble_deid import Deidentifier
         >>> model = Deidentifier.load("model")
@@ -193,7 +196,9 @@ class Deidentifier:
 
         `batch_size` texts go through the model together, in each of `jobs` processes; results do not depend on `jobs`.
         `patients` has the patient of each text; without it every text is a patient of its own. The other options as in
-        `deidentify`. Raises ConfigError at the call, and CorpusError where there are fewer patients than texts.
+        `deidentify`. Each text is replaced alone: a part of a name whose whole is in another text of the patient may
+        have another surrogate there (`deidentify_series` knows all texts). Raises ConfigError at the call, and
+        CorpusError where there are fewer patients than texts, or more.
 
         >>> from ensemble_deid import Deidentifier
         >>> model = Deidentifier.load("model")
@@ -237,22 +242,20 @@ def _documents(texts: Iterable[str], patients: Iterable[str] | None) -> Iterator
         if patient is None:
             raise CorpusError(f"texts[{number}]: has no patient")
         yield Document(f"texts[{number}]", text, patient_id=patient)
+    if next(known, None) is not None:
+        # One too many may mean that all of them are out of step with the texts.
+        raise CorpusError("there are more patients than texts")
 
 
 def _result(note: Note, replacer: Replacer, lists: SiteLists) -> DeidentificationResult:
     if isinstance(note, DeidError):
         return DeidentificationResult(None, (), str(note))
     note = lists.apply(note)
-    taken = lists.taken(note.patient_id)
     if note.patient_id is None:
         # Not the place in the list: the same text has the same surrogates wherever it comes.
         note = replace(note, patient_id=f"sha256 {hashlib.sha256(note.text.encode()).hexdigest()}")
-    try:
-        replacement = replacer.replace(note, taken=taken)
-    except ValueError as error:
-        # The message is left out, since it might quote the note.
-        return DeidentificationResult(None, (), f"{note.id}: replacement failed ({type(error).__name__})")
-    left = lists.left(note, replacement, replacer)[LEFT]
-    if lists.strict and left:
-        return DeidentificationResult(None, (), f"{note.id}: known identifiers are left in the output: {left}")
-    return DeidentificationResult(replacement.text, note.spans, replaced=replacement.spans, known_left=left)
+    counts: Counter[str] = Counter()
+    outcome = replaced(note, replacer, lists, counts=counts)
+    if isinstance(outcome, DeidError):
+        return DeidentificationResult(None, (), str(outcome))
+    return DeidentificationResult(outcome.text, note.spans, replaced=outcome.spans, known_left=counts[LEFT])

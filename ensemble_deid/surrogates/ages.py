@@ -21,6 +21,16 @@ SPANISH_WORDS: tuple[str, ...] = tuple(
 _NUMBER = re.compile(r"[0-9]{1,3}")
 _COMPOSED = rf"(?:{'|'.join(_TENS)})(?:[ -](?:{'|'.join(_UNITS[1:10])}))?"
 _SPELLED = re.compile(rf"\b(?:{_COMPOSED}|{'|'.join((*_UNITS, *SPANISH_WORDS))})\b", re.IGNORECASE)
+_AGE_WORDS = frozenset(
+    """y yo yr yrs year years old o of age aged ages m f mo mos mth mths month months wk wks week weeks d day days h hr
+    hrs hour hours s th st nd rd a an and or to in at the about around approximately approx almost nearly over under
+    early mid late middle end half quarter her his their male female man woman boy girl gentleman lady infant baby child
+    tens teens twenties thirties forties fifties sixties seventies eighties
+    año años mes meses semana semanas día días dia dias hora horas de edad y a los las la el unos casi media medio
+    recién nacido varón mujer niño niña""".split()
+)
+_DATE = re.compile(r"[0-9]\s*[/.-]\s*[0-9]{1,2}\s*[/.-]\s*[0-9]")
+_WORD = re.compile(r"[^\W\d_]+")
 _YOUNG = 12
 _OLDEST = 110
 _FIRST_CAPPED, _OLDEST_KNOWN, _MOST_UNITS = 90, 125, 1000
@@ -69,13 +79,16 @@ class AgeShift:
 def capped_age(surface: str, *, following: str = "") -> str | None:
     """Return the age as it is up to 89 and as `90+` beyond; None for what is no age of the first 120 years.
 
+    A string with any other word than those of ages is no age: the word may be a name. Nor is a date.
     `following` is the text after it: months, weeks and days count as such, a decade over 89 (`90s`) as no age.
     """
     numbers = [int(digits) for digits in _NUMBER.findall(surface)]
     for match in _SPELLED.finditer(surface):
         words = match.group().lower()
         numbers.append((SPANISH_WORDS if words in SPANISH_WORDS else WORDS).index("-".join(words.split())))
-    if not numbers or _LONG_NUMBER.search(surface) or _HUNDRED.search(surface):
+    if not numbers or _LONG_NUMBER.search(surface) or _HUNDRED.search(surface) or _DATE.search(surface):
+        return None
+    if any(word.casefold() not in _AGE_WORDS for word in _WORD.findall(_SPELLED.sub(" ", surface))):
         return None
     short = _SHORT_UNIT.search(surface) or _SHORT_UNIT.match(following)
     in_years = not short or _YEARS.search(surface) is not None

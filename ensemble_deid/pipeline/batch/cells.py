@@ -8,6 +8,7 @@ from datetime import date, datetime
 from ensemble_deid.corpora.records import Record, Value
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import CorpusError
+from ensemble_deid.pipeline.batch.patient_strings import NOTHING, Known
 from ensemble_deid.pipeline.replacement import Replacer
 
 _ROUNDS = 6
@@ -36,18 +37,21 @@ class Cells:
             return record.patient
         return self._pseudonym(record.patient, "patient", self.bits[1])
 
-    def dates(self, record: Record) -> tuple[Value, ...]:
-        """Return the dates, shifted as those in the patient's notes are; None for what cannot be read as a date."""
+    def dates(self, record: Record, known: Known) -> tuple[Value, ...]:
+        """Return the dates, shifted as those in the patient's notes are; None for what cannot be read as a date.
+
+        `known` is what is known of the patient, which decides whether 3/4 is in March or in April.
+        """
         patient = record.document().patient
         return tuple(
-            value if self.columns.keeps(name) else self._shifted(value, patient)
+            value if self.columns.keeps(name) else self._shifted(value, patient, known)
             for name, value in zip(self.columns.dates, record.dates, strict=False)
         )
 
-    def treated_or_empty(self, record: Record) -> tuple[Value, Value, tuple[Value, ...]]:
+    def treated_or_empty(self, record: Record, known: Known) -> tuple[Value, Value, tuple[Value, ...]]:
         """Return id, patient and dates; all empty where one of them cannot be treated."""
         try:
-            return self.id(record), self.patient(record), self.dates(record)
+            return self.id(record), self.patient(record), self.dates(record, known)
         except CorpusError:
             return None, None, tuple(None for _ in record.dates)
 
@@ -76,13 +80,14 @@ class Cells:
             left, right = right, left ^ mixed
         return left << half | right
 
-    def _shifted(self, value: Value, patient: str) -> Value:
+    def _shifted(self, value: Value, patient: str, known: Known = NOTHING) -> Value:
         if value is None:
             return None
         if isinstance(value, datetime):
-            day = self._shifted(value.date(), patient)
+            day = self._shifted(value.date(), patient, known)
             return datetime.combine(day, value.timetz()) if isinstance(day, date) else None
-        new = self.replacer.shift_date(value.isoformat() if isinstance(value, date) else str(value), patient=patient)
+        written = value.isoformat() if isinstance(value, date) else str(value)
+        new = self.replacer.shift_date(written, patient=patient, taken=known.taken, spanish=known.spanish)
         if new is not None and isinstance(value, date | int):
             try:
                 return int(new) if isinstance(value, int) else date.fromisoformat(new)

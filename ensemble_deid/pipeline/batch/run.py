@@ -18,11 +18,12 @@ from ensemble_deid.pipeline.batch.cells import Cells
 from ensemble_deid.pipeline.batch.chain import FAILED, MANIFEST, SPANS
 from ensemble_deid.pipeline.batch.offsets import FILE as OFFSETS
 from ensemble_deid.pipeline.batch.offsets import Found, OffsetFile
-from ensemble_deid.pipeline.batch.patient_strings import PatientStrings
+from ensemble_deid.pipeline.batch.patient_strings import Known, PatientStrings
 from ensemble_deid.pipeline.batch.run_files import RunFiles
 from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
+from ensemble_deid.pipeline.known.site_lists import SiteLists
 from ensemble_deid.pipeline.notes import Note, predict_chunks
+from ensemble_deid.pipeline.replaced import replaced
 from ensemble_deid.pipeline.replacement import Replacement, Replacer
 from ensemble_deid.text.document import Document
 
@@ -65,7 +66,7 @@ class Batch:
         for name in (MANIFEST, SPANS, FAILED):
             # Those of an earlier run must not pass for this one's.
             (self.folder / name).unlink(missing_ok=True)
-        strings = PatientStrings(self.replacer.normalise)
+        strings = PatientStrings.of_run(self.replacer)
         records = (record for record in self.source.records() if record.is_note)
         done = 0
         for record, found in zip(islice(records, offsets.notes), offsets.read(), strict=False):
@@ -101,7 +102,8 @@ class Batch:
             with self.source.writer(self.out, files.output) as writer:
                 for record in self.source.records():
                     if not record.is_note:
-                        writer.write(record, self._without_note(record))
+                        known = self._known(record.document(), strings)
+                        writer.write(record, NewRecord((), *self.cells.treated_or_empty(record, known)))
                         continue
                     found = next(founds, None)
                     if found is None:
@@ -120,22 +122,28 @@ class Batch:
     ) -> None:
         if record.error is None:
             found.check(record.text, record.name)
-        outcome = self._replaced(record, found, strings)
+        note = self._note(record, found)
+        known = self._known(record.document() if isinstance(note, DeidError) else note, strings)
+        outcome = note if isinstance(note, DeidError) else self._replaced(note, known)
         new: NewRecord | DeidError
         try:
             if isinstance(outcome, DeidError):
                 raise outcome
-            new = NewRecord(outcome.edits, self.cells.id(record), self.cells.patient(record), self.cells.dates(record))
+            dates = self.cells.dates(record, known)
+            new = NewRecord(outcome.edits, self.cells.id(record), self.cells.patient(record), dates)
             writer.write(record, new)
         except (CorpusError, ValueError) as error:
             problem = str(error) if isinstance(error, DeidError) else f"{record.name}: writing failed (ValueError)"
-            self._withhold(record, problem, writer, files)
+            self.problems.append(problem)
+            files.failure(record, problem)
+            # Ids that cannot be treated are emptied with the text.
+            writer.write(record, NewRecord(None, *self.cells.treated_or_empty(record, known)))
             return
         self.counts["written"] += 1
         files.note(record, new, outcome)
 
-    def _replaced(self, record: Record, found: Found, strings: PatientStrings) -> Replacement | DeidError:
-        """Return the text without PHI, or why the note is withheld."""
+    def _note(self, record: Record, found: Found) -> Note:
+        """Return the note with what the model found in it, or why it is withheld."""
         if record.error is not None:
             return record.error
         note = found.apply(record.document())
@@ -144,20 +152,17 @@ class Batch:
         note, dropped = self._without_listed(note)
         if dropped:
             self.counts[IN_LISTED_SENTENCES] += dropped
-        known = strings.of(note)
+        return note
+
+    def _known(self, note: Document, strings: PatientStrings) -> Known:
+        return strings.of(note).and_taken(self.lists.taken(note.patient_id))
+
+    def _replaced(self, note: Document, known: Known) -> Replacement | DeidError:
+        """Return the text without PHI, or why the note is withheld."""
         searched = known.search(note)
         self.counts["spans from other notes"] += len(set(searched.spans) - set(note.spans))
         listed = self.lists.apply(searched, self.counts)
-        try:
-            replacement = self.replacer.replace(listed, taken=known.taken | self.lists.taken(note.patient_id))
-        except (CorpusError, ValueError) as error:
-            # An unforeseen message is left out, since it may quote the note.
-            return CorpusError(f"{record.name}: writing failed ({type(error).__name__})")
-        left = self.lists.left(note, replacement, self.replacer)
-        self.counts.update(left)
-        if self.lists.strict and left[LEFT]:
-            return CorpusError(f"{record.name}: known identifiers are left in the output: {left[LEFT]}")
-        return replacement
+        return replaced(listed, self.replacer, self.lists, taken=known.taken, counts=self.counts)
 
     def _without_listed(self, note: Document) -> tuple[Document, int]:
         if self.model.ensemble.inclusion is None:
@@ -169,16 +174,6 @@ class Batch:
         if found.error is None and record.error is None:
             note, _ = self._without_listed(record.document().with_spans(found.spans))
             strings.add(self.lists.apply(note))
-
-    def _withhold(self, record: Record, problem: str, writer: Writer, files: RunFiles) -> None:
-        self.problems.append(problem)
-        files.failure(record, problem)
-        # Ids that cannot be treated are emptied with the text.
-        new = NewRecord(None, *self.cells.treated_or_empty(record))
-        writer.write(record, new)
-
-    def _without_note(self, record: Record) -> NewRecord:
-        return NewRecord((), *self.cells.treated_or_empty(record))
 
 
 def _documents(records: Iterator[Record], taken: list[Record]) -> Iterator[Note]:

@@ -12,10 +12,9 @@ from enum import IntEnum
 from ensemble_deid.pipeline.known.ordinary import ordinary_words
 from ensemble_deid.pipeline.known.typos import Typos
 from ensemble_deid.pipeline.known.words import Words
-from ensemble_deid.surrogates.keyed.known import CREDENTIALS, KEPT_PARTS, TITLES
+from ensemble_deid.surrogates.keyed.affixes import CREDENTIALS, KEPT_PARTS, SUFFIXES, TITLES
 from ensemble_deid.surrogates.keyed.lists import name_lists
 
-SUFFIXES = frozenset("jr sr ii iii iv".split())
 PARTICLES = KEPT_PARTS - SUFFIXES
 _MOST_BETWEEN = 3
 _SHORTEST_ALONE = 3

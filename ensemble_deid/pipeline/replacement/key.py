@@ -1,11 +1,13 @@
 """The secret that decides every surrogate, hash and pseudonym, so that no table of real names has to be kept.
 
-A key file is text. Each line is one key, `ID: SECRET` or `SECRET` alone; empty lines and lines that begin with `#` do
-not count. The first key is used. To rotate, put the new key above the old ones: they stay, by id, for redoing old runs.
+A key file is text. Each line is one key, `ID: SECRET` or, without a colon, `SECRET` alone; empty lines and lines that
+begin with `#` do not count. An ID has up to 40 letters, digits and `_.-`, and a blank after its colon. The first
+key is used. To rotate, put the new key above the old ones: they stay, by id, for redoing old runs.
 """
 
 import hashlib
 import os
+import re
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +18,7 @@ VARIABLE = "ENSEMBLE_DEID_KEY"
 """The environment variable that holds the secret (not the name of a file)."""
 
 _LEAST_BYTES = 16
+_NAMED = re.compile(r"(?P<id>[\w.-]{1,40}):[ \t]+(?P<secret>.+)")
 _ID_DOMAIN = b"ensemble_deid key id\n"
 
 
@@ -48,11 +51,14 @@ class Key:
         for number, line in enumerate(lines, start=1):
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
-            label, colon, secret = (part.strip() for part in line.rpartition(":"))
-            if name is not None and not (colon and label == name):
+            named = _NAMED.fullmatch(line.strip())
+            if named is None and ":" in line:
+                # It could be read as a secret with a colon in it, or as a name and a secret.
+                raise ConfigError(f"{path}, line {number}: a key with a colon in it must be written `ID: SECRET`")
+            if name is not None and (named is None or named["id"] != name):
                 continue
             try:
-                return cls(secret.encode())
+                return cls((named["secret"] if named else line.strip()).encode())
             except ConfigError as error:
                 raise ConfigError(f"{path}, line {number}: {error}") from None
         wanted = "it holds no key" if name is None else f"it holds no key called {name!r}"

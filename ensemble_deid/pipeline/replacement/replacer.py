@@ -121,9 +121,13 @@ class Replacer:
             return str(least + number % (9 * least))
         return f"{kind}-{digest.hex()[:20]}"
 
-    def shift_date(self, value: str, *, patient: str) -> str | None:
-        """Return a date or date-time moved by the patient's shift, in the same form; None where it is no date."""
-        surrogates = self._surrogates(patient, frozenset())
+    def shift_date(self, value: str, *, patient: str, taken: Collection[str] = (), spanish: bool = False) -> str | None:
+        """Return a date or date-time moved by the patient's shift, in the same form; None where it is no date.
+
+        With the patient's PHI (`taken`, as in `replace`), and whether the notes are Spanish, an ambiguous date
+        (3/4/2014) is read as in the notes; without it 3 is the month, unless `day_first` is set.
+        """
+        surrogates = self._surrogates(patient, frozenset(taken), spanish=spanish)
         return surrogates.dates.shift(value, year=surrogates.year)
 
     @staticmethod

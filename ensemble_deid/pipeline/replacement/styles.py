@@ -35,6 +35,10 @@ class Styles:
                 return self.by_label[known]
         return self.default
 
+    def hides(self, label: str) -> bool:
+        """Whether the style of a label shows nothing of what the span holds."""
+        return self.of(label) not in _ONLY_PER_LABEL
+
     @property
     def used(self) -> frozenset[str]:
         """Every style that may occur."""

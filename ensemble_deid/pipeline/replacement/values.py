@@ -34,6 +34,7 @@ class Values:
     numbered_by_note: bool
     _year: int | None = field(init=False, default=None)
     _surrogates: PatientSurrogates | None = field(init=False, default=None, repr=False)
+    _numbers: dict[str, tuple[dict[str, int], dict[str, int]]] = field(init=False, default_factory=dict, repr=False)
 
     def of(self, span: Span) -> str:
         """Return the value of a span; a tag where its style has none, so that PHI never stays by accident."""
@@ -75,10 +76,17 @@ class Values:
         return f"[{span.label}:{keyed.digest(normalise(self._surface(span))).hex()[:_HASH_DIGITS]}]"
 
     def _numbered(self, span: Span) -> str:
-        order = [] if self.numbered_by_note else self.surrogates.identities(span.label)
-        # What only the text around it tells (a title, capitals) is not among the patient's strings.
-        order += [self._identity(other) for other in self.spans if other.label == span.label]
-        return f"[{span.label}-{list(dict.fromkeys(order)).index(self._identity(span)) + 1}]"
+        if span.label not in self._numbers:
+            known = {} if self.numbered_by_note else self.surrogates.numbers(span.label)
+            # What only the text around it tells (a title, capitals) is not among the patient's strings.
+            new: dict[str, int] = {}
+            for other in self.spans:
+                if other.label == span.label and (identity := self._identity(other)) not in known:
+                    new.setdefault(identity, len(known) + len(new) + 1)
+            self._numbers[span.label] = (known, new)
+        known, new = self._numbers[span.label]
+        identity = self._identity(span)
+        return f"[{span.label}-{known.get(identity) or new[identity]}]"
 
     def _identity(self, span: Span) -> str:
         return self.surrogates.identity(self.text, span.start, span.end, span.label)

@@ -15,6 +15,7 @@ _LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"
 _KEPT_WORDS = frozenset(
     "mrn id no nr num number acct account ssn npi dea lic license policy member ref sn vin dl x ext".split()
 )
+_LABELS = frozenset("ip ipv addr address host social security soc sec".split())
 _TAIL = 4
 _SHORTEST_WITH_TAIL = 7
 _ATTEMPTS = 200
@@ -48,6 +49,15 @@ class Codes:
         """Return the text with the digits in it replaced, such as the number of a house."""
         return re.sub(r"\d+", lambda match: self.replace(match.group(), "IDNUM") or "", text)
 
+    def _around(self, text: str) -> str:
+        """Return what stands beside a number, with the digits and all words but those of labels replaced."""
+
+        def replaced(match: "re.Match[str]") -> str:
+            run = match.group()
+            return run if run.casefold() in _KEPT_WORDS | _LABELS else self.replace(run, "IDNUM") or ""
+
+        return _RUN.sub(replaced, text)
+
     def _code(self, surface: str, attempt: str) -> str | None:
         places = [
             place
@@ -72,7 +82,9 @@ class Codes:
         character = code[place]
         parts = ("code", fold(code), str(place), attempt)
         if not character.isdecimal():
-            letter = _LETTERS[self.keyed.number(len(_LETTERS), *parts)]
+            # No letter stays by chance: two of them may be the initials or the name of a person.
+            letters = _LETTERS.replace(character.upper(), "")
+            letter = letters[self.keyed.number(len(letters), *parts)]
             return letter.lower() if character.islower() else letter
         leading = len(code) > 1 and (place == 0 or not code[place - 1].isdecimal())
         if leading:
@@ -108,17 +120,20 @@ class Codes:
         # Numbers 900-01 to 999-49 belong neither to a person nor to a taxpayer.
         area = 900 + self.keyed.number(100, "ssn area", digits, attempt)
         group = 1 + self.keyed.number(49, "ssn group", digits, attempt)
-        return _filled(surface, places, f"{area}{group:02d}{self._signs(digits[-_TAIL:], attempt)}")
+        value = _filled(surface, places, f"{area}{group:02d}{self._signs(digits[-_TAIL:], attempt)}")
+        first, last = places[0], places[-1] + 1
+        return self._around(value[:first]) + value[first:last] + self._around(value[last:])
 
     def _address(self, surface: str, attempt: str) -> str | None:
         four, six = _IPV4.search(surface), _IPV6.search(surface)
         if four:
             network = _NETWORKS[self.keyed.number(len(_NETWORKS), "ip", four.group(), attempt)]
             host = 1 + self.keyed.number(254, "ip host", four.group(), attempt)
-            return surface[: four.start()] + f"{network}.{host}" + self.digits(surface[four.end() :])
+            return self._around(surface[: four.start()]) + f"{network}.{host}" + self._around(surface[four.end() :])
         if six:
             groups = [f"{self.keyed.number(1 << 16, 'ip', fold(six.group()), str(i), attempt):x}" for i in range(2)]
-            return surface[: six.start()] + f"2001:db8::{':'.join(groups)}" + self.digits(surface[six.end() :])
+            value = f"2001:db8::{':'.join(groups)}"
+            return self._around(surface[: six.start()]) + value + self._around(surface[six.end() :])
         return self._code(surface, attempt)
 
 

@@ -40,7 +40,7 @@ class Geography:
         code = _CODE_OF.get(fold(surface))
         if code is None:
             names = tuple(STATES.values())
-            value = self.keyed.pick(names, "state", fold(surface), fits=self.avoided.allows)
+            value = self.keyed.pick(names, "state", fold(surface), fits=self.avoided.allows_words)
             return match_case(surface, value) if value else None
         new = self._state(code)
         written = new if len(fold(surface)) == 2 else STATES[new]
@@ -99,14 +99,14 @@ class Geography:
         return match_case(surface, value) if value else None
 
     def _fits(self, surface: str) -> Callable[[str], bool]:
-        return lambda value: fold(value) != fold(surface) and self.avoided.allows(value)
+        return lambda value: fold(value) != fold(surface) and self.avoided.allows_words(value)
 
     def _state(self, code: str) -> str:
         return self._states.get(code) or self._new_state(code, {*self._states, *self._states.values()})
 
     def _new_state(self, code: str, unwanted: set[str]) -> str:
         def fits(state: str) -> bool:
-            return state != code and state not in unwanted and self.avoided.allows(STATES[state])
+            return state != code and state not in unwanted and self.avoided.allows_words(STATES[state])
 
         states = tuple(sorted(STATES))
         return self.keyed.pick(states, "state", code, fits=fits) or states[states.index(code) - 1]

@@ -2,34 +2,28 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from ensemble_deid.surrogates.keyed.affixes import KEPT_PARTS, kept_parts, parts_of_name
 from ensemble_deid.surrogates.keyed.lists import NameLists, name_lists
 from ensemble_deid.surrogates.letters import fold
-from ensemble_deid.surrogates.persons import FAMILY, GIVEN, name_tokens
+from ensemble_deid.surrogates.persons import FAMILY, GIVEN
 from ensemble_deid.surrogates.place_words import GENERIC_WORDS
 
 _SHORTEST = 3
 _LONGEST_NAME = 5
 _POSSESSIVE = re.compile(r"['’]s?\Z")
 _WORD = re.compile(r"[^\W\d_]+")
-KEPT_PARTS = frozenset(
-    "jr sr ii iii iv de da do dos das del di la las le los van von der den ter bin ibn al el y".split()
-)
-TITLES = frozenset("mr mrs ms mx miss dr doctor prof professor sr sra dra don doña fr rev sister nurse".split())
-CREDENTIALS = frozenset(
-    "md do phd rn np pa pac aprn lpn lvn cna msw lcsw dds dmd dpm od pharmd facs facp fnp dnp crna psyd esq ma bsn msn "
-    "pt ot slp mph mba jd".split()
-)
-_ALSO_SURNAMES = frozenset("do ma pa od ot pt slp".split())
 
 
 class Avoided:
     """The PHI of one patient, which must not stand in any surrogate of that patient."""
 
-    def __init__(self, known: Iterable[str]) -> None:
+    def __init__(self, known: Collection[str]) -> None:
         self._strings = frozenset(fold(string) for string in known) - {""}
+        words = {fold(word.group()) for string in known for word in _WORD.finditer(string)}
+        self._words = frozenset(word for word in words if len(word) > 1) - GENERIC_WORDS
         self._lengths = sorted({len(string) for string in self._strings if len(string) >= _SHORTEST})
 
     def allows(self, value: str) -> bool:
@@ -44,6 +38,10 @@ class Avoided:
             if length <= len(folded)
             for start in range(len(folded) - length + 1)
         )
+
+    def allows_words(self, value: str) -> bool:
+        """Whether, besides, no word of the value is a word of the strings, generic ones such as `Hospital` excepted."""
+        return self.allows(value) and all(fold(word) not in self._words for word in _WORD.findall(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +67,21 @@ class KnownNames:
         self._votes: dict[str, Counter[str]] = {}
         for string in sorted(known):
             self._learn(string)
+        self._by_initials: dict[str, tuple[Part, ...]] = {}
+        self._by_word: dict[str, list[int]] = {}
+        # With all parts first, then with the first and the last one.
+        for place, name in enumerate(self.full):
+            self._by_initials.setdefault("".join(sorted(part.word[0] for part in name)), name)
+            for part in name:
+                self._by_word.setdefault(part.word, []).append(place)
+        for name in self.full:
+            self._by_initials.setdefault("".join(sorted((name[0].word[0], name[-1].word[0]))), name)
 
     def parts(self, surface: str, *, usual: str) -> list[Part]:
         """Return the parts of a name; `usual` is the role of one part alone of which nothing is known."""
-        tokens = name_tokens(_POSSESSIVE.sub("", surface))
+        tokens = parts_of_name(_POSSESSIVE.sub("", surface))
         words = [fold(surface[start:end]) for start, end in tokens]
-        kept = [self._stays(surface, start, end, first=not index) for index, (start, end) in enumerate(tokens)]
-        if all(kept):
-            kept = [False] * len(tokens)
+        kept = kept_parts(surface, tokens)
         names = [index for index, stays in enumerate(kept) if not stays]
         roles = self._roles(surface, tokens, words, names, usual)
         return [Part(start, end, words[index], roles.get(index, "")) for index, (start, end) in enumerate(tokens)]
@@ -88,20 +93,16 @@ class KnownNames:
         forms = self.lists.full_forms.get(word, ())
         return next((form for form in forms if form in self.words), forms[0] if forms else word)
 
-    def of_initials(self, letters: Collection[str], beside: Collection[str] = ()) -> tuple[Part, ...] | None:
-        """Return the full name with these initials, preferably one that has a part among `beside`; None for none."""
-        wanted = sorted(letters)
-        found = [name for name in self.full if sorted(part.word[0] for part in name) == wanted]
-        outer = [name for name in self.full if sorted((name[0].word[0], name[-1].word[0])) == wanted]
-        return next(iter(sorted(found or outer, key=lambda name: not any(part.word in beside for part in name))), None)
+    def of_initials(self, letters: Collection[str]) -> tuple[Part, ...] | None:
+        """Return the first full name with these initials, None for none."""
+        return self._by_initials.get("".join(sorted(letters)))
 
     def owner_of(self, letter: str, beside: Collection[str]) -> Part | None:
         """Return the part of a full name that a single letter stands for, in a name with a part in `beside`."""
-        for name in self.full:
-            if any(part.word in beside for part in name):
-                for part in name:
-                    if len(part.word) > 1 and part.word[0] == letter and part.word not in beside:
-                        return part
+        for place in sorted({place for word in beside for place in self._by_word.get(word, ())}):
+            for part in self.full[place]:
+                if len(part.word) > 1 and part.word[0] == letter and part.word not in beside:
+                    return part
         return None
 
     def is_known(self, word: str) -> bool:
@@ -131,14 +132,6 @@ class KnownNames:
         if len([part for part in parts if len(part.word) > 1]) > 1:
             # Given names first, as initials have them; what a comma puts first is the surname.
             self.full.append(tuple(sorted(parts, key=lambda part: part.role == FAMILY)))
-
-    def _stays(self, surface: str, start: int, end: int, *, first: bool) -> bool:
-        word = fold(surface[start:end])
-        if first:
-            return word in TITLES
-        after_comma = "," in surface[:start]
-        written = surface[start:end].isupper() or after_comma or (surface.islower() and word not in _ALSO_SURNAMES)
-        return word in KEPT_PARTS or (word in CREDENTIALS and written)
 
     def _roles(
         self, surface: str, tokens: list[tuple[int, int]], words: list[str], names: list[int], usual: str

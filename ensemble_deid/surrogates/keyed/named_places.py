@@ -15,6 +15,11 @@ from ensemble_deid.surrogates.place_words import GENERIC_WORDS, PLAIN_WORDS
 _WORD = re.compile(r"[^\W\d_]+(?:['’.](?!s\b)[^\W\d_]+)*", re.IGNORECASE)
 _LONGEST_ACRONYM = 6
 _SMALL = ("of", "and", "the", "for", "at", "in", "de", "del", "la", "y")
+_PLAIN_IF_SMALL = frozenset(
+    "st nd rd th km block exit gate line tunnel heights roundabout turnoff cutoff shaft bend gorge jail diner off near "
+    "behind between from opposite outside".split()
+)
+"""Words that are no name where they are written small: `12th`, `Larkin shaft`."""
 
 
 @dataclass(slots=True)
@@ -37,7 +42,7 @@ class NamedPlaces:
             fresh = self._acronym(words[0].group())
             return self._around(surface, [(words[0].start(), words[0].end(), fresh)])
         small = surface.islower()
-        named = [word for word in words if self._names_the_place(word.group(), small)]
+        named = [word for word in words if self._names_the_place(word.group(), all_small=small)]
         if not named and not any(map(str.isdecimal, surface)):
             # Of nothing but generic words the first is replaced.
             named = words[:1]
@@ -54,7 +59,7 @@ class NamedPlaces:
         values = surnames if self.language != "en" else values
 
         def fits(value: str) -> bool:
-            return fold(value)[:1] != fold(word)[:1] and self.avoided.allows(value)
+            return fold(value)[:1] != fold(word)[:1] and self.avoided.allows_words(value)
 
         value = self.keyed.pick(values, "place", fold(word), fits=fits)
         return match_case(word, value) if value else self.codes.replace(word, "IDNUM") or ""
@@ -67,9 +72,10 @@ class NamedPlaces:
         return done + self.codes.digits(surface[cursor:])
 
     @staticmethod
-    def _names_the_place(word: str, all_small: bool) -> bool:
-        # Lower-case words inside a name (turnoff, shaft) and single letters (Apt 2R) are not distinctive.
-        return len(word) > 1 and (all_small or not word.islower()) and fold(word) not in GENERIC_WORDS
+    def _names_the_place(word: str, *, all_small: bool) -> bool:
+        # Single letters (Apt 2R) are not distinctive; a name may be written small (`hospital of springfield`).
+        plain = word.islower() and not all_small and word in _PLAIN_IF_SMALL
+        return len(word) > 1 and not plain and fold(word) not in GENERIC_WORDS
 
     @staticmethod
     def _is_acronym(word: str) -> bool:

@@ -2,8 +2,10 @@
 
 import re
 import unicodedata
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
+from ensemble_deid.surrogates.keyed.affixes import ALSO_NAMES, KEPT_PARTS, parts_of_name
 from ensemble_deid.surrogates.keyed.choices import Keyed
 from ensemble_deid.surrogates.keyed.known import Avoided, KnownNames, Part
 from ensemble_deid.surrogates.keyed.lists import DEFAULT_ORIGIN, MEN, SURNAMES, WOMEN
@@ -33,9 +35,10 @@ class PersonNames:
     language: str = "en"
     staff: Keyed | None = None
     _assigned: dict[str, dict[str, str]] = field(default_factory=dict, init=False, repr=False)
+    _people: dict[str, list[frozenset[str]]] | None = field(default=None, init=False, repr=False)
 
     def replace(self, surface: str, *, before: str = "", clinician: bool = False) -> str | None:
-        """Return the name in the form of `surface`, None for a string without letters.
+        """Return the name in the form of `surface`, None where it has no letters or where a part of it would stay.
 
         `before` is the text before it, for a title. One part alone of which nothing is known is the surname of a
         clinician, or of whoever has a title, and else a given name.
@@ -57,7 +60,10 @@ class PersonNames:
                 fresh.append(self._form(written, self.surrogate(part.word, part.role, staff=staff)))
             else:
                 fresh.append(match_case(written, self._initial(part.word, beside, staff=staff)))
-        return _filled(surface, names, fresh)
+        value = _filled(surface, names, fresh)
+        # A part may stand twice in a name, once as what stays (`Ma, MA`).
+        left = {fold(value[start:end]) for start, end in parts_of_name(value)} - (KEPT_PARTS - ALSO_NAMES)
+        return None if beside & left else value
 
     def identity(self, surface: str, *, before: str = "", clinician: bool = False) -> str:
         """Return what is the same for every mention of a person, as far as the patient's full names tell."""
@@ -68,15 +74,12 @@ class PersonNames:
         words = {self._word(part) for part in (full or names) if len(part.word) > 1}
         if letters is not None and full is None:
             return "".join(letters)
-        people = {frozenset(self._word(part) for part in name if len(part.word) > 1) for name in self.known.full}
         # `John Smith` is `John Andrew Smith` where the notes know one of that name only.
         gender = next((gender for title, gender in _TITLES.items() if re.search(title, before + surface, re.I)), "")
         found = [
             person
-            for person in people
-            if words <= person
-            and not any(person < other for other in people)
-            and (not gender or all(self.known.lists.genders.get(word) in (gender, "", None) for word in person))
+            for person in self._people_with(words)
+            if (not gender or all(self.known.lists.genders.get(word) in (gender, "", None) for word in person))
         ]
         return " ".join(sorted(found[0] if len(found) == 1 else words)) or fold(surface)
 
@@ -91,17 +94,22 @@ class PersonNames:
         # A part that stands in a longer word of the notes. Nothing is stored: values must not depend on their order.
         return self._choice(self.keyed, canonical, role, used=set(table.values()))
 
-    def handle(self, surface: str) -> str | None:
-        """Return a user name or the local part of an address with the names in it replaced; None if it has none."""
-        done, cursor, found = "", 0, False
-        for run in _RUN.finditer(surface):
-            piece = self._handle_piece(fold(run.group()))
-            found = found or piece is not None
-            if piece is None:
-                piece = fold(self._initial(fold(run.group()), set())) if len(run.group()) == 1 else None
-            done += surface[cursor : run.start()] + (match_case(run.group(), piece) if piece else run.group())
+    def handle(self, surface: str, other: Callable[[str], str]) -> str | None:
+        """Return a user name or the local part of an address with the names in it replaced; None if it has none.
+
+        `other` gives what stands for letters that are no known name.
+        """
+        pieces = [(run, self._handle_piece(fold(run.group()))) for run in _RUN.finditer(surface)]
+        if not any(piece for _, piece in pieces):
+            return None
+        done, cursor = "", 0
+        for run, piece in pieces:
+            letters = run.group()
+            if piece is None and len(letters) == 1:
+                piece = fold(self._initial(fold(letters), set()))
+            done += surface[cursor : run.start()] + (match_case(letters, piece) if piece else other(letters))
             cursor = run.end()
-        return done + surface[cursor:] if found else None
+        return done + surface[cursor:]
 
     def _handle_piece(self, word: str) -> str | None:
         if len(word) > 2 and self.known.is_known(word):
@@ -112,6 +120,14 @@ class PersonNames:
                 letter = fold(self._initial(initial, {inner}))
                 return letter + name if before else name + letter
         return None
+
+    def _people_with(self, words: Collection[str]) -> list[frozenset[str]]:
+        """Return the people whose names have all these words, without those whose name is a part of another's."""
+        if self._people is None:
+            full = {frozenset(self._word(part) for part in name if len(part.word) > 1) for name in self.known.full}
+            every = _by_word(full)
+            self._people = _by_word(p for p in full if not any(p < other for other in _with_all(every, p)))
+        return _with_all(self._people, words)
 
     def _table(self, role: str) -> dict[str, str]:
         """Return canonical word -> surrogate for all words of the patient's PHI, each with another surrogate."""
@@ -133,7 +149,7 @@ class PersonNames:
         pool = lists.pool(origin, kinds)
 
         def fits(name: str) -> bool:
-            return fold(name)[:1] != word[:1] and self.avoided.allows(name)
+            return fold(name)[:1] != word[:1] and fold(name) not in self.known.words and self.avoided.allows(name)
 
         # Where a patient's notes have more names than the list, two of them may have the same surrogate.
         unused = keyed.draw(
@@ -177,6 +193,19 @@ class PersonNames:
     def _form(written: str, value: str) -> str:
         # Notes that are written without accents stay so: their readers may not be able to show them.
         return match_case(written, _plain(value) if written.isascii() else value)
+
+
+def _by_word(people: Iterable[frozenset[str]]) -> dict[str, list[frozenset[str]]]:
+    index: dict[str, list[frozenset[str]]] = {}
+    for person in people:
+        for word in person:
+            index.setdefault(word, []).append(person)
+    return index
+
+
+def _with_all(index: dict[str, list[frozenset[str]]], words: Collection[str]) -> list[frozenset[str]]:
+    rarest = min((index.get(word, []) for word in words), key=len, default=[])
+    return [person for person in rarest if person.issuperset(words)]
 
 
 def _plain(value: str) -> str:

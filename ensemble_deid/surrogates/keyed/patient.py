@@ -77,6 +77,7 @@ class PatientSurrogates:
     _geography: Geography = field(init=False, repr=False)
     _places: NamedPlaces = field(init=False, repr=False)
     _web: Web = field(init=False, repr=False)
+    _numbers: dict[str, dict[str, int]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         project, patient = self.scope
@@ -120,10 +121,13 @@ class PatientSurrogates:
             return self.names.identity(surface, before=text[max(0, start - _AROUND) : start], clinician=clinician)
         return fold(surface) or surface
 
-    def identities(self, label: str) -> list[str]:
-        """Return the identities of all the patient's PHI, in an order that says nothing about them."""
-        every = {self.identity(string, 0, len(string), label) for string in self.known if string}
-        return sorted(every, key=lambda identity: self._keyed.digest("order", identity))
+    def numbers(self, label: str) -> dict[str, int]:
+        """Return the identities of all the patient's PHI, numbered in an order that says nothing about them."""
+        if label not in self._numbers:
+            every = {self.identity(string, 0, len(string), label) for string in self.known if string}
+            order = sorted(every, key=lambda identity: self._keyed.digest("order", identity))
+            self._numbers[label] = {identity: number for number, identity in enumerate(order, 1)}
+        return self._numbers[label]
 
     def latest_year(self, surfaces: Iterable[str]) -> int | None:
         """Return the latest year that the dates among some strings name, None where they name none."""

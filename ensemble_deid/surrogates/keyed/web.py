@@ -13,6 +13,7 @@ from ensemble_deid.surrogates.place_words import PLAIN_WORDS
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)?(?P<host>[^\s/:?#]+)(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 _LETTERS = re.compile(r"[^\W\d_]+")
 _KEPT = frozenset("www http https html htm php aspx pdf index home mailto ftp com org net".split())
+_SCHEMES = frozenset(f"{name}://" for name in "http https ftp ftps sftp file tel smb".split())
 _TOP_LEVEL = ("com", "org", "net")
 _SHORTEST_WORD = 4
 
@@ -39,12 +40,14 @@ class Web:
         match = _URL.fullmatch(surface.strip())
         if match is None:
             return None
-        host = self._host(match["host"])
-        return surface.replace(match.group(), (match["scheme"] or "") + host + self._words(match["rest"]))
+        scheme = match["scheme"] or ""
+        if scheme.casefold() not in _SCHEMES:
+            scheme = self._words(scheme)
+        return surface.replace(match.group(), scheme + self._host(match["host"]) + self._words(match["rest"]))
 
     def handle(self, surface: str) -> str | None:
         """Return another user name: from a person's surrogate if it is one, else word by word."""
-        named = self.names.handle(surface)
+        named = self.names.handle(surface, self._letters)
         value = self.codes.digits(named) if named is not None else self._words(surface)
         if fold(value) == fold(surface) or not self.avoided.allows(value):
             return self.codes.replace(surface, "USERNAME")
@@ -59,16 +62,15 @@ class Web:
         return f"{www}{self._word(domain).lower()}.example.{ending}"
 
     def _words(self, text: str) -> str:
-        def replaced(match: "re.Match[str]") -> str:
-            letters = match.group()
-            if letters.casefold() in _KEPT:
-                return letters
-            if len(letters) < _SHORTEST_WORD:
-                return self.codes.replace(letters, "IDNUM") or ""
-            return match_case(letters, self._word(letters))
+        return self.codes.digits(_LETTERS.sub(lambda match: self._letters(match.group()), text))
 
-        return self.codes.digits(_LETTERS.sub(replaced, text))
+    def _letters(self, letters: str) -> str:
+        if letters.casefold() in _KEPT:
+            return letters
+        if len(letters) < _SHORTEST_WORD:
+            return self.codes.replace(letters, "IDNUM") or ""
+        return match_case(letters, self._word(letters))
 
     def _word(self, word: str) -> str:
-        value = self.keyed.pick(PLAIN_WORDS, "web", fold(word), fits=self.avoided.allows)
+        value = self.keyed.pick(PLAIN_WORDS, "web", fold(word), fits=self.avoided.allows_words)
         return value or self.codes.replace(word, "IDNUM") or "example"

@@ -1,0 +1,98 @@
+"""What stays in the surrogate of a name: titles, credentials, suffixes, and particles such as `de la`.
+
+Many of these are names, too (`Minh Le`, `Anh Do`, `Md Rahman`). A part stays only where how it is written, and what
+stands beside it, leaves the name another part for each of its places; in doubt it is replaced like a name.
+"""
+
+from collections.abc import Sequence
+
+from ensemble_deid.surrogates.letters import fold
+from ensemble_deid.surrogates.persons import Token, name_tokens
+
+SUFFIXES = frozenset("jr sr ii iii iv".split())
+KEPT_PARTS = SUFFIXES | frozenset("de da do dos das del di la las le los van von der den ter bin ibn al el y".split())
+TITLES = frozenset("mr mrs ms mx miss dr doctor prof professor sr sra dra don doña fr rev sister nurse".split())
+CREDENTIALS = frozenset(
+    "md do phd rn np pa pac aprn lpn lvn cna msw lcsw dds dmd dpm od pharmd facs facp fnp dnp crna psyd esq ma bsn msn "
+    "pt ot slp mph mba jd".split()
+)
+ALSO_NAMES = frozenset("le do da das di van al ma pa mba od ot pt slp don".split())
+_ONLY_IN_CAPITALS = frozenset("md ii iii iv".split())
+_BEFORE_HYPHEN = frozenset("al el".split())
+
+
+def parts_of_name(surface: str) -> list[Token]:
+    """Return the parts of a name as `name_tokens` does, but a credential such as `PhD` whole."""
+    parts: list[Token] = []
+    for start, end in name_tokens(surface):
+        if parts and parts[-1][1] == start and fold(surface[parts[-1][0] : end]) in CREDENTIALS:
+            start = parts.pop()[0]
+        parts.append((start, end))
+    return parts
+
+
+def kept_parts(surface: str, tokens: Sequence[Token]) -> list[bool]:
+    """Return for each part of a name whether it stays; never for all of them."""
+    return _Name(surface, tokens).kept()
+
+
+class _Name:
+    def __init__(self, surface: str, tokens: Sequence[Token]) -> None:
+        self.surface, self.tokens = surface, tokens
+        self.written = [surface[start:end] for start, end in tokens]
+        self.words = [fold(part) for part in self.written]
+        self.sides = [surface.count(",", 0, start) for start, _ in tokens]
+        # Parts that are nothing but names.
+        self.names = {i for i, word in enumerate(self.words) if word not in KEPT_PARTS | CREDENTIALS | TITLES}
+
+    def kept(self) -> list[bool]:
+        kept = [self._is_title(i) or self._is_particle(i) or self._is_plain_suffix(i) for i in range(len(self.words))]
+        unclear = [i for i, stays in enumerate(kept) if i and not stays and self._ends_its_side(i)]
+        unclear = [i for i in unclear if self.words[i] in CREDENTIALS & ALSO_NAMES]
+        others = [i for i, stays in enumerate(kept) if not stays and i not in unclear and len(self.words[i]) > 1]
+        for number in unclear:
+            kept[number] = self._is_unclear_credential(number, others)
+        return kept if not all(kept) else [False] * len(kept)
+
+    def _is_title(self, number: int) -> bool:
+        word = self.words[number]
+        return not number and word in TITLES and (word not in ALSO_NAMES or self._written_small(number))
+
+    def _is_particle(self, number: int) -> bool:
+        word, side = self.words[number], self.sides[number]
+        if word not in KEPT_PARTS - SUFFIXES:
+            return False
+        followed = any(self.sides[i] == side and i > number for i in self.names)
+        if self._written_small(number):
+            # `Torre, Ana de la`: nothing follows after the comma.
+            return followed or (side > 0 and word not in ALSO_NAMES and any(self.sides[i] == side for i in self.names))
+        if word in _BEFORE_HYPHEN and self.surface[self.tokens[number][1] :][:1] == "-":
+            return followed
+        next_too = self.words[number + 1 : number + 2] in (["la"], ["las"], ["los"], ["der"], ["den"])
+        return (number > 0 or next_too) and followed and word not in ALSO_NAMES
+
+    def _is_plain_suffix(self, number: int) -> bool:
+        """Whether this is a suffix or credential that is no name as it is written."""
+        word, written = self.words[number], self.written[number]
+        opens = number == 0 or (number == 1 and self._is_title(0))
+        if opens or word not in SUFFIXES | (CREDENTIALS - ALSO_NAMES) or not self._ends_its_side(number):
+            return False
+        if word in _ONLY_IN_CAPITALS and written.istitle():
+            return False
+        return word in SUFFIXES or written.isupper() or self.sides[number] > 0 or self.surface.islower()
+
+    def _is_unclear_credential(self, number: int, others: Sequence[int]) -> bool:
+        """Whether a part such as `PA`, `DO` or `MA` is a credential beside the names `others`."""
+        written = self.written[number]
+        in_contrast = written.isupper() and bool(others) and not any(self.written[i].isupper() for i in others)
+        if self.sides[number] == 0:
+            return in_contrast and len(others) > 1
+        before = [i for i in others if self.sides[i] < self.sides[number]]
+        # `WONG, PA` may be a person's name and surname; before `WONG LEE, PA` the comma leaves no other reading.
+        return in_contrast or (len(before) > 1 and not written.istitle())
+
+    def _ends_its_side(self, number: int) -> bool:
+        return not any(self.sides[i] == self.sides[number] and i > number for i in self.names)
+
+    def _written_small(self, number: int) -> bool:
+        return self.written[number].islower() and any(not self.written[i].islower() for i in self.names)
