@@ -81,6 +81,7 @@ def test_sites_and_processes(tmp_path: Path) -> None:
     assert (tmp_path / "three" / "fold-01.json").is_file()
 
 
+@pytest.mark.long
 def test_a_killed_run_continues_and_ends_with_the_same_bytes(tmp_path: Path) -> None:
     write_corpus(tiny_stack.notes(300, patients=8), tmp_path / "notes", "i2b2")
     settings = tiny_stack.settings(tmp_path, folds="2")[1:]

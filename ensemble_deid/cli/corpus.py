@@ -10,7 +10,7 @@ from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.status import PROBLEMS
 from ensemble_deid.cli.terminal import counted, say, warn
 from ensemble_deid.corpora.corpus import Corpus
-from ensemble_deid.corpora.formats import ANNOTATED, FORMATS
+from ensemble_deid.corpora.formats import ANNOTATED, WRITABLE
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import CorpusError
@@ -28,7 +28,7 @@ def add_commands(commands: Any) -> None:
     convert = actions.add_parser("convert", help="write a corpus in another format, or with other labels")
     convert.add_argument("corpus", metavar="CORPUS")
     convert.add_argument("--out", metavar="DIR", type=Path, required=True)
-    convert.add_argument("--format", choices=tuple(FORMATS), required=True)
+    convert.add_argument("--format", choices=WRITABLE, required=True)
     convert.add_argument("--map", metavar="MAP", help="new labels: a .toml file, category, binary, i2b2 or hipaa")
     convert.set_defaults(run=run_convert)
     check = actions.add_parser("check", help="list everything that is wrong with marked-up notes (.note files)")
