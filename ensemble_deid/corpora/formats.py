@@ -167,7 +167,7 @@ FORMATS: Mapping[str, Format] = {
         "dernoncourt-lee",
         (".gs",),
         _one_note_a_file(lambda path, gold: read_dernoncourt_lee_note(path, gold=gold)),
-        _unwritable("dernoncourt-lee"),
+        _Unwritable("dernoncourt-lee"),
     ),
     "plain": Format(
         "plain",
