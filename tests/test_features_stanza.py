@@ -10,7 +10,7 @@ from ensemble_deid.config import CrfConfig, NeuralConfig, make_config
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
 from ensemble_deid.features.lexicon import Lexicon
-from ensemble_deid.features.stanza_tags import load_pipeline, stanza_columns
+from ensemble_deid.features.stanza_tags import Annotator, load_pipeline, stanza_columns, tags_of
 from ensemble_deid.pipeline import feature_extractor
 from ensemble_deid.taggers.crf.tagger import CrfTagger
 from ensemble_deid.taggers.neural.tagger import NeuralTagger
@@ -38,13 +38,13 @@ def by_spaces(text: str) -> Any:
         if words:
             sentences.append(words)
         at += len(line)
-    return doc.Document(sentences, text=text)
+    return tags_of(doc.Document(sentences, text=text))
 
 
 def columns(text: str, document: Any) -> tuple[list[str], list[str], list[str]]:
     documents = [Document("a", text)]
     tokens = tokenize(documents)
-    found = stanza_columns(documents, tokens, lambda asked: document if asked == text else None)
+    found = stanza_columns(documents, tokens, lambda asked: tags_of(document) if asked == text else ())
     return tokens.words(documents), found["pos"].strings(), found["ner"].strings()
 
 
