@@ -1,4 +1,4 @@
-"""The papers' tables on a few sites of the demo corpus: every command of docs/papers.md at a size that a laptop affords.
+"""The papers' tables on a few sites of the demo corpus: the commands of docs/papers.md at a size that a laptop affords.
 
     python benchmarks/paper_tables.py OUT [--only zhao,ahmed,customize,cross] [--list]
 
@@ -58,11 +58,8 @@ def steps(out: Path) -> Iterator[tuple[str, list[str]]]:
     zhao, dev = f"{out / 'zhao.jsonl'}", "demo:dev"
     yield "zhao-table2", ["corpus", "stats", "demo:train", dev, "--out", f"{out / 'table2.csv'}"]
     yield "cross-names", ["cross-corpus", *groups, "--map", "NAME", *_SMALL, "--out", f"{out / 'names'}"]
-    yield (
-        "customize",
-        ["customize", f"{out / 'elsewhere.jsonl'}", f"{out / 'new-site.jsonl'}", "--budget", "0,20,40,80,160", *_SMALL]
-        + ["--out", f"{out / 'customize'}"],
-    )
+    a, b = f"{out / 'elsewhere.jsonl'}", f"{out / 'new-site.jsonl'}"
+    yield "customize", ["customize", a, b, "--budget", "0,20,40,80,160", *_SMALL, "--out", f"{out / 'customize'}"]
     ours = ["--submodels", "regex,tbed,crf,neural", "--set", "folds=3"]
     model = f"{out / 'published'}"
     yield "zhao-train", ["train", zhao, "--dev", dev, *_ZHAO, *_EPOCHS, "--out", model]

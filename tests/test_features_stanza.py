@@ -10,7 +10,7 @@ from ensemble_deid.config import CrfConfig, NeuralConfig, make_config
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
 from ensemble_deid.features.lexicon import Lexicon
-from ensemble_deid.features.stanza_tags import Annotator, load_pipeline, stanza_columns, tags_of
+from ensemble_deid.features.stanza_tags import load_pipeline, stanza_columns, tags_of
 from ensemble_deid.pipeline import feature_extractor
 from ensemble_deid.taggers.crf.tagger import CrfTagger
 from ensemble_deid.taggers.neural.tagger import NeuralTagger
