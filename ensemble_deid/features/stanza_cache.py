@@ -9,7 +9,7 @@ can tell that it was tagged, so the folder is closed to other users.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,14 +51,21 @@ def tag_store(version: Callable[[], str]) -> TagStore | None:
 def models_version(config: Mapping[str, Any], library: str) -> str:
     """Return a name for what decides the tags: stanza's version and the bytes of every model file of a pipeline."""
     digest = hashlib.sha256(library.encode())
-    for key in sorted(key for key in config if key.endswith(("_path", "_file"))):
-        # Several packages of a processor have a path each, separated by semicolons.
-        for place in map(Path, str(config[key]).split(";")):
-            if place.is_file():
-                digest.update(key.encode())
-                with place.open("rb") as stream:
-                    digest.update(hashlib.file_digest(stream, "sha256").digest())
+    for path in sorted(set(_files(config))):
+        with path.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()[:32]
+
+
+def _files(value: Any) -> Iterator[Path]:
+    """Yield the files that a pipeline's configuration names; processors of several models have lists, or tables."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from _files(part)
+    elif isinstance(value, str) and value and (path := Path(value)).is_file():
+        yield path
 
 
 def _read(path: Path, length: int) -> Tags:

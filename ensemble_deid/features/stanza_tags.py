@@ -4,6 +4,7 @@ The models are files on this machine, which `ensemble-deid download stanza` fetc
 """
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ensemble_deid.config import STANZA_NAME
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.stanza_cache import Tags, TagStore, models_version, tag_store
 from ensemble_deid.features.table import Column
@@ -120,6 +122,8 @@ def _stanza(what: str) -> Any:
 
 
 def _parts(name: str) -> tuple[str, str]:
+    if not re.fullmatch(STANZA_NAME, name):
+        raise ConfigError(f"{name!r} is no language, nor language/package, of stanza's models")
     language, _, package = name.partition("/")
     return language, package or "default"
 
