@@ -57,7 +57,8 @@ _TOKENIZER = """--steps 100 --eval_steps 100 --hidden_dim 8 --emb_dim 8 --batch_
     --max_seqlen 40 --conv_filters 1 --no-hierarchical"""
 _TAGGER = """--no_pretrain --max_steps 60 --eval_interval 60 --fix_eval_interval --batch_size 200 --lr 0.02 --dropout 0
     --word_dropout 0 --hidden_dim 16 --char_hidden_dim 8 --char_emb_dim 8 --word_emb_dim 16 --word_cutoff 1
-    --tag_emb_dim 8 --deep_biaff_hidden_dim 16 --composite_deep_biaff_hidden_dim 8 --transformed_dim 16 --num_layers 1"""
+    --tag_emb_dim 8 --deep_biaff_hidden_dim 16 --composite_deep_biaff_hidden_dim 8 --transformed_dim 16
+    --num_layers 1"""
 _NER = """--no_pretrain --max_steps 10 --eval_interval 10 --hidden_dim 16 --char_hidden_dim 8 --char_emb_dim 8
     --word_emb_dim 16 --batch_size 32 --lr 0.5"""
 _COMMON = "--shorthand en_tiny --cpu --seed 7"
