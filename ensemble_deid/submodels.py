@@ -17,8 +17,9 @@ class Submodel:
     `feeds_others` says that its output is also a feature of other submodels, as the matches of the patterns are.
     `reads_only_table` says that it learns from the feature table and not from the notes' text, so that a closed
     vocabulary covers it (docs/models.md); only such submodels may be in a shareable model. `starts_from_model` says
-    that it can continue from a trained one (`start` of `ContinuableTagger.fit`). `extra` is the extra of the package
-    that it needs; submodels that need one are used only when they are named.
+    that it can continue from a trained one (`start` of `ContinuableTagger.fit`). `has_compact_form` says that its
+    files can be made smaller (`CompactableTagger.compact_saved`). `extra` is the extra of the package that it needs;
+    submodels that need one are used only when they are named.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Submodel:
     feeds_others: bool = False
     reads_only_table: bool = False
     starts_from_model: bool = False
+    has_compact_form: bool = False
     extra: str = ""
 
 
@@ -51,7 +53,15 @@ SUBMODELS = (
         reads_only_table=True,
         starts_from_model=True,
     ),
-    Submodel("crf", "ensemble_deid.taggers.crf.tagger:CrfTagger", 2.0, True, False, reads_only_table=True),
+    Submodel(
+        "crf",
+        "ensemble_deid.taggers.crf.tagger:CrfTagger",
+        2.0,
+        True,
+        False,
+        reads_only_table=True,
+        has_compact_form=True,
+    ),
     Submodel(
         "neural",
         "ensemble_deid.taggers.neural.tagger:NeuralTagger",
@@ -60,6 +70,7 @@ SUBMODELS = (
         True,
         reads_only_table=True,
         starts_from_model=True,
+        has_compact_form=True,
     ),
     Submodel(
         "transformer",
@@ -68,6 +79,7 @@ SUBMODELS = (
         True,
         False,
         starts_from_model=True,
+        has_compact_form=True,
         extra="transformer",
     ),
 )

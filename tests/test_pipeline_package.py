@@ -112,6 +112,11 @@ def test_other_files_are_not_overwritten(tiny_model: Path, tmp_path: Path) -> No
     project = write_package(tiny_model, tmp_path / "project", name="en", version="1.0")
     assert write_package(tiny_model, project, name="en", version="1.1") == project
     assert 'version = "1.1"' in (project / "pyproject.toml").read_text()
+    for place in (project, project / "ensemble_deid_en", project / "ensemble_deid_en" / "model"):
+        (place / "thesis.txt").write_text("x")
+        with pytest.raises(ModelError, match="would be lost"):
+            write_package(tiny_model, project, name="en", version="1.2")
+        (place / "thesis.txt").unlink()
 
 
 def test_figures_are_on_the_card(tiny_model: Path, tiny_dev: Path, tmp_path: Path) -> None:

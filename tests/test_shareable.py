@@ -14,6 +14,7 @@ from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.experiments.train import Trained
 from ensemble_deid.pipeline.directory import load_model, save_model
 from ensemble_deid.pipeline.manifest import read_manifest
+from ensemble_deid.resources import rules_directory
 from ensemble_deid.submodels import BY_NAME
 
 SECRETS = tuple(word for name in tiny_shareable.NAMES for word in name.split())
@@ -179,4 +180,6 @@ def test_the_command_line_trains_shareable(tmp_path: Path) -> None:
     ]
     assert main([*arguments, *tiny_stack.settings(tmp_path, **{"text.knowledge": "en"})]) == 0
     assert files_with(tmp_path / "model", *SECRETS) == set()
+    # Nor does a model say where it was trained.
+    assert files_with(tmp_path / "model", str(rules_directory())) == set()
     assert load_model(tmp_path / "model")[0].config.shareable

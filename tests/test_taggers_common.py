@@ -7,15 +7,18 @@
 - The same arguments give the same bytes on disk.
 - It survives saving and loading.
 - It refuses damaged files with ModelError.
+- Where it has a compact form, that is smaller, proposes nearly the same, and is the same when made again.
 
 A new submodel is a folder under `taggers/`, a section of that name in `config.py`, and a row in `submodels.py`. It is
 then tested here without a change; `SMALL` may make its default settings smaller, so that the tests stay fast.
 """
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 from tiny_encoder import tiny_encoder
 from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
@@ -24,8 +27,8 @@ from ensemble_deid.config import Section, make_config
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch, select_documents
 from ensemble_deid.pipeline.submodels import submodel_class
-from ensemble_deid.submodels import NAMES
-from ensemble_deid.taggers.base import TrainableTagger
+from ensemble_deid.submodels import BY_NAME, NAMES, SUBMODELS, Submodel
+from ensemble_deid.taggers.base import CompactableTagger, TrainableTagger
 from ensemble_deid.text.document import Document
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -137,8 +140,45 @@ def test_it_survives_the_disk(name: str, tagger: TrainableTagger, others: Batch,
     assert load(name, tmp_path).propose(others, n_best=3) == tagger.propose(others, n_best=3)
 
 
-def test_damaged_files_are_model_errors(name: str, tagger: TrainableTagger, tmp_path: Path) -> None:
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def compact(name: str, folder: Path) -> None:
+    cast("type[CompactableTagger]", submodel_class(name)).compact_saved(folder)
+
+
+@pytest.mark.parametrize("row", SUBMODELS, ids=lambda row: row.name)
+def test_what_has_a_compact_form_says_so(row: Submodel) -> None:
+    assert hasattr(submodel_class(row.name), "compact_saved") == row.has_compact_form
+
+
+def test_its_compact_form_is_smaller_and_proposes_nearly_the_same(
+    name: str, tagger: TrainableTagger, others: Batch, tmp_path: Path
+) -> None:
+    if not BY_NAME[name].has_compact_form:
+        return
     tagger.save(tmp_path)
+    before = sum(map(len, files_of(tmp_path).values()))
+    compact(name, tmp_path)
+    small = files_of(tmp_path)
+    assert sum(map(len, small.values())) < before
+    compact(name, tmp_path)
+    assert files_of(tmp_path) == small
+    mine, theirs = load(name, tmp_path).propose(others, n_best=1), tagger.propose(others, n_best=1)
+    if name == "crf":
+        assert mine == theirs, "compressed, not rounded"
+    for a, b in zip(mine.tokens, theirs.tokens, strict=True):
+        np.testing.assert_allclose(a.phi, b.phi, atol=0.05)
+
+
+@pytest.mark.parametrize("form", [lambda name, folder: None, compact], ids=["as saved", "compact"])
+def test_damaged_files_are_model_errors(
+    form: Callable[[str, Path], None], name: str, tagger: TrainableTagger, tmp_path: Path
+) -> None:
+    tagger.save(tmp_path)
+    if BY_NAME[name].has_compact_form:
+        form(name, tmp_path)
     for path in sorted(tmp_path.iterdir()):
         data = path.read_bytes()
         for damaged in (b"", data[:7], b"\xff" * len(data)):

@@ -1,5 +1,6 @@
 """The CRF as read back against CRFsuite itself, and what happens to damaged model files."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.windows import joined_column
 from ensemble_deid.taggers.chain import Marginals
 from ensemble_deid.taggers.crf.crfsuite_file import read_crfsuite
-from ensemble_deid.taggers.crf.tagger import FILE, CrfTagger
+from ensemble_deid.taggers.crf.tagger import COMPRESSED, FILE, CrfTagger
 from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, read_windows
 from ensemble_deid.taggers.sequences import merge_lines, sequence_of_rows
 from ensemble_deid.text.document import Document
@@ -135,3 +136,12 @@ def test_a_flipped_byte_is_an_error_in_the_header_and_never_a_crash_elsewhere(sm
 def test_tags_that_the_model_does_not_name_are_refused(small: bytes) -> None:
     with pytest.raises(ModelError, match="tags that the model's manifest does not name"):
         CrfTagger.from_bytes(small, scheme=TagScheme(("DATE",)), config=CONFIG)
+
+
+def test_a_compressed_file_that_would_fill_the_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / COMPRESSED).write_bytes(gzip.compress(b"\0" * 5000))
+    monkeypatch.setattr("ensemble_deid.taggers.crf.tagger._LARGEST", 4999)
+    with pytest.raises(ModelError, match="larger than a model can be"):
+        CrfTagger.load(tmp_path, scheme=SCHEME, config=CrfConfig(), device="cpu")

@@ -19,7 +19,7 @@ from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.taggers.transformer import source
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS, cut_into_pieces, learn_vocabulary, windows
 from ensemble_deid.taggers.transformer.quantisation import dequantise, quantise
-from ensemble_deid.taggers.transformer.tagger import WEIGHTS, TransformerTagger
+from ensemble_deid.taggers.transformer.tagger import SETTINGS, WEIGHTS, TransformerTagger
 from ensemble_deid.taggers.transformer.training import SpecialPieces, batches
 from ensemble_deid.text.document import Document
 
@@ -168,6 +168,7 @@ def test_a_model_predicts_with_weights_in_eight_bits(tmp_path: Path) -> None:
     batch = tiny_batch(tiny_notes(6))
     fitted = TransformerTagger.fit(batch, None, scheme=SCHEME, config=SMALL, seed=1, device="cpu", progress=no_progress)
     fitted.save(tmp_path)
+    assert SMALL.encoder not in (tmp_path / SETTINGS).read_text(encoding="utf-8"), "where it was trained"
     before = (tmp_path / WEIGHTS).stat().st_size
     TransformerTagger.compact_saved(tmp_path)
     assert (tmp_path / WEIGHTS).stat().st_size < 0.7 * before

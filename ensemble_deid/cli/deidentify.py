@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ensemble_deid import __version__
 from ensemble_deid.atomic import check_writable, folder_atomically, open_atomically, remove_stale
 from ensemble_deid.cli.note_source import SUFFIX, add_input, format_of, note_source
-from ensemble_deid.cli.output import refuse_output, refuse_output_files
+from ensemble_deid.cli.output import refuse_nested_output, refuse_output, refuse_output_files
 from ensemble_deid.cli.prediction import add_running
 from ensemble_deid.cli.replacement import add_replacement, make_replacer
 from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists, report_lists
@@ -23,6 +23,7 @@ from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.corpora.note_files import NoteFiles, is_single
 from ensemble_deid.corpora.records import Source, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.corpora.tables.several import SeveralTables
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.experiments.progress import Step
 
@@ -64,8 +65,10 @@ def run_deidentify(options: argparse.Namespace) -> int:
     with _places(options) as places:
         source = note_source(options, places.input, leave_out=[places.out, places.run])
         out = _output(options, places, source)
-        refuse_output_files([options.spans], places.input, options.model, options.key_file, *list_files(options))
-        _check_run_folder(places.run)
+        inputs = (places.input, options.model, options.key_file, *list_files(options))
+        refuse_output_files([options.spans], *inputs)
+        _check_run_folder(places.run, *inputs)
+        _check_spans(options.spans, out, places.run)
         batch = _batch(options, places, source, out)
         if options.resume and is_run(places.run):
             return _already_done(places.run, batch, options)
@@ -107,11 +110,15 @@ def _output(options: argparse.Namespace, places: _Places, source: Source) -> Pat
                 refuse_output_files([out], location, *inputs)
             else:
                 refuse_output(out, location, *inputs, format="plain")
+        refuse_nested_output(out, [folder for folder, _ in source.places], *(place for _, place in source.places))
         return out
     if source.format == "sql":
         return out
     if places.input.is_dir():
         refuse_output(out, places.input, *inputs, format="plain")
+        if isinstance(source, SeveralTables):
+            files = [path for path, _ in source.tables]
+            refuse_nested_output(out, {path.relative_to(places.input).parent for path in files}, *files)
         return out
     if out.suffix and not out.is_dir() and out.suffix.lower() != places.input.suffix.lower():
         raise CorpusError(f"{out}: the output has the form of the input, and so its suffix: {places.input.suffix}")
@@ -126,7 +133,7 @@ def _beside(out: Path) -> Path:
     return named.with_name(f"{named.name}.run")
 
 
-def _check_run_folder(folder: Path) -> None:
+def _check_run_folder(folder: Path, *inputs: Path | str | None) -> None:
     from ensemble_deid.pipeline.batch.chain import FAILED, MANIFEST, SPANS
     from ensemble_deid.pipeline.batch.offsets import FILE as OFFSETS
 
@@ -136,6 +143,13 @@ def _check_run_folder(folder: Path) -> None:
     check_writable(folder)
     if folder.is_dir() and any(path.name not in own for path in folder.iterdir()):
         raise CorpusError(f"{folder}: is to be the run's folder, and holds other files")
+    refuse_output_files([folder / name for name in sorted(own)], *inputs)
+
+
+def _check_spans(spans: Path | None, out: Path, run: Path) -> None:
+    """Raise CorpusError where the copy of the spans would replace the output, or a file of the run."""
+    if spans is not None and (spans.resolve() == out.resolve() or spans.resolve().is_relative_to(run.resolve())):
+        raise CorpusError(f"{spans}: is named for two outputs")
 
 
 def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Path) -> "Batch":
@@ -164,10 +178,13 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
         "lists": lists.to_json(),
     }
     styles = {"style": options.style, "set": options.settings, "policy": options.policy, "project": options.project}
+    # A policy is a file that may have changed: what it says counts.
+    of = replacer.styles
+    meant = {"default": of.default, "by_label": dict(sorted(of.by_label.items())), "surrogates": dict(of.settings)}
     # What is read and written, as a hash: a database's address may hold a password.
     named = repr((options.input, str(out), options.query, options.table_out))
     where = {"places": hashlib.sha256(named.encode()).hexdigest()[:16]}
-    settings = {**finding, **styles, **where, "key": replacer.key.id}
+    settings = {**finding, **styles, "styles": meant, "inputs": _digest(source), **where, "key": replacer.key.id}
     cells = Cells(replacer, columns, source.bits)
     return Batch(
         source,
@@ -182,6 +199,26 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
         threshold=options.threshold,
         jobs=options.jobs,
     )
+
+
+def _digest(source: Source) -> str | None:
+    """Return a digest of all files of a folder, so that a run is not taken for done with others; None for a table."""
+    if isinstance(source, NoteFiles):
+        files = {file for _, place in source.places for file in place.files}
+    elif isinstance(source, SeveralTables):
+        files = {file for file, _ in source.tables}
+    else:
+        return None
+    lines = "".join(f"{_digest_or_none(file)}  {file}\n" for file in sorted(files))
+    return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _digest_or_none(file: Path) -> str | None:
+    try:
+        return digest_of(file)
+    except OSError:
+        # Its note is withheld, with the reason, when it is read.
+        return None
 
 
 def _run(batch: "Batch", options: argparse.Namespace) -> None:

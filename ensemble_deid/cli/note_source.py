@@ -85,9 +85,9 @@ def note_source(options: argparse.Namespace, path: Path, *, leave_out: list[Path
     if path.is_dir():
         from ensemble_deid.corpora.tables.several import SeveralTables
 
-        files = _files(path, format, nested=options.recursive, leave_out=leave_out)
+        files, remarks = _files(path, format, nested=options.recursive, leave_out=leave_out)
         tables = [(file, _table(file, format, columns, keep_fields=options.keep_fields)) for file in files]
-        return SeveralTables(path, tables, format)
+        return SeveralTables(path, tables, format, remarks)
     if not path.is_file():
         raise CorpusError(f"{path}: there is no such file or folder")
     return _table(path, format, columns, keep_fields=options.keep_fields)
@@ -137,20 +137,28 @@ def _columns(options: argparse.Namespace, format: str) -> Columns:
     )
 
 
-def _files(folder: Path, format: str, *, nested: bool, leave_out: list[Path]) -> list[Path]:
-    """Return the folder's tables of a format, in order of their names."""
-    skipped = [path.resolve() for path in leave_out]
-    found = [
+def _files(folder: Path, format: str, *, nested: bool, leave_out: list[Path]) -> tuple[list[Path], list[str]]:
+    """Return the folder's tables of a format, in order of their names, and a remark on each other file.
+
+    Raises CorpusError where there is none, and where such tables are in folders that are not to be read.
+    """
+    skipped = [path.resolve() for path in leave_out if not folder.resolve().is_relative_to(path.resolve())]
+    files = [
         path
-        for path in sorted(folder.rglob("*") if nested else folder.iterdir())
-        if _TABLES.get(path.suffix.lower()) == format
-        and path.is_file()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
         and not any(path.resolve().is_relative_to(other) for other in skipped)
     ]
+    found = [path for path in files if _TABLES.get(path.suffix.lower()) == format]
+    if not nested:
+        deeper = next((path for path in found if path.parent != folder), None)
+        if deeper is not None:
+            raise CorpusError(f"{deeper}: lies in a folder of the input; --recursive reads these, too")
+        files = [path for path in files if path.parent == folder]
     if not found:
         raise CorpusError(f"{folder}: the corpus is empty: no {format} file")
-    return found
+    return found, [f"{path}: is no {format} file, and is not read" for path in files if path not in set(found)]
 
 
 def _kinds(folder: Path, *, nested: bool) -> list[str]:

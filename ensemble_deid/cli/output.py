@@ -42,6 +42,14 @@ def refuse_output(out: Path, *inputs: Input, format: str | None = None) -> None:
     check_writable(out)
 
 
+def refuse_nested_output(out: Path, folders: Iterable[Path], *inputs: Input) -> None:
+    """Raise CorpusError where a file in one of the `folders` of `out`, paths relative to it, is an input.
+
+    With nested folders the output of one may lie where another is read.
+    """
+    _refuse_inputs_among((entry for folder in folders for entry in _entries(out / folder)), inputs)
+
+
 def refuse_output_files(outs: Iterable[Path | None], *inputs: Input) -> None:
     """Raise CorpusError where one of the files `outs` is an input, a folder, or named twice, or cannot be written."""
     named: set[Path] = set()

@@ -29,6 +29,11 @@ _HELP_CORPUS = "a folder or file (i2b2 or MEDDOCAN XML, brat, JSONL), or demo, d
 
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
+    _add_train(commands)
+    _add_ablate(commands)
+
+
+def _add_train(commands: Any) -> None:
     train = commands.add_parser("train", help="train the full stack")
     train.add_argument("train", metavar="TRAIN", help=_HELP_CORPUS)
     train.add_argument("--dev", metavar="DEV", help="notes to choose the network's epoch by, and to score")
@@ -76,6 +81,8 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--quiet", action="store_true", help="no progress bar")
     train.set_defaults(run=run_train)
 
+
+def _add_ablate(commands: Any) -> None:
     ablate = commands.add_parser("ablate", help="leave each submodel out in turn")
     ablate.add_argument("model", metavar="MODEL", type=Path)
     ablate.add_argument("dev", metavar="DEV", help=_HELP_CORPUS)

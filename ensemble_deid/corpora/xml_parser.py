@@ -12,13 +12,16 @@ from ensemble_deid.errors import CorpusError
 DEEPEST = 100
 """How deep elements may be nested."""
 _ENCODING = re.compile(r"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']{1,40})["']""")
+_ENTITY = re.compile(r"<!\[CDATA\[.*?\]\]>|<!--.*?-->|(&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[0-9a-fA-F]+);))", re.DOTALL)
+"""Group 1: the beginning of an entity that XML itself does not define."""
 
 
 def parse_xml(parser: expat.XMLParserType, path: Path, *, external_dtd: bool = False) -> str:
     """Let a parser with its handlers read the file, and return the file's content.
 
     Raises CorpusError with file and line on broken XML, another encoding than UTF-8, and a document type declaration;
-    with `external_dtd` one that only names a file is accepted (the file is never read).
+    with `external_dtd` one that only names a file is accepted (the file is never read), and then entities are refused
+    that only that file could define: the parser would leave them out.
     """
     content = read_utf8(path)
     declared = _ENCODING.match(content.removeprefix("\ufeff"))
@@ -31,6 +34,11 @@ def parse_xml(parser: expat.XMLParserType, path: Path, *, external_dtd: bool = F
                 f"{path}:{parser.CurrentLineNumber}: a document type declaration is refused "
                 "(it can pull in other files)"
             )
+
+        for found in _ENTITY.finditer(content):
+            if found.group(1) is not None:
+                line = content.count("\n", 0, found.start()) + 1
+                raise CorpusError(f"{path}:{line}: an entity that the file does not define")
 
     parser.StartDoctypeDeclHandler = refuse_doctype
     try:

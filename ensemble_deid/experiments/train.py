@@ -157,22 +157,13 @@ def _train(
     if dev is not None:
         counts, scored = score(ensemble, dev, dev_documents)
         points = points.with_dev(scored)
-    loss = tag_loss(documents, plain.tokens)
     manifest = Manifest(
         labels=scheme.labels,
         # The number of processes does not affect a model: with any number the files are the same.
         config=config.model_dump(mode="json", exclude={"jobs"}),
         fingerprint=fingerprint(documents),
         dev_fingerprint=fingerprint(dev_documents) if dev_documents else "",
-        training={
-            "notes": len(documents),
-            "patients": len({d.patient_id or d.id for d in documents}),
-            "sites": len({d.site for d in documents} - {None}),
-            "groups": len(set(groups)),
-            "spans": loss.spans,
-            "spans_cut": loss.cut,
-            "spans_lost": loss.lost,
-        },
+        training=_training_counts(documents, plain, groups),
         # A digest of a patient's number gives the number away to whoever tries all numbers.
         seen_notes={} if config.shareable else seen.to_record(),
         choices={
@@ -187,6 +178,20 @@ def _train(
     )
     progress.finish()
     return Trained(ensemble, fitted.dataset, manifest, counts, points)
+
+
+def _training_counts(documents: Sequence[Document], batch: Batch, groups: Sequence[str]) -> dict[str, int]:
+    """Return how much was trained on, and how many gold spans the tokens cut or lose."""
+    loss = tag_loss(documents, batch.tokens)
+    return {
+        "notes": len(documents),
+        "patients": len({d.patient_id or d.id for d in documents}),
+        "sites": len({d.site for d in documents} - {None}),
+        "groups": len(set(groups)),
+        "spans": loss.spans,
+        "spans_cut": loss.cut,
+        "spans_lost": loss.lost,
+    }
 
 
 @dataclass(slots=True)

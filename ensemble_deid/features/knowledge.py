@@ -50,7 +50,7 @@ class Knowledge:
 
     def to_json(self) -> dict[str, Any]:
         """Return what a model keeps: which tables, their hashes, and the user's own lists."""
-        return {"name": self.folder.name, "folder": str(self.folder), "hashes": dict(self.hashes), "own": self.own}
+        return {"name": self.folder.name, "hashes": dict(self.hashes), "own": self.own}
 
 
 def fold(word: str) -> str:

@@ -79,9 +79,19 @@ def deidentify_series(
     else:
         for problem in problems:
             _log.warning("note at position %d is withheld: %s", problem.position, problem.reason)
+    dtype = _text_type(series, module)
     if module == "polars":
-        return type(series)(series.name, new, dtype=series.dtype)
-    return type(series)(new, index=series.index, name=series.name, dtype=series.dtype)
+        return type(series)(series.name, new, dtype=dtype)
+    return type(series)(new, index=series.index, name=series.name, dtype=dtype)
+
+
+def _text_type(series: Any, module: str) -> Any:
+    """Return the type of the series; of one with fixed categories, which are texts as they were, that of its texts."""
+    if module == "polars":
+        import polars
+
+        return polars.String if series.dtype in (polars.Categorical, polars.Enum) else series.dtype
+    return series.cat.categories.dtype if series.dtype.name == "category" else series.dtype
 
 
 def _documents(texts: list[Any], owners: list[Any] | None) -> Iterator[Document]:

@@ -210,7 +210,8 @@ def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config)
     patterns = relabelled(patterns, manifest.choices).restricted_to(manifest.labels)
     knowledge = None
     if KNOWLEDGE in manifest.files:
-        knowledge = reload_knowledge(json.loads((directory / KNOWLEDGE).read_text(encoding="utf-8")))
+        content = json.loads((directory / KNOWLEDGE).read_text(encoding="utf-8"))
+        knowledge = reload_knowledge(content, config=config)
     added = load_added_patterns(directory, manifest)
     annotate, stem = load_annotator(config), load_stem(config)
     return FeatureExtractor(patterns, lexicon, config.text.split_lines, bpe, annotate, knowledge, stem, added)

@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.features.vocabulary import Vocabulary
@@ -11,6 +12,8 @@ from ensemble_deid.pipeline.directory import beside, load_model, refuse_foreign_
 from ensemble_deid.pipeline.manifest import FILE, Manifest, read_manifest
 from ensemble_deid.pipeline.signature import FILE as SIGNATURE
 from ensemble_deid.pipeline.submodels import submodel_class
+from ensemble_deid.submodels import BY_NAME
+from ensemble_deid.taggers.base import CompactableTagger
 from ensemble_deid.taggers.tbed.rule_text import parse_rule
 from ensemble_deid.taggers.tbed.rulelist import REQUIRED_KEYS, RuleList
 from ensemble_deid.taggers.tbed.tagger import RULES, TbedTagger, is_unused_head
@@ -47,9 +50,8 @@ def export_model(model: Path, out: Path, *, shareable: bool = False, compact: bo
 def _compact(directory: Path, manifest: Manifest) -> None:
     """Store an encoder's weights in eight bits, the network's in half precision, and the CRF compressed."""
     for name in manifest.config["submodels"]:
-        compact = getattr(submodel_class(name), "compact_saved", None)
-        if compact is not None:
-            compact(directory)
+        if BY_NAME[name].has_compact_form:
+            cast("type[CompactableTagger]", submodel_class(name)).compact_saved(directory)
 
 
 def _without_remarks(model: Path, manifest: Manifest) -> Manifest:

@@ -100,12 +100,15 @@ def load_knowledge(config: Config, language: str) -> Knowledge | None:
     return read_knowledge(folder, tuple((list_name, read_word_list(Path(file))) for list_name, file in own))
 
 
-def reload_knowledge(content: Mapping[str, Any]) -> Knowledge:
-    """Return the tables that a model was trained with. Raises RuleError when the installed ones are others."""
+def reload_knowledge(content: Mapping[str, Any], *, config: Config) -> Knowledge:
+    """Return the tables that a model was trained with: installed ones, or those in the folder that is configured.
+
+    Raises RuleError when they are others.
+    """
     name = str(content["name"])
     installed = rules_directory() / "knowledge" / Path(name).name
     own = tuple((str(key), tuple(map(str, entries))) for key, entries in content["own"])
-    knowledge = read_knowledge(installed if installed.is_dir() else Path(str(content["folder"])), own)
+    knowledge = read_knowledge(installed if installed.is_dir() else Path(config.text.knowledge), own)
     if knowledge.hashes != content["hashes"]:
         raise RuleError(f"the knowledge tables {name!r} are not the ones that the model was trained with")
     return knowledge

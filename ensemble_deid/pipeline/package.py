@@ -13,7 +13,7 @@ from typing import Any
 from ensemble_deid import __version__
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.errors import ConfigError, ModelError
-from ensemble_deid.pipeline.directory import beside
+from ensemble_deid.pipeline.directory import beside, refuse_foreign_files
 from ensemble_deid.pipeline.export import export_model
 from ensemble_deid.pipeline.installed import FOLDER, GROUP, NAME
 from ensemble_deid.pipeline.manifest import read_manifest
@@ -67,8 +67,7 @@ def write_package(
     if not _VERSION.fullmatch(version):
         raise ConfigError(f"--version {version}: a version is like 1.0.0 or 1.2rc1")
     package = f"ensemble_deid_{name}"
-    if out.exists() and any(out.iterdir()) and not (out / package).is_dir():
-        raise ModelError(f"{out}: exists and is no project of {package}; nothing is overwritten")
+    _refuse_other_content(out, package)
     manifest = read_manifest(model)
     extras = sorted({"transformer"} & set(manifest.config.get("submodels", ())))
     project = _PROJECT.format(
@@ -90,6 +89,21 @@ def write_package(
         if licence:
             shutil.copyfile(licence, scratch / "LICENSE")
     return out
+
+
+def _refuse_other_content(out: Path, package: str) -> None:
+    """Raise ModelError where replacing `out` would lose anything but an earlier project of the package."""
+    own = {"pyproject.toml", "README.md", "LICENSE", package, "build", f"{package}.egg-info"}
+    inside = {"__init__.py", "__pycache__", FIGURES, FOLDER}
+    entries = sorted(out.iterdir()) if out.is_dir() else []
+    if (out.exists() and not out.is_dir()) or (entries and not (out / package / FOLDER).is_dir()):
+        raise ModelError(f"{out}: exists and is no project of {package}; nothing is overwritten")
+    foreign = [path for path in entries if path.name not in own]
+    if entries:
+        foreign += [path for path in sorted((out / package).iterdir()) if path.name not in inside]
+        refuse_foreign_files(out / package / FOLDER)
+    if foreign:
+        raise ModelError(f"{foreign[0]}: is no part of the package and would be lost: move it away first")
 
 
 def packaged_model(project: Path, name: str) -> Path:

@@ -20,16 +20,17 @@ _SIGN = (
     r"plt|platelets|Na|K|Cl|CO2|HCO3|BUN|Cr|creatinine|glucose|gluc|Ca|Mg|Phos|AST|ALT|ALP|TSH|A1c|LDL|HDL|TG|ESR|CRP|pH|"
     r"pCO2|pO2|MCV|RDW|lactate|troponin|BNP|score)"
 )
+# Bounded and without a way back, so that time grows with the text alone; of a longer run of digits the end is matched.
+_NUMBER = r"\d[\d,.]{0,30}+"
 _PATTERNS = (
-    r"\d+\.\d+",
-    rf"\d[\d,.]*\s?-?\s?(?:to\s|-\s?|/)?\d*\s?{_UNIT}",
-    rf"\d[\d,.]*(?=\s?{_UNIT})",
+    r"\d{1,30}+\.\d+",
+    rf"{_NUMBER}\s?-?\s?(?:to\s|-\s?|/)?\d{{0,30}}+\s?{_UNIT}",
     rf"(?i:\b{_SIGN})\b\s?(?:is|was|of|:|=|-|<|>|~)?\s?\d[\d.,/]*",
     r"\d{2,3}/\d{2,3}",
     r"\b[0-2]?\d:[0-5]\d(?::[0-5]\d)?",
-    r"(?m:^\s*\d{1,2}[.)])",
+    r"(?m:^[^\S\n]*+\d{1,2}[.)])",
 )
-_EXPLAINED = re.compile("|".join(f"(?:{pattern})" for pattern in _PATTERNS))
+EXPLAINED = re.compile("|".join(f"(?:{pattern})" for pattern in _PATTERNS))
 
 
 def unexplained_numbers(batch: Batch) -> NDArray[np.bool_]:
@@ -52,7 +53,7 @@ def _explained(batch: Batch, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
     tokens = batch.tokens
     for d in np.unique(tokens.document[rows]).tolist():
         low, high = int(tokens.document_starts[d]), int(tokens.document_starts[d + 1])
-        places = [match.span() for match in _EXPLAINED.finditer(batch.documents[d].text)]
+        places = [match.span() for match in EXPLAINED.finditer(batch.documents[d].text)]
         first = low + np.searchsorted(tokens.end[low:high], [a for a, _ in places], side="right")
         after = low + np.searchsorted(tokens.start[low:high], [b for _, b in places], side="left")
         for a, b in zip(first.tolist(), after.tolist(), strict=True):

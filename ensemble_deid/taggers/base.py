@@ -113,3 +113,15 @@ class ContinuableTagger(TrainableTagger, Protocol):
         The labels of `start` may be others. Raises ConfigError where its settings do not go with `config`.
         """
         ...
+
+
+class CompactableTagger(TrainableTagger, Protocol):
+    """A submodel whose files can be made smaller (`has_compact_form` in the table of submodels)."""
+
+    @staticmethod
+    def compact_saved(directory: Path) -> None:
+        """Make the files smaller that `save` wrote, for `load` to read as they are; a second time changes nothing.
+
+        Weights may be rounded. The same files give the same bytes.
+        """
+        ...

@@ -59,18 +59,18 @@ class EncodedText:
         if not self.joined:
             return list(edits)
         whole: list[Edit] = []
-        done = 0
+        done, text = 0, self.text
         for start, end, new in edits:
             first, after = self.joined.get(start, (start, end))[0], self.joined.get(end - 1, (start, end))[1]
             if whole and first < whole[-1][1]:
                 # The edit before has taken these characters up to its own end already.
                 before, _, tail = whole.pop()
-                kept = tail[: len(tail) - len(self.text[done : self.joined[start][1]])]
-                new = kept + self.text[done:start] + new
+                kept = tail[: len(tail) - len(text[done : self.joined[start][1]])]
+                new = kept + text[done:start] + new
                 first = before
             else:
-                new = self.text[first:start] + new
-            whole.append(Edit(first, after, new + self.text[end:after]))
+                new = text[first:start] + new
+            whole.append(Edit(first, after, new + text[end:after]))
             done = end
         return whole
 

@@ -48,6 +48,13 @@ class _Reading:
     fields: list[_Field] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     patients: list[str] = field(default_factory=list, repr=False)
+    contained: set[str] = field(default_factory=set, repr=False)
+    unnamed: int = 0
+
+    @property
+    def about(self) -> int:
+        """How many patients it is about: those that are named or referred to, and those that have no id."""
+        return len(set(self.patients)) + self.unnamed
 
 
 def read_fhir(data: bytes, place: str) -> Message:
@@ -61,8 +68,8 @@ def read_fhir(data: bytes, place: str) -> Message:
     _walk(reading, root, (), "")
     if not reading.fields:
         raise CorpusError(f"{place}: has no note text (a narrative, an attachment, a conclusion or a description)")
-    if len(set(reading.patients)) > 1:
-        raise CorpusError(f"{place}: is about {len(set(reading.patients))} patients; each needs a file of its own")
+    if reading.about > 1:
+        raise CorpusError(f"{place}: is about {reading.about} patients; each needs a file of its own")
     text = _BETWEEN.join(item.text for item in reading.fields)
     check_text(text, place)
 
@@ -79,7 +86,8 @@ def read_fhir(data: bytes, place: str) -> Message:
             position = after
         return "".join([*parts, reading.raw[position:]]).encode("utf-8")
 
-    patient = reading.patients[0] if reading.patients else None
+    # The name of a contained patient is another's in the next file.
+    patient = next((name for name in reading.patients if not name.startswith("#")), None)
     return Message(text, written, tuple(dict.fromkeys(reading.kept)), patient)
 
 
@@ -97,9 +105,8 @@ def _walk(reading: _Reading, value: Value, path: tuple[str, ...], resource: str)
     """Look at every value; each is a field of note text, or kept."""
     where = f"{reading.place}: {_shown(path)}"
     resource = value.string("resourceType") or resource
-    if not path and resource == "Patient" and value.string("id"):
-        # A patient's own resource is about that patient.
-        reading.patients.append(f"Patient/{value.string('id')}")
+    if value.string("resourceType") == "Patient":
+        _add_patient(reading, value, path)
     for name, member in value.members.items():
         here = (*path, name)
         if name == "data" and isinstance(member.plain, str) and _is_attachment(value, path, resource):
@@ -109,7 +116,7 @@ def _walk(reading: _Reading, value: Value, path: tuple[str, ...], resource: str)
         elif isinstance(member.plain, str) and _is_free_text(resource, here):
             reading.fields.append(_free_text(reading, member))
         elif name == "reference" and path[-1:] in (("subject",), ("patient",)) and isinstance(member.plain, str):
-            reading.patients.append(member.plain)
+            reading.patients.append(_local(member.plain))
             reading.kept.append(_shown(here))
         else:
             _walk(reading, member, here, resource)
@@ -117,6 +124,26 @@ def _walk(reading: _Reading, value: Value, path: tuple[str, ...], resource: str)
         _walk(reading, item, path, resource)
     if value.plain not in (None, "") and not _is_structure(path):
         reading.kept.append(_shown(path))
+
+
+def _add_patient(reading: _Reading, value: Value, path: tuple[str, ...]) -> None:
+    """A patient's own resource, also one of a bundle or contained in another resource, is about that patient."""
+    name = value.string("id")
+    contained = f"#{name}"
+    if not name or ("contained" in path and contained in reading.contained):
+        # The name of a contained resource means something only where it is contained: a second one is another.
+        reading.unnamed += 1
+    elif "contained" in path:
+        reading.contained.add(contained)
+        reading.patients.append(contained)
+    else:
+        reading.patients.append(f"Patient/{name}")
+
+
+def _local(reference: str) -> str:
+    """Return a reference as a resource's own id gives it: bundles refer by the id's URN, too."""
+    urn = "urn:uuid:"
+    return f"Patient/{reference.removeprefix(urn)}" if reference.startswith(urn) else reference
 
 
 def _is_attachment(holder: Value, path: tuple[str, ...], resource: str) -> bool:

@@ -186,8 +186,11 @@ class ArrowWriter:
         arrays = list(rows.columns)
 
         def put(name: str | None, old: list[Value], now: list[Value]) -> None:
-            if name is not None and old != now:
-                place = rows.schema.get_field_index(name)
+            if name is None:
+                return
+            place = rows.schema.get_field_index(name)
+            # The dictionary of an array has also values of other rows, which may be texts as they were.
+            if old != now or pa.types.is_dictionary(arrays[place].type):
                 arrays[place] = _array(arrays[place], old, now)
 
         texts = [_text(record, new) for record, new in self.new]

@@ -10,11 +10,12 @@ from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, Source, W
 
 @dataclass(slots=True)
 class SeveralTables:
-    """Tables in a folder, in the order in which they are read."""
+    """Tables in a folder, in the order in which they are read; `remarks` on files that are none of them."""
 
     folder: Path
     tables: Sequence[tuple[Path, Source]]
     format: str
+    remarks: Sequence[str] = ()
 
     @property
     def bits(self) -> tuple[int, int]:
@@ -27,8 +28,8 @@ class SeveralTables:
         return sum(table.count() for _, table in self.tables)
 
     def warnings(self) -> Sequence[str]:
-        """Return those of each table."""
-        return [warning for _, table in self.tables for warning in table.warnings()]
+        """Return the remarks, and the warnings of each table."""
+        return [*self.remarks, *(warning for _, table in self.tables for warning in table.warnings())]
 
     def records(self) -> Iterator[Record]:
         """Yield the records of each table in turn, named by their table, too."""

@@ -56,6 +56,14 @@ class TextsDigest:
         return found
 
 
+_MEMBERS: dict[str, dict[str, type]] = {
+    "run": {"settings": dict},
+    "file": {"path": str, "sha256": str},
+    "end": {"files": dict, "counts": dict},
+}
+"""What each kind of line must have."""
+
+
 @dataclass(frozen=True, slots=True)
 class VerifiedRun:
     """What a run's manifest says of it: settings, counts, how many files were checked, its last hash."""
@@ -108,6 +116,9 @@ def _read_chain(path: Path) -> tuple[list[dict[str, Any]], str]:
             entry = None
         if not isinstance(entry, dict) or entry.get("previous") != head:
             raise CorpusError(f"{path}:{number}: the chain is broken: this line or the one before it was changed")
+        needed = _MEMBERS.get(str(entry.get("entry")), {})
+        if any(not isinstance(entry.get(name), kind) for name, kind in needed.items()):
+            raise CorpusError(f"{path}:{number}: lacks {', '.join(needed)}")
         head = hashlib.sha256(line).hexdigest()
         entries.append(entry)
     if not entries:

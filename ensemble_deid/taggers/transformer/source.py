@@ -63,6 +63,8 @@ def load_encoder(name: str) -> PretrainedEncoder:
             "a folder with config.json, tokenizer.json and model.safetensors, or a name that the hub can be reached for"
         ) from None
     content = json.loads(encoder.config.to_json_string(use_diff=False))
+    # Where it lay on the machine that trained says nothing elsewhere, and would make the same model differ.
+    content.pop("_name_or_path", None)
     return PretrainedEncoder(cast(PreTrainedModel, encoder), backend, content)
 
 

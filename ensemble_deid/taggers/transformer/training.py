@@ -143,10 +143,10 @@ def _loss(network: EncoderClassifier, batch: WindowBatch, gold: NDArray[np.int32
 
 
 def bfloat16_helps(device: torch.device) -> bool:
-    """Return whether matrix products in bfloat16 are done by units made for them: a GPU's, or AMX."""
+    """Return whether matrix products in bfloat16 are done by units made for them: a GPU's, AMX, or AVX-512's."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported())
-    return bool(torch.cpu._is_amx_tile_supported())
+    return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
 
 
 @torch.no_grad()
