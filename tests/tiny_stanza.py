@@ -1,6 +1,7 @@
 """Tiny models of stanza (tokenizer, parts of speech, named entities), trained by its own trainers in seconds."""
 
 import json
+import sys
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -79,3 +80,7 @@ def _train_all(work: Path, models: Path) -> None:
     run(tokenizer.main, "tokenize", f"{_TOKENIZER} --lang en", **texts, **other)
     run(tagger.main, "pos", f"{_TAGGER} --lang en", train_file=conll, eval_file=conll)
     run(ner_tagger.main, "ner", _NER, train_file=ner, eval_file=ner)
+
+
+if __name__ == "__main__":
+    train_models(Path(sys.argv[1]))
