@@ -34,7 +34,9 @@ def render_ablation(rows: Sequence[AblationRow], rule: ThresholdTarget | None, *
     published = Publication(
         Table(caption, COLUMNS, tuple(map(_cells, rows))),
         [_as_dict(row, rule) for row in rows],
-        draw_points([Point(row.name, row.counts and row.counts.f1) for row in rows], measure="strict F1"),
+        draw_points(
+            [Point(row.name, None if row.counts is None else row.counts.f1) for row in rows], measure="strict F1"
+        ),
         text=ablation_table(rows, rule),
     )
     return published.render(form if form in (".json", ".csv", ".tex", ".svg") else ".txt")

@@ -102,7 +102,7 @@ def _cells(found: CustomizeTable) -> tuple[tuple[str, ...], list[tuple[str, ...]
         f"recall at precision {wanted}",
         "recall gained",
     )
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             row.system.way,
             f"{row.system.phi:,}",
