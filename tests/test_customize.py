@@ -151,6 +151,7 @@ def test_a_run_is_resumed_and_never_mixed(
         (["--ways=c"], "--ways c: expected some of only-b"),
         (["--view=overlap"], "--view overlap: expected one of strict"),
         (["--precision=2"], "must be above 0 and at most 1"),
+        (["--submodels=regex,crf"], "needs a submodel that can start from a trained model"),
         (["--map=nothing"], "is no label map"),
     ],
 )
