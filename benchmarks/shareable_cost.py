@@ -13,9 +13,17 @@ from pathlib import Path
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.experiments.scan import ALL_FILES, ALL_LABELS, scan_model
+from ensemble_deid.experiments.site_sample import sample_sites
 from ensemble_deid.experiments.train import train
 from ensemble_deid.pipeline.directory import save_model
 from ensemble_deid.pipeline.export import export_model
+
+
+def shares(row: tuple[int, int, int, int]) -> str:
+    """Say how many of the strings were found, and how many of the control's."""
+    strings, found, others, by_chance = row
+    own, chance = 100 * found / max(1, strings), 100 * by_chance / max(1, others)
+    return f"{own:6.1f}% of {strings}, by chance {chance:6.1f}% of {others}"
 
 
 def main() -> None:
@@ -25,12 +33,18 @@ def main() -> None:
     parser.add_argument("dev", metavar="DEV")
     parser.add_argument("--labels", default=f"{ALL_LABELS},PATIENT,DOCTOR", help="of the search")
     parser.add_argument("--folds", type=int)
+    parser.add_argument("--sites", type=int, help="train on the notes of so many sites alone")
+    parser.add_argument("--submodels", default="regex,tbed,crf,neural")
+    parser.add_argument("--shareable-only", action="store_true", help="do not train the plain model")
     parser.add_argument("--set", action="append", default=[], dest="overrides")
     parser.add_argument("--allow-overlap", action="store_true", help="as of `train` (MEDDOCAN's own split has overlap)")
     options = parser.parse_args()
     notes, dev = read_corpus(options.train).documents, read_corpus(options.dev).documents
-    for shareable in (False, True):
-        config = load_config(overrides=options.overrides, folds=options.folds, shareable=shareable)
+    if options.sites is not None:
+        notes = sample_sites(notes, options.sites, seed=load_config(overrides=options.overrides).seed)
+    names = options.submodels.split(",")
+    for shareable in (True,) if options.shareable_only else (False, True):
+        config = load_config(overrides=options.overrides, submodels=names, folds=options.folds, shareable=shareable)
         trained = train(notes, dev, config=config, report=lambda step: None, allow_overlap=options.allow_overlap)
         scores = "  ".join(f"{name} {100 * (counts.f1 or 0):.2f}" for name, counts in trained.dev_counts.items())
         print(f"{'shareable' if shareable else 'plain'}: strict F1 {scores}", flush=True)
@@ -40,10 +54,10 @@ def main() -> None:
             export_model(model, exported, shareable=shareable)
             for row in scan_model(exported, notes, dev):
                 if row.file == ALL_FILES and row.label in options.labels.split(","):
-                    own, chance = row.found / row.strings, row.control_found / row.control_strings
+                    every = (row.strings, row.found, row.control_strings, row.control_found)
                     print(
-                        f"  {row.label:<10} {row.unit:<6} {100 * own:6.1f}% of {row.strings}, by chance "
-                        f"{100 * chance:6.1f}% of {row.control_strings}, p {row.p:.2g}",
+                        f"  {row.label:<10} {row.unit:<6} {shares(every)}; of one patient {shares(row.single)}, "
+                        f"p {row.p:.2g}",
                         flush=True,
                     )
 

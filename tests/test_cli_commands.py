@@ -1,5 +1,6 @@
 """Commands run as a user runs them, with what they print and write."""
 
+import itertools
 import json
 import re
 import shutil
@@ -128,16 +129,16 @@ def test_a_sensitivity_out_of_reach_names_the_highest(
     assert files(model) == before
 
 
-def test_a_threshold_needs_notes_or_none(model: Path, tiny_dev: Path, capsys: Said) -> None:
+def test_a_threshold_needs_a_target_or_none(model: Path, tiny_dev: Path, capsys: Said) -> None:
     assert main(["threshold", str(model), "--reset", str(tiny_dev)]) == 2
     assert "--reset takes no DEV" in capsys.readouterr().err
-    for arguments in (["--sensitivity", "0.9"], ["--precision", "0.9"], [str(tiny_dev)], ["--reset", "--precision=1"]):
+    for arguments in ([], [str(tiny_dev)], ["--reset", "--precision=1"], ["--precision=1", "--sensitivity=1"]):
         with pytest.raises(SystemExit) as stopped:
             main(["threshold", str(model), *arguments])
         assert stopped.value.code == 2
     assert "not allowed with argument" in capsys.readouterr().err
-    for value in ("0", "1.5", "nan"):
-        assert main(["threshold", str(model), str(tiny_dev), "--sensitivity", value]) == 2
+    for value, dev in itertools.product(("0", "1.5", "nan"), ([str(tiny_dev)], [])):
+        assert main(["threshold", str(model), *dev, "--sensitivity", value]) == 2
         assert "a wanted sensitivity must be above 0 and at most 1" in capsys.readouterr().err
 
 

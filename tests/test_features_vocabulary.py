@@ -57,18 +57,20 @@ def everybody(*parts: str | tuple[str, str], patients: int = LEAST) -> list[Docu
         (["zorb said"], "zorb", 3, True),
         (["zorb said"], "zorb", 2, False),
         ([("Zorb", "NAME"), " said"], "zorb", 3, False),
-        # English words may stand inside PHI, those of lists of names may not.
-        ([("Hospital", "PLACE"), " said"], "hospital", 3, True),
-        ([("Hospital", "PLACE"), " said"], "hospital", 2, False),
-        ([("Grace", "NAME"), " said"], "grace", 3, True),
+        # However public a word is, it does not count where it stands inside PHI.
+        ([("Hospital", "PLACE"), " said"], "hospital", 3, False),
+        (["the hospital and ", ("Hospital", "PLACE")], "hospital", 3, True),
+        ([("Grace", "NAME"), " said"], "grace", 3, False),
         ([("Anna", "NAME"), " said"], "anna", 3, False),
         # More often a name than a word.
         ([("Hope", "NAME"), " said"], "hope", 3, False),
         (["in hope, he said"], "hope", 3, True),
         (["fever, he said"], "fever", 2, False),
         (["on ", ("3 March 2019", "DATE")], "march", 3, True),
-        (["on ", ("3 March 2019", "DATE")], "2019", 3, True),
-        (["on ", ("3 March 2019", "DATE")], "2019", 2, False),
+        (["on ", ("3 March 2019", "DATE")], "march", 2, False),
+        (["on ", ("3 March 2019", "DATE")], "2019", 3, False),
+        (["on ", ("3 March 2019", "DATE")], "3", 3, False),
+        (["since 2019, in ", ("March 2019", "DATE")], "2019", 3, True),
         (["call ", ("555-0143", "PHONE")], "0143", 3, False),
         (["call ", ("555-0143", "PHONE")], "-", 3, True),
     ],
@@ -122,7 +124,7 @@ def test_the_vocabulary_is_that_of_a_slow_count(lists: Path, drawn: list[tuple[i
     seen: dict[str, set[int]] = defaultdict(set)
     for patient, words in drawn:
         for word, inside in words:
-            if not inside or word.lower() in ("grace", "12", ","):
+            if not inside or word == ",":
                 seen[word.lower()].add(patient)
     batch = batch_of(documents, lists)
     assert learned(batch).values["lower"] == {word for word, owners in seen.items() if len(owners) >= LEAST}
@@ -158,11 +160,11 @@ def lexicon_of(documents: list[Document], lists: Path) -> Lexicon:
 
 
 def test_the_lexicon_has_only_what_enough_patients_have(lists: Path) -> None:
-    shared = everybody(("Grace Hospital", "PLACE"), " has grace and fever")
+    shared = everybody(("Grace Hospital", "PLACE"), " has grace and fever in hospital")
     own = note("x", ("Grace", "NAME"), " ", ("Fever Hospital", "PLACE"), " ", ("Anna", "NAME"), patient="x")
     lexicon = lexicon_of([*shared, own], lists)
     assert lexicon.phrases == {("grace", "hospital"): {"PLACE": 3}}
-    assert lexicon.words == {"grace": {"O": 3, "PLACE": 3}, "hospital": {"PLACE": 4}}
+    assert lexicon.words == {"grace": {"O": 3, "PLACE": 3}, "hospital": {"O": 3, "PLACE": 4}}
     again = Lexicon.from_json(lexicon.to_json())
     assert again.to_json() == lexicon.to_json()
 

@@ -8,6 +8,7 @@ import tiny_stack
 
 from ensemble_deid import DeidentificationResult, Deidentifier, Document, Span
 from ensemble_deid.errors import ConfigError, CorpusError, ModelError
+from ensemble_deid.evaluation.curve import trace_curve
 from ensemble_deid.experiments.train import Trained
 from ensemble_deid.experiments.training_points import TrainingPoints
 from ensemble_deid.pipeline.directory import load_model
@@ -163,7 +164,7 @@ def test_nothing_shows_text_or_words(tiny_model: Path, model: Deidentifier) -> N
     ensemble, manifest = load_model(tiny_model)
     result, (found,) = model.deidentify(NOTE.text), model.predict([NOTE])
     dataset = StackingDataset.load(tiny_model / "private")
-    trained = Trained(ensemble, dataset, manifest, {}, TrainingPoints((), "f1", 15, False))
+    trained = Trained(ensemble, dataset, manifest, {}, TrainingPoints((), "f1", 15, False, trace_curve([NOTE], [NOTE])))
     batch = ensemble.feature_extractor.extract([NOTE])
     shown = [
         model,

@@ -111,6 +111,19 @@ def test_no_p_is_small_where_chance_finds_as_much(tmp_path: Path) -> None:
     assert {row.p > 0.4 for row in rows} == {True}
 
 
+def test_chance_is_judged_by_what_one_patient_has(tmp_path: Path) -> None:
+    """However much more common the strings of the larger corpus are, it does not seem to be known for that."""
+    corpus = [
+        note(f"{k}", ("fever", "CITY"), " ", ("teacher", "CITY"), " ", (f"Qorvax{'abc'[k]}", "CITY"), patient=f"{k}")
+        for k in range(3)
+    ]
+    rows = scan_model(model_with(tmp_path, a_txt=b"fever teacher qorvaxa"), corpus, CONTROL)
+    (row,) = [row for row in rows if (row.file, row.unit, row.label) == (ALL_FILES, WORD, ALL_LABELS)]
+    assert counts(rows, ALL_FILES, WORD, ALL_LABELS) == (3, 5, 0, 5)
+    assert row.single == (3, 1, 5, 0)
+    assert row.p == pytest.approx(3 / 8)
+
+
 def test_long_texts_are_searched_to_the_end(tmp_path: Path) -> None:
     text = "word " * 4095 + "qorvax zindle " + "word " * 5000 + "yalkor"
     rows = scan_model(model_with(tmp_path, a_txt=text.encode()), CORPUS, CONTROL)

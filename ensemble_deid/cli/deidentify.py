@@ -273,8 +273,7 @@ def _tell_recall(batch: "Batch", *, tell: Callable[[str], None]) -> None:
         return
     manifest = read_manifest(source.directory)
     threshold = ensemble.stacker.threshold if batch.threshold is None else batch.threshold
-    whole = set(ensemble.taggers) == set(manifest.config["submodels"])
-    tell(measured_recall(manifest, threshold, whole=whole))
+    tell(measured_recall(manifest, threshold, submodels=list(ensemble.taggers)))
 
 
 def _copy_to_standard_output(path: Path) -> None:

@@ -67,7 +67,13 @@ def add_commands(commands: Any) -> None:
 
     threshold = commands.add_parser("threshold", help="choose a model's threshold on dev notes, or reset it")
     threshold.add_argument("model", metavar="MODEL", type=Path)
-    dev = threshold.add_argument("dev", metavar="DEV", help="annotated notes to choose it on (not with --reset)")
+    dev = threshold.add_argument(
+        "dev",
+        metavar="DEV",
+        help="annotated notes to choose it on; default: the training notes, out of fold",
+    )
+    # With nargs="?" options could not stand before it.
+    dev.required = False
     wanted = threshold.add_mutually_exclusive_group(required=True)
     wanted.add_argument(
         "--sensitivity", "--min-recall", type=float, metavar="S", help="share of PHI tokens to find, such as 0.997"
@@ -76,23 +82,9 @@ def add_commands(commands: Any) -> None:
     wanted.add_argument(
         "--max-false-positives", type=float, metavar="N", help="highest recall at N wrong tokens in 1000 or fewer"
     )
-    wanted.add_argument("--reset", action=_without(dev), help="restore the threshold that training chose")
+    wanted.add_argument("--reset", action="store_true", help="restore the threshold that training chose")
     threshold.add_argument("--allow-overlap", action="store_true", help="accept training notes or their patients")
     threshold.set_defaults(run=run_threshold)
-
-
-def _without(argument: argparse.Action) -> type[argparse.Action]:
-    """Return an option that makes an argument unnecessary (nargs="?" would not let options stand before it)."""
-
-    class Without(argparse.Action):
-        def __init__(self, option_strings: Sequence[str], dest: str, **settings: Any) -> None:
-            super().__init__(option_strings, dest, nargs=0, default=False, **settings)
-
-        def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
-            setattr(namespace, self.dest, True)
-            argument.required = False
-
-    return Without
 
 
 def _add_gold_and_system(parser: argparse.ArgumentParser) -> None:
@@ -272,7 +264,7 @@ def run_report(options: argparse.Namespace) -> int:
 def run_threshold(options: argparse.Namespace) -> int:
     """Freeze a threshold into a model, or restore the one that training chose."""
     from ensemble_deid.evaluation.operating_points import ThresholdRule, check_target
-    from ensemble_deid.experiments.thresholds import freeze_threshold, reset_threshold
+    from ensemble_deid.experiments.thresholds import freeze_out_of_fold_threshold, freeze_threshold, reset_threshold
 
     if options.reset:
         if options.dev is not None:
@@ -286,15 +278,21 @@ def run_threshold(options: argparse.Namespace) -> int:
     }
     rule, wanted = next((rule, wanted) for rule, wanted in targets.items() if wanted is not None)
     check_target(rule, wanted)
-    chosen = freeze_threshold(
-        options.model, read_gold(options.dev).documents, rule=rule, wanted=wanted, allow_overlap=options.allow_overlap
-    )
+    if options.dev is None:
+        if options.allow_overlap:
+            raise ConfigError("--allow-overlap goes with DEV")
+        chosen, stored = freeze_out_of_fold_threshold(options.model, rule=rule, wanted=wanted)
+        notes = stored.notes
+    else:
+        dev = read_gold(options.dev).documents
+        chosen = freeze_threshold(options.model, dev, rule=rule, wanted=wanted, allow_overlap=options.allow_overlap)
+        notes = options.dev
     point = chosen.chosen_at
     say(f"threshold {chosen.threshold:.4f} is now in {options.model}")
     if point is not None:
         counts, rate = point.counts, point.fp_per_1000
         say(
-            f"on {options.dev}: token recall {percent(counts.recall)}, precision {percent(counts.precision)}, "
+            f"on {notes}: token recall {percent(counts.recall)}, precision {percent(counts.precision)}, "
             f"{'undefined' if rate is None else f'{rate:.2f}'} false positives in 1000 tokens"
         )
     return 0

@@ -1,30 +1,46 @@
 """What recall was measured at the threshold that notes are processed with: whoever hands them out should know."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ensemble_deid.evaluation.curve import OperatingPoint
+from ensemble_deid.evaluation.operating_points import OUT_OF_FOLD
 from ensemble_deid.evaluation.threshold_record import threshold_from_record
+from ensemble_deid.experiments.out_of_fold import out_of_fold
 from ensemble_deid.experiments.thresholds import CHOSEN
 from ensemble_deid.pipeline.manifest import Manifest
 
 
-def measured_recall(manifest: Manifest, threshold: float, *, whole: bool = True) -> str:
-    """Return one sentence about recall at the threshold in use; `whole` is False where submodels are left out."""
+def measured_recall(manifest: Manifest, threshold: float, *, submodels: Sequence[str]) -> str:
+    """Return one sentence about recall at the threshold in use, with the submodels in use.
+
+    The notes that the threshold was chosen on come first, then the curve that training left in the model. Raises
+    ModelError where that is damaged.
+    """
+    whole = set(submodels) == set(manifest.config.get("submodels", ()))
     if whole:
         record = manifest.figures.get(CHOSEN)
         chosen = None if record is None else threshold_from_record(record)
-        if chosen is not None and chosen.chosen_at is not None and chosen.threshold == threshold:
-            at, notes = chosen.chosen_at, f"the {len(chosen.notes)} notes that this threshold was chosen on"
-            return _sentence(threshold, at.counts.recall, at.fp_per_1000, notes)
-        points: Mapping[str, Any] = manifest.choices.get("operating_point", {}).get("points", {})
-        for point in points.values():
-            if point["threshold"] == threshold:
-                rate = point["false_positives_per_1000"]
-                return _sentence(threshold, point["token_recall"], rate, "its training notes, out of fold")
+        known = chosen is not None and chosen.notes != OUT_OF_FOLD and chosen.threshold == threshold
+        if known and chosen is not None and chosen.chosen_at is not None:
+            return _of_point(chosen.chosen_at, f"the {len(chosen.notes)} notes that this threshold was chosen on")
+    stored = out_of_fold(manifest, submodels)
+    notes = "its training notes, out of fold" if stored is None else stored.notes
+    points: Mapping[str, Any] = manifest.choices.get("operating_point", {}).get("points", {}) if whole else {}
+    for point in points.values():
+        # Exact, where the stored curve has only some of its points.
+        if point["threshold"] == threshold:
+            return _sentence(threshold, point["token_recall"], point["false_positives_per_1000"], notes)
+    if stored is not None:
+        return _of_point(stored.curve.at(threshold), stored.notes)
     return (
         f"no recall was measured at the threshold {threshold:.3f}{'' if whole else ' with these submodels'}: "
         "measure it on annotated notes of your own (ensemble-deid evaluate)"
     )
+
+
+def _of_point(point: OperatingPoint, notes: str) -> str:
+    return _sentence(point.threshold, point.counts.recall, point.fp_per_1000, notes)
 
 
 def _sentence(threshold: float, recall: float | None, rate: float | None, notes: str) -> str:

@@ -120,9 +120,12 @@ def run_scan(options: argparse.Namespace) -> int:
 
     def line(name: str, row: ScanRow) -> str:
         own, chance = f"{row.found} of {row.strings}", f"{row.control_found} of {row.control_strings}"
-        return f"{name:<34} {row.unit:<6} {own:>16} {chance:>16} {row.p:>9.2g}"
+        strings, found, others, by_chance = row.single
+        single, its_chance = f"{found} of {strings}", f"{by_chance} of {others}"
+        return f"{name:<34} {row.unit:<6} {own:>16} {chance:>16} {single:>16} {its_chance:>16} {row.p:>9.2g}"
 
-    head = f"{'':<34} {'':<6} {'found':>16} {'by chance':>16} {'p':>9}"
+    of_one = f"{'of one patient':>16} {'by chance':>16}"
+    head = f"{'':<34} {'':<6} {'found':>16} {'by chance':>16} {of_one} {'p':>9}"
     say("\n".join([f"{head}\nby file", *(line(row.file, row) for row in rows if row.label == ALL_LABELS)]))
     say("\n".join(["by label, in any file", *(line(row.label, row) for row in rows if row.file == ALL_FILES)]))
     return 0

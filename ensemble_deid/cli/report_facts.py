@@ -12,7 +12,7 @@ from typing import Any
 from ensemble_deid import __version__
 from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.errors import ConfigError, ModelError
-from ensemble_deid.evaluation.operating_points import target_text
+from ensemble_deid.evaluation.operating_points import OUT_OF_FOLD, target_text
 from ensemble_deid.evaluation.threshold_record import threshold_from_record
 from ensemble_deid.experiments.rule_approvals import rule_approvals
 from ensemble_deid.experiments.thresholds import CHOSEN
@@ -75,9 +75,10 @@ def threshold_text(model: Path, manifest: Manifest) -> str:
     record = manifest.figures.get(CHOSEN)
     if record is not None:
         chosen = threshold_from_record(record)
-        text = (
-            f"{threshold:.4f}, chosen on {len(chosen.notes)} other notes for {target_text(chosen.rule, chosen.wanted)}"
+        notes = (
+            "the training notes, out of fold," if chosen.notes == OUT_OF_FOLD else f"{len(chosen.notes)} other notes"
         )
+        text = f"{threshold:.4f}, chosen on {notes} for {target_text(chosen.rule, chosen.wanted)}"
         overlap = manifest.choices.get("overlap_of_threshold")
         return f"{text}; {overlap} of these were training notes" if overlap else text
     choice = manifest.choices.get("operating_point")

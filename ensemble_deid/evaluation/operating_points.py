@@ -21,6 +21,8 @@ SENSITIVITIES: tuple[float, ...] = (0.990, 0.997, 0.999, 1.0)
 PRECISION = 0.85
 ThresholdRule = Literal["sensitivity", "precision", "false-positives"]
 """`false-positives`: the highest recall at so many false positives in 1000 tokens of the notes, or fewer."""
+OUT_OF_FOLD: tuple[str, ...] = ()
+"""The `notes` of a threshold that was chosen on a curve measured out of fold in training."""
 # Below this, a ratio of two counts is no longer told from the wanted one by rounding alone.
 _ROUNDING = 1e-12
 
@@ -35,7 +37,8 @@ class ChosenThreshold:
 
     `rule` and `wanted` say what was asked for, `threshold` is None where no threshold gives it, `chosen_at` is the
     operating point on the notes it was chosen on, and `notes` are digests of those notes' texts, by which a later
-    report sees whether it reports on the notes that were chosen on.
+    report sees whether it reports on the notes that were chosen on; `OUT_OF_FOLD` (none) where it was chosen on the
+    model's training notes, each scored by what had not seen it.
     """
 
     rule: ThresholdRule

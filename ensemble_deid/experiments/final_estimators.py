@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from ensemble_deid.config import Config
+from ensemble_deid.evaluation.curve import Curve
 from ensemble_deid.experiments.training_points import TrainingPoints, training_points
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.stacking.dataset import StackingDataset, build_stacking_dataset
@@ -16,12 +17,16 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class FinalEstimators:
-    """The final estimator of all submodels, its training set and operating points, and the `smaller` ones."""
+    """The final estimator of all submodels, its training set and operating points, and the `smaller` ones.
+
+    `curves` has the curve of each on the training notes, out of fold, by its submodels.
+    """
 
     stacker: Stacker
     dataset: StackingDataset
     points: TrainingPoints
     smaller: tuple[Stacker, ...]
+    curves: Mapping[tuple[str, ...], Curve]
 
 
 def fit_final_estimators(
@@ -34,11 +39,13 @@ def fit_final_estimators(
     """
     stacker, dataset, points = _fit(proposals, batch, labels, config, progress)
     same = with_settings(config, stacker.svm.settings)
-    smaller = [
-        _fit({name: proposals[name] for name in names}, batch, labels, same, progress)[0]
-        for names in config.smaller_stacks
-    ]
-    return FinalEstimators(stacker, dataset, points, tuple(smaller))
+    smaller: list[Stacker] = []
+    curves = {stacker.submodels: points.curve}
+    for names in config.smaller_stacks:
+        fitted, _, its_points = _fit({name: proposals[name] for name in names}, batch, labels, same, progress)
+        smaller.append(fitted)
+        curves[names] = its_points.curve
+    return FinalEstimators(stacker, dataset, points, tuple(smaller), curves)
 
 
 def _fit(

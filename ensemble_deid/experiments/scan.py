@@ -7,6 +7,11 @@ letters).
 
 Some words are found in any model: `hospital` is a word of many notes. So the same search is made with a control, other
 values of the same labels that the model cannot know, and only what the corpus and its control do not share is counted.
+
+Whether more is found than by chance is told by the strings that a single patient has. Of all strings, the larger corpus
+has more of the common ones (a small control hardly has a common string that the corpus lacks), and common strings are
+more often words of a model. A string that one patient of both corpora has could as well be that of any other patient,
+however common it is: which of the two corpora it comes from is by lot (a permutation argument; Fisher's exact test).
 """
 
 import gzip
@@ -34,15 +39,16 @@ _SHORTEST = 3
 _CONTROL_SEED = 20
 
 Runs = tuple[str, ...]
-Strings = dict[tuple[str, str], set[Runs]]
-"""(unit, label) -> the strings to search for, each as its runs."""
+Strings = dict[tuple[str, str], dict[Runs, set[str]]]
+"""(unit, label) -> the strings to search for, each as its runs, and the patients who have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanRow:
     """How many of a corpus's strings of one label are in one file, and how many of the control's are.
 
-    `p` is the probability that as many or more of the corpus's are found by chance (Fisher's exact test).
+    `single` has the same four numbers for the strings that one patient alone has, whatever their label. `p` is the
+    probability that as many or more of the corpus's are found among these by chance (Fisher's exact test).
     """
 
     file: str
@@ -52,6 +58,7 @@ class ScanRow:
     found: int
     control_strings: int
     control_found: int
+    single: tuple[int, int, int, int]
     p: float
 
     def to_json(self) -> dict[str, Any]:
@@ -103,6 +110,7 @@ def scan_model(
     if control is None:
         control = resample_corpus(documents, copies=1, seed=_CONTROL_SEED)
     own, other = _only_in_first(_strings(documents), _strings(control))
+    singles = {unit: _of_one_patient(own, unit) | _of_one_patient(other, unit) for unit in UNITS}
     index = _Index.of(runs for side in (own, other) for strings in side.values() for runs in strings)
     by_file: dict[str, set[Runs]] = {
         path.relative_to(model).as_posix(): index.found_in(file_text(path)) for path in _files(model)
@@ -110,7 +118,7 @@ def scan_model(
     by_file[ALL_FILES] = set().union(*by_file.values())
     keys = sorted({*own, *other}, key=lambda key: (UNITS.index(key[0]), key[1] != ALL_LABELS, key[1]))
     return tuple(
-        _row(file, key, own.get(key, set()), other.get(key, set()), found)
+        _row(file, key, set(own.get(key, ())), set(other.get(key, ())), found, singles[key[0]])
         for file, found in by_file.items()
         for key in keys
     )
@@ -137,27 +145,43 @@ def _files(model: Path) -> Iterator[Path]:
 
 def _strings(documents: Iterable[Document]) -> Strings:
     """Return the strings of annotated notes, whole and in words, by label and for all labels."""
-    strings: Strings = defaultdict(set)
+    strings: Strings = defaultdict(lambda: defaultdict(set))
     for document in documents:
         for span in document.spans:
             runs = tuple(_RUN.findall(document.text[span.start : span.end].lower()))
             for label in (span.label, ALL_LABELS):
                 if len("".join(runs)) >= _SHORTEST:
-                    strings[(WHOLE, label)].add(runs)
-                strings[(WORD, label)].update((run,) for run in runs if len(run) >= _SHORTEST and run.isalpha())
+                    strings[(WHOLE, label)][runs].add(document.patient)
+                for run in runs:
+                    if len(run) >= _SHORTEST and run.isalpha():
+                        strings[(WORD, label)][(run,)].add(document.patient)
     return strings
 
 
 def _only_in_first(first: Strings, second: Strings) -> tuple[Strings, Strings]:
     """Return both sides without the strings that occur on the other, under whatever label."""
-    every = {unit: (first.get((unit, ALL_LABELS), set()), second.get((unit, ALL_LABELS), set())) for unit in UNITS}
-    mine = {key: strings - every[key[0]][1] for key, strings in first.items()}
-    theirs = {key: strings - every[key[0]][0] for key, strings in second.items()}
-    return mine, theirs
+    return _without(first, second), _without(second, first)
 
 
-def _row(file: str, key: tuple[str, str], own: set[Runs], other: set[Runs], found: set[Runs]) -> ScanRow:
-    hits, chance = len(own & found), len(other & found)
-    table = [[hits, len(own) - hits], [chance, len(other) - chance]]
+def _without(strings: Strings, others: Strings) -> Strings:
+    every = {unit: others.get((unit, ALL_LABELS), {}) for unit in UNITS}
+    return {
+        key: {runs: owners for runs, owners in found.items() if runs not in every[key[0]]}
+        for key, found in strings.items()
+    }
+
+
+def _of_one_patient(strings: Strings, unit: str) -> set[Runs]:
+    """Return the strings that one patient alone has, under any label."""
+    return {runs for runs, owners in strings.get((unit, ALL_LABELS), {}).items() if len(owners) == 1}
+
+
+def _row(
+    file: str, key: tuple[str, str], own: set[Runs], other: set[Runs], found: set[Runs], singles: set[Runs]
+) -> ScanRow:
+    mine, theirs = own & singles, other & singles
+    hits, chance = len(mine & found), len(theirs & found)
+    table = [[hits, len(mine) - hits], [chance, len(theirs) - chance]]
     p = float(fisher_exact(table, alternative="greater").pvalue)
-    return ScanRow(file, *key, len(own), hits, len(other), chance, p)
+    single = (len(mine), hits, len(theirs), chance)
+    return ScanRow(file, *key, len(own), len(own & found), len(other), len(other & found), single, p)

@@ -1,4 +1,4 @@
-"""A threshold chosen on dev notes and frozen into a model (Johnson et al. 2020, section 3.4)."""
+"""A threshold frozen into a model (Johnson et al. 2020, section 3.4): chosen on dev notes, or by what training left."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,8 +7,16 @@ from typing import Any
 
 from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, trace_curve
-from ensemble_deid.evaluation.operating_points import ChosenThreshold, ThresholdRule, choose_threshold
+from ensemble_deid.evaluation.operating_points import (
+    OUT_OF_FOLD,
+    ChosenThreshold,
+    ThresholdRule,
+    check_target,
+    choose_threshold,
+    find_point,
+)
 from ensemble_deid.evaluation.threshold_record import threshold_to_record
+from ensemble_deid.experiments.out_of_fold import OutOfFold, out_of_fold
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.directory import update_model
 from ensemble_deid.pipeline.manifest import Manifest, read_manifest
@@ -35,12 +43,34 @@ def freeze_threshold(
     system = Deidentifier.load(model).predict(dev, threshold=0.0)
     chosen = choose_threshold(dev, system, rule=rule, wanted=wanted)
     if chosen.threshold is None:
-        best = _best(trace_curve(dev, system, view=chosen.view), rule)
-        target = f"{wanted:g} false positives in 1000 tokens" if rule == "false-positives" else f"{rule} {wanted:g}"
-        raise ModelError(f"{model}: no threshold reaches {target} on these notes{best}; {_UNCHANGED}")
+        raise _unreached(model, trace_curve(dev, system, view=chosen.view), rule, wanted, "these notes")
     record = {CHOSEN: threshold_to_record(chosen)}
     _store(model, chosen.threshold, record, overlap_choice("threshold", seen.overlap(dev)))
     return chosen
+
+
+def freeze_out_of_fold_threshold(
+    model: Path, *, rule: ThresholdRule, wanted: float
+) -> tuple[ChosenThreshold, OutOfFold]:
+    """Choose the model's threshold on the curve that training left in it, and store it; return both.
+
+    Raises EvaluationError for a target that no curve can have; ModelError when the model has no such curve, or no
+    threshold on it reaches the wanted value (as `freeze_threshold`).
+    """
+    check_target(rule, wanted)
+    manifest = read_manifest(model)
+    stored = out_of_fold(manifest, manifest.config["submodels"])
+    if stored is None:
+        raise ModelError(
+            f"{model}: holds no curve of its training, since it was trained before models kept one: name annotated "
+            f"notes to choose the threshold on, or train it again; {_UNCHANGED}"
+        )
+    point = find_point(stored.curve, rule=rule, wanted=wanted)
+    if point is None:
+        raise _unreached(model, stored.curve, rule, wanted, stored.notes)
+    chosen = ChosenThreshold(rule, wanted, stored.curve.view, point.threshold, point, OUT_OF_FOLD)
+    _store(model, point.threshold, {CHOSEN: threshold_to_record(chosen)}, {})
+    return chosen, stored
 
 
 def reset_threshold(model: Path) -> float:
@@ -63,6 +93,11 @@ def _store(model: Path, threshold: float, record: dict[str, Any], overlap: dict[
         return replace(manifest, figures={**figures, **record}, choices={**choices, **overlap})
 
     update_model(model, edit)
+
+
+def _unreached(model: Path, curve: Curve, rule: ThresholdRule, wanted: float, notes: str) -> ModelError:
+    target = f"{wanted:g} false positives in 1000 tokens" if rule == "false-positives" else f"{rule} {wanted:g}"
+    return ModelError(f"{model}: no threshold reaches {target} on {notes}{_best(curve, rule)}; {_UNCHANGED}")
 
 
 def _best(curve: Curve, rule: ThresholdRule) -> str:

@@ -12,6 +12,7 @@ from ensemble_deid import reproducible
 from ensemble_deid.config import Config
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.experiments.final_estimators import fit_final_estimators
+from ensemble_deid.experiments.out_of_fold import CURVES, curves_record
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rule_curve import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
@@ -173,7 +174,11 @@ def _train(
             **warm.record,
             **({"reproducible": reproducible.record()} if reproducible.is_pinned() else {}),
         },
-        figures={**_figures(counts, ensemble.stacker), **_rule_curve(taggers, plain, extractor, dev)},
+        figures={
+            **_figures(counts, ensemble.stacker),
+            **_rule_curve(taggers, plain, extractor, dev),
+            CURVES: curves_record(fitted.curves, documents),
+        },
         packages=installed_packages(),
     )
     progress.finish()

@@ -62,13 +62,15 @@ class TrainingPoints:
     """The points on offer, and the name of the frozen one.
 
     `recall` is missing where no threshold keeps within the false positives; if the configuration asks for it, the point
-    with the best F1 is frozen instead, and `unreached` says so.
+    with the best F1 is frozen instead, and `unreached` says so. `curve` is that of PHI tokens in the training notes,
+    out of fold, over all thresholds.
     """
 
     points: tuple[TrainingPoint, ...]
     frozen: Name
     max_false_positives: float
     unreached: bool
+    curve: Curve
 
     @property
     def threshold(self) -> float:
@@ -123,4 +125,4 @@ def training_points(
         frozen, thresholds["given"] = "given", config.threshold
     points = tuple(TrainingPoint(name, threshold, *scored.at(threshold)) for name, threshold in thresholds.items())
     unreached = config.operating_point == "recall" and recall is None
-    return TrainingPoints(points, frozen, config.max_false_positives, unreached)
+    return TrainingPoints(points, frozen, config.max_false_positives, unreached, scored.curve)

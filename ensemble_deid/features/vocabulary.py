@@ -4,11 +4,14 @@ Every column that quotes the text is closed before any learner sees it, in train
 that is not in the vocabulary becomes its class, such as `<rare:Xx>` for a capitalised word. So no learner can learn, or
 store, anything about a value outside the vocabulary but its class, its shape and what public lists say of it.
 
-A value is in the vocabulary when at least k patients have it, counted over tokens outside PHI and tokens of public
-words; a heading, when at least k patients have it and all of its words are in the vocabulary. Public are words that are
-more frequent in English or medicine than as names, months and weekdays, numbers of at most two digits, years, and
-punctuation. Lists of names and of places do not count: a name on such a list is public, but not that it is the name of
-patients whose notes the model was trained on.
+A value is in the vocabulary when at least k patients have it outside PHI; a heading, when at least k patients have it
+and all of its words are in the vocabulary. What stands inside PHI is not counted, however public the word: if it were,
+the one patient whose occupation is *florist* could be the k-th who has that word, and that it is there would tell so.
+Only months, weekdays and punctuation count wherever they stand, since every corpus has them.
+
+The class of a value says whether it is public: more frequent in English or medicine than as a name, a number of at most
+two digits, a year. Lists of names and of places do not count: a name on such a list is public, but not that it is the
+name of patients whose notes the model was trained on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -94,13 +97,13 @@ def learn_vocabulary(
     """Collect the values that at least `min_patients` patients of annotated notes have, as the module says."""
     scheme = TagScheme.from_labels(span.label for document in documents for span in document.spans)
     outside = spans_to_tags([document.spans for document in documents], tokens, scheme).codes == 0
-    eligible = outside | _listed_words(table)[table["word"].codes]
+    everywhere = np.array([_is_of_every_corpus(value) for value in table["word"].values], dtype=bool)
+    eligible = outside | everywhere[table["word"].codes]
     patient = patient_of_token(documents, tokens)
     kept = {name: _frequent(table[name], eligible, patient, min_patients) for name in (*WORDS, *AFFIXES)}
-    everywhere = np.ones(len(tokens), dtype=bool)
     for name in HEADINGS:
         # A heading stands elsewhere than the tokens that it is a feature of: its own words decide.
-        frequent = _frequent(table[name], everywhere, patient, min_patients)
+        frequent = _frequent(table[name], np.ones(len(tokens), dtype=bool), patient, min_patients)
         kept[name] = frozenset(v for v in frequent if all(w in kept["lower"] for w in _letters(v))) | {NO_HEADING}
     return Vocabulary(kept)
 
@@ -146,9 +149,12 @@ def _level(table: FeatureTable, lists: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _is_public(word: str) -> bool:
-    if not any(map(str.isalnum, word)):
-        return True
-    return digit_class(word) in ("day", "year", "digits2") or word.lower() in _CALENDAR
+    return _is_of_every_corpus(word) or digit_class(word) in ("day", "year", "digits2")
+
+
+def _is_of_every_corpus(word: str) -> bool:
+    """Whether a word is punctuation or of the calendar: that a corpus has it tells nothing of any patient."""
+    return not any(map(str.isalnum, word)) or word.lower() in _CALENDAR
 
 
 def _letters(heading: str) -> list[str]:

@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
-from sklearn.linear_model import LogisticRegression
-from sklearn.svm import SVC
 
 from ensemble_deid.errors import ModelError
 
@@ -57,6 +55,9 @@ class Svm:
         if correct.all() or not correct.any():
             empty = np.zeros((0, features.shape[1]))
             return cls(settings, mean, scale, empty, np.zeros(0), 1.0 if len(correct) and correct.all() else -1.0)
+        # Here, not above: only training needs scikit-learn, and it takes a second to load.
+        from sklearn.svm import SVC
+
         costs = {1: settings.c_positive, 0: settings.c_negative}
         svc = SVC(C=1.0, kernel="rbf", gamma=settings.gamma, class_weight=costs, cache_size=500)
         svc.fit(_standardised(features, mean, scale), correct.astype(np.int64))
@@ -126,6 +127,8 @@ class Sigmoid:
         """Fit to decisions about candidates that the SVM was not trained on."""
         if correct.all() or not correct.any():
             return cls(1.0, 0.0)
+        from sklearn.linear_model import LogisticRegression
+
         model = LogisticRegression(C=1e6).fit(decisions[:, None], correct.astype(np.int64))
         slope = float(model.coef_[0, 0])
         if slope < _LEAST_SLOPE:

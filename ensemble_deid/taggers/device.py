@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.reproducible import INSTRUCTION_SET, is_pinned
@@ -33,13 +35,21 @@ def _pin_algorithms() -> None:
     torch.use_deterministic_algorithms(True)
 
 
+class _WithoutRandomValues(TorchFunctionMode):
+    """Leave random values away where there is no memory for them: torch would load its compiler to draw them."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        return given["tensor"] if func is torch.nn.init.normal_ else func(*args, **given)
+
+
 def check_weights(make_network: Callable[[], torch.nn.Module], weights: Mapping[str, torch.Tensor]) -> None:
     """Raise ValueError unless the weights are finite, and have the names and shapes of the network's.
 
     The network is made without memory for this: the sizes in a forged model could ask for any amount of it, the
     weights are no larger than their file.
     """
-    with torch.device("meta"):
+    with torch.device("meta"), _WithoutRandomValues():
         expected = {name: value.shape for name, value in make_network().state_dict().items()}
     if expected != {name: value.shape for name, value in weights.items()}:
         raise ValueError("the weights are those of another network")

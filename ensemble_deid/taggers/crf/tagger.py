@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-import sklearn_crfsuite
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -59,6 +58,9 @@ class CrfTagger:
         progress: Progress,
     ) -> Self:
         """Train with L-BFGS. `dev` is not used: the penalties and the number of iterations are settings."""
+        # Here, not above: only training needs it, and it takes a second to load.
+        import sklearn_crfsuite
+
         columns, starts = _columns(train, config)
         gold = train.gold(scheme)
         with tempfile.TemporaryDirectory() as folder:

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, PreTrainedModel
 
+from ensemble_deid.taggers.transformer.bert import BertEncoder, is_plain_bert
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _MOST_LAYERS = 100
 
@@ -41,10 +44,12 @@ class EncoderClassifier(nn.Module):
     `sizes` gives the number of codes of each feature.
     """
 
-    def __init__(self, encoder: PreTrainedModel, n_tags: int, sizes: Sequence[int], *, dropout: float) -> None:
+    def __init__(
+        self, encoder: "PreTrainedModel | BertEncoder", n_tags: int, sizes: Sequence[int], *, dropout: float
+    ) -> None:
         super().__init__()
         self.encoder = encoder
-        width = int(encoder.config.hidden_size)
+        width = encoder.width if isinstance(encoder, BertEncoder) else int(encoder.config.hidden_size)
         self.case = nn.Embedding(len(CASES), width)
         self.gap = nn.Embedding(len(GAPS), width)
         self.features = nn.ModuleList(nn.Embedding(size, width) for size in sizes)
@@ -59,14 +64,31 @@ class EncoderClassifier(nn.Module):
         embedded = self.encoder.get_input_embeddings()(windows.ids) + self.case(windows.case) + self.gap(windows.gap)
         for k, table in enumerate(self.features):
             embedded = embedded + table(windows.features[:, :, k])
-        output = self.encoder(inputs_embeds=embedded, attention_mask=windows.mask.long())
+        # Without padding there is nothing to mask, and attention is faster.
+        mask = None if bool(windows.mask.all()) else windows.mask.long()
+        output = self.encoder(inputs_embeds=embedded, attention_mask=mask)
         return cast(Tensor, self.scores(self.dropout(output.last_hidden_state)))
 
 
-def build_encoder(config: dict[str, Any]) -> PreTrainedModel:
-    """Make an encoder without weights from the content of its `config.json`. Raises ValueError for too many layers."""
-    content = dict(config)
-    if any(isinstance(value, int) and "layers" in key and value > _MOST_LAYERS for key, value in content.items()):
+def encoder_to_read(config: dict[str, Any]) -> "PreTrainedModel | BertEncoder":
+    """Make an encoder without weights that is not to be trained: our own where it is a plain BERT.
+
+    Raises ValueError for too many layers, and KeyError where the `config.json` lacks something.
+    """
+    _check_layers(config)
+    return BertEncoder(config) if is_plain_bert(config) else build_encoder(config)
+
+
+def _check_layers(config: dict[str, Any]) -> None:
+    if any(isinstance(value, int) and "layers" in key and value > _MOST_LAYERS for key, value in config.items()):
         raise ValueError(f"more than {_MOST_LAYERS} layers")
+
+
+def build_encoder(config: dict[str, Any]) -> "PreTrainedModel":
+    """Make an encoder without weights from the content of its `config.json`. Raises ValueError for too many layers."""
+    from transformers import AutoConfig, AutoModel
+
+    _check_layers(config)
+    content = dict(config)
     settings = AutoConfig.for_model(content.pop("model_type"), **content)
-    return cast(PreTrainedModel, AutoModel.from_config(settings))  # type: ignore[no-untyped-call]
+    return cast("PreTrainedModel", AutoModel.from_config(settings))  # type: ignore[no-untyped-call]

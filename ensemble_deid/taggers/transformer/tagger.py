@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -22,12 +22,19 @@ from ensemble_deid.taggers.device import check_weights, choose_device, one_threa
 from ensemble_deid.taggers.inherit import Axis, inherit_weights
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines
-from ensemble_deid.taggers.transformer.network import EncoderClassifier, build_encoder
+from ensemble_deid.taggers.transformer.network import EncoderClassifier, build_encoder, encoder_to_read
 from ensemble_deid.taggers.transformer.pieces import Vocabulary, cut_into_pieces, learn_vocabulary, windows
-from ensemble_deid.taggers.transformer.quantisation import dequantise, quantise
-from ensemble_deid.taggers.transformer.source import PretrainedEncoder, load_encoder
+from ensemble_deid.taggers.transformer.quantisation import (
+    dequantise,
+    eight_bits_help,
+    quantise,
+    use_eight_bits,
+)
 from ensemble_deid.taggers.transformer.training import SpecialPieces, fine_tune, score_tokens
 from ensemble_deid.text.tags import TagScheme
+
+if TYPE_CHECKING:
+    from ensemble_deid.taggers.transformer.source import PretrainedEncoder
 
 WEIGHTS, SETTINGS, TOKENIZER = "transformer.safetensors", "transformer.json", "transformer_tokenizer.json"
 _NEVER = -50.0
@@ -66,6 +73,9 @@ class TransformerTagger:
         """
         if start is not None and start.config.encoder != config.encoder:
             raise ConfigError("transformer.encoder: the model to start from has another encoder")
+        # Here, not above: only training needs the library `transformers`, and it takes seconds to load.
+        from ensemble_deid.taggers.transformer.source import load_encoder
+
         source = load_encoder(config.encoder) if start is None else start._source()
         place = choose_device(device)
         with one_thread(), torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
@@ -94,8 +104,10 @@ class TransformerTagger:
             _round_to_half(network)
         return tagger
 
-    def _source(self) -> PretrainedEncoder:
+    def _source(self) -> "PretrainedEncoder":
         """Return an encoder of this one's form, with its tokenizer; its weights are yet to be taken over."""
+        from ensemble_deid.taggers.transformer.source import PretrainedEncoder
+
         return PretrainedEncoder(build_encoder(self.encoder_config), self.tokenizer, self.encoder_config)
 
     def _inherit(self, start: "TransformerTagger") -> str:
@@ -178,15 +190,18 @@ class TransformerTagger:
                 name: {value: k for k, value in enumerate(values, 1)} for name, values in settings["features"].items()
             }
             tokenizer = Tokenizer.from_str((directory / TOKENIZER).read_text(encoding="utf-8"))
-            weights = dequantise(load((directory / WEIGHTS).read_bytes()))
+            stored = load((directory / WEIGHTS).read_bytes())
+            weights = dequantise(stored)
 
             def make() -> EncoderClassifier:
-                encoder = build_encoder(encoder_config)
+                encoder = encoder_to_read(encoder_config)
                 return EncoderClassifier(encoder, len(scheme.tags), _sizes(vocabulary), dropout=config.dropout)
 
             check_weights(make, weights)
             network = make()
             network.load_state_dict(weights)
+            if eight_bits_help(choose_device(device)):
+                use_eight_bits(network, stored)
         except OSError:
             raise
         except Exception as error:  # noqa: BLE001 (tokenizers raises bare Exception for a damaged file)
