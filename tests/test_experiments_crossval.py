@@ -104,6 +104,7 @@ def test_a_killed_run_continues_and_ends_with_the_same_bytes(tmp_path: Path) -> 
     assert main([*common, "--out", str(whole)]) == 0
     assert files_of(broken) == files_of(whole)
     assert {"run.json", "figures.json", "predictions.jsonl", "fold-04.json"} < set(files_of(whole))
+    assert {"figures.txt", "figures.csv", "figures.tex", "figures.svg"} < set(files_of(whole))
 
 
 def test_what_cannot_be_run_is_refused(tmp_path: Path) -> None:
