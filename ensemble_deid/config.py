@@ -22,6 +22,8 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.submodels import BY_NAME, DEFAULT, NAMES, SUBMODELS
 
 _SHOWN = 200
+STANZA_NAME = "[a-z-]{2,20}(/[A-Za-z0-9_-]{1,40})?"
+"""How models of stanza are named: a language, or language/package."""
 
 
 def _nearest(word: str, known: Any) -> str:
@@ -83,7 +85,7 @@ class TextConfig(Section):
     )
     stanza: str = Field(
         "",
-        pattern=r"^([a-z-]{2,20}(/[A-Za-z0-9_-]{1,40})?)?$",
+        pattern=rf"^({STANZA_NAME})?$",
         description="stanza models, as language or language/package, for the features pos and ner; empty: none",
     )
 

@@ -17,8 +17,8 @@ def pytest_configure() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     # Spark starts its workers with another Python otherwise, whatever runs the tests.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # An example that takes long on a busy machine is no failure.
-    settings.register_profile("unhurried", deadline=None)
+    # An example that takes long on a busy machine is no failure. One that fails is printed so that it can be repeated.
+    settings.register_profile("unhurried", deadline=None, print_blob=True)
     settings.load_profile("unhurried")
 
 

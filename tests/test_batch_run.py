@@ -58,14 +58,13 @@ def test_a_csv_becomes_a_csv(tiny_model: Path, tmp_path: Path, capsys: pytest.Ca
     assert capsys.readouterr().out.startswith(f"8 notes written to {tmp_path / 'clean.csv'}, 0 withheld\n")
     made = read_csv(tmp_path / "clean.csv")
     assert [list(row) for row in made] == [list(row) for row in rows]
-    replacer = Replacer.from_options()
     for old, new in zip(rows, made, strict=True):
         assert new["ward"] == old["ward"]
         assert new["note_id"] != old["note_id"]
+        assert new["mrn"] != old["mrn"]
         assert new["note_id"].isdigit()
         assert "[DATE]" in new["text"]
         assert "for chest pain. BP 120/80." in new["text"]
-    assert replacer.normalise("X") == "x"
     assert len({(old["mrn"], new["mrn"]) for old, new in zip(rows, made, strict=True)}) == 4
     spans = [json.loads(line) for line in (tmp_path / "clean.csv.run" / "spans.jsonl").read_text().splitlines()]
     assert {span["note"] for span in spans} == {row["note_id"] for row in made}
@@ -112,13 +111,13 @@ def test_jobs_and_forms_agree(tiny_model: Path, tmp_path: Path) -> None:
 
 
 def test_a_killed_run_is_resumed(tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_csv(tmp_path / "notes.csv", patients=8, times=60)
+    write_csv(tmp_path / "notes.csv", patients=8, times=20)
     whole, broken = tmp_path / "whole.csv", tmp_path / "broken.csv"
     assert run(tiny_model, tmp_path / "notes.csv", "--out", whole, *COLUMNS) == 0
     command = ["deidentify", str(tiny_model), str(tmp_path / "notes.csv"), "--out", str(broken), *COLUMNS]
     process = subprocess.Popen([sys.executable, "-m", "ensemble_deid", *command], stdout=subprocess.DEVNULL)
     offsets = tmp_path / "broken.csv.run" / "offsets.jsonl"
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     try:
         while not offsets.is_file() or offsets.stat().st_size < 4000:
             assert time.monotonic() < end
@@ -128,14 +127,14 @@ def test_a_killed_run_is_resumed(tiny_model: Path, tmp_path: Path, capsys: pytes
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert not broken.exists()
-    with pytest.raises(CorpusError):
+    with pytest.raises(CorpusError, match=r"manifest\.jsonl: cannot be read"):
         verify_run(offsets.parent)
     text = offsets.read_text(encoding="utf-8")
     assert "Anna" not in text
     # As if the last line had been half written.
     offsets.write_text(text[: text.rindex("\n") - 3], encoding="utf-8")
     lines = len(offsets.read_text(encoding="utf-8").splitlines())
-    assert 1 < lines < 61
+    assert 1 < lines < 41
     assert run(*command[1:], "--resume", "--threshold", 0.9) == 2
     assert "begun with other settings: threshold" in capsys.readouterr().err
     assert run(*command[1:], "--resume") == 0
@@ -196,17 +195,19 @@ def test_any_change_to_a_run_is_seen(tiny_model: Path, tmp_path: Path, capsys: p
         for changed in (before + b"x", before[1:], before.replace(b"1", b"2", 1)):
             if changed != before:
                 path.write_bytes(changed)
-                with pytest.raises(CorpusError):
+                with pytest.raises(
+                    CorpusError, match=rf"{path.name}:?\d*: (the chain is broken|is not as the run wrote)"
+                ):
                     verify_run(folder)
         path.unlink()
-        with pytest.raises(CorpusError):
+        with pytest.raises(CorpusError, match=rf"{path.name}: (is missing|cannot be read)"):
             verify_run(folder)
         path.write_bytes(before)
     manifest = folder / "manifest.jsonl"
     lines = manifest.read_bytes().splitlines(keepends=True)
     for k in range(len(lines)):
         manifest.write_bytes(b"".join(lines[:k] + lines[k + 1 :]))
-        with pytest.raises(CorpusError):
+        with pytest.raises(CorpusError, match=r"the chain is broken|is not whole: its beginning or its end is missing"):
             verify_run(folder)
 
 

@@ -42,6 +42,7 @@ def fails(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
         said = capsys.readouterr()
         assert said.out == ""
         assert said.err.startswith("ensemble-deid: ")
+        assert said.err.count("\n") == 1
         assert MARKER not in said.err
         return said.err
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import tiny_stack
+from parser_leaves import leaves
 
 import ensemble_deid
 from ensemble_deid.cli.main import main
@@ -168,8 +169,10 @@ def test_the_module_is_the_command() -> None:
 
 
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("train", "predict", "deidentify", "evaluate", "ablate", "rules", "corpus"):
+    commands = [command for command, _ in leaves()]
+    assert len(commands) > 30
+    for command in commands:
         with pytest.raises(SystemExit) as stopped:
-            main([command, "--help"])
+            main([*command.split(), "--help"])
         assert stopped.value.code == 0
-        assert "usage: ensemble-deid" in capsys.readouterr().out
+        assert f"usage: ensemble-deid {command} " in " ".join(capsys.readouterr().out.split()) + " "

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ensemble_deid.cli.main import main
+from ensemble_deid.evaluation.render.publication import published_files
 from ensemble_deid.experiments import encoder_runs
 from ensemble_deid.experiments.encoder_report import encoder_report
 from ensemble_deid.experiments.encoder_tables import KNOWN_WORDS, NEW_WORDS, REFERENCE, SEEN, encoder_tables
@@ -112,6 +113,7 @@ def test_runs_are_resumed_and_never_mixed(
     printed = capsys.readouterr().out
     assert printed == (tmp_path / "out" / "tables.txt").read_text(encoding="utf-8")
     assert "Transformer-CRF" in printed
+    assert all(path.is_file() for path in published_files(tmp_path / "out", "tables"))
     tables = (tmp_path / "out" / "tables.json").read_bytes()
 
     trained.clear()

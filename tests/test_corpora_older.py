@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from ensemble_deid.cli.main import main
+from ensemble_deid.corpora.formats import ANNOTATED, FORMATS, WRITABLE
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import CorpusError
+from ensemble_deid.text.document import Document
 
 I2B2_2006 = """<?xml version="1.0" encoding="UTF-8" ?>
 <ROOT>
@@ -126,3 +128,28 @@ def test_they_can_be_converted_but_not_written(tmp_path: Path, capsys: pytest.Ca
     capsys.readouterr()
     with pytest.raises(CorpusError, match="the format i2b2-2006 is read, not written"):
         write_corpus(read_corpus(source).documents, tmp_path / "again", "i2b2-2006")
+
+
+@pytest.mark.parametrize("name", ["i2b2-2006", "physionet"])
+@pytest.mark.parametrize(
+    "command", [("predict", "model", "in"), ("corpus", "convert", "in"), ("corpus", "resample", "in")]
+)
+def test_no_command_is_asked_to_write_them(
+    command: tuple[str, ...], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wrong option, before any work, not notes that are withheld after it."""
+    with pytest.raises(SystemExit) as stopped:
+        main([*command, "--out", "out", "--format", name])
+    assert stopped.value.code == 2
+    assert f"invalid choice: '{name}'" in capsys.readouterr().err
+
+
+def test_all_that_can_be_written_can_be_chosen() -> None:
+    document = Document("1", "Seen.")
+    for name, format in FORMATS.items():
+        if name in WRITABLE:
+            assert set(format.render_note(document)) == set(format.suffixes)
+        else:
+            with pytest.raises(CorpusError, match="is read, not written"):
+                format.render_note(document)
+    assert set(WRITABLE) - set(ANNOTATED) == {"plain"}

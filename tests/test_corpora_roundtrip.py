@@ -55,7 +55,7 @@ def notes(draw: st.DrawFn, format: str) -> Document:
 
 @pytest.mark.parametrize("format", sorted(LABELS))
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_is_written_is_read_again(format: str, data: st.DataObject) -> None:
     note = data.draw(notes(format))
     with TemporaryDirectory() as folder:
@@ -69,7 +69,7 @@ def test_what_is_written_is_read_again(format: str, data: st.DataObject) -> None
 
 
 @given(text=texts(ANY_TEXT))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_plain_text_keeps_its_bytes(text: str) -> None:
     with TemporaryDirectory() as folder:
         write_document(Document("a", text), Path(folder), "plain")

@@ -105,7 +105,7 @@ def _slow_overlap(notes: list[Document], length: int) -> Overlap:
 
 
 @given(st.lists(st.tuples(st.text("ab ", max_size=12), st.sampled_from("123")), max_size=5), st.integers(1, 4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_overlap_is_that_of_the_slow_way(drawn: list[tuple[str, str]], length: int) -> None:
     notes = [Document(f"n{i}", text, patient_id=patient) for i, (text, patient) in enumerate(drawn)]
     fast, slow = ngram_overlap(notes, length=length), _slow_overlap(notes, length)

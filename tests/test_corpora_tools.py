@@ -80,7 +80,7 @@ def notes(draw: st.DrawFn, format: str, identity: str = "101-01") -> Document:
 
 @pytest.mark.parametrize("format", TOOLS)
 @given(data=st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_what_is_written_is_read_again(format: str, data: st.DataObject) -> None:
     note = data.draw(notes(format))
     with TemporaryDirectory() as folder:
@@ -96,7 +96,7 @@ def test_what_is_written_is_read_again(format: str, data: st.DataObject) -> None
 
 @pytest.mark.parametrize("format", [format for format in TOOLS if format != "cas"])
 @given(data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_one_file_holds_many_notes(format: str, data: st.DataObject) -> None:
     written = [data.draw(notes(format, identity)) for identity in ("a", "b", "c")]
     with TemporaryDirectory() as folder:
@@ -126,7 +126,7 @@ def test_site_and_metadata_survive(format: str, tmp_path: Path) -> None:
 
 
 @given(text=st.text(st.characters(exclude_categories=["Cs"])))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_utf16_offsets_are_those_of_an_encoder(text: str) -> None:
     offsets = Utf16Offsets(text)
     units = [len(text[:point].encode("utf-16-le")) // 2 for point in range(len(text) + 1)]

@@ -9,6 +9,7 @@ import tiny_stack
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.evaluation.render.publication import published_files
 from ensemble_deid.experiments import cross_corpus
 from ensemble_deid.experiments.cross_corpus import Cell, DividedCorpus
 from ensemble_deid.experiments.cross_corpus_report import cross_corpus_text, measure_cells
@@ -74,6 +75,7 @@ def test_each_corpus_is_trained_on_once_and_answers_are_kept(
     assert trained == [4, 8]
     text = capsys.readouterr().out
     assert text == (out / "cross-corpus.txt").read_text(encoding="utf-8")
+    assert all(path.is_file() for path in published_files(out, "cross-corpus"))
     rows = list(csv.DictReader((out / "cross-corpus.csv").read_text(encoding="utf-8").splitlines()))
     assert [(row["trained_on"], row["scored_on"]) for row in rows[:4]] == [
         (str(a), str(b)) for a in places[:2] for b in places[:2]

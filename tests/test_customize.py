@@ -17,10 +17,7 @@ from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.experiments import customize
 from ensemble_deid.experiments.customize import CustomizedSystem, count_phi, draw_notes, mix
 from ensemble_deid.experiments.customize_report import (
-    customize_csv,
-    customize_json,
-    customize_picture,
-    customize_text,
+    customize_publication,
     measure_customized,
 )
 from ensemble_deid.experiments.patient_split import split_by_patient
@@ -93,14 +90,15 @@ def test_figures_are_those_counted_by_hand() -> None:
     assert second.adjusted
     assert second.difference is not None
     assert second.difference.difference == 0.25
-    text = customize_text(found)
+    published = customize_publication(found)
+    text = published.render(".txt")
     assert "25.00% *" in text
     assert "+0.2500" in text
-    rows = list(csv.DictReader(customize_csv(found).splitlines()))
+    rows = list(csv.DictReader(published.render(".csv").splitlines()))
     assert [row["recall_at"] for row in rows] == ["0.25", "1.0"]
-    content = json.loads(customize_json(found))
+    content = json.loads(published.render(".json"))
     assert content["systems"][1]["recall_gained"] == 0.25
-    picture = ElementTree.fromstring(customize_picture(found))
+    picture = ElementTree.fromstring(published.render(".svg"))
     assert picture.tag == "{http://www.w3.org/2000/svg}svg"
     assert len(picture.findall("{http://www.w3.org/2000/svg}circle")) == 1
 
@@ -153,6 +151,7 @@ def test_a_run_is_resumed_and_never_mixed(
         (["--ways=c"], "--ways c: expected some of only-b"),
         (["--view=overlap"], "--view overlap: expected one of strict"),
         (["--precision=2"], "must be above 0 and at most 1"),
+        (["--submodels=regex,crf"], "needs a submodel that can start from a trained model"),
         (["--map=nothing"], "is no label map"),
     ],
 )

@@ -96,7 +96,7 @@ def test_the_command_counts_and_quotes_only_when_asked(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--out", "places.txt"], "must end in .md, .csv, .tex or .json"),
+        (["--out", "places.txt"], "must end in one of .md, .csv, .tex, .json, .svg"),
         (["--rescued-by", "transformer"], "no submodel 'transformer' here"),
         (["--submodels", "tbed,other"], "no submodel 'other' here"),
     ],

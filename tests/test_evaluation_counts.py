@@ -102,7 +102,7 @@ keys = st.tuples(st.integers(0, 12), st.integers(1, 6), st.sampled_from(["A", "B
 sides = st.lists(keys, max_size=4, unique=True)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(sides, sides, st.sampled_from(["strict", "relaxed", "overlap"]))
 def test_as_many_are_matched_as_can_be(golds: list[SpanKey], systems: list[SpanKey], view: str) -> None:
     total = count_view([note(*golds)], [note(*systems)], view).total
@@ -110,7 +110,7 @@ def test_as_many_are_matched_as_can_be(golds: list[SpanKey], systems: list[SpanK
     assert total == Counts(best, len(systems) - best, len(golds) - best)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(sides, sides, sides, sides)
 def test_order_of_documents_and_spans_does_not_matter(
     g1: list[SpanKey], s1: list[SpanKey], g2: list[SpanKey], s2: list[SpanKey]

@@ -81,6 +81,7 @@ def test_sites_and_processes(tmp_path: Path) -> None:
     assert (tmp_path / "three" / "fold-01.json").is_file()
 
 
+@pytest.mark.long
 def test_a_killed_run_continues_and_ends_with_the_same_bytes(tmp_path: Path) -> None:
     write_corpus(tiny_stack.notes(300, patients=8), tmp_path / "notes", "i2b2")
     settings = tiny_stack.settings(tmp_path, folds="2")[1:]
@@ -103,6 +104,7 @@ def test_a_killed_run_continues_and_ends_with_the_same_bytes(tmp_path: Path) -> 
     assert main([*common, "--out", str(whole)]) == 0
     assert files_of(broken) == files_of(whole)
     assert {"run.json", "figures.json", "predictions.jsonl", "fold-04.json"} < set(files_of(whole))
+    assert {"figures.txt", "figures.csv", "figures.tex", "figures.svg"} < set(files_of(whole))
 
 
 def test_what_cannot_be_run_is_refused(tmp_path: Path) -> None:

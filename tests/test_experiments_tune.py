@@ -143,4 +143,6 @@ def test_the_command_trains_and_prints_the_trials(
     assert "as given" in printed
     assert "tbed.min_score=" in printed
     assert len(json.loads((tmp_path / "run" / "trials.json").read_text())) == 2
+    for form in ("txt", "csv", "tex", "svg"):
+        assert "trial" in (tmp_path / "run" / f"trials.{form}").read_text()
     assert main([*arguments, "--set-range", "tbed.min_score=1..3", "--minutes", "0"]) == 2

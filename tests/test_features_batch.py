@@ -51,7 +51,7 @@ def strings(batch: Batch) -> dict[str, list[str]]:
     return {name: batch.table[name].strings() for name in batch.table.names}
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(TEXTS, min_size=1, max_size=4), st.data())
 def test_some_documents_of_a_batch_are_the_batch_of_those_documents(texts: list[str], data: st.DataObject) -> None:
     batch = batch_of(*texts)
@@ -66,7 +66,7 @@ def test_some_documents_of_a_batch_are_the_batch_of_those_documents(texts: list[
     assert strings(part) == strings(expected)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(TEXTS, max_size=3))
 def test_the_same_word_elsewhere_in_the_note_tells_its_commonest_label(texts: list[str]) -> None:
     batch = batch_of(*texts)
@@ -141,7 +141,6 @@ def test_word_features(word: str, expected: tuple[str, ...]) -> None:
     assert (shape(word), short_shape(word), length_class(word), digit_class(word), case_class(word)) == expected
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["Ann", "ANN", "ann", "annabel", "42", "x"]), max_size=8))
 def test_word_columns_are_computed_per_word_and_gathered(words: list[str]) -> None:
     columns = word_columns(Column.from_strings(words))

@@ -48,7 +48,7 @@ def test_a_phrase_does_not_cross_documents(folder: Path) -> None:
     assert batch.table["knowledge_place"].strings() == ["-", "B"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from("new york city hall park ann arbor x".split()), max_size=12), st.booleans())
 def test_matches_are_those_of_a_slow_search(words: list[str], hidden: bool) -> None:
     from ensemble_deid.features.knowledge import _matches, _phrase_table

@@ -55,7 +55,7 @@ def corpora(draw: st.DrawFn) -> list[Document]:
     return documents
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(corpora())
 def test_leaving_the_own_patient_out_is_as_if_its_notes_were_not_there(documents: list[Document]) -> None:
     found = columns(fit_lexicon(documents), documents, leave_out=True)
@@ -64,7 +64,7 @@ def test_leaving_the_own_patient_out_is_as_if_its_notes_were_not_there(documents
         assert here == columns(fit_lexicon(others), [document], leave_out=False)[0]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(corpora())
 def test_the_lexicon_survives_the_round_trip_as_the_same_text(documents: list[Document]) -> None:
     lexicon = fit_lexicon(documents)

@@ -1,20 +1,25 @@
 """Columns from stanza's own documents, made by hand: nothing is downloaded."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tiny_notes import PATTERNS, SCHEME, no_progress, tiny_notes, write_patterns
 
-from ensemble_deid.config import CrfConfig, NeuralConfig, make_config
+from ensemble_deid.cli.main import main
+from ensemble_deid.config import CrfConfig, NeuralConfig, TbedConfig, make_config
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
 from ensemble_deid.features.lexicon import Lexicon
-from ensemble_deid.features.stanza_tags import load_pipeline, stanza_columns
+from ensemble_deid.features.stanza_cache import VARIABLE, TagStore, models_version, tag_store
+from ensemble_deid.features.stanza_tags import Annotator, load_pipeline, stanza_columns, tags_of
 from ensemble_deid.pipeline import feature_extractor
 from ensemble_deid.taggers.crf.tagger import CrfTagger
 from ensemble_deid.taggers.neural.tagger import NeuralTagger
+from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span
 from ensemble_deid.text.tokens import tokenize
 
 doc = pytest.importorskip("stanza.models.common.doc", reason="stanza (the extra nlp) is not installed")
@@ -38,13 +43,13 @@ def by_spaces(text: str) -> Any:
         if words:
             sentences.append(words)
         at += len(line)
-    return doc.Document(sentences, text=text)
+    return tags_of(doc.Document(sentences, text=text))
 
 
 def columns(text: str, document: Any) -> tuple[list[str], list[str], list[str]]:
     documents = [Document("a", text)]
     tokens = tokenize(documents)
-    found = stanza_columns(documents, tokens, lambda asked: document if asked == text else None)
+    found = stanza_columns(documents, tokens, lambda asked: tags_of(document) if asked == text else ())
     return tokens.words(documents), found["pos"].strings(), found["ner"].strings()
 
 
@@ -93,6 +98,109 @@ def test_the_learners_read_them_where_they_are() -> None:
     network.propose(tagged, n_best=2)
     without = CrfTagger.fit(batch_of(notes, annotate=None), None, config=crf_config, **common)
     assert not any(name.startswith(("pos[", "ner[")) for name in without.row_of)
+
+
+def test_rules_ask_for_the_part_of_speech_whatever_their_templates(tmp_path: Path) -> None:
+    templates = tmp_path / "few.toml"
+    templates.write_text('name = "few"\ntemplates = ["word[0] & word[1]"]\n', encoding="utf-8")
+    config = TbedConfig(initial="none", templates=str(templates), min_patients=2, cv_folds=0)
+    common: dict[str, Any] = {"scheme": SCHEME, "config": config, "seed": 1, "device": "cpu", "progress": no_progress}
+    names = ("Ann", "Bob", "Carla", "Hugo")
+    notes = [Document(name, f"{name} saw it", (Span(0, len(name), "NAME"),), name) for name in names]
+    tagger = TbedTagger.fit(batch_of(notes, annotate=by_spaces), None, **common)
+    asked = {condition.window.column for rule in tagger.rules.rules for condition in rule.conditions}
+    assert asked & {"pos", "ner"}
+    assert [len(spans) for spans in tagger.propose(batch_of(notes, annotate=by_spaces), n_best=1).best] == [1] * 4
+    # No two notes share a name, and without stanza the templates are what they are.
+    assert not TbedTagger.fit(batch_of(notes, annotate=None), None, **common).rules.rules
+
+
+class CountingPipeline:
+    """Tags as `by_spaces`, and counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self, text: str) -> Any:
+        self.asked += 1
+        return doc.Document([[word(1, text, 0, "NOUN", "O")]], text=text)
+
+
+def test_a_text_is_tagged_once_where_a_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert tag_store(lambda: "v1") is None
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "tags"))
+    pipeline = CountingPipeline()
+    annotate = Annotator(pipeline, tag_store(lambda: "v1"))
+    assert annotate("Ann") == annotate("Ann") == ((0, 3, "NOUN", "O"),)
+    assert annotate("Bo\ud800") == annotate("Bo\ud800")
+    assert pipeline.asked == 2
+    files = sorted((tmp_path / "tags").rglob("*.json"))
+    assert len(files) == 2
+    assert not any("Ann" in path.read_text(encoding="utf-8") for path in files)
+    if os.name == "posix":
+        assert (tmp_path / "tags").stat().st_mode & 0o077 == 0
+    Annotator(pipeline, tag_store(lambda: "v2"))("Ann")
+    assert pipeline.asked == 3
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "3", "[[0, 1]]", '[[0, 9, "X", "O"]]', '[[1, 2, "X", "O"], [0, 1, "X", "O"]]', '[[0, 1, 5, "O"]]', "[" * 9999],
+)
+def test_damaged_tags_are_refused(content: str, tmp_path: Path) -> None:
+    annotate = Annotator(CountingPipeline(), TagStore(tmp_path))
+    annotate("Ann")
+    (path,) = tmp_path.rglob("*.json")
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigError, match=rf"{path.name}: damaged; delete it"):
+        annotate("Ann")
+
+
+def test_the_version_is_that_of_every_file_of_the_models(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / name).write_text(name, encoding="utf-8")
+    config = {"pos_model_path": str(tmp_path / "a"), "ner_model_path": [str(tmp_path / "b")]}
+    config["ner_dependencies"] = [{"charlm": str(tmp_path / "c"), "none": None}]
+    seen = {models_version(config, "1.0"), models_version(config, "1.1")}
+    assert len(seen) == 2
+    for name in "abc":
+        (tmp_path / name).write_text("other", encoding="utf-8")
+        seen.add(models_version(config, "1.0"))
+    assert len(seen) == 5
+    assert models_version(config, "1.0") in seen
+
+
+def test_models_that_cannot_be_fetched_are_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A proxy that nobody runs: stanza's own download fails as it does without a network."""
+    monkeypatch.setenv("STANZA_RESOURCES_DIR", str(tmp_path / "models"))
+    for variable in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    for variable in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(variable, raising=False)
+    assert main(["download", "stanza", "en"]) == 2
+    said = capsys.readouterr().err
+    assert "stanza's models 'en' cannot be fetched: the server cannot be reached" in said
+    assert "Traceback" not in said
+    assert not list(tmp_path.rglob("*.pt"))
+
+
+def test_fetched_models_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setenv("STANZA_RESOURCES_DIR", str(tmp_path))
+    monkeypatch.setattr("stanza.download", lambda language, **options: asked.update(language=language, **options))
+    assert main(["download", "stanza", "es/ancora"]) == 0
+    assert (asked["language"], asked["package"], asked["model_dir"]) == ("es", "ancora", str(tmp_path))
+    assert "--set text.stanza=es/ancora" in capsys.readouterr().out
+    monkeypatch.setattr("stanza.download", lambda language, **options: {}["xx"])
+    assert main(["download", "stanza", "xx"]) == 2
+    assert "there are none of that name" in capsys.readouterr().err
+    assert main(["download", "stanza", "../x"]) == 2
+    assert "is no language" in capsys.readouterr().err
 
 
 def test_the_configuration_names_the_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_headings_are_kept_where_their_words_are(lists: Path) -> None:
 WORDS_OF_NOTES = ("zorb", "Zorb", "quill", "grace", "Grace", "anna", "12", "4471923", ",")
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.integers(0, 4), st.lists(st.tuples(st.sampled_from(WORDS_OF_NOTES), st.booleans()), max_size=6)),

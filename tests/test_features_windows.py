@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.errors import RuleError
@@ -20,7 +20,6 @@ def slow_join(columns: dict[str, list[str]], places: list[tuple[str, int]], sequ
     return values
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy"), st.booleans()), max_size=12),
     st.lists(st.tuples(st.sampled_from(["one", "two"]), st.integers(-15, 15)), min_size=1, max_size=4),

@@ -227,7 +227,7 @@ def test_words_have_the_offsets_of_what_they_stand_for(text: str) -> None:
 DIGITS = st.text("0123456789", min_size=7, max_size=10).filter(lambda number: number[0] != "0")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(DIGITS, st.lists(st.sampled_from(["", "-", " ", ".", ") ", "/", "\n"]), min_size=10, max_size=10), st.booleans())
 def test_a_number_is_found_whatever_separates_its_digits(
     tmp_path_factory: pytest.TempPathFactory, number: str, separators: list[str], upper: bool
@@ -262,7 +262,7 @@ def variants(draw: st.DrawFn) -> tuple[str, str]:
     return name, written
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(variants(), st.sampled_from(["", "Seen: ", "…ß ", "“"]), st.sampled_from(["", ".", "'s wife", "\n"]))
 def test_a_variant_of_a_name_is_found_with_its_offsets(
     tmp_path_factory: pytest.TempPathFactory, variant: tuple[str, str], before: str, after: str

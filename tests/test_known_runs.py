@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-import tiny_stack
 
-from ensemble_deid import Deidentifier, SiteLists, deidentify_series
+from ensemble_deid import CorpusError, Deidentifier, SiteLists, WithheldNote, deidentify_series
 from ensemble_deid.cli.main import main
 from ensemble_deid.pipeline.batch.chain import verify_run
 from ensemble_deid.pipeline.known import site_lists
@@ -39,6 +38,10 @@ def test_a_run_uses_and_records_the_lists(tiny_model: Path, place: Path, capsys:
     assert "Okonkow" not in first
     assert "567" not in first
     assert "Okonkow. Foo 12-34 567. [CITY] here" in second
+    for row, number, patient in ((first, "1", "M7"), (second, "2", "M8")):
+        new_number, new_patient, _ = row.split(",", 2)
+        assert new_number != number
+        assert new_patient != patient
     record = verify_run(place / "clean.csv.run")
     assert record.counts[site_lists.MATCHED] == 2
     assert record.counts[site_lists.UNKNOWN] == 1
@@ -103,4 +106,22 @@ def test_the_library_has_the_lists(tiny_model: Path, place: Path) -> None:
     assert result.known_left == 0
     (new,) = deidentify_series(pandas.Series([TEXT]), model, patients=pandas.Series(["M7"]), lists=lists)
     assert "Okonkow" not in new
-    assert tiny_stack.notes()
+
+
+def test_strict_lists_withhold_in_python_too(tiny_model: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas = pytest.importorskip("pandas")
+    model = Deidentifier.load(tiny_model)
+    lists = SiteLists.read(known=place / "known.csv", strict=True, labels=model.labels)
+    monkeypatch.setattr(SiteLists, "apply", lambda _, document, counts=None: document.with_spans(()))
+    problem = "known identifiers are left in the output: 2"
+    withheld, kept = model.pipe([TEXT, TEXT], patients=["M7", "M8"], lists=lists)
+    assert withheld.text is None
+    assert problem in str(withheld.error)
+    assert kept.text == TEXT
+    with pytest.raises(CorpusError, match=problem):
+        model.deidentify(TEXT, patient="M7", lists=lists)
+    said: list[WithheldNote] = []
+    notes, patients = pandas.Series([TEXT, TEXT]), pandas.Series(["M7", "M8"])
+    new = deidentify_series(notes, model, patients=patients, lists=lists, withheld=said)
+    assert (new.isna().to_list(), new[1]) == ([True, False], TEXT)
+    assert [(note.position, note.reason) for note in said] == [(0, problem)]

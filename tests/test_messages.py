@@ -39,7 +39,7 @@ def changes(draw: st.DrawFn, text: str) -> list[tuple[int, int, str]]:
 
 
 @given(data=st.data(), end=st.sampled_from(["\r", "\n", "\r\n"]), pid=st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_hl7_text_is_replaced_and_the_rest_stays(data: st.DataObject, end: str, pid: bool) -> None:
     texts = data.draw(st.lists(TEXTS.filter(lambda text: bool(text.strip())), min_size=1, max_size=3))
     head = f"{MSH}{end}" + (f"PID|1||M1^^^A~M2||Bell^Anna{end}" if pid else "")
@@ -92,7 +92,7 @@ def test_hl7_in_latin_1() -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_characters_written_together(data: st.DataObject) -> None:
     atoms = data.draw(st.lists(st.text("abc", min_size=1, max_size=3), max_size=6))
     encoded = EncodedText()
@@ -119,7 +119,7 @@ DIV = '<div xmlns="http://www.w3.org/1999/xhtml">'
 
 
 @given(data=st.data(), ascii_only=st.booleans(), indent=st.sampled_from([None, 2]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_fhir_text_is_replaced_and_the_rest_stays(data: st.DataObject, ascii_only: bool, indent: int | None) -> None:
     words, plain, note = (data.draw(TEXTS) for _ in range(3))
 

@@ -189,6 +189,16 @@ def test_vectors_of_names_bring_misspelt_names_near(names: str) -> None:
     assert not any(parameter.requires_grad for parameter in encoder.parameters())
 
 
+def test_names_are_misspelt_with_characters_whose_capitals_are_unknown() -> None:
+    """The characters of notes misspell names, too, and one of theirs may have a capital that is nowhere."""
+    listed = ("ann", "bob", "hugo")
+    assert {"µ".upper(), "ÿ".upper(), "я".upper()}.isdisjoint("µÿя")
+    indexed = {character: index for index, character in enumerate(sorted({*characters_of(listed), *"µÿя"}), 2)}
+    encoder = CharacterBilstm(len(indexed) + 2, 4, 4)
+    train_on_names(encoder, listed, indexed, steps=60, longest=8, seed=1)
+    assert all(torch.isfinite(parameter).all() for parameter in encoder.parameters())
+
+
 def test_frozen_vectors_stay_as_names_made_them(names: str) -> None:
     weights = []
     for epochs in (1, 3):

@@ -134,7 +134,7 @@ when = { verbose = '''
         assert pattern.matches("so on latemon # 2 ash wednesday") == []
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.text("ab.|", min_size=1, max_size=4), min_size=1, max_size=6), st.text("ab.|", max_size=12))
 def test_a_list_of_words_matches_the_longest(words: list[str], text: str) -> None:
     quoted = ", ".join(f"'{word}'" for word in words)
@@ -253,7 +253,6 @@ def _first_come_slowly(spans: Sequence[Span]) -> tuple[Span, ...]:
     return tuple(sorted(kept))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 6)), max_size=12))
 def test_first_come_is_what_it_says(places: list[tuple[int, int]]) -> None:
     spans = [Span(start, start + length, "AGE") for start, length in places]

@@ -87,6 +87,7 @@ def modules_after(code: str, where: Path) -> set[str]:
 
 def test_importing_is_quick(tmp_path: Path) -> None:
     assert not set(EXCEPT_HEAVY) & modules_after("import ensemble_deid; dir(ensemble_deid)", tmp_path)
+    assert not {"torch", "sklearn", "scipy", "numpy"} & modules_after("import ensemble_deid.cli.main", tmp_path)
     light = "from ensemble_deid import Config, CorpusError, Document, Span, read_corpus"
     assert not {"torch", "sklearn", "scipy"} & modules_after(light, tmp_path)
 

@@ -33,6 +33,7 @@ def run(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str
 
 
 @needs_avx2
+@pytest.mark.long
 def test_a_reproducible_model_does_not_depend_on_what_the_libraries_would_choose(
     tiny_train: Path, tmp_path: Path
 ) -> None:

@@ -249,7 +249,7 @@ def test_marking_all_occurrences_is_one_step(file: ReviewFile) -> None:
     assert told(file) == [(*span.key, "undecided") for span in spans(file, "lee")]
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.sampled_from(["Ada", "ada", "a.a", " ", "\n", "\U0001f600", "xAda", "_"]), max_size=12))
 def test_search_finds_what_a_slow_search_finds(parts: list[str]) -> None:
     text = "".join(parts)
@@ -323,9 +323,7 @@ def test_reviewers_who_agree_need_no_adjudication(file: ReviewFile) -> None:
 Action = tuple[str, int, int]
 
 
-@settings(
-    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
-)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(

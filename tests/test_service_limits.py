@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,28 @@ def begin(service: Service, path: str, body: bytes, *, missing: int = 0) -> sock
     return connection
 
 
+def wait_until(done: Callable[[], bool]) -> None:
+    """Wait for what a busy machine may need long for."""
+    end = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def in_progress(service: Service) -> float:
+    """Return how many requests have a place in the queue."""
+    page = service.get("/metrics").body.decode()
+    return float(page.partition("\nensemble_deid_requests_in_progress ")[2].split()[0])
+
+
+def refuses_connections(service: Service) -> bool:
+    try:
+        service.connect().close()
+    except OSError:
+        return True
+    return False
+
+
 def answer(connection: socket.socket) -> tuple[int, bytes]:
     """Return status and body, to the end of the connection or of the body."""
     with connection, connection.makefile("rb") as reader:
@@ -46,7 +69,7 @@ def test_a_full_queue_a_slow_client_and_a_stop(tiny_model: Path, tmp_path: Path)
     body = json.dumps({"text": NOTE}).encode()
     with running(tiny_model, tmp_path, "--queue", "2", "--time-limit", "5") as service:
         slow, held = (begin(service, "/v1/deidentify", body, missing=1) for _ in range(2))
-        time.sleep(0.3)
+        wait_until(lambda: in_progress(service) == 2)
         for path in ("/v1/deidentify", "/analyze", "/v1/deidentify/batch"):
             full = service.post(path, body)
             assert (full.status, full.headers["retry-after"]) == (429, "1")
@@ -58,9 +81,9 @@ def test_a_full_queue_a_slow_client_and_a_stop(tiny_model: Path, tmp_path: Path)
         # A stop: what has begun is answered, a batch says where it ends, and nobody else is let in.
         working = begin(service, "/v1/deidentify", body, missing=1)
         batch = begin(service, "/v1/deidentify/batch", body + b"\n" + body, missing=len(body))
-        time.sleep(0.5)
+        wait_until(lambda: in_progress(service) == 2)
         service.process.send_signal(signal.SIGTERM)
-        time.sleep(0.5)
+        wait_until(lambda: refuses_connections(service))
         working.sendall(body[-1:])
         batch.sendall(body)
         status, content = answer(working)
@@ -75,10 +98,9 @@ def test_a_full_queue_a_slow_client_and_a_stop(tiny_model: Path, tmp_path: Path)
 
 
 def test_a_note_that_takes_too_long_holds_up_no_stop(tiny_model: Path, tmp_path: Path) -> None:
-    with running(tiny_model, tmp_path, "--time-limit", "1") as service:
+    with running(tiny_model, tmp_path, "--time-limit", "3") as service:
         late = service.post("/v1/deidentify", {"text": NOTE * 20000})
-        # On a busy machine even the body does not arrive in time.
-        assert late.status in (503, 408)
+        assert late.status == 503
         assert MARKER.encode() not in late.body
         assert service.stop() == 0
         assert MARKER not in service.output()

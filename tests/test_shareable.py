@@ -11,6 +11,7 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.config import make_config
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.experiments.scan import file_text
 from ensemble_deid.experiments.train import Trained
 from ensemble_deid.pipeline.directory import load_model, save_model
 from ensemble_deid.pipeline.manifest import read_manifest
@@ -37,8 +38,8 @@ def files_with(folder: Path, *words: str) -> set[str]:
     """Return the files in which any of the words stands, in upper or lower case."""
     found = set()
     for path in folder.rglob("*"):
-        data = path.read_bytes().lower() if path.is_file() else b""
-        if any(word.lower().encode() in data for word in words):
+        text = file_text(path) if path.is_file() else ""
+        if any(word.lower() in text for word in words):
             found.add(path.relative_to(folder).as_posix())
     return found
 
@@ -82,8 +83,11 @@ def test_no_digest_tells_a_patients_number(model: Path) -> None:
 def test_the_same_training_gives_the_same_bytes(model: Path, tmp_path: Path) -> None:
     again = tiny_shareable.trained(tmp_path)
     save_model(again.ensemble, again.stacking_dataset, again.manifest, tmp_path / "model")
-    names = {path.name for path in model.iterdir()} - {"manifest.json"}
-    assert all((tmp_path / "model" / name).read_bytes() == (model / name).read_bytes() for name in names)
+    first, second = (
+        {path.name: path.read_bytes() for path in place.iterdir()} for place in (model, tmp_path / "model")
+    )
+    assert set(first) == set(second)
+    assert {name for name, data in first.items() if second[name] != data} <= {"manifest.json"}
 
 
 @pytest.mark.parametrize(
@@ -130,6 +134,14 @@ def test_it_can_be_exported_as_shareable(model: Path, tmp_path: Path) -> None:
     assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == {
         p.name: p.read_bytes() for p in model.iterdir()
     }
+
+
+def test_it_can_be_exported_as_shareable_and_compact(model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert main(["export", str(model), "--out", str(out), "--shareable", "--compact"]) == 0
+    assert files_with(out, *SECRETS, tiny_shareable.DOCTOR) == set()
+    assert any(name.endswith(".gz") for name in files_with(out, "fever")), "what is compressed is searched, too"
+    assert any(load_model(out)[0].predict(tiny_shareable.notes()))
 
 
 def test_a_plain_model_cannot(tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

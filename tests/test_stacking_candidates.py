@@ -52,7 +52,7 @@ def proposed(draw: st.DrawFn) -> dict[str, Proposals]:
 BATCH = plain([Document(str(i), text, patient_id="p" if i < 2 else "q") for i, text in enumerate(NOTES)])
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(proposed(), st.sampled_from([0.0, 0.3, 0.6]))
 def test_candidates_are_the_union_with_who_said_what(proposals: dict[str, Proposals], limit: float) -> None:
     table = collect(proposals, labels=LABELS, min_confidence=limit)
@@ -85,7 +85,7 @@ def test_kept_rows_become_spans_named_for_those_who_chose_them() -> None:
     assert table.spans(scores, ~keep, 2) == [[], []]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(proposed())
 def test_overlaps_are_those_of_all_pairs(proposals: dict[str, Proposals]) -> None:
     table = collect(proposals, labels=LABELS)
@@ -115,7 +115,7 @@ def test_overlaps_are_those_of_all_pairs(proposals: dict[str, Proposals]) -> Non
     assert maxima(values, i, len(table)).tolist() == largest
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(proposed())
 def test_context_is_extracted_from_the_notes(proposals: dict[str, Proposals]) -> None:
     table = collect(proposals, labels=LABELS)
@@ -167,7 +167,7 @@ def learners(proposals: dict[str, Proposals]) -> list[int]:
     return [k for k, name in enumerate(proposals) if BY_NAME[name].has_marginals] or list(range(len(proposals)))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(proposed())
 def test_features_tell_confidence_competition_and_other_places(proposals: dict[str, Proposals]) -> None:
     table = collect(proposals, labels=LABELS)
@@ -204,7 +204,7 @@ def test_features_tell_confidence_competition_and_other_places(proposals: dict[s
     assert np.stack([column[name] for name in four], axis=1) == pytest.approx(expected)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(proposed(), st.data())
 def test_statistics_leave_the_own_patient_out(proposals: dict[str, Proposals], data: st.DataObject) -> None:
     table = collect(proposals, labels=LABELS)
@@ -229,7 +229,7 @@ def test_statistics_leave_the_own_patient_out(proposals: dict[str, Proposals], d
     assert (again.counts, again.prior) == (statistics.counts, statistics.prior)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(proposed())
 def test_votes(proposals: dict[str, Proposals]) -> None:
     used = [name for name in proposals if BY_NAME[name].has_marginals] or list(proposals)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.features.batch import Batch, plain_batch
@@ -57,7 +57,6 @@ def slow(words: list[str]) -> dict[str, float]:
     )
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=8), st.data())
 def test_the_columns_are_those_of_the_words(words: list[str], data: st.DataObject) -> None:
     text = " ".join(words)

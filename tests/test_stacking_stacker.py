@@ -64,7 +64,6 @@ def stacker(dataset: StackingDataset) -> Stacker:
     return Stacker.fit(dataset, config=CONFIG, progress=lambda message: None)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from("abcdefg"), max_size=30), st.integers(1, 5), st.integers(0, 99))
 def test_folds_keep_groups_whole_and_even(groups: list[str], n_folds: int, seed: int) -> None:
     folds = group_folds(groups, n_folds, generator(seed, "x"))
@@ -112,7 +111,7 @@ def test_where_f1_is_undefined_the_threshold_is_one_half_and_f1_stays_undefined(
     assert (threshold, f1) == (0.5, None)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(0, 1000), st.sampled_from([0.01, 0.3, 0.8]), st.sampled_from(["regex", "crf"]))
 def test_a_dataset_without_a_submodel_is_as_if_it_had_never_taken_part(seed: int, limit: float, name: str) -> None:
     proposals = noisy_proposals(NOTES, seed=seed)

@@ -79,7 +79,7 @@ def test_damaged_bytes_are_model_errors() -> None:
             Svm.from_bytes(data.replace(old, new))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.floats(-3, 3), st.booleans()), max_size=20))
 def test_a_larger_decision_never_means_less(pairs: list[tuple[float, bool]]) -> None:
     decisions = np.array([pair[0] for pair in pairs])

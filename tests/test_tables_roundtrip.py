@@ -57,7 +57,7 @@ def csv_field(value: str, quoted: bool, delimiter: str) -> str:
     return '"' + value.replace('"', '""') + '"' if quoted else value
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data(), format=st.sampled_from(["csv", "tsv"]), bom=st.booleans(), end=st.sampled_from(["\n", "\r\n"]))
 def test_delimited(data: st.DataObject, format: str, bom: bool, end: str) -> None:
     delimiter = {"csv": ",", "tsv": "\t"}[format]
@@ -93,7 +93,7 @@ def json_string(draw: st.DrawFn) -> list[tuple[str, str]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data(), blank=st.sampled_from(["", " ", "\t "]), end=st.sampled_from(["\n", "\r\n"]))
 def test_json_lines(data: st.DataObject, blank: str, end: str) -> None:
     before = after = ""
@@ -122,7 +122,7 @@ def test_json_lines(data: st.DataObject, blank: str, end: str) -> None:
         assert rewritten(JsonLines(path, Columns("text", "id")), Path(folder) / "o", changes) == after.encode()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data(), format=st.sampled_from(["parquet", "file", "stream"]))
 def test_parquet_and_arrow(data: st.DataObject, format: str) -> None:
     rows = data.draw(st.lists(st.tuples(st.none() | TEXTS, st.none() | st.floats(allow_nan=False)), max_size=5))
@@ -159,7 +159,7 @@ def read_arrow(path: Path, format: str) -> pa.Table:
     return (pa.ipc.open_file if format == "file" else pa.ipc.open_stream)(path.read_bytes()).read_all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_files(data: st.DataObject) -> None:
     text = data.draw(TEXTS)

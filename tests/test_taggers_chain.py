@@ -32,7 +32,7 @@ def all_paths(chain: Chain, emissions: np.ndarray) -> list[tuple[float, tuple[in
     return sorted(paths, reverse=True)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(1, 4))
 def test_best_and_n_best_are_those_of_the_enumeration(seed: int, time: int) -> None:
     chain, emissions = random_chain(seed, time)
@@ -43,7 +43,7 @@ def test_best_and_n_best_are_those_of_the_enumeration(seed: int, time: int) -> N
     assert scores[0] == pytest.approx([score for score, _ in expected[:5]])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 6))
 def test_where_paths_are_equal_every_better_one_is_found(seed: int, time: int, n: int) -> None:
     rng = np.random.default_rng(seed)
@@ -59,7 +59,7 @@ def test_where_paths_are_equal_every_better_one_is_found(seed: int, time: int, n
     assert {tags for score, tags in every if score > limit} <= set(found)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(1, 4))
 def test_span_probabilities_are_sums_over_all_taggings(seed: int, time: int) -> None:
     chain, emissions = random_chain(seed, time)
@@ -106,7 +106,7 @@ def test_sequences_of_different_lengths_are_decoded_each_for_itself() -> None:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.integers(0, 10**6),
     st.lists(st.integers(1, 5), min_size=1, max_size=6),

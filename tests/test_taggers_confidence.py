@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.errors import ModelError
@@ -49,7 +49,6 @@ def test_an_entity_over_a_sequence_end_is_one_span_as_sure_as_its_weakest_part()
     assert [scores.label.tolist() for scores in proposals.tokens] == [[1, 0, 0, 0], [1]]
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 6), max_size=6), max_size=4), st.integers(1, 8))
 def test_sequences_are_whole_lines_merged_while_they_fit(notes: list[list[int]], most: int) -> None:
     documents = [Document(str(d), "\n".join("w " * n for n in lines)) for d, lines in enumerate(notes)]

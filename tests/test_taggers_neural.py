@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
 
@@ -240,7 +240,6 @@ def test_values_are_looked_up_and_rare_words_marked(others: Batch) -> None:
         assert "".join(spelled[c] for c in encoded.spelling[encoded.form[row]] if c) == word[row][:24]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 20), st.booleans())
 def test_every_token_is_in_one_batch_once(lengths: list[int], most: int, shuffled: bool) -> None:
     starts = np.cumsum([0, *lengths[:-1]]).astype(np.int32)

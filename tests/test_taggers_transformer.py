@@ -58,7 +58,7 @@ def test_casing_and_gaps_are_told() -> None:
     assert told[-1] == ("7", "other", "blank line")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(TEXTS, st.integers(16, 30), st.integers(0, 12))
 def test_windows_cover_every_token_within_a_document_and_their_size(texts: list[str], size: int, overlap: int) -> None:
     batch, pieces = pieces_of(*texts)

@@ -9,7 +9,7 @@ from ensemble_deid.taggers.tbed.keyindex import KeyIndex, distinct
 keys = st.lists(st.one_of(st.integers(0, 50), st.integers(0, 2**63 - 1)), max_size=60)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(keys, max_size=6), keys, st.integers(0, 1000))
 def test_it_numbers_keys_in_the_order_in_which_they_come(batches, asked, first):
     index, numbers = KeyIndex(first=first), {}

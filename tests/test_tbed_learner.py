@@ -109,7 +109,7 @@ def corpora(draw):
     return columns, initial, gold, starts
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     corpora(),
     st.lists(st.sampled_from(TEMPLATES), min_size=1, max_size=5, unique=True),
@@ -122,7 +122,7 @@ def test_learns_what_the_slow_learner_learns(corpus, names, min_score, min_accur
     assert learn_rules(*corpus, templates, **limits) == slow_learn(*corpus, templates, **limits)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(corpora(), st.lists(st.sampled_from(TEMPLATES), min_size=1, max_size=4, unique=True), st.integers(2, 3))
 def test_a_rule_must_help_enough_patients(corpus, names, min_patients):
     templates = parse_templates(names)
@@ -187,7 +187,7 @@ def test_nltk_learns_the_same_rules_with_the_same_scores(seed, min_accuracy):
     assert len(rules) > 10
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(corpora(), st.lists(st.sampled_from(TEMPLATES), min_size=1, max_size=5, unique=True))
 def test_rules_apply_as_they_were_learned(corpus, names):
     columns, initial, gold, starts = corpus

@@ -46,7 +46,7 @@ def test_a_rule_reads_as_a_sentence():
     )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.lists(rules, max_size=5), st.dictionaries(st.sampled_from(["seed", "learned on"]), tokens))
 def test_any_list_comes_back_and_its_text_byte_for_byte(some, more):
     rule_list = RuleList(tuple(some), HEADER | more)

@@ -36,7 +36,7 @@ def places(tokens: TokenTable) -> list[tuple[int, int]]:
     return list(zip(tokens.start.tolist(), tokens.end.tolist(), strict=True))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(TEXTS, max_size=3))
 def test_pieces_tile_their_tokens(texts: list[str]) -> None:
     documents = [Document(str(i), text) for i, text in enumerate(texts)]
@@ -59,7 +59,7 @@ def test_pieces_tile_their_tokens(texts: list[str]) -> None:
         assert getattr(pieces, column).dtype == np.int32
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(TEXTS.filter(str.strip), st.data())
 def test_whatever_spans_tokens_carry_pieces_carry_too(text: str, data: st.DataObject) -> None:
     documents = [Document("a", text)]

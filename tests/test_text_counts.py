@@ -1,7 +1,7 @@
 """Counts, F1, and the one strict counting that all use, held against the table of the evaluation."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.evaluation.views import count_view
@@ -53,7 +53,6 @@ spans = st.builds(
 notes = st.lists(st.tuples(st.lists(spans, max_size=5), st.lists(spans, max_size=5)), min_size=1, max_size=4)
 
 
-@settings(deadline=None)
 @given(notes)
 def test_strict_counts_are_the_total_of_the_evaluations_table(both: list[tuple[list[Span], list[Span]]]) -> None:
     golds = [Document(str(k), "x" * 10, tuple(spans)) for k, (spans, _) in enumerate(both)]

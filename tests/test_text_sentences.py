@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.text.document import Document
@@ -43,7 +43,6 @@ def test_no_split_after_an_abbreviation(abbreviation: str) -> None:
         assert len(sentences(f"seen in {form}. Alberto 5")) == 1
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["Dr.", "Avda.", "Smith", "came.", "St.", "7.", "?", "x)", ".", "\n"]), max_size=12))
 def test_sentences_lie_within_lines_and_hold_all_tokens(parts: list[str]) -> None:
     text = " ".join(parts)

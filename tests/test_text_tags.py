@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.text.document import Document
@@ -47,7 +47,6 @@ def annotated(draw: st.DrawFn) -> list[Document]:
     return documents
 
 
-@settings(deadline=None)
 @given(annotated())
 def test_spans_survive_the_round_trip(documents: list[Document]) -> None:
     tokens = tokenize(documents)
@@ -56,7 +55,6 @@ def test_spans_survive_the_round_trip(documents: list[Document]) -> None:
     assert tags_to_spans(encoded.codes, tokens, SCHEME) == [document.spans for document in documents]
 
 
-@settings(deadline=None)
 @given(st.lists(st.text("ab \n", max_size=8), max_size=3), st.data())
 def test_any_tags_read_as_spans_say_the_same_when_written_again(texts: list[str], data: st.DataObject) -> None:
     documents = [Document(str(i), text) for i, text in enumerate(texts)]
@@ -110,7 +108,6 @@ SPANS = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(SPANS, max_size=15))
 def test_dropping_overlaps_is_greedy_by_score_then_length(spans: list[Span]) -> None:
     kept: list[Span] = []

@@ -4,7 +4,7 @@ import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.text.document import Document
@@ -70,13 +70,11 @@ def places(tokens: TokenTable) -> list[tuple[int, int]]:
     return list(zip(tokens.start.tolist(), tokens.end.tolist(), strict=True))
 
 
-@settings(deadline=None)
 @given(TEXTS)
 def test_tokens_are_those_of_the_slow_tokeniser(text: str) -> None:
     assert places(tokenize([Document("a", text)])) == slow_tokens(text)
 
 
-@settings(deadline=None)
 @given(TEXTS)
 def test_tokens_cover_everything_but_white_space_and_never_overlap(text: str) -> None:
     found = places(tokenize([Document("a", text)]))
@@ -84,7 +82,6 @@ def test_tokens_cover_everything_but_white_space_and_never_overlap(text: str) ->
     assert covered == [i for i, character in enumerate(text) if not character.isspace()]
 
 
-@settings(deadline=None)
 @given(st.lists(TEXTS, max_size=4), st.booleans())
 def test_a_batch_is_its_documents_one_after_another(texts: list[str], split_lines: bool) -> None:
     documents = [Document(str(i), text) for i, text in enumerate(texts)]
@@ -106,7 +103,6 @@ def test_a_batch_is_its_documents_one_after_another(texts: list[str], split_line
     ]
 
 
-@settings(deadline=None)
 @given(TEXTS)
 def test_lines_are_what_splitlines_calls_lines(text: str) -> None:
     tokens = tokenize([Document("a", text)])

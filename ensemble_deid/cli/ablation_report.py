@@ -1,11 +1,12 @@
-"""An ablation as a table (Markdown, CSV, LaTeX) or as JSON."""
+"""An ablation in every form: Markdown, CSV, LaTeX, JSON and a picture."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from ensemble_deid.cli.terminal import percent
 from ensemble_deid.evaluation.operating_points import target_text
+from ensemble_deid.evaluation.render.picture import Point, draw_points
+from ensemble_deid.evaluation.render.publication import Publication
 from ensemble_deid.evaluation.render.tables import Table
 from ensemble_deid.experiments.ablate import AS_TRAINED, RETRAINED, AblationRow, ThresholdTarget
 
@@ -28,13 +29,17 @@ def threshold_sentence(rule: ThresholdTarget | None) -> str:
 
 
 def render_ablation(rows: Sequence[AblationRow], rule: ThresholdTarget | None, *, form: str) -> str:
-    """Return the rows in the form of a file's suffix: .json, .csv, .tex, and Markdown for any other."""
-    if form == ".json":
-        return ablation_json(rows, rule)
-    if form in (".csv", ".tex"):
-        caption = f"Strict entity scores; change against the first row. {threshold_sentence(rule)}"
-        return Table(caption, COLUMNS, tuple(map(_cells, rows))).render(form)
-    return ablation_table(rows, rule)
+    """Return the rows in the form of a file's suffix: .json, .csv, .tex, .svg, and Markdown for any other."""
+    caption = f"Strict entity scores; change against the first row. {threshold_sentence(rule)}"
+    published = Publication(
+        Table(caption, COLUMNS, tuple(map(_cells, rows))),
+        [_as_dict(row, rule) for row in rows],
+        draw_points(
+            [Point(row.name, None if row.counts is None else row.counts.f1) for row in rows], measure="strict F1"
+        ),
+        text=ablation_table(rows, rule),
+    )
+    return published.render(form if form in (".json", ".csv", ".tex", ".svg") else ".txt")
 
 
 def ablation_table(rows: Sequence[AblationRow], rule: ThresholdTarget | None) -> str:
@@ -69,12 +74,8 @@ def _cells(row: AblationRow) -> tuple[str, ...]:
     return (row.name, row.members, threshold, *figures, change, interval, p)
 
 
-def ablation_json(rows: Sequence[AblationRow], rule: ThresholdTarget | None) -> str:
-    """Return the rows as a JSON list; where a system's threshold is not reached, its figures are null."""
-    return json.dumps([_as_dict(row, rule) for row in rows], indent=1) + "\n"
-
-
 def _as_dict(row: AblationRow, rule: ThresholdTarget | None) -> dict[str, Any]:
+    """Return a row for JSON; where its threshold is not reached, its figures are null."""
     counts = row.counts
     content: dict[str, Any] = {
         "system": row.name,

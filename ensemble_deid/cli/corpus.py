@@ -5,12 +5,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.status import PROBLEMS
 from ensemble_deid.cli.terminal import counted, say, warn
 from ensemble_deid.corpora.corpus import Corpus
-from ensemble_deid.corpora.formats import ANNOTATED, FORMATS
+from ensemble_deid.corpora.formats import ANNOTATED, WRITABLE
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import CorpusError
@@ -23,12 +22,14 @@ def add_commands(commands: Any) -> None:
     stats = actions.add_parser("stats", help="size and PHI by category and type, of one corpus or of several splits")
     stats.add_argument("corpora", metavar="CORPUS", nargs="+", help="the others are compared with the first")
     stats.add_argument("--json", action="store_true", help="print JSON")
-    stats.add_argument("--out", metavar="FILE", type=Path, help="also write PHI by category and type: .csv, .tex, .md")
+    stats.add_argument(
+        "--out", metavar="FILE", type=Path, help="also write PHI by category and type: .csv, .tex, .md, .json, .svg"
+    )
     stats.set_defaults(run=run_stats)
     convert = actions.add_parser("convert", help="write a corpus in another format, or with other labels")
     convert.add_argument("corpus", metavar="CORPUS")
     convert.add_argument("--out", metavar="DIR", type=Path, required=True)
-    convert.add_argument("--format", choices=tuple(FORMATS), required=True)
+    convert.add_argument("--format", choices=WRITABLE, required=True)
     convert.add_argument("--map", metavar="MAP", help="new labels: a .toml file, category, binary, i2b2 or hipaa")
     convert.set_defaults(run=run_convert)
     check = actions.add_parser("check", help="list everything that is wrong with marked-up notes (.note files)")
@@ -62,8 +63,13 @@ def run_stats(options: argparse.Namespace) -> int:
     """Print the figures of one corpus, or of several splits beside each other."""
     from ensemble_deid.corpora.statistics import corpus_statistics
     from ensemble_deid.corpora.statistics_tables import phi_table, render_statistics
+    from ensemble_deid.evaluation.render.picture import Point, draw_points
+    from ensemble_deid.evaluation.render.publication import Publication, check_form
     from ensemble_deid.evaluation.render.tables import Table
+    from ensemble_deid.text.counts import ratio
 
+    if options.out is not None:
+        check_form(options.out.suffix)
     refuse_output_files([options.out], *options.corpora)
     splits: dict[str, Corpus] = {}
     for name in options.corpora:
@@ -73,13 +79,18 @@ def run_stats(options: argparse.Namespace) -> int:
         for warning in splits[name].warnings:
             warn(warning)
     found = {name: corpus_statistics(corpus) for name, corpus in splits.items()}
+    first = next(iter(found.values()))
+    entries = {name: split.as_dict(known=None if split is first else first) for name, split in found.items()}
     if options.out is not None:
         head, *rows = phi_table(found)
         table = Table("PHI by category and type", tuple(head), tuple(map(tuple, rows)))
-        write_text_atomically(options.out, table.render(options.out.suffix))
-    first = next(iter(found.values()))
+        points = [
+            Point(f"{category}, {name}", ratio(label.spans, split.spans))
+            for name, split in found.items()
+            for category, label in split.categories.items()
+        ]
+        Publication(table, entries, draw_points(points, measure="share of all PHI")).write(options.out)
     if options.json:
-        entries = {name: split.as_dict(known=None if split is first else first) for name, split in found.items()}
         say(json.dumps(entries, indent=1))
         return 0
     say(render_statistics(found))

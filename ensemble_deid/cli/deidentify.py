@@ -66,7 +66,7 @@ def run_deidentify(options: argparse.Namespace) -> int:
         source = note_source(options, places.input, leave_out=[places.out, places.run])
         out = _output(options, places, source)
         inputs = (places.input, options.model, options.key_file, *list_files(options))
-        refuse_output_files([options.spans], *inputs)
+        refuse_output_files([options.spans], *inputs, options.policy)
         _check_run_folder(places.run, *inputs)
         _check_spans(options.spans, out, places.run)
         batch = _batch(options, places, source, out)

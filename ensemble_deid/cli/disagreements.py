@@ -1,13 +1,11 @@
 """`disagreements`: where the members of a model disagree, and what the ensemble makes of it."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import counted, say
@@ -15,6 +13,7 @@ from ensemble_deid.errors import ConfigError
 
 if TYPE_CHECKING:
     from ensemble_deid.evaluation.disagreements import Disagreement
+    from ensemble_deid.evaluation.render.publication import Publication
     from ensemble_deid.evaluation.render.tables import Table
     from ensemble_deid.text.document import Document
 
@@ -28,7 +27,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path)
     parser.add_argument("--submodels", metavar="LIST", help="comma-separated; default: all of the model")
     parser.add_argument("--rescued-by", metavar="NAME", help="list only places where that submodel alone was right")
-    parser.add_argument("--out", metavar="FILE", type=Path, help="the places, as .md, .csv, .tex or .json")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="the places, as .md, .csv, .tex, .json or .svg")
     parser.add_argument("--text", action="store_true", help="quote the notes around each place: the file contains PHI")
     parser.set_defaults(run=run_disagreements)
 
@@ -36,10 +35,10 @@ def add_commands(commands: Any) -> None:
 def run_disagreements(options: argparse.Namespace) -> int:
     """Print who was right how often, and write the places."""
     from ensemble_deid.evaluation.disagreements import find_disagreements, member_records, right_together
-    from ensemble_deid.evaluation.render.tables import FORMS
+    from ensemble_deid.evaluation.render.publication import FILE_FORMS
 
-    if options.out is not None and options.out.suffix not in (*FORMS, ".json"):
-        raise ConfigError(f"{options.out}: the name must end in {', '.join(FORMS)} or .json")
+    if options.out is not None and options.out.suffix not in FILE_FORMS:
+        raise ConfigError(f"{options.out}: the name must end in one of {', '.join(FILE_FORMS)}")
     refuse_output_files([options.out], options.gold, options.model)
     gold = read_gold(options.gold)
     system = read_system(str(options.model), gold.documents, votes=True)
@@ -64,10 +63,7 @@ def run_disagreements(options: argparse.Namespace) -> int:
     if options.out is not None:
         kept = [c for c in cases if options.rescued_by is None or c.rescued_by(options.rescued_by)]
         texts = {note.id: note for note in gold.documents} if options.text else None
-        content = (
-            _json(kept, texts) if options.out.suffix == ".json" else _table(kept, texts).render(options.out.suffix)
-        )
-        write_text_atomically(options.out, content)
+        _publication(kept, texts, list(votes)).write(options.out)
         contains = "it contains PHI" if options.text else "it contains no note text"
         say(f"\n{counted(len(kept), 'place')} written to {options.out}; {contains}")
     return 0
@@ -98,6 +94,17 @@ def _table(cases: Sequence["Disagreement"], texts: "dict[str, Document] | None")
     return Table(caption, (*place, *names, "ensemble", "gold"), tuple(rows))
 
 
-def _json(cases: Sequence["Disagreement"], texts: "dict[str, Document] | None") -> str:
+def _publication(
+    cases: Sequence["Disagreement"], texts: "dict[str, Document] | None", names: Sequence[str]
+) -> "Publication":
+    from ensemble_deid.evaluation.disagreements import member_records
+    from ensemble_deid.evaluation.render.picture import Point, draw_points
+    from ensemble_deid.evaluation.render.publication import Publication
+    from ensemble_deid.text.counts import ratio
+
     entries = [asdict(case) | ({"text": _quoted(case, texts[case.note])} if texts else {}) for case in cases]
-    return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
+    points = [Point(record.name, ratio(record.right, len(cases))) for record in member_records(cases, list(names))]
+    points.append(Point("ensemble", ratio(sum(case.solved for case in cases), len(cases))))
+    return Publication(
+        _table(cases, texts), entries, draw_points(points, measure="share of these places decided right")
+    )

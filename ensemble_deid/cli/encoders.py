@@ -1,11 +1,9 @@
 """`compare-encoders`: the experiment of Ahmed et al. 2021 on any corpus."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import progress_bar, say, warn
@@ -37,7 +35,7 @@ def add_commands(commands: Any) -> None:
 
 def run_compare_encoders(options: argparse.Namespace) -> int:
     """Train what is not yet trained, write the tables, print them."""
-    from ensemble_deid.experiments.encoder_report import encoder_report
+    from ensemble_deid.experiments.encoder_report import encoder_publication
     from ensemble_deid.experiments.encoder_runs import SYSTEMS, Plan, run_encoders
     from ensemble_deid.experiments.encoder_tables import encoder_tables
     from ensemble_deid.experiments.train import training_notes
@@ -59,10 +57,9 @@ def run_compare_encoders(options: argparse.Namespace) -> int:
     with progress_bar(quiet=options.quiet) as show:
         answers = run_encoders(notes, dev.documents, plan, report=show)
     tables = encoder_tables(notes, dev.documents, answers, seeds=plan.seeds, resamples=options.resamples)
-    text = encoder_report(tables)
-    write_text_atomically(options.out / "tables.json", json.dumps(tables.to_json(), indent=1) + "\n")
-    write_text_atomically(options.out / "tables.txt", text)
-    say(text)
+    published = encoder_publication(tables)
+    published.write_all(options.out, "tables")
+    say(published.render(".txt"))
     return 0
 
 

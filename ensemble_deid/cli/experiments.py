@@ -12,9 +12,12 @@ from ensemble_deid.config import Config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.evaluation.render.text.table import table
 
 if TYPE_CHECKING:
+    from ensemble_deid.evaluation.render.publication import Publication
     from ensemble_deid.experiments.crossval import CrossValidation
+    from ensemble_deid.experiments.tune import Tuned
 
 _HELP_CORPUS = "annotated notes: a folder or file, or demo, demo:train, demo:dev"
 
@@ -93,25 +96,42 @@ def run_crossval(options: argparse.Namespace) -> int:
             resume=options.resume,
             report=show,
         )
-    _say_figures(result)
-    say(f"\nthe out-of-fold predictions (with the notes' text) and all figures are in {options.out}")
+    published = _published_figures(result)
+    published.write_all(options.out, "figures")
+    say(published.render(".txt"))
+    say(f"the out-of-fold predictions (with the notes' text) and all figures are in {options.out}")
     return 0
 
 
-def _say_figures(result: "CrossValidation") -> None:
-    say("strict entity figures       P       R      F1    95% interval    mean of folds (sd)   F1 minus ensemble (p)")
+def _published_figures(result: "CrossValidation") -> "Publication":
+    """Return the figures of the systems; the JSON is the run folder's `figures.json` as the experiment wrote it."""
+    from ensemble_deid.evaluation.render.picture import Point, draw_points
+    from ensemble_deid.evaluation.render.publication import Publication
+    from ensemble_deid.evaluation.render.tables import Table
+    from ensemble_deid.experiments.crossval import as_records
+
+    rows = []
     for system in result.systems:
         counts, interval = system.counts, system.interval
-        figures = " ".join(f"{percent(v):>7}" for v in (counts.precision, counts.recall, counts.f1))
-        ends = "undefined"
-        if interval.low is not None and interval.high is not None:
-            ends = f"{100 * interval.low:.2f} to {100 * interval.high:.2f}"
+        figures = (percent(value) for value in (counts.precision, counts.recall, counts.f1))
         folds = f"{percent(system.mean_f1)} ({percent(system.deviation)})"
         difference = ""
         if system.difference is not None and system.difference.difference is not None:
             p = system.difference.p_value
             difference = f"{100 * system.difference.difference:+.2f} ({'undefined' if p is None else f'{p:.3g}'})"
-        say(f"  {system.name:<18} {figures}  {ends:>14}  {folds:>20}   {difference:>21}".rstrip())
+        rows.append((system.name, *figures, _interval(interval.low, interval.high), folds, difference))
+    heads = ("system", "P", "R", "F1", "95% interval", "mean of folds (sd)", "F1 minus ensemble (p)")
+    points = [Point(s.name, s.counts.f1, s.interval.low, s.interval.high) for s in result.systems]
+    return Publication(
+        Table("Strict entity figures of the cross-validation, in per cent", heads, tuple(rows)),
+        as_records(result),
+        draw_points(points, measure="strict F1, 95% interval"),
+        text="\n".join(table(heads, rows)) + "\n",
+    )
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "undefined" if low is None or high is None else f"{100 * low:.2f} to {100 * high:.2f}"
 
 
 def run_tune(options: argparse.Namespace) -> int:
@@ -138,9 +158,30 @@ def run_tune(options: argparse.Namespace) -> int:
             allow_overlap=options.allow_overlap,
             report=show,
         )
-    say("trial   strict F1 on dev   settings")
-    for number, trial in sorted(enumerate(tuned.trials, 1), key=lambda entry: -entry[1].f1):
-        settings = ", ".join(f"{key}={value}" for key, value in trial.settings.items()) or "as given"
-        say(f"{number:>5}   {percent(trial.f1):>16}   {settings}")
-    say(f"\nthe best configuration is {options.out / 'best.toml'}; its F1 was chosen on dev, and is optimistic")
+    published = _published_trials(tuned)
+    published.write_all(options.out, "trials")
+    say(published.render(".txt"))
+    say(f"the best configuration is {options.out / 'best.toml'}; its F1 was chosen on dev, and is optimistic")
     return 0
+
+
+def _published_trials(tuned: "Tuned") -> "Publication":
+    """Return the trials, the best first; the JSON is the run folder's `trials.json`, in their order."""
+    from dataclasses import asdict
+
+    from ensemble_deid.evaluation.render.picture import Point, draw_points
+    from ensemble_deid.evaluation.render.publication import Publication
+    from ensemble_deid.evaluation.render.tables import Table
+
+    ordered = sorted(enumerate(tuned.trials, 1), key=lambda entry: -entry[1].f1)
+    rows = []
+    for number, trial in ordered:
+        settings = ", ".join(f"{key}={value}" for key, value in trial.settings.items()) or "as given"
+        rows.append((str(number), percent(trial.f1), settings))
+    heads = ("trial", "strict F1 on dev", "settings")
+    return Publication(
+        Table("Trials, chosen on dev: the best figure is optimistic", heads, tuple(rows)),
+        [asdict(trial) for trial in tuned.trials],
+        draw_points([Point(f"trial {number}", trial.f1) for number, trial in ordered], measure="strict F1 on dev"),
+        text="\n".join(table(heads, rows)) + "\n",
+    )

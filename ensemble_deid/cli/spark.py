@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.replacement import add_replacement, make_replacer
 from ensemble_deid.cli.site_lists import add_lists, read_lists
 from ensemble_deid.cli.status import NOTES_WITHHELD
@@ -31,6 +32,8 @@ def add_commands(commands: Any) -> None:
 
 def run_spark(options: argparse.Namespace) -> int:
     """Write the table and the table of withheld notes, and say how many notes there were."""
+    failed = options.failed or f"{options.output.rstrip('/')}.failed"
+    _refuse_outputs((options.output, failed), options)
     from ensemble_deid.corpora.tables.columns import Columns
     from ensemble_deid.integrations.spark_table import deidentify_parquet
     from ensemble_deid.pipeline.manifest import read_manifest
@@ -42,7 +45,6 @@ def run_spark(options: argparse.Namespace) -> int:
         _several(options.date_columns),
         _several(options.keep_columns),
     )
-    failed = options.failed or f"{options.output.rstrip('/')}.failed"
     counts = deidentify_parquet(
         options.input,
         options.output,
@@ -59,6 +61,20 @@ def run_spark(options: argparse.Namespace) -> int:
         remarks = f"{counts.remarks} with dates that could not be read, and were emptied"
         warn(f"{failed}: {counts.withheld} withheld, {remarks}")
     return NOTES_WITHHELD if counts.withheld else 0
+
+
+def _refuse_outputs(outputs: tuple[str, str], options: argparse.Namespace) -> None:
+    """Raise CorpusError where a folder to write would replace an input; Spark itself knows what stands behind a URL."""
+    # A policy that is no file is one of ours, by its name.
+    policy = options.policy if options.policy is not None and Path(options.policy).is_file() else None
+    source = None if _is_url(options.input) else options.input
+    for output in outputs:
+        if not _is_url(output):
+            refuse_output(Path(output), options.model, source, options.key_file, policy)
+
+
+def _is_url(place: str) -> bool:
+    return "://" in place
 
 
 def _several(names: str | None) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ def _add_ablate(commands: Any) -> None:
         help="choose every threshold on DEV: sensitivity=S, precision=P or false-positives=N "
         "(default: by cross-validation in training)",
     )
-    ablate.add_argument("--out", metavar="REPORT", type=Path, required=True, help=".md, .json, .csv or .tex")
+    ablate.add_argument("--out", metavar="REPORT", type=Path, required=True, help=".md, .json, .csv, .tex or .svg")
     ablate.add_argument(
         "--rows", choices=("all", "zhao2020"), default="all", help="zhao2020: the systems of that paper's tables 4 to 6"
     )

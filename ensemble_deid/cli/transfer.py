@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import progress_bar, say, warn
@@ -65,13 +64,7 @@ def run_customize_command(options: argparse.Namespace) -> int:
     from ensemble_deid.evaluation.curve import CURVE_VIEWS
     from ensemble_deid.evaluation.operating_points import check_target
     from ensemble_deid.experiments.customize import CustomizePlan, run_customize
-    from ensemble_deid.experiments.customize_report import (
-        customize_csv,
-        customize_json,
-        customize_picture,
-        customize_text,
-        measure_customized,
-    )
+    from ensemble_deid.experiments.customize_report import customize_publication, measure_customized
     from ensemble_deid.pipeline.seen_notes import SeenNotes
 
     config = _config(options)
@@ -89,23 +82,16 @@ def run_customize_command(options: argparse.Namespace) -> int:
     found = measure_customized(
         test, systems, view=options.view, precision=options.precision, resamples=options.resamples
     )
-    text = customize_text(found)
-    files = {"csv": customize_csv(found), "json": customize_json(found), "svg": customize_picture(found), "txt": text}
-    for suffix, content in files.items():
-        write_text_atomically(options.out / f"customize.{suffix}", content)
-    say(text)
+    published = customize_publication(found)
+    published.write_all(options.out, "customize")
+    say(published.render(".txt"))
     return 0
 
 
 def run_cross_corpus_command(options: argparse.Namespace) -> int:
     """Train what is not yet trained, write the tables, print them."""
     from ensemble_deid.experiments.cross_corpus import run_cross_corpus
-    from ensemble_deid.experiments.cross_corpus_report import (
-        cross_corpus_csv,
-        cross_corpus_json,
-        cross_corpus_text,
-        measure_cells,
-    )
+    from ensemble_deid.experiments.cross_corpus_report import cross_corpus_publication, measure_cells
 
     config = _config(options)
     places = [place for name in options.corpora for place in name.split("=", 1)]
@@ -114,11 +100,9 @@ def run_cross_corpus_command(options: argparse.Namespace) -> int:
     with progress_bar(quiet=options.quiet) as show:
         cells = run_cross_corpus(corpora, options.out, config=config, report=show, notify=warn)
     measured = measure_cells(corpora, cells, resamples=options.resamples)
-    text = cross_corpus_text(measured)
-    write_text_atomically(options.out / "cross-corpus.csv", cross_corpus_csv(measured))
-    write_text_atomically(options.out / "cross-corpus.json", cross_corpus_json(corpora, measured))
-    write_text_atomically(options.out / "cross-corpus.txt", text)
-    say(text)
+    published = cross_corpus_publication(corpora, measured)
+    published.write_all(options.out, "cross-corpus")
+    say(published.render(".txt"))
     return 0
 
 

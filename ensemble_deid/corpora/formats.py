@@ -56,6 +56,11 @@ class Format:
         """The suffix of the files that hold the notes' texts."""
         return self.suffixes[-1]
 
+    @property
+    def writable(self) -> bool:
+        """Whether notes can be written in it, or only read."""
+        return not isinstance(self.render_note, _Unwritable)
+
 
 def _one_note_a_file(read: Callable[[Path, bool], ReadNote]) -> Callable[[Path, bool], Iterator[ReadOutcome]]:
     def read_file(path: Path, gold: bool) -> Iterator[ReadOutcome]:
@@ -101,11 +106,14 @@ def _all_of_a_file(read: Callable[[Path, bool], Iterator[ReadNote]]) -> Callable
     return read_file
 
 
-def _unwritable(name: str) -> Callable[[Document], Mapping[str, str]]:
-    def render(document: Document) -> Mapping[str, str]:
-        raise CorpusError(f"note {document.id}: the format {name} is read, not written; choose jsonl or brat")
+@dataclass(frozen=True, slots=True)
+class _Unwritable:
+    """Stands where a format that is only read would render notes."""
 
-    return render
+    name: str
+
+    def __call__(self, document: Document) -> Mapping[str, str]:
+        raise CorpusError(f"note {document.id}: the format {self.name} is read, not written; choose jsonl or brat")
 
 
 FORMATS: Mapping[str, Format] = {
@@ -157,19 +165,19 @@ FORMATS: Mapping[str, Format] = {
         "i2b2-2006",
         (".xml",),
         _all_of_a_file(lambda path, gold: read_i2b2_2006_notes(path, gold=gold)),
-        _unwritable("i2b2-2006"),
+        _Unwritable("i2b2-2006"),
     ),
     "physionet": Format(
         "physionet",
         (".phi", ".text"),
         _all_of_a_file(lambda path, gold: read_physionet_notes(path, gold=gold)),
-        _unwritable("physionet"),
+        _Unwritable("physionet"),
     ),
     "dernoncourt-lee": Format(
         "dernoncourt-lee",
         (".gs",),
         _one_note_a_file(lambda path, gold: read_dernoncourt_lee_note(path, gold=gold)),
-        _unwritable("dernoncourt-lee"),
+        _Unwritable("dernoncourt-lee"),
     ),
     "plain": Format(
         "plain",
@@ -187,7 +195,9 @@ def format_named(name: str) -> Format:
     return FORMATS[name]
 
 
-ANNOTATED = tuple(name for name in FORMATS if name != "plain")
+WRITABLE = tuple(name for name, format in FORMATS.items() if format.writable)
+"""The formats that notes can be written in."""
+ANNOTATED = tuple(name for name in WRITABLE if name != "plain")
 """The formats that annotations can be written in."""
 FILE_SUFFIXES = frozenset(known.suffix for known in FORMATS.values() if known.frame is not None)
 """The suffixes of files that hold many notes."""

@@ -2,13 +2,15 @@
 
 import csv
 import io
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ensemble_deid.evaluation.bootstrap import Interval, bootstrap_interval
 from ensemble_deid.evaluation.render.figures import percent
+from ensemble_deid.evaluation.render.picture import Point, draw_points
+from ensemble_deid.evaluation.render.publication import Publication
+from ensemble_deid.evaluation.render.tables import Table
 from ensemble_deid.evaluation.render.text.table import table
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.experiments.cross_corpus import Cell, DividedCorpus
@@ -45,6 +47,29 @@ def measure_cells(corpora: Sequence[DividedCorpus], cells: Sequence[Cell], *, re
     return measured
 
 
+def cross_corpus_publication(corpora: Sequence[DividedCorpus], measured: Sequence[CellFigures]) -> Publication:
+    """Return the matrices in every form; the table and the picture have a row for each cell."""
+    points = [
+        Point(f"{f.trained_on} on {f.scored_on}"[-40:], f.counts.f1, f.f1_interval.low, f.f1_interval.high)
+        for f in measured
+        if f.view == "strict"
+    ]
+    rows = []
+    for f in measured:
+        low, high = f.f1_interval.low, f.f1_interval.high
+        ends = "undefined" if low is None or high is None else f"{percent(low)} to {percent(high)}"
+        figures = (percent(f.counts.precision), percent(f.counts.recall), percent(f.counts.f1))
+        rows.append((f.trained_on, f.scored_on, f.view, *figures, ends))
+    heads = ("trained on", "scored on", "view", "P", "R", "F1", "95% interval of F1")
+    return Publication(
+        Table("Systems trained on one corpus and scored on another", heads, tuple(rows)),
+        _records(corpora, measured),
+        draw_points(points, measure="strict F1, 95% interval"),
+        text=cross_corpus_text(measured),
+        csv=_csv(measured),
+    )
+
+
 def cross_corpus_text(measured: Sequence[CellFigures]) -> str:
     """Return the matrices of F1, sensitivity and positive predictive value of each view, in percent."""
     names = list(dict.fromkeys(figures.scored_on for figures in measured))
@@ -60,7 +85,7 @@ def cross_corpus_text(measured: Sequence[CellFigures]) -> str:
     return "\n".join(blocks)
 
 
-def cross_corpus_csv(measured: Sequence[CellFigures]) -> str:
+def _csv(measured: Sequence[CellFigures]) -> str:
     """Return one line for each cell and view; a figure that is undefined is empty."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
@@ -69,13 +94,13 @@ def cross_corpus_csv(measured: Sequence[CellFigures]) -> str:
     return stream.getvalue()
 
 
-def cross_corpus_json(corpora: Sequence[DividedCorpus], measured: Sequence[CellFigures]) -> str:
-    """Return the sizes of the corpora and all figures as JSON."""
+def _records(corpora: Sequence[DividedCorpus], measured: Sequence[CellFigures]) -> dict[str, Any]:
+    """Return the sizes of the corpora and all figures for JSON."""
     sizes = [
         {"name": corpus.name, "training_notes": len(corpus.train), "scored_notes": len(corpus.test)}
         for corpus in corpora
     ]
-    return json.dumps({"corpora": sizes, "cells": [_figures(figures) for figures in measured]}, indent=1) + "\n"
+    return {"corpora": sizes, "cells": [_figures(figures) for figures in measured]}
 
 
 def _figures(figures: CellFigures) -> dict[str, Any]:

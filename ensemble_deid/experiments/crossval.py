@@ -218,7 +218,7 @@ def _finish(documents: Sequence[Document], fold_of: Sequence[int], out: Path, fo
         systems.append(SystemFigures(name, table.total, interval, difference, by_fold))
     result = CrossValidation(tuple(systems), tuple(answers[ENSEMBLE]))
     write_corpus(result.predictions, out / PREDICTIONS, "jsonl")
-    write_json(out / FIGURES, [_as_dict(system) for system in systems])
+    write_json(out / FIGURES, as_records(result))
     return result
 
 
@@ -234,6 +234,11 @@ def _read_fold(path: Path, held_out: set[str]) -> dict[str, Mapping[str, Sequenc
 def _counts(gold: Sequence[Document], answer: Sequence[Document], fold_of: Sequence[int], fold: int) -> Counts:
     rows = [d for d, k in enumerate(fold_of) if k == fold]
     return strict_counts((gold[d].spans for d in rows), (answer[d].spans for d in rows))
+
+
+def as_records(result: CrossValidation) -> list[dict[str, Any]]:
+    """Return the figures of every system as plain values."""
+    return [_as_dict(system) for system in result.systems]
 
 
 def _as_dict(system: SystemFigures) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.manifest import fingerprint, installed_packages, read_manifest
 from ensemble_deid.seeding import generator
+from ensemble_deid.submodels import BY_NAME
 from ensemble_deid.text.document import Document
 
 OFF_THE_SHELF, ONLY_B, THEN_B, MIX_B = "off the shelf", "only B", "A then B", "A mix B"
@@ -45,6 +46,12 @@ class CustomizePlan:
         for way in self.ways:
             if way not in WAYS:
                 raise ConfigError(f"there is no way {way!r} of using annotations; there are: {', '.join(WAYS)}")
+        able = [name for name, row in BY_NAME.items() if row.starts_from_model]
+        if THEN_B in self.ways and not set(able) & set(self.config.submodels):
+            raise ConfigError(
+                f"{THEN_B!r} needs a submodel that can start from a trained model ({', '.join(able)}); leave it out of "
+                "--ways, or name other --submodels"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from ensemble_deid.evaluation.curve import OperatingPoint, has_scores, trace_cur
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.evaluation.render.figures import interval_text, percent
 from ensemble_deid.evaluation.render.html.markup import Html, element
+from ensemble_deid.evaluation.render.publication import Publication
+from ensemble_deid.evaluation.render.tables import Table
 from ensemble_deid.evaluation.render.text.table import table
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.experiments.customize import OFF_THE_SHELF, WAYS, CustomizedSystem
@@ -76,8 +77,20 @@ def measure_customized(
     return CustomizeTable(view, precision, tuple(rows))
 
 
-def customize_text(found: CustomizeTable) -> str:
-    """Return the table for a terminal."""
+def customize_publication(found: CustomizeTable) -> Publication:
+    """Return the table in every form."""
+    header, rows, notes = _cells(found)
+    return Publication(
+        Table(" ".join(notes), header, tuple(rows)),
+        _records(found),
+        customize_picture(found),
+        text="\n".join((*table(header, rows), "", *notes)) + "\n",
+        csv=_csv(found),
+    )
+
+
+def _cells(found: CustomizeTable) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]:
+    """Return heads, rows, and what they mean."""
     wanted = f"{100 * found.precision:g}"
     header = (
         "way",
@@ -89,7 +102,7 @@ def customize_text(found: CustomizeTable) -> str:
         f"recall at precision {wanted}",
         "recall gained",
     )
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             row.system.way,
             f"{row.system.phi:,}",
@@ -108,10 +121,10 @@ def customize_text(found: CustomizeTable) -> str:
         f"* Not adjusted, since precision as it is lies below {wanted}%.",
         "Recall gained: as it is, less that off the shelf, with the 95% interval of a paired bootstrap over patients.",
     ]
-    return "\n".join((*table(header, rows), "", *notes)) + "\n"
+    return header, rows, notes
 
 
-def customize_csv(found: CustomizeTable) -> str:
+def _csv(found: CustomizeTable) -> str:
     """Return one line for each system; a figure that is undefined is empty."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
@@ -121,8 +134,8 @@ def customize_csv(found: CustomizeTable) -> str:
     return stream.getvalue()
 
 
-def customize_json(found: CustomizeTable) -> str:
-    """Return all figures, with counts and intervals, as JSON."""
+def _records(found: CustomizeTable) -> dict[str, Any]:
+    """Return all figures, with counts and intervals, for JSON."""
     rows = []
     for row in found.rows:
         counts, difference = row.as_it_is.counts, row.difference
@@ -131,7 +144,7 @@ def customize_json(found: CustomizeTable) -> str:
             ends = (difference.interval.low, difference.interval.high)
             content |= {"recall_gained": difference.difference, "interval": ends, "p_value": difference.p_value}
         rows.append(content)
-    return json.dumps({"view": found.view, "precision": found.precision, "systems": rows}, indent=1) + "\n"
+    return {"view": found.view, "precision": found.precision, "systems": rows}
 
 
 def _figures(row: CustomizeRow) -> Mapping[str, Any]:

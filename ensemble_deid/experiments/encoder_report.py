@@ -1,10 +1,13 @@
-"""The tables of `compare-encoders` as text."""
+"""The tables of `compare-encoders`: as text, and all figures in one long table for other forms."""
 
 from collections.abc import Iterator, Sequence
 
 from ensemble_deid.evaluation.bootstrap import PairedDifference
 from ensemble_deid.evaluation.render.figures import figure as four_decimals
 from ensemble_deid.evaluation.render.figures import interval_text
+from ensemble_deid.evaluation.render.picture import Point, draw_points
+from ensemble_deid.evaluation.render.publication import Publication
+from ensemble_deid.evaluation.render.tables import Table
 from ensemble_deid.evaluation.render.text.table import table
 from ensemble_deid.experiments.encoder_runs import SYSTEMS
 from ensemble_deid.experiments.encoder_tables import REFERENCE, EncoderTables, Figure, Triple
@@ -19,6 +22,34 @@ _NAMES = {
     "crf": "CRF",
     "softmax": "softmax",
 }
+
+
+def encoder_publication(tables: EncoderTables) -> Publication:
+    """Return tables 1 to 5 in every form; CSV and LaTeX have the figures of tables 3 to 5 in one long table."""
+    points = []
+    for name, found in tables.networks.items():
+        f1, spread = found.micro.f1.mean, found.micro.f1.sd
+        ends = (None, None) if f1 is None or spread is None else (f1 - spread, f1 + spread)
+        points.append(Point(name, f1, *ends))
+    measure = "micro strict F1" + ("" if len(tables.seeds) == 1 else ", one standard deviation over seeds")
+    heads = ("network", "PHI", "measure", "P", "R", "F1")
+    return Publication(
+        Table(f"Networks compared, seeds {', '.join(map(str, tables.seeds))}", heads, tuple(_long_rows(tables))),
+        tables.to_json(),
+        draw_points(points, measure=measure),
+        text=encoder_report(tables),
+    )
+
+
+def _long_rows(tables: EncoderTables) -> Iterator[tuple[str, ...]]:
+    for name, found in tables.networks.items():
+        yield (name, "all", "macro strict", *_cells(found.macro))
+        yield (name, "all", "micro strict", *_cells(found.micro))
+        for category, (strict, token) in found.by_category.items():
+            yield (name, category, "micro strict", *_cells(strict))
+            yield (name, category, "micro token", *_cells(token))
+        for group, recall in found.recall.items():
+            yield (name, group, "micro strict", "", _cell(recall), "")
 
 
 def encoder_report(tables: EncoderTables) -> str:

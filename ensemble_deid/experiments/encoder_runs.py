@@ -4,7 +4,6 @@ Each run leaves a JSON file: what it was made from (settings, notes, versions) a
 of the same name that was made from anything else is refused, so figures never mix two experiments.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +12,12 @@ from typing import Any
 
 from joblib import delayed
 
-from ensemble_deid.atomic import remove_stale, write_text_atomically
+from ensemble_deid.atomic import remove_stale
 from ensemble_deid.config import Config, NeuralConfig
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.experiments.progress import Reporter, Step
+from ensemble_deid.experiments.run_folder import write_json
+from ensemble_deid.experiments.stored_answers import read_stored, stored_spans
 from ensemble_deid.features.batch import Batch, training_view, with_lexicon
 from ensemble_deid.parallel import in_processes
 from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
@@ -92,13 +93,14 @@ def run_encoders(
     remove_stale(plan.folder / RUNS)
     answers: dict[tuple[str, int], Answer] = {}
     for run in runs:
-        if run.path.exists():
-            answers[run.system, run.seed] = _read(run, dev)
+        found = _read(run, dev)
+        if found is not None:
+            answers[run.system, run.seed] = found
     waiting = [run for run in runs if (run.system, run.seed) not in answers]
     report(Step(len(answers), len(runs), "preparing the notes"))
     for run, content in _train_all(waiting, train, dev, plan, labels) if waiting else ():
-        write_text_atomically(run.path, json.dumps({"origin": run.origin, "spans": content}, indent=1) + "\n")
-        answers[run.system, run.seed] = _read(run, dev)
+        write_json(run.path, {"origin": run.origin, "spans": content})
+        answers[run.system, run.seed] = stored_spans({"spans": content}, dev)
         report(Step(len(answers), len(runs), f"{run.system}, seed {run.seed}"))
     return {system: tuple(answers[system, seed] for seed in plan.seeds) for system in plan.systems}
 
@@ -143,26 +145,6 @@ def _train(
         return k, tagger.propose(dev, n_best=1).best
 
 
-def _read(run: _Run, dev: Sequence[Document]) -> Answer:
-    """Read a finished run. Raises CorpusError where its file is damaged, ConfigError where it is another's."""
-    try:
-        content = json.loads(run.path.read_text(encoding="utf-8"))
-        origin, spans = content["origin"], content["spans"]
-    except (ValueError, KeyError, TypeError):
-        raise CorpusError(f"{run.path}: damaged; delete it, and this network is trained again") from None
-    if origin != run.origin:
-        changed = _difference(run.origin, origin)
-        raise ConfigError(f"{run.path}: made from other {changed}; give another folder as --out")
-    try:
-        return tuple(
-            document.with_spans(Span(start, end, label) for start, end, label in spans[document.id]) for document in dev
-        )
-    except (ValueError, KeyError, TypeError):
-        raise CorpusError(f"{run.path}: damaged; delete it, and this network is trained again") from None
-
-
-def _difference(expected: Mapping[str, Any], found: Any) -> str:
-    """Say in which of its parts the origin of a file differs."""
-    kinds = {"notes": "notes", "config": "settings", "packages": "versions of libraries"}
-    differing = [kinds[key] for key in kinds if not isinstance(found, dict) or found.get(key) != expected[key]]
-    return " and ".join(differing) or "settings"
+def _read(run: _Run, dev: Sequence[Document]) -> Answer | None:
+    """Read a run that is finished; None for one that is not. Raises what `read_stored` does."""
+    return read_stored(run.path, run.origin, lambda content: stored_spans(content, dev))

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from ensemble_deid.experiments.exposure_places import HiddenNote, Place
+from ensemble_deid.surrogates.keyed.affixes import CREDENTIALS, KEPT_PARTS, TITLES
 from ensemble_deid.surrogates.keyed.dates import DateText
-from ensemble_deid.surrogates.keyed.known import CREDENTIALS, KEPT_PARTS, TITLES
 from ensemble_deid.surrogates.keyed.lists import SURNAMES, name_lists, plain_list, towns
 from ensemble_deid.surrogates.letters import fold
 from ensemble_deid.surrogates.place_words import GENERIC_WORDS, PLAIN_WORDS, STATES

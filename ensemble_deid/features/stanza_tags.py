@@ -1,37 +1,59 @@
-"""Parts of speech and named entities by stanza (Qi et al. 2020), where they are asked for: the extra `nlp`."""
+"""Parts of speech and named entities by stanza (Qi et al. 2020), where they are asked for: the extra `nlp`.
 
+The models are files on this machine, which `ensemble-deid download stanza` fetches; nothing is fetched anywhere else.
+"""
+
+import os
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ensemble_deid.config import STANZA_NAME
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.features.stanza_cache import Tags, TagStore, models_version, tag_store
 from ensemble_deid.features.table import Column
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.tokens import TokenTable
 
 COLUMNS = ("pos", "ner")
 NONE = "-"
-# A text -> stanza's own Document, as a stanza Pipeline gives it.
-Annotate = Callable[[str], Any]
+PROCESSORS = "tokenize,pos,ner"
+# Of a text, its stanza tokens.
+Annotate = Callable[[str], Tags]
 
 
-def load_pipeline(name: str) -> Annotate:
+@dataclass(frozen=True, slots=True)
+class Annotator:
+    """A pipeline of stanza, which is run once for each text where there is a store of tags."""
+
+    pipeline: Callable[[str], Any] = field(repr=False)
+    store: TagStore | None = None
+
+    def __call__(self, text: str) -> Tags:
+        """Return the tags of a text. Raises ConfigError where its stored tags are damaged."""
+        if self.store is None:
+            return tags_of(self.pipeline(text))
+        return self.store.get(text, lambda: tags_of(self.pipeline(text)))
+
+
+def load_pipeline(name: str) -> Annotator:
     """Return stanza's pipeline `language` or `language/package`, of models that were downloaded before.
 
-    Nothing is downloaded here. Raises ConfigError when stanza or the models are missing.
+    The models are looked for where stanza keeps them, or in the folder that `STANZA_RESOURCES_DIR` names. Nothing is
+    downloaded here. Raises ConfigError when stanza or the models are missing.
     """
+    stanza = _stanza("text.stanza")
+    language, package = _parts(name)
     try:
-        # Imported here: it takes seconds, and only those who ask for it have it.
-        import stanza
-    except ImportError:
-        raise ConfigError("text.stanza: stanza is not installed; it comes with the extra ensemble_deid[nlp]") from None
-    language, _, package = name.partition("/")
-    try:
-        pipeline: Annotate = stanza.Pipeline(
+        pipeline = stanza.Pipeline(
             language,
-            package=package or "default",
-            processors="tokenize,pos,ner",
+            package=package,
+            dir=_folder(stanza),
+            processors=PROCESSORS,
             download_method=None,
             use_gpu=False,
             verbose=False,
@@ -39,25 +61,73 @@ def load_pipeline(name: str) -> Annotate:
     except (OSError, ValueError, KeyError, stanza.pipeline.core.PipelineRequirementsException) as error:
         raise ConfigError(
             f"text.stanza: no usable models {name!r} on this machine ({type(error).__name__}); "
-            f"fetch them with stanza.download({language!r})"
+            f"fetch them with: ensemble-deid download stanza {name}"
         ) from None
-    return pipeline
+    return Annotator(pipeline, tag_store(lambda: models_version(pipeline.config, stanza.__version__)))
+
+
+def download_models(name: str) -> str:
+    """Fetch the models `language` or `language/package` and return the folder that they are in.
+
+    Raises ConfigError where stanza is missing, knows no such models, or cannot reach its server.
+    """
+    stanza = _stanza("download")
+    language, package = _parts(name)
+    folder = _folder(stanza)
+    try:
+        stanza.download(language, model_dir=folder, package=package, processors=PROCESSORS, verbose=False)
+    except (OSError, ValueError, KeyError) as error:
+        # Of a server that cannot be reached, requests has an OSError.
+        reason = "the server cannot be reached" if isinstance(error, OSError) else "there are none of that name"
+        raise ConfigError(f"stanza's models {name!r} cannot be fetched: {reason} ({type(error).__name__})") from None
+    return folder
+
+
+def tags_of(document: Any) -> Tags:
+    """Return the tokens of stanza's document: start, end, universal part of speech, entity tag.
+
+    The part of speech is that of all words where stanza parts a token (`ADP+DET`); a tag that is missing is `-`.
+    """
+    return tuple(
+        (token.start_char, token.end_char, "+".join(word.upos or NONE for word in token.words), token.ner or NONE)
+        for sentence in document.sentences
+        for token in sentence.tokens
+    )
 
 
 def stanza_columns(documents: Sequence[Document], tokens: TokenTable, annotate: Annotate) -> dict[str, Column]:
     """Return the columns `pos` and `ner`: the tags of the stanza token that holds a token's first character.
 
-    `pos` is the universal part of speech, those of all its words where stanza parts a token (`ADP+DET`); `ner` is
-    stanza's entity tag (`S-PER`). Both are `-` where stanza sees no token or gives no tag.
+    Both are `-` where stanza sees no token or gives no tag.
     """
     pos, ner = [NONE] * len(tokens), [NONE] * len(tokens)
     for d, document in enumerate(documents):
         low, high = int(tokens.document_starts[d]), int(tokens.document_starts[d + 1])
-        found = [] if low == high else [t for s in annotate(document.text).sentences for t in s.tokens]
-        begins = np.array([token.start_char for token in found], dtype=np.int64)
+        found = () if low == high else annotate(document.text)
+        begins = np.array([start for start, _, _, _ in found], dtype=np.int64)
         for row, start in enumerate(tokens.start[low:high].tolist(), low):
             k = int(np.searchsorted(begins, start, side="right")) - 1
-            if k >= 0 and start < found[k].end_char:
-                pos[row] = "+".join(word.upos or NONE for word in found[k].words)
-                ner[row] = found[k].ner or NONE
+            if k >= 0 and start < found[k][1]:
+                pos[row], ner[row] = found[k][2:]
     return {"pos": Column.from_strings(pos), "ner": Column.from_strings(ner)}
+
+
+def _stanza(what: str) -> Any:
+    try:
+        # Imported here: it takes seconds, and only those who ask for it have it.
+        import stanza
+    except ImportError:
+        raise ConfigError(f"{what}: stanza is not installed; it comes with the extra ensemble_deid[nlp]") from None
+    return stanza
+
+
+def _parts(name: str) -> tuple[str, str]:
+    if not re.fullmatch(STANZA_NAME, name):
+        raise ConfigError(f"{name!r} is no language, nor language/package, of stanza's models")
+    language, _, package = name.partition("/")
+    return language, package or "default"
+
+
+def _folder(stanza: Any) -> str:
+    # stanza reads the variable when it is imported; read again, it also holds for whoever sets it later.
+    return os.environ.get("STANZA_RESOURCES_DIR") or str(Path(stanza.resources.common.DEFAULT_MODEL_DIR))

@@ -44,7 +44,7 @@ class Budget:
             self.tried[self.name] -= 1
 
             @seed(number)
-            @settings(max_examples=self.at_once, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+            @settings(max_examples=self.at_once, database=None, suppress_health_check=list(HealthCheck))
             @given(strategy)
             def one(value: T) -> None:
                 self.tried[self.name] += 1

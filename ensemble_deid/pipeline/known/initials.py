@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from ensemble_deid.pipeline.known.names import Person
 from ensemble_deid.pipeline.known.words import Words
-from ensemble_deid.surrogates.keyed.known import TITLES
+from ensemble_deid.surrogates.keyed.affixes import TITLES
 
 _LEAST, _MOST = 2, 4
 _GAPS = (".", ". ", "")

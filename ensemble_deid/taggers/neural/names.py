@@ -18,6 +18,7 @@ from ensemble_deid.features.knowledge import read_knowledge, read_word_list
 from ensemble_deid.resources import rules_directory
 from ensemble_deid.seeding import generator
 from ensemble_deid.taggers.neural.characters import CharacterBilstm
+from ensemble_deid.taggers.neural.encoding import UNKNOWN
 
 _TABLES = ("given", "surname")
 _BATCH = 128
@@ -61,7 +62,7 @@ def train_on_names(
     longest: int,
     seed: int,
 ) -> None:
-    """Train an encoder of spellings in place, then freeze it; `characters` maps each character to its index."""
+    """Train an encoder of spellings in place, then freeze it; `characters` maps each known character to its index."""
     random = generator(seed, "names")
     alphabet = sorted(characters)
     optimizer = torch.optim.Adam(encoder.parameters(), lr=_RATE)
@@ -97,6 +98,6 @@ def _spelling(words: Sequence[str], characters: Mapping[str, int], longest: int)
     """Return the indexes of the words' characters, int64 (words, characters), 0 where a word has ended."""
     codes = np.zeros((len(words), longest), dtype=np.int64)
     for row, word in enumerate(words):
-        # Case can change a word's length, and every character of these words is in the vocabulary.
-        codes[row, : min(longest, len(word))] = [characters[character] for character in word[:longest]]
+        # Case can change a word's length, and make a character that neither names nor notes have.
+        codes[row, : min(longest, len(word))] = [characters.get(character, UNKNOWN) for character in word[:longest]]
     return torch.from_numpy(codes)

@@ -26,7 +26,7 @@ from ensemble_deid.taggers.tbed.learner import learn_rules
 from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rule_text import write_rule
 from ensemble_deid.taggers.tbed.rulelist import INITIAL_KEY, RuleList
-from ensemble_deid.taggers.tbed.templates import TemplateSet, load_templates
+from ensemble_deid.taggers.tbed.templates import TemplateSet, load_templates, with_stanza
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tags import TagScheme, entity_rows, tags_to_spans
 
@@ -61,7 +61,7 @@ class TbedTagger:
         With `cv_folds` the list is cut after as many rules as are best on held-out groups; the rest of it stays in the
         file as remarks. The rules of `start` come first, those left out whose tags these notes do not have.
         """
-        templates = find_templates(config.templates)
+        templates = with_stanza(find_templates(config.templates), train.table.names)
         patients = {document.patient for document in train.documents}
         begin = _Beginning.of(start, scheme, config)
         initial, before = begin.fit(train)

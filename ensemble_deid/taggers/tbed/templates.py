@@ -6,15 +6,27 @@ rules themselves rewrite; the token's own present tag is a condition of every ru
 """
 
 import tomllib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ensemble_deid.errors import RuleError
+from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.features.windows import Window, parse_windows
 
 TAG_COLUMN = "tag"
 MAX_OFFSET = 4
+STANZA_TEMPLATES: tuple[str, ...] = (
+    "pos[0] & tag[-1]",
+    "pos[-1] & pos[0] & tag[-1]",
+    "pos[0] & case[0]",
+    "lower[-1] & pos[0]",
+    "ner[0]",
+    "ner[0] & tag[-1]",
+    "ner[0] & case[0]",
+    "ner[-1] & ner[0]",
+)
+"""Added to any set where stanza's columns are in the table, as the CRF and the network take them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,14 @@ def parse_templates(texts: Iterable[str]) -> tuple[Template, ...]:
     A RuleError gives the number of the template (from 1) and the column in it.
     """
     return tuple(parse_template(text, place=f"template {number}") for number, text in enumerate(texts, 1))
+
+
+def with_stanza(templates: TemplateSet, columns: Collection[str]) -> TemplateSet:
+    """Return the set with `STANZA_TEMPLATES` where the table has stanza's columns, else as it is."""
+    if not set(STANZA_COLUMNS) <= set(columns):
+        return templates
+    more = [template for template in parse_templates(STANZA_TEMPLATES) if template not in templates.templates]
+    return replace(templates, templates=(*templates.templates, *more))
 
 
 def load_templates(path: Path) -> TemplateSet:

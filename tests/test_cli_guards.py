@@ -1,0 +1,174 @@
+"""Every output of every command against everything that the command reads: nothing is written over an input.
+
+The commands are run, on files that only look like models and notes, since each is refused before any work.
+"""
+
+import argparse
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from parser_leaves import leaves
+
+from ensemble_deid.cli.main import build_parser, main
+
+# `<name>` is read: a file where it has a suffix, else a folder. `>name` is written: a file, `>name/` a folder, and
+# `>>name/` one that is replaced as a whole. `:name` is a place of which this line does not say anything.
+LINES = {
+    "train": ("<notes> --dev <dev> --start-from <model> --config <train.toml> --out >>made/",),
+    "ablate": ("<model> <dev> --retrain <notes> --retrain-dev <more> --out >report.md",),
+    "crossval": ("<notes> --out >run/",),
+    "tune": ("<notes> --dev <dev> --set-range crf.c2=0.1..1 --minutes 1 --out >run/",),
+    "predict": (
+        "<model> <notes> --known <known.csv> --allow <allow.txt> --deny <deny.csv> --out >out/ --html >p.html",
+    ),
+    "deidentify": (
+        "<model> <notes> --known <known.csv> --allow <allow.txt> --deny <deny.csv> --key-file <key.txt> --out >out/ "
+        "--run >run/ --spans >spans.jsonl",
+        "<model> <note.txt> --known <known.txt> --allow <allow.txt> --deny <deny.txt> --key-file <k.txt> --out >a.txt",
+        "<model> <notes.csv> --known <known.csv> --allow <allow.csv> --deny <deny.csv> --key-file <k.csv> --out >a.csv",
+        "<model> <notes> --policy <policy.toml> --out :out --run >run/ --spans >spans.jsonl",
+    ),
+    "evaluate": ("<notes> <model> --dev <dev> <other> --json >a.json --csv >a.csv",),
+    "compare": ("<notes> <one> <other> --json >a.json --csv >a.csv",),
+    "annotations": ("<one> <other> --json >a.json --csv >a.csv",),
+    "report": ("<notes> <model> --dev <dev> <other> --name-list staff=<names.txt> --out >report.html",),
+    "disagreements": ("<gold.json> <model> --out >found.csv",),
+    "explain": ("<model> <note.txt> --json >a.json", "<model> <note.txt> --html >a.html"),
+    "rules apply": ("<model> <notes> --rules <my.rules> --out >out/",),
+    "rules curve": ("<model> --out >curve.png",),
+    "rules review": ("<model> --corpus <notes> --out >page.html",),
+    "harvest": ("<notes> --out >a.toml --sentences >b.toml",),
+    "patterns check": ("<my.toml> <notes> --out >kept.toml",),
+    "corpus stats": ("<notes> <more> --out >table.csv",),
+    "corpus convert": ("<notes> --map <map.toml> --format jsonl --out >out/",),
+    "corpus resample": ("<notes> --out >out/",),
+    "corpus augment": ("<notes> --out >out/",),
+    "compare-encoders": ("<notes> --dev <dev> --out >run/",),
+    "customize": ("<one> <other> --test <more> --budget 10 --out >run/",),
+    "cross-corpus": ("<one> a=<other> --out >run/",),
+    "knowledge build": ("--scowl <scowl> --out >out/",),
+    "export": ("<model> --out >>made/",),
+    "scan": ("<model> <notes> --control <more> --json >scan.json",),
+    "package": ("<model> --name x --version 1 --licence <licence.txt> --score <notes> --out >>made/ --wheel :wheels",),
+    "review": ("<model> <notes> --store >decisions.sqlite",),
+    "review-export": ("<decisions.sqlite> --out >out/",),
+    "spark": ("<model> <in.parquet> >out/ --failed >failed/ --policy <policy.toml> --key-file <key.txt>",),
+}
+# Files of settings, of which a folder of results has none by that name; `train` and `corpus convert` guard theirs.
+SETTINGS = {("--config", command) for command in ("crossval", "tune", "compare-encoders", "customize", "cross-corpus")}
+SETTINGS |= {("--map", command) for command in ("train", "customize", "cross-corpus")}
+# Commands that write nothing, or change the model that they name: their options with a path are read.
+ONLY_READ = {"--rules", "--key-file"}
+CONTENTS = {
+    "train.toml": "folds = 2\n",
+    "map.toml": 'unlisted = "keep"\n\n[labels]\nA = "B"\n',
+    "notes.csv": "text\nSeen.\n",
+}
+PLACES = {"FILE", "DIR", "PATH", "CORPUS", "MODEL", "NOTES", "MAP", "DEV", "TRAIN", "OUT"}
+REFUSALS = re.compile(
+    r"nothing is written over what is read|the output folder is the (model|input folder)|holds other files"
+    r"|is an input inside the folder that the model would replace|exists and is not a model; nothing is overwritten"
+    # A file of a model is named where a folder, or another kind of file, is to be written.
+    r"|manifest\.json: (is the name of a file, but a folder|the output has the form of the input, and so its suffix)"
+)
+_PLACE = re.compile(r"<([^>]+)>|(>>?)(\S+)|:(\w+)")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the table in a folder: where what it reads and writes is."""
+
+    text: str
+    folder: Path
+
+    @property
+    def inputs(self) -> dict[str, Path]:
+        """Each input, in a folder of its own."""
+        names = [match[1] for match in _PLACE.finditer(self.text) if match[1]]
+        return {name: self.folder / name.partition(".")[0] / name for name in names}
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The name and the mark, `>` or `>>`, of each output."""
+        return {match[3]: match[2] for match in _PLACE.finditer(self.text) if match[3]}
+
+    def words(self, **instead: Path) -> list[str]:
+        """Return the arguments, with some outputs in another place."""
+
+        def placed(match: re.Match[str]) -> str:
+            if match[1]:
+                return str(self.inputs[match[1]])
+            name = match[3] or match[4]
+            return str(instead.get(name, self.folder / "made" / name))
+
+        return _PLACE.sub(placed, self.text).split()
+
+    def make(self) -> None:
+        """Write what the line reads."""
+        for name, path in self.inputs.items():
+            path.parent.mkdir(exist_ok=True)
+            if path.suffix:
+                path.write_text(CONTENTS.get(name, "Seen.\n"), encoding="utf-8")
+            else:
+                path.mkdir()
+                (path / ("manifest.json" if name == "model" else "a.txt")).write_text("{}\n", encoding="utf-8")
+
+    def collisions(self) -> Iterator[tuple[str, str, Path]]:
+        """Yield each output with each input, and where the output would replace it or lie among it."""
+        for out, mark in self.outputs.items():
+            for name, path in self.inputs.items():
+                if mark == ">>":
+                    yield out, name, path.parent
+                elif out.endswith("/"):
+                    yield out, name, path if path.is_dir() else path.parent
+                else:
+                    yield out, name, min(path.iterdir()) if path.is_dir() else path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize(("command", "text"), [(command, text) for command in LINES for text in LINES[command]])
+def test_no_output_is_written_over_an_input(
+    command: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = Line(text, tmp_path)
+    line.make()
+    before = contents(tmp_path)
+    collisions = list(line.collisions())
+    assert collisions
+    for out, name, place in collisions:
+        status = main([*command.split(), *line.words(**{out: place})])
+        said = capsys.readouterr()
+        assert (status, said.out) == (2, ""), f"{out} over {name}: {said.err}"
+        assert REFUSALS.search(said.err), f"{out} over {name}: {said.err}"
+        assert contents(tmp_path) == before
+
+
+def names_a_place(action: argparse.Action) -> bool:
+    """Whether an argument may be a path: its type or what the help calls it says so, or it has no name of its own."""
+    if action.nargs == 0 or action.choices or action.type in (int, float):
+        return False
+    words = re.findall("[A-Z]+", str(action.metavar))
+    return not action.option_strings or action.type is Path or bool(PLACES.intersection(words))
+
+
+def test_the_table_has_every_option_that_names_a_place(tmp_path: Path) -> None:
+    commands = dict(leaves())
+    assert set(LINES) <= set(commands)
+    for command, parser in commands.items():
+        covered: set[str] = set()
+        for text in LINES.get(command, ()):
+            words = Line(text, tmp_path).words()
+            found = vars(build_parser().parse_args([*command.split(), *words]))
+            covered |= {name for name, value in found.items() if str(tmp_path) in str(value)}
+        for action in filter(names_a_place, parser._actions):
+            name = action.option_strings[-1] if action.option_strings else action.dest
+            if command in LINES:
+                assert action.dest in covered or (name, command) in SETTINGS, f"{command} {name}"
+            elif action.option_strings and action.type is Path:
+                assert name in ONLY_READ, f"{command} {name}"

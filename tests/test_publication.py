@@ -1,0 +1,75 @@
+"""The one writer of tables: every form of the same figures, and a picture that programs can read."""
+
+import csv
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from ensemble_deid.cli.ablation_report import render_ablation
+from ensemble_deid.cli.main import main
+from ensemble_deid.evaluation.pairs import EvaluationError
+from ensemble_deid.evaluation.render.picture import Point, draw_points
+from ensemble_deid.evaluation.render.publication import Publication, check_form, published_files
+from ensemble_deid.evaluation.render.tables import Table
+from ensemble_deid.experiments.ablate import AS_TRAINED, AblationRow
+from ensemble_deid.text.counts import Counts
+
+SVG = "{http://www.w3.org/2000/svg}"
+TABLE = Table("F1 of A & B", ("system", "F1"), (("A & B", "0.5"), ("<C>", "-")))
+
+
+def published(**more: str) -> Publication:
+    points = [Point("A & B", 0.5, 0.25, 0.75), Point("<C>", None), Point("D", 0.1)]
+    return Publication(TABLE, [{"F1": 0.5}], draw_points(points, measure="strict F1"), **more)
+
+
+def test_every_form_is_written_whole_and_has_the_same_figures(tmp_path: Path) -> None:
+    published().write_all(tmp_path, "table")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        p.name for p in published_files(tmp_path, "table")
+    )
+    assert json.loads((tmp_path / "table.json").read_text(encoding="utf-8")) == [{"F1": 0.5}]
+    rows = list(csv.reader((tmp_path / "table.csv").read_text(encoding="utf-8").splitlines()))
+    assert rows == [["system", "F1"], ["A & B", "0.5"], ["<C>", "-"]]
+    assert r"A \& B & 0.5" in (tmp_path / "table.tex").read_text(encoding="utf-8")
+    assert (tmp_path / "table.txt").read_text(encoding="utf-8") == TABLE.to_markdown()
+    other = published(text="text\n", csv="f1\n0.5\n")
+    assert (other.render(".txt"), other.render(".csv"), other.render(".md")) == (
+        "text\n",
+        "f1\n0.5\n",
+        TABLE.to_markdown(),
+    )
+    with pytest.raises(EvaluationError, match=r"not as \.pdf"):
+        other.render(".pdf")
+    with pytest.raises(EvaluationError, match="a file without suffix"):
+        check_form("")
+
+
+def test_the_picture_has_a_point_for_each_defined_figure_and_a_line_for_each_interval() -> None:
+    drawing = ElementTree.fromstring(published().picture)
+    circles = drawing.findall(f"{SVG}circle")
+    assert len(circles) == 2
+    thick = [line for line in drawing.findall(f"{SVG}line") if line.get("stroke-width") == "2"]
+    (line,) = thick
+    ends = [float(line.attrib[name]) for name in ("x1", "x2")]
+    assert sum(ends) / 2 == float(circles[0].attrib["cx"])
+    texts = [element.text for element in drawing.findall(f"{SVG}text")]
+    assert {"A & B", "<C>", "undefined", "0.5000", "strict F1"} <= set(texts)
+
+
+def test_an_ablation_and_corpus_statistics_have_pictures(tiny_train: Path, tmp_path: Path) -> None:
+    rows = [
+        AblationRow("ensemble", AS_TRAINED, 0.5, Counts(8, 1, 1), None),
+        AblationRow("without crf", AS_TRAINED, None, None, None),
+    ]
+    drawing = ElementTree.fromstring(render_ablation(rows, None, form=".svg"))
+    assert len(drawing.findall(f"{SVG}circle")) == 1
+    assert render_ablation(rows, None, form="") == render_ablation(rows, None, form=".md")
+    out = tmp_path / "phi.svg"
+    assert main(["corpus", "stats", str(tiny_train), "--out", str(out)]) == 0
+    assert ElementTree.parse(out).getroot().findall(f"{SVG}circle")
+    assert main(["corpus", "stats", str(tiny_train), "--out", str(out.with_suffix(".json"))]) == 0
+    assert str(tiny_train) in json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
+    assert main(["corpus", "stats", str(tiny_train), "--out", str(out.with_suffix(".pdf"))]) == 2
