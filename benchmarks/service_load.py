@@ -2,9 +2,12 @@
 
 Starts `ensemble-deid serve` itself, on a free port. Fails when an answer quotes a note that was not processed, when a
 processed note still has its date, or when the server's own output has a word of a note. Times are those of a client in
-the same machine, connections being kept open. Run:
+the same machine, connections being kept open; processor time is the server's own (Linux), which other programs on the
+machine hardly change. Run:
 
     python benchmarks/service_load.py MODEL --requests 10000 --clients 16
+
+`--minutes` ends the first part before all requests are sent; how many there were is printed.
 
 MODEL has to find slashed dates, as every model with the English patterns does.
 """
@@ -12,6 +15,7 @@ MODEL has to find slashed dates, as every model with the English patterns does.
 import argparse
 import http.client
 import json
+import math
 import os
 import random
 import re
@@ -179,26 +183,42 @@ def in_threads(number: int, work: Callable[[int], None]) -> float:
     return time.perf_counter() - begun
 
 
-def abuse(host: str, port: int, requests: int, clients: int) -> None:
+def processor_seconds(process: int) -> float:
+    """Return the seconds of the processor that a process and its children have used."""
+    # The name of the program, which may hold anything, ends with the last bracket.
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="utf-8").split()
+    own = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return own + sum(processor_seconds(int(child)) for child in children)
+
+
+def abuse(host: str, port: int, process: int, options: argparse.Namespace) -> None:
     """Print what was answered, by kind of request."""
+    clients = options.clients
     tallies = [Counter[str]() for _ in range(clients)]
+    end = time.perf_counter() + 60 * options.minutes
 
     def work(k: int) -> None:
         client = Client(host, port, k, tallies[k])
-        for _ in range(requests // clients):
+        for _ in range(options.requests // clients):
+            if time.perf_counter() > end:
+                break
             client.act()
         client.close()
 
+    used = processor_seconds(process)
     seconds = in_threads(clients, work)
+    used = processor_seconds(process) - used
     tally = sum(tallies, Counter[str]())
-    print(f"{tally.total():,} requests by {clients} clients in {seconds:.0f} s; no unprocessed note came back\n")
+    print(f"{tally.total():,} requests by {clients} clients in {seconds:.0f} s, {used:.0f} s of the server's processor")
+    print("no unprocessed note came back\n")
     print("| request | outcome | number |\n|---|---|---|")
     for name, count in sorted(tally.items()):
         kind, _, outcome = name.partition(": ")
         print(f"| {kind} | {outcome} | {count:,} |")
 
 
-def latencies(host: str, port: int, words: int, clients: int, seconds: float) -> str:
+def latencies(host: str, port: int, process: int, words: int, clients: int, seconds: float) -> str:
     """Return a row of the table; each client asks for so many seconds, and at least three times."""
     times: list[float] = []
     refused: Counter[int] = Counter()
@@ -219,11 +239,13 @@ def latencies(host: str, port: int, words: int, clients: int, seconds: float) ->
             done += 1
         client.close()
 
+    used = processor_seconds(process)
     took = in_threads(clients, work)
+    used = processor_seconds(process) - used
     times.sort()
     p50, p95, p99 = (1000 * times[min(len(times) - 1, int(len(times) * q))] for q in (0.5, 0.95, 0.99))
-    figures = f"{p50:.0f} | {p95:.0f} | {p99:.0f} | {len(times) / took:.1f} | {len(times):,} | {refused.total()}"
-    return f"| {words:,} | {clients} | {figures} |"
+    figures = f"{p50:.0f} | {p95:.0f} | {p99:.0f} | {len(times) / took:.1f} | {1000 * used / len(times):.1f}"
+    return f"| {words:,} | {clients} | {figures} | {len(times):,} | {refused.total()} |"
 
 
 def main() -> None:
@@ -231,14 +253,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("model")
     parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="of the first part, at most")
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--submodels", help="of the model, to be loaded")
     parser.add_argument("--seconds", type=float, default=5.0, help="for each row of the second table")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         command = [sys.executable, "-m", "ensemble_deid", "serve", options.model, "--port", "0"]
         command += ["--max-body", str(MAX_BODY), "--workers", str(options.workers)]
+        command += [] if options.submodels is None else ["--submodels", options.submodels]
         environment = {k: v for k, v in os.environ.items() if k != "ENSEMBLE_DEID_TOKEN"} | {"PYTHONUNBUFFERED": "1"}
         with log.open("wb") as stream:
             server = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment)
@@ -247,12 +272,12 @@ def main() -> None:
                 assert server.poll() is None, log.read_text(encoding="utf-8")
                 time.sleep(0.1)
             host, port = found[1], int(found[2])
-            abuse(host, port, options.requests, options.clients)
-            print("\n| words | clients | p50 ms | p95 ms | p99 ms | notes/s | notes | refused |")
-            print("|---|---|---|---|---|---|---|---|")
+            abuse(host, port, server.pid, options)
+            print("\n| words | clients | p50 ms | p95 ms | p99 ms | notes/s | processor ms a note | notes | refused |")
+            print("|---|---|---|---|---|---|---|---|---|")
             for words in (50, 500, 5000):
                 for clients in (1, 8, 32):
-                    print(latencies(host, port, words, clients, options.seconds), flush=True)
+                    print(latencies(host, port, server.pid, words, clients, options.seconds), flush=True)
         finally:
             server.terminate()
             status = server.wait(timeout=120)

@@ -13,7 +13,18 @@ PACKAGE = "ensemble_deid"
 
 FLOORS = (
     (
-        *("errors", "resources", "seeding", "atomic", "parallel", "submodels", "config", "config_files", "folds"),
+        *(
+            "errors",
+            "resources",
+            "seeding",
+            "atomic",
+            "parallel",
+            "threads",
+            "submodels",
+            "config",
+            "config_files",
+            "folds",
+        ),
         "reproducible",
     ),
     ("text",),

@@ -3,11 +3,12 @@
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 
 import bioc
 import cassis
 import pytest
-from bioc import biocxml
+from bioc import biocjson, biocxml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,9 +25,16 @@ from ensemble_deid.text.span import Span
 SECRET = "Quillfeather"
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")
 NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
-TOOLS = ("labelstudio", "doccano", "conll", "bioc", "cas")
+TOOLS = ("labelstudio", "doccano", "conll", "bioc", "bioc-json", "cas")
 XML = ("bioc", "cas")
-SUFFIX = {"labelstudio": ".json", "doccano": ".jsonl", "conll": ".conll", "bioc": ".xml", "cas": ".xmi"}
+SUFFIX = {
+    "labelstudio": ".json",
+    "doccano": ".jsonl",
+    "conll": ".conll",
+    "bioc": ".xml",
+    "bioc-json": ".json",
+    "cas": ".xmi",
+}
 AWKWARD = [
     "\r\n",
     "\r",
@@ -110,7 +118,7 @@ def test_corpus_convert_goes_there_and_back(format: str, tmp_path: Path) -> None
     assert (tmp_path / "out" / "corpus.jsonl").read_bytes() == (tmp_path / "in" / "corpus.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize("format", ["labelstudio", "doccano", "bioc"])
+@pytest.mark.parametrize("format", ["labelstudio", "doccano", "bioc", "bioc-json"])
 def test_site_and_metadata_survive(format: str, tmp_path: Path) -> None:
     note = Document("n", "ok", site="St. <A>", patient_id="7", metadata={"kind": 'discharge\n"summary"'})
     write_corpus([note], tmp_path, format)
@@ -211,7 +219,8 @@ def test_cassis_reads_what_is_written(tmp_path: Path) -> None:
     assert (entity.get_covered_text(), entity.value) == ("Ada", "A b")
 
 
-def test_bioc_of_its_library(tmp_path: Path) -> None:
+@pytest.mark.parametrize("format", ["bioc", "bioc-json"])
+def test_bioc_of_its_library(tmp_path: Path, format: str) -> None:
     passages = [bioc.BioCPassage(), bioc.BioCPassage()]
     passages[0].offset, passages[0].text = 0, "😀 Title"
     passages[1].offset = 8
@@ -227,23 +236,27 @@ def test_bioc_of_its_library(tmp_path: Path) -> None:
     document.id, document.passages, document.infons["journal"] = "PMC1", passages, "x"
     collection = bioc.BioCCollection()
     collection.add_document(document)
-    content = biocxml.dumps(collection)
-    doctype = '<!DOCTYPE collection SYSTEM "BioC.dtd">\n<collection>'
-    (tmp_path / "a.xml").write_text(content.replace("<collection>", doctype), encoding="utf-8")
+    if format == "bioc":
+        content = biocxml.dumps(collection)
+        doctype = '<!DOCTYPE collection SYSTEM "BioC.dtd">\n<collection>'
+        (tmp_path / "a.xml").write_text(content.replace("<collection>", doctype), encoding="utf-8")
+    else:
+        (tmp_path / "a.json").write_text(biocjson.dumps(collection), encoding="utf-8")
     corpus = read_corpus(tmp_path)
     (note,) = corpus
-    assert (corpus.format, note.id, dict(note.metadata)) == ("bioc", "PMC1", {"journal": "x"})
+    assert (corpus.format, note.id, dict(note.metadata)) == (format, "PMC1", {"journal": "x"})
     assert note.text == "😀 Title\nAda was seen, Lee not."
     assert [note.text[span.start : span.end] for span in note.spans] == ["Ada", "Lee"]
     assert "discontinuous" in corpus.warnings[0]
 
 
-def test_the_library_of_bioc_reads_what_is_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("format", "library"), [("bioc", biocxml), ("bioc-json", biocjson)])
+def test_the_library_of_bioc_reads_what_is_written(tmp_path: Path, format: str, library: ModuleType) -> None:
     note = Document("a", "😀 Ada\r\n<Lee>", (Span(2, 5, "NAME"), Span(8, 11, "X y")))
-    (path,) = write_corpus([note], tmp_path, "bioc")
-    (document,) = biocxml.loads(path.read_text(encoding="utf-8")).documents
+    (path,) = write_corpus([note], tmp_path, format)
+    (document,) = library.loads(path.read_text(encoding="utf-8")).documents
     (passage,) = document.passages
-    bioc.validate(biocxml.loads(path.read_text(encoding="utf-8")))
+    bioc.validate(library.loads(path.read_text(encoding="utf-8")))
     assert passage.text == note.text
     assert [(a.total_span.offset, a.total_span.length, a.infons["type"]) for a in passage.annotations] == [
         (2, 3, "NAME"),
@@ -323,6 +336,7 @@ BIOC = (
     "<collection><document><id>a</id><passage><offset>{}</offset>"
     f"<text>{SECRET}</text>{{}}</passage></document></collection>"
 )
+BIOC_JSON = f'{{"documents": [{{"id": "a", "passages": [{{"offset": %s, "text": "{SECRET}", "annotations": [%s]}}]}}]}}'
 DOCCANO = f'{{"text": "😀{SECRET}", "label": %s}}\n'
 BAD = [
     ("doccano", DOCCANO % "[[0, 1, 2]]", r":1: label 0: 'label' must be a string"),
@@ -371,6 +385,24 @@ BAD = [
     ),
     ("bioc", "<collection><document></collection>", r":1: broken XML at column"),
     ("bioc", '<!DOCTYPE collection [<!ENTITY a "b">]><collection/>', r":1: a document type declaration is refused"),
+    ("bioc-json", "[]", r": expected an object, not a list"),
+    ("bioc-json", "{}", r": there are no 'documents'"),
+    ("bioc-json", '{"documents": [{}]}', r"document 1"),
+    ("bioc-json", BIOC_JSON % ('"0"', ""), r"document 1, passage 1: a passage has no offset"),
+    ("bioc-json", BIOC_JSON % (99999, ""), r"passage 1: more than 10000 characters are missing"),
+    ("bioc-json", BIOC_JSON % (0, "{}"), r"passage 1: an annotation has no infon 'type'"),
+    ("bioc-json", BIOC_JSON % (0, '{"infons": {"type": ["X"]}}'), r"passage 1: infon 1 must be a string, not a list"),
+    ("bioc-json", BIOC_JSON % (0, '{"infons": {"type": "X"}}'), r"passage 1: an annotation has no location"),
+    (
+        "bioc-json",
+        BIOC_JSON % (0, '{"infons": {"type": "X"}, "locations": [{"offset": 0, "length": 99}]}'),
+        r"passage 1: an annotation: its place 0-99 does not lie",
+    ),
+    (
+        "bioc-json",
+        BIOC_JSON % (0, '{"infons": {"type": "X"}, "locations": [{"offset": 0.0, "length": 1}]}'),
+        r"'offset' and 'length' of a location must be whole numbers",
+    ),
     ("cas", XMI.format('begin="0" end="1" value="X"'), r": an annotation's offsets lie outside the text, or inside"),
     ("cas", XMI.format('begin="0" end="99" value="X"'), r": an annotation's offsets lie outside the text, or inside"),
     ("cas", XMI.format('begin="0" end="2"'), r"NamedEntity with xmi:id 2: has no label"),
@@ -391,12 +423,13 @@ def test_bad_input_is_named_and_not_quoted(tmp_path: Path, format: str, content:
     assert SECRET not in str(raised.value)
 
 
-@pytest.mark.parametrize("format", ["labelstudio", "doccano", "conll", "bioc"])
+@pytest.mark.parametrize("format", ["labelstudio", "doccano", "conll", "bioc", "bioc-json"])
 def test_one_bad_note_does_not_hide_the_others(tmp_path: Path, format: str) -> None:
     good, damaged = Document("good", "Ada", (Span(0, 3, "X"),)), Document("bad", "Lee", (Span(0, 3, "Y"),))
     (path,) = write_corpus([damaged, good], tmp_path, format)
     content = path.read_text(encoding="utf-8")
     damage = {"conll": ("Lee\t", "Lea\t"), "doccano": ('"Y"', "7"), "labelstudio": ('["Y"]', "[7]")}
+    damage["bioc-json"] = ('"type": "Y"', '"type": null')
     content = content.replace(*damage.get(format, ('<infon key="type">Y', '<infon key="other">Y')), 1)
     path.write_text(content, encoding="utf-8")
     outcomes = list(iterate_notes(locate_corpus(path), gold=True))

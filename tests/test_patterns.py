@@ -22,6 +22,7 @@ from ensemble_deid.features.patterns import (
     parse_patterns,
     read_patterns,
 )
+from ensemble_deid.features.time_limit import TimeLimit
 from ensemble_deid.phi.groups import known_labels
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -256,3 +257,15 @@ def _first_come_slowly(spans: Sequence[Span]) -> tuple[Span, ...]:
 def test_first_come_is_what_it_says(places: list[tuple[int, int]]) -> None:
     spans = [Span(start, start + length, "AGE") for start, length in places]
     assert first_come(spans) == _first_come_slowly(spans)
+
+
+def test_a_limit_ends_when_the_processor_has_worked_so_long() -> None:
+    limit = TimeLimit(0.05)
+    assert 0 < limit.left() <= 0.05
+    begun = time.process_time()
+    while time.process_time() < begun + 0.1:
+        pass
+    with pytest.raises(TimeoutError):
+        limit.left()
+    with pytest.raises(TimeoutError):
+        Pattern("p", "DATE", regex.compile("a")).matches("a", limit=limit)

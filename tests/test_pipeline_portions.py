@@ -13,7 +13,7 @@ from ensemble_deid.features.batch import Batch
 from ensemble_deid.pipeline import ensemble as ensemble_module
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor
-from ensemble_deid.pipeline.portions import PORTION, portions, stretches
+from ensemble_deid.pipeline.portions import PORTION, Piece, portions, stretches
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tokens import tokenize
@@ -46,6 +46,9 @@ def test_portions_hold_every_document_once_and_in_order(texts: list[str], size: 
     documents = [Document(str(k), text, patient_id="p") for k, text in enumerate(texts)]
     whole = [""] * len(texts)
     order = []
+    assert list(portions(documents, size=60_000)) == [[Piece(k, 0, each) for k, each in enumerate(documents)]] * bool(
+        texts
+    )
     for portion in portions(documents, size=size):
         assert portion
         assert sum(len(piece.document.text) for piece in portion) <= size

@@ -46,7 +46,7 @@ def post(service: Service, path: str, reviewer: str = "kim", **content: object) 
 
 
 def number(service: Service, name: str, reviewer: str = "kim") -> int:
-    listed: list[dict[str, Any]] = service.get(f"/api/notes?reviewer={reviewer}").json
+    listed: list[dict[str, Any]] = service.get(f"/api/notes?reviewer={reviewer}").json["lines"]
     (found,) = [line["id"] for line in listed if line["name"] == name]
     return int(found)
 
@@ -195,7 +195,7 @@ def test_two_reviewers_and_the_corpus(service: Service, tmp_path: Path, capsys: 
     assert (answer.body, answer.headers["x-disputed"], answer.headers["x-unfinished"]) == (b"", "1", "2")
     assert main(["review-export", str(store), "--out", str(tmp_path / "none.jsonl")]) == 2
     assert "reviewers differ" in capsys.readouterr().err
-    assert [line["open"] for line in service.get("/api/notes?reviewer=adjudication").json] == [1]
+    assert [line["open"] for line in service.get("/api/notes?reviewer=adjudication").json["lines"]] == [1]
     shown = opened(service, "one", "adjudication")
     (disputed,) = [span for span in shown["spans"] if span["kind"] == "disputed"]
     assert (disputed["label"], disputed["origin"], disputed["status"]) == ("DATE", "ann", "undecided")

@@ -113,7 +113,7 @@ def press_and_store(browser: Browser, key: str, said: str = "Stored.") -> None:
 
 
 def decided(service: Service, name: str, reviewer: str = "kim") -> list[tuple[str, str, str]]:
-    listed: list[dict[str, Any]] = service.get(f"/api/notes?reviewer={reviewer}").json
+    listed: list[dict[str, Any]] = service.get(f"/api/notes?reviewer={reviewer}").json["lines"]
     (note,) = [line["id"] for line in listed if line["name"] == name]
     shown = service.get(f"/api/notes/{note}?reviewer={reviewer}").json
     spans = [s for s in shown["spans"] if s["status"] != "undecided"]
@@ -220,7 +220,7 @@ def test_a_review_by_mouse(browser: Browser, service: Service) -> None:
     click(browser, "#add")
     until(browser, "document.getElementById('said').textContent.includes('marked as PATIENT')")
     start = HOSTILE.index("Zora Quill")
-    note = next(n for n in service.get("/api/notes?reviewer=kim").json if n["name"] == "two")["id"]
+    note = next(n for n in service.get("/api/notes?reviewer=kim").json["lines"] if n["name"] == "two")["id"]
     (span,) = [s for s in service.get(f"/api/notes/{note}?reviewer=kim").json["spans"] if s["kind"] == "added"]
     assert (span["start"], span["end"], span["label"]) == (start, start + 10, "PATIENT")
     assert content(browser, "mark.chosen") == "Zora Quill"
@@ -244,6 +244,15 @@ def test_a_review_by_mouse(browser: Browser, service: Service) -> None:
     assert names[0] in decided(service, "<i>three</i>")
     click(browser, "#finish")
     until(browser, "document.getElementById('progress-text').textContent.startsWith('1 of 3')")
+    # Another order is asked for by the list, and the page goes on with the note that is open.
+    browser.run(
+        "const list = document.getElementById('order'); list.value = 'disagreement';"
+        "list.dispatchEvent(new Event('change'))"
+    )
+    until(browser, "performance.getEntriesByType('resource').some((one) => one.name.includes('order=disagreement'))")
+    settle(browser)
+    assert browser.run("document.querySelectorAll('#notes button').length") == 3
+    assert browser.run("document.getElementById('pages').hidden")
     click(browser, "#open-results")
     until(browser, "document.getElementById('results-dialog').open")
     assert "review-export" in content(browser, "#retrain")
@@ -253,6 +262,28 @@ def test_a_review_by_mouse(browser: Browser, service: Service) -> None:
     until(browser, "document.getElementById('export-said').textContent.startsWith('1 notes exported')")
     assert browser.run("document.title") == "Review of found PHI"
     assert browser.complaints == []
+
+
+def test_a_long_list_is_turned_page_by_page(browser: Browser, tiny_model: Path, tmp_path: Path) -> None:
+    many = [Document(f"n{number:03}", "Nothing is found here.", patient_id="1") for number in range(120)]
+    (source,) = write_corpus(many, tmp_path / "many.jsonl", "jsonl")
+    options = (str(source), "--store", str(tmp_path / "s.sqlite"))
+    with running(tiny_model, tmp_path, *options, command="review") as service:
+        browser.look()
+        enter(browser, service)
+        until(browser, "document.querySelectorAll('#notes button').length === 100")
+        assert content(browser, "#page-text") == "1 to 100 of 120"
+        first = content(browser, "#note-name")
+        click(browser, "#later")
+        until(browser, "document.getElementById('page-text').textContent === '101 to 120 of 120'")
+        assert content(browser, "#note-name") == first
+        # The keys go from the open note to its neighbour, whatever page is shown.
+        browser.press("J")
+        until(browser, f"document.getElementById('note-name').textContent !== {first!r}")
+        until(browser, "document.getElementById('page-text').textContent === '1 to 100 of 120'")
+        browser.press("K")
+        until(browser, f"document.getElementById('note-name').textContent === {first!r}")
+        assert browser.complaints == []
 
 
 def test_a_server_that_dies_loses_nothing(browser: Browser, tiny_model: Path, notes: Path, tmp_path: Path) -> None:

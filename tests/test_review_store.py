@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,12 +17,12 @@ from ensemble_deid.service.review.export import reviewed
 from ensemble_deid.service.review.facts import Facts, read_facts, settle_facts
 from ensemble_deid.service.review.file import ReviewFile
 from ensemble_deid.service.review.fill import add_note, fill
-from ensemble_deid.service.review.layers import begin_layer
-from ensemble_deid.service.review.overview import agreement, note_lines, reviewers
-from ensemble_deid.service.review.records import ADJUDICATION, ReviewSpan, read_spans
+from ensemble_deid.service.review.layers import begin_layer, merge
+from ensemble_deid.service.review.overview import PAGE, agreement, note_page, reviewers
+from ensemble_deid.service.review.records import ADJUDICATION, ReviewSpan, read_disagreements, read_spans
 from ensemble_deid.service.review.search import occurrences, searched
 from ensemble_deid.service.review.steps import redo, undo
-from ensemble_deid.service.review.uncertainty import uncertainty
+from ensemble_deid.service.review.uncertainty import disagreement, uncertainty
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
@@ -39,7 +40,7 @@ def make(path: Path) -> ReviewFile:
     settle_facts(file, Facts("0f", 0.5, ("PATIENT", "DOCTOR", "CITY")))
     with file.transaction() as database:
         for note in NOTES:
-            add_note(database, note, 0.5)
+            add_note(database, note, 0.5, submodels=4)
     return file
 
 
@@ -79,10 +80,67 @@ def test_uncertain_notes_come_first_and_finished_ones_last(file: ReviewFile) -> 
     assert uncertainty(1.0, 1.0) == 1
     assert uncertainty(0.0, 0.0) == 1
     with file.transaction() as database:
-        assert [(line.name, line.open) for line in note_lines(database, "kim")] == [("a", 3), ("b", 1), ("c", 0)]
+        assert [(line.name, line.open) for line in note_page(database, "kim").lines] == [("a", 3), ("b", 1), ("c", 0)]
         finish(database, "kim", 1, finished=True)
-        assert [(line.name, line.finished) for line in note_lines(database, "kim")][-1] == ("a", True)
-        assert note_lines(database, "lee")[0].name == "a"
+        assert [(line.name, line.finished) for line in note_page(database, "kim").lines][-1] == ("a", True)
+        assert note_page(database, "lee").lines[0].name == "a"
+
+
+def test_disputed_notes_come_first_in_the_other_order(tmp_path: Path) -> None:
+    votes = {"": 0.0, "crf": 0.811, "crf+regex": 1.0, "crf+neural+regex": 0.811, "crf+neural+regex+tbed": 0.0}
+    for source, entropy in votes.items():
+        assert round(disagreement(Span(0, 1, "CITY", 0.9, source), 4), 3) == entropy
+    assert disagreement(Span(0, 1, "CITY", 0.9, "crf"), 1) == 0
+    near = Document("near", "Rome", (Span(0, 4, "CITY", 0.5, "crf+neural+regex+tbed"),))
+    divided = Document("divided", "Rome", (Span(0, 4, "CITY", 0.99, "crf+regex"),))
+    file = ReviewFile(tmp_path / "r.sqlite", create=True)
+    with file.transaction() as database:
+        for note in (near, divided):
+            add_note(database, note, 0.5, submodels=4)
+        assert [line.name for line in note_page(database, "kim").lines] == ["near", "divided"]
+        assert [line.name for line in note_page(database, "kim", order="disagreement").lines] == ["divided", "near"]
+        assert read_disagreements(database, 2) == {(0, 4, "CITY"): 1.0}
+    file.close()
+
+
+def test_a_long_list_has_pages_and_each_note_its_neighbours(tmp_path: Path) -> None:
+    file = ReviewFile(tmp_path / "r.sqlite", create=True)
+    names = [f"n{number}" for number in range(2 * PAGE + 1)]
+    with file.transaction() as database:
+        for name in names:
+            add_note(database, Document(name, "Rome", (Span(0, 4, "CITY", 0.9),)), 0.5, submodels=4)
+        pages = [note_page(database, "kim", offset=offset) for offset in range(0, len(names), PAGE)]
+        assert [line.name for page in pages for line in page.lines] == names
+        assert [(page.total, page.finished, page.first_open) for page in pages] == [(len(names), 0, 1)] * 3
+        around = note_page(database, "kim", around=PAGE + 1)
+        assert (around.offset, around.previous, around.next) == (PAGE, PAGE, PAGE + 2)
+        assert (note_page(database, "kim", around=1).previous, note_page(database, "kim", around=1).next) == (None, 2)
+        assert note_page(database, "kim", around=len(names)).next is None
+        # The page is another one than that of the note, whose neighbours are told all the same.
+        assert note_page(database, "kim", around=1, offset=PAGE).lines[0].id == PAGE + 1
+        assert note_page(database, "kim", around=1, offset=PAGE).next == 2
+        assert note_page(database, "kim", around=10_000, offset=10_000).lines == ()
+        begin_layer(database, "kim", 1)
+        finish(database, "kim", 1, finished=True)
+        assert note_page(database, "kim").first_open == 2
+        assert note_page(database, "kim", offset=2 * PAGE).lines[-1].id == 1
+    file.close()
+
+
+def test_a_store_of_the_first_format_goes_on(file: ReviewFile) -> None:
+    with file.transaction() as database:
+        begin_layer(database, "kim", 1)
+        for table in ("notes", "predictions"):
+            database.execute(f"ALTER TABLE {table} DROP COLUMN disagreement")
+        database.execute("DROP INDEX layers_of_note")
+        database.execute("PRAGMA user_version = 1")
+    file.close()
+    again = ReviewFile(file.path, create=False)
+    assert len(spans(again)) == 3
+    with again.transaction() as database:
+        assert [line.name for line in note_page(database, "kim", order="disagreement").lines] == ["a", "b", "c"]
+        assert set(read_disagreements(database, 1).values()) == {0.0}
+    again.close()
 
 
 def test_decisions_and_their_undo(file: ReviewFile) -> None:
@@ -228,7 +286,9 @@ def test_two_reviewers_adjudication_and_agreement(file: ReviewFile) -> None:
         ready = reviewed(database)
         assert ([note.id for note in ready.documents], ready.unfinished, ready.disputed) == (["c"], 1, 1)
         assert [note.id for note in reviewed(database, reviewer="kim").documents] == ["a"]
-        assert [(line.name, line.open) for line in note_lines(database, ADJUDICATION)] == [("a", 2)]
+        assert [(line.name, line.open) for line in note_page(database, ADJUDICATION).lines] == [("a", 2)]
+        # Counted for all notes at once; opening the note compares its layers one by one.
+        assert len(merge(database, 1).disputed) == 2
     disputed = spans(file, ADJUDICATION)
     assert [(s.start, s.end, s.kind, s.status, s.origin) for s in disputed] == [
         (0, 7, "found", "accepted", ""),
@@ -352,6 +412,8 @@ def test_another_model_and_a_changed_note_are_refused(file: ReviewFile) -> None:
     assert settle_facts(file, Facts("0f", 0.5, ("CITY", "WARD"))).labels == ("PATIENT", "DOCTOR", "CITY", "WARD")
 
     class Model:
+        ensemble = SimpleNamespace(taggers={"regex": None, "crf": None})
+
         def predict_each(self, notes: list[Document], *, threshold: float, jobs: int) -> list[Document]:
             assert [note.id for note in notes] == ["d"]
             return notes

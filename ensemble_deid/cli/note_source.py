@@ -23,7 +23,7 @@ _TABLES = {
     ".json": "fhir",
     ".hl7": "hl7",
 }
-_FILES = ("plain", "i2b2", "meddocan", "brat", "labelstudio", "conll", "bioc", "cas")
+_FILES = ("plain", "i2b2", "meddocan", "brat", "labelstudio", "conll", "bioc", "bioc-json", "cas")
 FORMATS = (*_FILES, *sorted(set(_TABLES.values())), "sql")
 SUFFIX = {
     "plain": ".txt",
@@ -32,6 +32,7 @@ SUFFIX = {
     "labelstudio": ".json",
     "conll": ".conll",
     "bioc": ".xml",
+    "bioc-json": ".json",
     "cas": ".xmi",
 }
 

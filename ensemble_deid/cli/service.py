@@ -21,6 +21,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--time-limit", metavar="SECONDS", type=float, default=30.0, help="for one note")
     parser.add_argument("--entities", choices=("presidio", "own"), default="presidio", help="names in /analyze")
     parser.add_argument("--key-file", metavar="FILE", help="the secret that surrogates and hashes depend on")
+    parser.add_argument("--submodels", metavar="NAMES", help="load only these, such as regex,tbed,crf,neural")
     add_lists(parser, strict=True)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"))
     parser.set_defaults(run=run_serve)
@@ -46,6 +47,7 @@ def run_serve(options: argparse.Namespace) -> int:
         port=options.port,
         workers=options.workers,
         device=options.device,
+        submodels=None if options.submodels is None else tuple(options.submodels.split(",")),
         max_body=options.max_body,
         time_limit=options.time_limit,
         queue=options.queue,

@@ -19,10 +19,12 @@ from ensemble_deid.resources import data_directory
 DEMO_SPLITS = ("train", "dev", "test")
 SUFFIXES = tuple(sorted({known.suffix for known in FORMATS.values()}))
 _ROOT = re.compile(rb"<\s*(?![?!])([A-Za-z_][\w.-]*)")
+# The documents of a collection of BioC: within a string, the quotes would have backslashes.
+_DOCUMENTS = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{.*?(?<!\\)"documents"\s*:\s*\[', re.DOTALL)
 _HEAD_BYTES = 4096
 _NAMED = 5
 _OF_ROOT = {"MEDDOCAN": "meddocan", "collection": "bioc", I2B2_2006_ROOT: "i2b2-2006"}
-_OF_SUFFIX = {".json": "labelstudio", ".conll": "conll", ".xmi": "cas", ".text": "physionet", ".gs": "dernoncourt-lee"}
+_OF_SUFFIX = {".conll": "conll", ".xmi": "cas", ".text": "physionet", ".gs": "dernoncourt-lee"}
 _NOWHERE = "there is no such file or folder"
 
 
@@ -128,6 +130,9 @@ def _recognise(source: Path, names: Sequence[Path]) -> Format:
     if suffix == ".jsonl":
         keys = next((keys for entry in names if entry.suffix.lower() == suffix and (keys := _keys(entry))), set())
         return FORMATS["doccano" if keys & set(LABEL_FIELDS) and "spans" not in keys else "jsonl"]
+    if suffix == ".json":
+        heads = (_head(entry) for entry in names if entry.suffix.lower() == suffix)
+        return FORMATS["bioc-json" if _DOCUMENTS.match(next((head for head in heads if head), b"")) else "labelstudio"]
     return FORMATS[_OF_SUFFIX[suffix]]
 
 
@@ -142,12 +147,17 @@ def _keys(path: Path) -> set[str]:
 
 
 def _root_element(path: Path) -> str:
+    match = _ROOT.search(_head(path))
+    return match.group(1).decode("ascii", "replace") if match else ""
+
+
+def _head(path: Path) -> bytes:
+    """Return how a file begins; nothing where it cannot be read, which the reader will say."""
     try:
         with reading(path) as stream:
-            match = _ROOT.search(stream.read(_HEAD_BYTES))
+            return stream.read(_HEAD_BYTES)
     except CorpusError:
-        return ""
-    return match.group(1).decode("ascii", "replace") if match else ""
+        return b""
 
 
 def _nothing_there(source: Path, suffixes: str) -> str:

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any
 
 from joblib import delayed
-from threadpoolctl import threadpool_limits
 
 from ensemble_deid.atomic import remove_stale
 from ensemble_deid.config import Config, NeuralConfig
@@ -27,6 +26,7 @@ from ensemble_deid.pipeline.submodels import submodel_class
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tags import TagScheme
+from ensemble_deid.threads import one_thread
 
 SYSTEMS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -138,7 +138,7 @@ def _train_all(
 def _train(
     k: int, train: Batch, dev: Batch, scheme: TagScheme, section: NeuralConfig, seed: int, device: str
 ) -> tuple[int, tuple[tuple[Span, ...], ...]]:
-    with threadpool_limits(1):
+    with one_thread():
         tagger = submodel_class("neural").fit(
             train, None, scheme=scheme, config=section, seed=seed, device=device, progress=lambda message: None
         )

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
-from threadpoolctl import threadpool_limits
-
 from ensemble_deid.experiments.rules import RuleModel
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.patterns import find_all, first_come
@@ -21,6 +19,7 @@ from ensemble_deid.taggers.tbed.rule_words import rule_in_words
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, SpanKey
+from ensemble_deid.threads import one_thread
 
 Outcome = Literal["found", "overlapped", "below the threshold", "confidence too low to be a candidate"]
 
@@ -175,7 +174,7 @@ def _candidates(ensemble: Ensemble, batch: Batch) -> list[Candidate]:
     stacker = ensemble.stacker
     proposals: dict[str, Proposals] = ensemble.propose(batch)
     table = collect({name: proposals[name] for name in stacker.submodels}, labels=stacker.labels)
-    with threadpool_limits(1):
+    with one_thread():
         probability = {span.key: span.score for span in stacker.predict_proba(proposals, batch)[0]}
         found = stacker.predict(proposals, batch)[0]
     candidates = []

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from joblib import delayed
-from threadpoolctl import threadpool_limits
 
 from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch, select_documents, training_view, with_lexicon
@@ -15,6 +14,7 @@ from ensemble_deid.pipeline.submodels import fit_submodel
 from ensemble_deid.submodels import BY_NAME
 from ensemble_deid.taggers.base import Proposals, Tagger
 from ensemble_deid.text.tags import TagScheme
+from ensemble_deid.threads import one_thread
 
 WHOLE = -1
 
@@ -104,7 +104,7 @@ def run(
 ) -> TaskResult:
     """Run one task. The lexicon is learned from the task's own training notes, so nothing leaks into it."""
     messages: list[str] = []
-    with threadpool_limits(1):
+    with one_thread():
         part = select_documents(batch, task.train)
         lexicon = fit_lexicon(part, config=config)
         train = training_view(with_lexicon(part, lexicon, leave_own_patient_out=True))

@@ -31,11 +31,19 @@ class Lexicon:
     """Phrase -> label -> number of patients, and lower-cased word -> label (or `O`) -> number of patients.
 
     `vocabulary` is None unless the model is to be shareable: then words are those of the closed column `lower`.
+    `lengths` has the numbers of words of the phrases that begin with a word, longest first.
     """
 
     phrases: dict[Phrase, dict[str, int]] = field(repr=False)
     words: dict[str, dict[str, int]] = field(repr=False)
     vocabulary: Vocabulary | None = field(default=None, repr=False)
+    lengths: Mapping[str, Sequence[int]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        lengths: dict[str, list[int]] = defaultdict(list)
+        for length, word in sorted({(-len(phrase), phrase[0]) for phrase in self.phrases}):
+            lengths[word].append(-length)
+        object.__setattr__(self, "lengths", dict(lengths))
 
     def to_json(self) -> str:
         """Return the lexicon as JSON text, sorted."""
@@ -142,16 +150,13 @@ def lexicon_columns(
     own_words: dict[str, set[tuple[str, str]]] = {}
     if leave_own_patient_out:
         own_phrases, own_words = _mentions(documents, tokens, lower, [document.group for document in documents])
-    lengths: dict[str, list[int]] = defaultdict(list)
-    for length, word in sorted({(-len(phrase), phrase[0]) for phrase in lexicon.phrases}):
-        lengths[word].append(-length)
     tags: list[str] = []
     known: list[str] = []
     bounds = tokens.document_starts.tolist()
     for document, low, high in zip(documents, bounds, bounds[1:], strict=False):
         words = lower[low:high]
         mine = own_phrases.get(document.group, set())
-        tags.extend(_phrase_tags(words, lexicon, lengths, mine))
+        tags.extend(_phrase_tags(words, lexicon, mine))
         own = own_words.get(document.group, set())
         seen = {word: _known_word(word, lexicon, own) for word in dict.fromkeys(words)}
         known.extend(seen[word] for word in words)
@@ -163,15 +168,13 @@ def _best(counts: dict[str, int]) -> tuple[str, int]:
     return min(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _phrase_tags(
-    words: Sequence[str], lexicon: Lexicon, lengths: dict[str, list[int]], own: set[tuple[Phrase, str]]
-) -> list[str]:
+def _phrase_tags(words: Sequence[str], lexicon: Lexicon, own: set[tuple[Phrase, str]]) -> list[str]:
     """Return BIO tags of the longest known phrases, left to right."""
     tags = ["O"] * len(words)
     i = 0
     while i < len(words):
         step = 1
-        for length in lengths.get(words[i], ()):
+        for length in lexicon.lengths.get(words[i], ()):
             phrase = tuple(words[i : i + length])
             counts = lexicon.phrases.get(phrase)
             if counts is None or len(phrase) < length:

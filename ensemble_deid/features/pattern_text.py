@@ -1,13 +1,13 @@
 """Writing patterns as the text of a pattern file, and the checks that a pattern passes before a model takes it."""
 
 import json
-import time
 from collections.abc import Iterable, Mapping
 
 import regex
 
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.patterns import Pattern, failed_examples
+from ensemble_deid.features.time_limit import TimeLimit
 
 _FLAGS = {"IGNORECASE": regex.I, "MULTILINE": regex.M, "DOTALL": regex.S, "VERBOSE": regex.X, "ASCII": regex.A}
 _RUNS = ("a", "A", "Aa ", "1", "1 ", " ", ".", "-", ", ", "\n")
@@ -52,11 +52,11 @@ def toml_string(text: str) -> str:
 
 def check_pattern(pattern: Pattern) -> None:
     """Raise RuleError for a pattern whose examples fail, or that is slow on long runs of one sign."""
-    until = time.process_time() + _SECONDS
+    limit = TimeLimit(_SECONDS)
     try:
         for text in (f"{lead}{(run * _RUN_LENGTH)[:_RUN_LENGTH]}" for run in _RUNS for lead in _leads(pattern)):
-            pattern.matches(text, until=until)
-        problems = failed_examples(pattern, until=until)
+            pattern.matches(text, limit=limit)
+        problems = failed_examples(pattern, limit=limit)
     except TimeoutError:
         raise RuleError(
             f"{pattern.name}: takes more than {_SECONDS:.0f} s on its examples and on runs of {_RUN_LENGTH} characters"

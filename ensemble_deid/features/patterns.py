@@ -21,7 +21,6 @@ which takes the syntax of `re` and can be stopped, within the time that a note's
 """
 
 import re
-import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from typing import Any
 import regex
 
 from ensemble_deid.errors import CorpusError, RuleError
+from ensemble_deid.features.time_limit import TimeLimit
 from ensemble_deid.features.word_lists import any_of, inline_word_lists
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -59,22 +59,16 @@ class Pattern:
     negative: tuple[str, ...] = ()
     confidence: float | None = None
 
-    def matches(self, text: str, *, until: float | None = None) -> list[tuple[int, int]]:
-        """Return the places of the PHI group of every match that has one.
-
-        `until` is a value of `time.process_time`. Raises TimeoutError once that is reached.
-        """
-        rest = None if until is None else until - time.process_time()
-        if rest is not None and rest <= 0:
-            raise TimeoutError
+    def matches(self, text: str, *, limit: TimeLimit | None = None) -> list[tuple[int, int]]:
+        """Return the places of the PHI group of every match that has one. Raises TimeoutError at the limit."""
         places = []
-        for match in self.regex.finditer(text, timeout=rest):
+        for match in self.regex.finditer(text, timeout=None if limit is None else limit.left()):
             start, end = match.span(self.group)
             if start < end:
                 places.append((start, end))
             # The library counts the time of each match anew.
-            if until is not None and time.process_time() > until:
-                raise TimeoutError
+            if limit is not None:
+                limit.left()
         return places
 
 
@@ -108,11 +102,11 @@ def find_all(patterns: PatternSet, document: Document) -> list[Span]:
     Raises CorpusError, which names the document and the pattern, where this takes longer than 5 seconds of the
     processor and 200 microseconds a character.
     """
-    until = time.process_time() + _SECONDS + _SECONDS_PER_CHARACTER * len(document.text)
+    limit = TimeLimit(_SECONDS + _SECONDS_PER_CHARACTER * len(document.text))
     spans = []
     for pattern in patterns.patterns:
         try:
-            places = pattern.matches(document.text, until=until)
+            places = pattern.matches(document.text, limit=limit)
         except TimeoutError:
             raise CorpusError(f"{document.id}: the pattern {pattern.name} takes too long on this note") from None
         spans += [Span(start, end, pattern.label, 1.0, pattern.name) for start, end in places]
@@ -245,10 +239,10 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str) -> 
     return Pattern(table["name"], table["label"], compiled, group, *examples, confidence)
 
 
-def failed_examples(pattern: Pattern, *, until: float | None = None) -> list[str]:
+def failed_examples(pattern: Pattern, *, limit: TimeLimit | None = None) -> list[str]:
     """Return what is wrong with a pattern's own examples; an empty list when they all hold.
 
-    `until` as in `Pattern.matches`, which raises TimeoutError.
+    `limit` as in `Pattern.matches`, which raises TimeoutError.
     """
     problems = []
     for number, example in enumerate(pattern.positive, 1):
@@ -261,10 +255,10 @@ def failed_examples(pattern: Pattern, *, until: float | None = None) -> list[str
                 expected[-1] = (expected[-1][0], len(text))
             else:
                 text += part
-        found = pattern.matches(text, until=until)
+        found = pattern.matches(text, limit=limit)
         if not expected or found != expected:
             problems.append(f"{pattern.name}: positive example {number}: expected {expected}, {found}")
     for number, example in enumerate(pattern.negative, 1):
-        if found := pattern.matches(example, until=until):
+        if found := pattern.matches(example, limit=limit):
             problems.append(f"{pattern.name}: negative example {number} matches at {found}")
     return problems

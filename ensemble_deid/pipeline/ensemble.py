@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from threadpoolctl import threadpool_limits
-
 from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.pipeline.combiners import SVM, check_combiner, combine_named
@@ -18,6 +16,7 @@ from ensemble_deid.taggers.base import Proposals, Tagger
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, drop_overlaps
 from ensemble_deid.text.tags import TagScheme
+from ensemble_deid.threads import one_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class Ensemble:
     def propose(self, batch: Batch) -> dict[str, Proposals]:
         """Return every submodel's proposals for a batch."""
         # One thread: summing in another order would make the last digits depend on the number of cores.
-        with threadpool_limits(1):
+        with one_thread():
             n_best = self.config.stack.n_best
             return {name: tagger.propose(batch, n_best=n_best) for name, tagger in self.taggers.items()}
 
@@ -91,11 +90,11 @@ class Ensemble:
         if not len(batch.tokens):
             return [() for _ in batch.documents]
         if submodel is not None:
-            with threadpool_limits(1):
+            with one_thread():
                 best = self.taggers[submodel].propose(batch, n_best=1).best
             return [drop_overlaps(spans) for spans in best]
         proposals = self.propose(batch)
         if combiner != SVM:
             return combine_named(combiner, proposals, labels=self.scheme.labels, members=self.best_members)
-        with threadpool_limits(1):
+        with one_thread():
             return self.stacker.predict(proposals, batch, threshold=threshold)

@@ -37,6 +37,12 @@ def portions(documents: Sequence[Document], *, size: int = PORTION) -> Iterator[
     A document longer than that is cut into stretches, each of which is read like a note of its own. Annotations of the
     documents are left out of stretches.
     """
+    # No text has more tokens than characters: with notes as short as these, none need be counted.
+    if _LEAST_CHARACTERS * sum(len(document.text) for document in documents) <= size:
+        whole_notes = [Piece(index, 0, document) for index, document in enumerate(documents)]
+        if whole_notes:
+            yield whole_notes
+        return
     portion: list[Piece] = []
     room = size
     for index, document in enumerate(documents):

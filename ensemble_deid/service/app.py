@@ -30,7 +30,7 @@ from ensemble_deid.service.validation import problem
 def create_app(settings: Settings) -> Guard:
     """Load the model and return the application; called once in each worker. Raises ModelError, CorpusError."""
     set_up()
-    model = Deidentifier.load(settings.model, device=settings.device)
+    model = Deidentifier.load(settings.model, device=settings.device, submodels=settings.submodels)
     return make_app(model, settings, settings.lists.read(model.labels))
 
 

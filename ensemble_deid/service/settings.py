@@ -21,7 +21,8 @@ class Settings:
 
     `max_body` is in bytes, `time_limit` in seconds, `queue` the number of requests that one worker accepts at a time.
     `entities` says which names `/analyze` uses: Presidio's, or the model's own labels. `key` is that of surrogates and
-    hashes, the same in all workers; `lists` are the files of what the site knows. Raises ConfigError.
+    hashes, the same in all workers; `lists` are the files of what the site knows, `submodels` those that are loaded,
+    None for all. Raises ConfigError.
     """
 
     model: Path
@@ -29,6 +30,7 @@ class Settings:
     port: int = 8000
     workers: int = 1
     device: str | None = None
+    submodels: tuple[str, ...] | None = None
     max_body: int = 1_000_000
     time_limit: float = 30.0
     queue: int = 64

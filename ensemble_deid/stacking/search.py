@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from joblib import delayed
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from ensemble_deid.config import Config, StackConfig
 from ensemble_deid.folds import group_folds
@@ -18,6 +17,7 @@ from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.svm import ZHAO2020, Floats, Sigmoid, Svm, SvmSettings
 from ensemble_deid.text.counts import f1_score
 from ensemble_deid.text.span import drop_overlaps
+from ensemble_deid.threads import one_thread
 
 _FOLDS = 3
 _THRESHOLDS = tuple(k / 100 for k in range(5, 96, 5))
@@ -57,7 +57,7 @@ def strict_f1(
 def _decisions(features: Floats, correct: NDArray[np.bool_], folds: NDArray[np.int64], settings: SvmSettings) -> Floats:
     """Return the decision function of each row, by an SVM trained without its fold."""
     out = np.zeros(len(features))
-    with threadpool_limits(1):
+    with one_thread():
         for fold in np.unique(folds).tolist():
             held_out = folds == fold
             out[held_out] = Svm.fit(features[~held_out], correct[~held_out], settings).decision_function(
@@ -130,7 +130,7 @@ def _search(
 
 
 def _decided(features: Floats, correct: NDArray[np.bool_], held_out: Floats, settings: SvmSettings) -> Floats:
-    with threadpool_limits(1):
+    with one_thread():
         return Svm.fit(features, correct, settings).decision_function(held_out)
 
 

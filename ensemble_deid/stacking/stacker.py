@@ -7,7 +7,6 @@ from numbers import Real
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError, ModelError
@@ -21,6 +20,7 @@ from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.stacking.svm import Floats, Sigmoid, Svm
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.text.span import Span, drop_overlaps
+from ensemble_deid.threads import one_thread
 
 SVM, STATISTICS, SETTINGS = "stacker.safetensors", "stacker_statistics.json", "stacker.json"
 
@@ -71,7 +71,7 @@ class Stacker:
         chosen = choose(dataset, features, config=config, progress=progress)
         rng = generator(config.seed, "stacker fit")
         rows = sample_rows(np.arange(len(features)), config.stack.fit_candidates, rng)
-        with threadpool_limits(1):
+        with one_thread():
             svm = Svm.fit(features[rows], correct[rows], chosen.settings)
         stacker = cls(
             table.submodels,

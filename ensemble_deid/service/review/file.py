@@ -11,23 +11,24 @@ from ensemble_deid.service.review.errors import ReviewError
 
 # Marks the databases that are ours ("edRv"); the version is that of the tables below.
 _APPLICATION = 0x65645276
-_VERSION = 1
+_VERSION = 2
 _WAIT_SECONDS = 10.0
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE notes (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, text TEXT NOT NULL, patient TEXT, site TEXT,
-    metadata TEXT NOT NULL, uncertainty REAL NOT NULL
+    metadata TEXT NOT NULL, uncertainty REAL NOT NULL, disagreement REAL NOT NULL DEFAULT 0
 );
 CREATE TABLE predictions (
     note INTEGER NOT NULL REFERENCES notes, start INTEGER NOT NULL, "end" INTEGER NOT NULL, label TEXT NOT NULL,
-    score REAL NOT NULL, kind TEXT NOT NULL
+    score REAL NOT NULL, kind TEXT NOT NULL, disagreement REAL NOT NULL DEFAULT 0
 );
 CREATE INDEX predictions_of_note ON predictions (note);
 CREATE TABLE layers (
     reviewer TEXT NOT NULL, note INTEGER NOT NULL REFERENCES notes, finished INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (reviewer, note)
 );
+CREATE INDEX layers_of_note ON layers (note);
 CREATE TABLE spans (
     id INTEGER PRIMARY KEY AUTOINCREMENT, reviewer TEXT NOT NULL, note INTEGER NOT NULL REFERENCES notes,
     start INTEGER NOT NULL, "end" INTEGER NOT NULL, label TEXT NOT NULL, score REAL, kind TEXT NOT NULL,
@@ -44,6 +45,13 @@ CREATE TABLE changes (
     span INTEGER, before TEXT, after TEXT
 );
 CREATE INDEX changes_of_step ON changes (step);
+"""
+# Stores of format 1 did not keep how far submodels disagree: for their notes it counts as none.
+_FROM_1 = """
+ALTER TABLE notes ADD COLUMN disagreement REAL NOT NULL DEFAULT 0;
+ALTER TABLE predictions ADD COLUMN disagreement REAL NOT NULL DEFAULT 0;
+CREATE INDEX layers_of_note ON layers (note);
+PRAGMA user_version = 2
 """
 
 
@@ -102,5 +110,8 @@ class ReviewFile:
                 database.execute(f"PRAGMA user_version = {_VERSION:d}")
             elif application != _APPLICATION:
                 raise ReviewError(f"{self.path}: is another program's database, not the store of a review")
+            elif version == 1:
+                for statement in _FROM_1.split(";"):
+                    database.execute(statement)
             elif version != _VERSION:
                 raise ReviewError(f"{self.path}: was made by another version of ensemble-deid (format {version})")

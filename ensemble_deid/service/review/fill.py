@@ -8,7 +8,7 @@ from ensemble_deid.errors import DeidError
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.service.review.errors import ReviewError
 from ensemble_deid.service.review.file import ReviewFile
-from ensemble_deid.service.review.uncertainty import note_uncertainty, shown
+from ensemble_deid.service.review.uncertainty import disagreement, note_disagreement, note_uncertainty, shown
 from ensemble_deid.text.document import Document
 
 Progress = Callable[[int, int], None]
@@ -34,7 +34,7 @@ def fill(
             withheld.append(str(note))
         else:
             with file.transaction() as database:
-                add_note(database, note, threshold)
+                add_note(database, note, threshold, submodels=len(model.ensemble.taggers))
         progress(done, len(missing))
     return withheld
 
@@ -49,15 +49,21 @@ def _missing(file: ReviewFile, documents: Sequence[Document]) -> Iterator[Docume
                 raise ReviewError(f"{document.id}: the note is not the one in {file.path}; use a new --store")
 
 
-def add_note(database: sqlite3.Connection, note: Document, threshold: float) -> None:
-    """Store a note with what was predicted for it at threshold 0."""
+def add_note(database: sqlite3.Connection, note: Document, threshold: float, *, submodels: int) -> None:
+    """Store a note with what was predicted for it at threshold 0 by a model of so many submodels."""
     kinds = shown(note.spans, threshold)
-    uncertain = note_uncertainty((span for span, _ in kinds), threshold)
-    row = (note.id, note.text, note.patient_id, note.site, json.dumps(dict(note.metadata)), uncertain)
+    spans = [span for span, _ in kinds]
+    order = (note_uncertainty(spans, threshold), note_disagreement(spans, submodels))
+    row = (note.id, note.text, note.patient_id, note.site, json.dumps(dict(note.metadata)), *order)
     made = database.execute(
-        "INSERT INTO notes (name, text, patient, site, metadata, uncertainty) VALUES (?, ?, ?, ?, ?, ?)", row
+        "INSERT INTO notes (name, text, patient, site, metadata, uncertainty, disagreement) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        row,
     )
     database.executemany(
-        'INSERT INTO predictions (note, start, "end", label, score, kind) VALUES (?, ?, ?, ?, ?, ?)',
-        [(made.lastrowid, span.start, span.end, span.label, span.score, kind) for span, kind in kinds],
+        'INSERT INTO predictions (note, start, "end", label, score, kind, disagreement) VALUES (?, ?, ?, ?, ?, ?, ?)',
+        [
+            (made.lastrowid, span.start, span.end, span.label, span.score, kind, disagreement(span, submodels))
+            for span, kind in kinds
+        ],
     )

@@ -1,13 +1,19 @@
 """How far a review is: the notes in the order in which they need a look, progress, and agreement."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Literal
 
-from ensemble_deid.service.review.layers import accepted, finished_by, merge
+from ensemble_deid.service.review.layers import accepted, finished_by
 from ensemble_deid.service.review.records import ADJUDICATION
 from ensemble_deid.text.counts import Counts
+
+Order = Literal["score", "disagreement"]
+"""Which notes come first: those with a score near the threshold, or those on which the submodels disagree."""
+PAGE = 100
+"""The notes of a page of the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +24,24 @@ class NoteLine:
     name: str
     finished: bool
     open: int
-    uncertainty: float
+
+
+@dataclass(frozen=True, slots=True)
+class NotePage:
+    """A page of a reviewer's list: at most `size` lines from `offset` on, of `total` in all.
+
+    `previous` and `next` are the notes beside the one that the page was asked around, `first_open` is the first of the
+    whole list that is not finished.
+    """
+
+    total: int
+    finished: int
+    size: int
+    offset: int
+    lines: tuple[NoteLine, ...]
+    previous: int | None
+    next: int | None
+    first_open: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +57,38 @@ class PairAgreement:
     f1: float | None
 
 
-def note_lines(database: sqlite3.Connection, reviewer: str) -> list[NoteLine]:
-    """Return a reviewer's notes, the open and most uncertain ones first; for adjudication, those that two finished."""
-    lines = list(_adjudication_lines(database) if reviewer == ADJUDICATION else _reviewer_lines(database, reviewer))
-    return sorted(lines, key=lambda line: (line.finished, -line.uncertainty, line.id))
+def note_page(
+    database: sqlite3.Connection,
+    reviewer: str,
+    *,
+    order: Order = "score",
+    around: int | None = None,
+    offset: int | None = None,
+) -> NotePage:
+    """Return a page of a reviewer's notes, open and most uncertain ones first; for adjudication, those of two.
+
+    It is the page at `offset`, else the one that holds the note `around`, else the first.
+    """
+    adjudication = _adjudication_lines(database) if reviewer == ADJUDICATION else None
+    listed = _ordered(database, reviewer, order) if adjudication is None else [(n.id, n.finished) for n in adjudication]
+    places = {note: place for place, (note, _) in enumerate(listed)}
+    at = None if around is None else places.get(around)
+    start = (at or 0) // PAGE * PAGE if offset is None else offset
+    window = slice(start, start + PAGE)
+    if adjudication is None:
+        lines = _reviewer_lines(database, reviewer, listed[window])
+    else:
+        lines = tuple(adjudication[window])
+    return NotePage(
+        len(listed),
+        sum(finished for _, finished in listed),
+        PAGE,
+        start,
+        lines,
+        listed[at - 1][0] if at else None,
+        listed[at + 1][0] if at is not None and at + 1 < len(listed) else None,
+        next((note for note, finished in listed if not finished), None),
+    )
 
 
 def reviewers(database: sqlite3.Connection) -> list[str]:
@@ -63,23 +114,41 @@ def agreement(database: sqlite3.Connection) -> list[PairAgreement]:
     return pairs
 
 
-def _reviewer_lines(database: sqlite3.Connection, reviewer: str) -> Iterator[NoteLine]:
+def _ordered(database: sqlite3.Connection, reviewer: str, order: Order) -> list[tuple[int, bool]]:
+    """Return all notes in their order, with whether the reviewer has finished them."""
     rows = database.execute(
         """
-        SELECT notes.id, notes.name, notes.uncertainty, layers.finished, layers.note IS NULL AS untouched,
-            (SELECT count(*) FROM predictions WHERE predictions.note = notes.id) AS predicted,
-            (SELECT count(*) FROM spans WHERE spans.note = notes.id AND spans.reviewer = :reviewer
-                AND spans.status = 'undecided') AS undecided
+        SELECT notes.id, coalesce(layers.finished, 0) AS done
         FROM notes LEFT JOIN layers ON layers.note = notes.id AND layers.reviewer = :reviewer
+        ORDER BY done, CASE :order WHEN 'score' THEN uncertainty ELSE disagreement END DESC, uncertainty DESC, notes.id
         """,
-        {"reviewer": reviewer},
+        {"reviewer": reviewer, "order": order},
     )
-    for row in rows:
-        count = row["predicted"] if row["untouched"] else row["undecided"]
-        yield NoteLine(row["id"], row["name"], bool(row["finished"]), count, row["uncertainty"])
+    return [(note, bool(done)) for note, done in rows]
 
 
-def _adjudication_lines(database: sqlite3.Connection) -> Iterator[NoteLine]:
+def _reviewer_lines(
+    database: sqlite3.Connection, reviewer: str, notes: Sequence[tuple[int, bool]]
+) -> tuple[NoteLine, ...]:
+    """Return the lines of some notes; only for these are spans counted."""
+    lines = []
+    for note, finished in notes:
+        name, untouched, predicted, undecided = database.execute(
+            """
+            SELECT name, NOT EXISTS (SELECT 1 FROM layers WHERE note = :note AND reviewer = :reviewer),
+                (SELECT count(*) FROM predictions WHERE note = :note),
+                (SELECT count(*) FROM spans WHERE note = :note AND reviewer = :reviewer AND status = 'undecided')
+            FROM notes WHERE id = :note
+            """,
+            {"note": note, "reviewer": reviewer},
+        ).fetchone()
+        lines.append(NoteLine(note, name, finished, predicted if untouched else undecided))
+    return tuple(lines)
+
+
+def _adjudication_lines(database: sqlite3.Connection) -> list[NoteLine]:
+    """Return the lines of the notes that two reviewers have finished, those with most left to settle first."""
+    disputed = _disputed(database)
     rows = database.execute(
         """
         SELECT notes.id, notes.name, own.finished,
@@ -89,8 +158,32 @@ def _adjudication_lines(database: sqlite3.Connection) -> Iterator[NoteLine]:
         WHERE (SELECT count(*) FROM layers WHERE layers.note = notes.id AND finished AND reviewer != :name) > 1
         """,
         {"name": ADJUDICATION},
-    ).fetchall()
-    for row in rows:
-        begun = row["finished"] is not None
-        count = row["undecided"] if begun else len(merge(database, row["id"]).disputed)
-        yield NoteLine(row["id"], row["name"], bool(row["finished"]), count, float(count))
+    )
+    lines = []
+    for note, name, finished, undecided in rows:
+        count = disputed.get(note, 0) if finished is None else undecided
+        lines.append(NoteLine(note, name, bool(finished), count))
+    return sorted(lines, key=lambda line: (line.finished, -line.open, line.id))
+
+
+def _disputed(database: sqlite3.Connection) -> dict[int, int]:
+    """Return how many spans of a note some and not all who finished it marked, where adjudication has not begun it."""
+    rows = database.execute(
+        """
+        WITH done AS (
+            SELECT note, count(*) AS reviewers FROM layers
+            WHERE finished AND reviewer != :name
+                AND note NOT IN (SELECT note FROM layers WHERE reviewer = :name)
+            GROUP BY note HAVING count(*) > 1
+        ), marked AS (
+            SELECT spans.note FROM done
+            JOIN layers ON layers.note = done.note AND layers.finished
+            JOIN spans ON spans.note = layers.note AND spans.reviewer = layers.reviewer AND spans.status = 'accepted'
+            GROUP BY spans.note, spans.start, spans."end", spans.label
+            HAVING count(DISTINCT spans.reviewer) < max(done.reviewers)
+        )
+        SELECT note, count(*) FROM marked GROUP BY note
+        """,
+        {"name": ADJUDICATION},
+    )
+    return dict(rows.fetchall())

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
-PAGE_FILES = ("review.html", "review.css", "review.js", "server.js", "note.js", "panels.js")
+PAGE_FILES = ("review.html", "review.css", "review.js", "server.js", "list.js", "note.js", "panels.js", "dialogs.js")
 PAGE_PATHS = ("/", *(f"/{name}" for name in PAGE_FILES))
 """They hold nothing of a note, and are served without a token, so that the page can ask for one."""
 _HEADERS = {

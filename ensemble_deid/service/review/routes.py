@@ -14,8 +14,8 @@ from ensemble_deid.service.review.facts import Facts
 from ensemble_deid.service.review.file import ReviewFile
 from ensemble_deid.service.review.hits import find_hits
 from ensemble_deid.service.review.layers import begin_layer
-from ensemble_deid.service.review.overview import agreement, note_lines, reviewers
-from ensemble_deid.service.review.records import ADJUDICATION, read_spans
+from ensemble_deid.service.review.overview import Order, agreement, note_page, reviewers
+from ensemble_deid.service.review.records import ADJUDICATION, read_disagreements, read_spans
 from ensemble_deid.service.review.steps import is_adjudicated, redo, undo
 from ensemble_deid.service.review.uncertainty import uncertainty
 
@@ -46,8 +46,13 @@ class Review:
         (finished,) = database.execute(
             "SELECT finished FROM layers WHERE reviewer = ? AND note = ?", (reviewer, note)
         ).fetchone()
+        divided = read_disagreements(database, note)
         spans = [
-            {**asdict(span), "uncertainty": self._uncertainty(span.score)}
+            {
+                **asdict(span),
+                "uncertainty": self._uncertainty(span.score),
+                "disagreement": 1.0 if span.score is None else divided.get(span.key, 0.0),
+            }
             for span in read_spans(database, reviewer, note)
         ]
         locked = reviewer != ADJUDICATION and is_adjudicated(database, note)
@@ -84,9 +89,14 @@ def review_routes(review: Review, commands: dict[str, str]) -> APIRouter:
             }
 
     @routes.get("/notes")
-    def notes(reviewer: ReviewerQuery) -> list[dict[str, Any]]:
+    def notes(
+        reviewer: ReviewerQuery,
+        order: Order = "score",
+        around: int | None = None,
+        offset: Annotated[int | None, Query(ge=0)] = None,
+    ) -> dict[str, Any]:
         with review.file.transaction() as database:
-            return [asdict(line) for line in note_lines(database, reviewer)]
+            return asdict(note_page(database, reviewer, order=order, around=around, offset=offset))
 
     @routes.get("/notes/{note}")
     def one(note: NotePath, reviewer: ReviewerQuery) -> dict[str, Any]:

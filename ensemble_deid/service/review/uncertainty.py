@@ -1,5 +1,6 @@
-"""Where a person's look is needed most: spans whose score is near the threshold, above it or below."""
+"""Where a person's look is needed most: spans whose score is near the threshold, or on which the submodels disagree."""
 
+import math
 from collections.abc import Iterable
 
 from ensemble_deid.service.review.records import Kind
@@ -18,6 +19,24 @@ def uncertainty(score: float, threshold: float) -> float:
 def note_uncertainty(spans: Iterable[Span], threshold: float) -> float:
     """Return the uncertainty of a note: that of its most uncertain span, 0 without spans."""
     return max((uncertainty(span.score, threshold) for span in spans), default=0.0)
+
+
+def disagreement(span: Span, submodels: int) -> float:
+    """Return the vote entropy of a span, in bits: how evenly the submodels are divided on it.
+
+    A submodel votes for a span where it is part of its own answer (`Span.source`). 1 where half of them do, 0 where all
+    or none do (query by committee; Dagan and Engelson 1995).
+    """
+    votes = len([name for name in span.source.split("+") if name])
+    if not 0 < votes < submodels:
+        return 0.0
+    share = votes / submodels
+    return -(share * math.log2(share) + (1 - share) * math.log2(1 - share))
+
+
+def note_disagreement(spans: Iterable[Span], submodels: int) -> float:
+    """Return the disagreement on a note: that on its most disputed span, 0 without spans."""
+    return max((disagreement(span, submodels) for span in spans), default=0.0)
 
 
 def shown(spans: Iterable[Span], threshold: float) -> list[tuple[Span, Kind]]:

@@ -11,7 +11,7 @@ export function element(name, text = "", attributes = {}) {
   return made;
 }
 
-function item(title, detail, { current, act }) {
+export function item(title, detail, { current, act }) {
   const entry = document.createElement("li");
   const button = element("button", title, { type: "button" });
   if (current) button.setAttribute("aria-current", "true");
@@ -19,17 +19,6 @@ function item(title, detail, { current, act }) {
   button.addEventListener("click", act);
   entry.append(button);
   return entry;
-}
-
-export function showNotes(list, current, act) {
-  const entries = list.map((line) => item(line.name,
-    line.finished ? "finished" : `${line.open} undecided`,
-    { current: line.id === current, act: () => act(line.id) }));
-  byId("notes").replaceChildren(...entries);
-  const done = list.filter((line) => line.finished).length;
-  byId("progress").max = Math.max(list.length, 1);
-  byId("progress").value = done;
-  byId("progress-text").textContent = `${done} of ${list.length} notes finished`;
 }
 
 export function showSpans(text, spans, chosen, act) {
@@ -95,7 +84,7 @@ export function showResults(state) {
 }
 
 const KEYS = [
-  ["n", "next undecided span, the most uncertain first"], ["j, k", "next, previous span"],
+  ["n", "next undecided span, in the order chosen above the notes"], ["j, k", "next, previous span"],
   ["y, x, u", "accept, reject, undecided again"], ["l", "choose a label; it relabels the chosen span"],
   ["[, ]", "stretch the start to the left, the end to the right"], ["{, }", "shrink the start, the end"],
   ["arrows left, right", "in the text: previous, next word; with Shift: a word less, more"],

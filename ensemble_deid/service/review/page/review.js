@@ -1,12 +1,14 @@
 // The review page: what is chosen, and what buttons and keys do. The server holds all else.
 
+import { dialogs } from "./dialogs.js";
+import { NoteList } from "./list.js";
 import { NoteText, words } from "./note.js";
-import { byId, fillLabels, showExplanation, showHits, showKeys, showNotes, showResults, showSpans } from "./panels.js";
-import { Problem, download, get, post, session, state as readState } from "./server.js";
+import { byId, fillLabels, showExplanation, showKeys, showSpans } from "./panels.js";
+import { Problem, get, post, session, state as readState } from "./server.js";
 
 const text = new NoteText(byId("text"));
 let review = null; // labels, threshold, reviewers, agreement, commands
-let lines = []; // the notes in the reviewer's list
+const list = new NoteList((id) => act(() => openNote(id)), (offset) => act(() => list.refresh(note?.id, offset)));
 let note = null; // the open note with its spans
 let chosen = null; // the id of a span
 let place = null; // or a place in the text, {start, end}
@@ -74,10 +76,7 @@ function show(shown) {
   draw();
 }
 
-async function refreshNotes() {
-  lines = await get("notes");
-  showNotes(lines, note?.id, (id) => act(() => openNote(id)));
-}
+const refreshNotes = () => list.refresh(note?.id);
 
 async function openNote(id, before = "") {
   place = null;
@@ -99,7 +98,8 @@ async function decide(path, content, said, after = () => {}) {
 
 function nextUndecided(before = "") {
   const open = note.spans.filter((one) => one.status === "undecided" && one.id !== chosen);
-  open.sort((a, b) => b.uncertainty - a.uncertainty || a.start - b.start);
+  const first = list.order === "score" ? "uncertainty" : "disagreement";
+  open.sort((a, b) => b[first] - a[first] || b.uncertainty - a.uncertainty || a.start - b.start);
   if (open.length) choose(open[0].id, before);
   else if (!span() || span().status !== "undecided") {
     choose(null);
@@ -134,8 +134,8 @@ const add = () => act(async () => {
 const finish = () => act(async () => {
   const finished = !note.finished;
   await decide("finished", { finished }, finished ? "note finished" : "note open again");
-  const next = lines.find((line) => !line.finished);
-  if (finished && next) await openNote(next.id, "Note finished. Stored. Next: ");
+  const next = list.page.first_open;
+  if (finished && next !== null) await openNote(next, "Note finished. Stored. Next: ");
 });
 
 const replay = (what) => act(async () => {
@@ -167,68 +167,24 @@ function step(direction) {
 }
 
 function stepNote(direction) {
-  const at = lines.findIndex((line) => line.id === note?.id);
-  const next = lines[Math.min(Math.max(at + direction, 0), lines.length - 1)];
-  if (next && next.id !== note?.id) act(() => openNote(next.id));
+  act(async () => {
+    const next = direction > 0 ? list.page.next : list.page.previous;
+    if (next !== null) await openNote(next);
+  });
 }
 
-const fields = () => ({
-  words: byId("words").value, whole_words: byId("whole-words").checked, match_case: byId("match-case").checked,
-});
-
-function openSearch(words) {
-  byId("hits").replaceChildren();
-  byId("search-said").textContent = "";
-  if (words) byId("words").value = words;
-  byId("mark-label").value = byId("label").value;
-  byId("search-dialog").showModal();
-  byId("words").focus();
-  if (words) search();
-}
-
-const inDialog = (action) => act(async () => {
-  try {
-    await action();
-  } catch (error) {
-    byId("search-said").textContent = error.message;
-    throw error;
-  }
-});
-
-const search = () => inDialog(async () => {
-  showHits(await post("search", fields()), (hit) => act(async () => {
-    byId("search-dialog").close();
-    await openNote(hit.note);
-    choosePlace({ start: hit.start, end: hit.end });
+const { openHelp, openSearch } = dialogs({
+  act,
+  async openAt(id, found) {
+    await openNote(id);
+    choosePlace(found);
     byId("text").focus();
-  }));
+  },
+  async reload() {
+    if (note) show(await get(`notes/${note.id}`));
+    await refreshNotes();
+  },
 });
-
-const markAll = () => inDialog(async () => {
-  const { marked, skipped } = await post("mark-all", { ...fields(), label: byId("mark-label").value });
-  if (note) show(await get(`notes/${note.id}`));
-  await refreshNotes();
-  byId("search-said").textContent = `${marked} marked, ${skipped} left as they are (inside other spans). Stored.`;
-});
-
-const exportAs = (format) => act(async () => {
-  const answer = await download(format);
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(await answer.blob());
-  link.download = format === "jsonl" ? "reviewed.jsonl" : "reviewed-brat.zip";
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-  const [notes, unfinished, disputed] = ["x-notes", "x-unfinished", "x-disputed"].map((name) => answer.headers.get(name));
-  byId("export-said").textContent = `${notes} notes exported; ${unfinished} not finished, ${disputed} on which reviewers differ.`;
-});
-
-const openResults = () => act(async () => {
-  review = await readState();
-  showResults(review);
-  byId("results-dialog").showModal();
-});
-
-const openHelp = () => byId("help-dialog").showModal();
 const chosenText = () => { const target = span() || place; return target ? text.slice(target.start, target.end) : ""; };
 
 const ACTIONS = {
@@ -284,14 +240,7 @@ function listen() {
     // A second click chooses the next of several spans at one place.
     if (ids) choose(ids[(ids.indexOf(chosen) + 1) % ids.length]);
   });
-  byId("search-form").addEventListener("submit", (event) => { event.preventDefault(); search(); });
-  byId("mark-all").addEventListener("click", markAll);
-  byId("open-results").addEventListener("click", openResults);
-  byId("export-jsonl").addEventListener("click", () => exportAs("jsonl"));
-  byId("export-brat").addEventListener("click", () => exportAs("brat"));
-  for (const button of document.querySelectorAll("dialog .close")) {
-    button.addEventListener("click", () => button.closest("dialog").close());
-  }
+  byId("order").addEventListener("change", () => act(() => list.refresh(note?.id, 0)));
   byId("start-form").addEventListener("submit", (event) => { event.preventDefault(); begin(byId("reviewer").value.trim()); });
   byId("adjudicate").addEventListener("click", () => begin(review?.adjudication || "adjudication"));
 }
@@ -308,8 +257,8 @@ async function begin(name) {
     if (!name) throw new Problem(0, "Enter your name: decisions are kept under it.");
     session.reviewer = name;
     review = await readState();
-    lines = await get("notes");
-    if (!lines.length) {
+    await list.refresh();
+    if (!list.page.total) {
       throw new Problem(0, name === review.adjudication ? "No note has been finished by two reviewers." : "There are no notes.");
     }
   } catch (error) {
@@ -322,7 +271,7 @@ async function begin(name) {
   byId("start").hidden = true;
   byId("work").hidden = false;
   byId("notes-details").open = innerWidth > 700;
-  await act(() => openNote(lines[0].id));
+  await act(() => openNote(list.page.lines[0].id));
   byId("text").focus();
 }
 
