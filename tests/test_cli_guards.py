@@ -35,14 +35,18 @@ LINES = {
     "compare": ("<notes> <one> <other> --json >a.json --csv >a.csv",),
     "annotations": ("<one> <other> --json >a.json --csv >a.csv",),
     "report": ("<notes> <model> --dev <dev> <other> --name-list staff=<names.txt> --out >report.html",),
+    "errors": ("<notes> <model> --out >out/ --json >a.json",),
+    "exposure": ("<notes> <model> --known <dev> <other> --json >a.json",),
+    "compare-combiners": ("<model> <gold.json> --out >table.json",),
     "disagreements": ("<gold.json> <model> --out >found.csv",),
+    "embeddings train": ("<notes> --out >vectors.txt",),
     "explain": ("<model> <note.txt> --json >a.json", "<model> <note.txt> --html >a.html"),
     "rules apply": ("<model> <notes> --rules <my.rules> --out >out/",),
     "rules curve": ("<model> --out >curve.png",),
     "rules review": ("<model> --corpus <notes> --out >page.html",),
     "harvest": ("<notes> --out >a.toml --sentences >b.toml",),
     "patterns check": ("<my.toml> <notes> --out >kept.toml",),
-    "corpus stats": ("<notes> <more> --out >table.csv",),
+    "corpus stats": ("<notes.csv> <more.csv> --out >table.csv",),
     "corpus convert": ("<notes> --map <map.toml> --format jsonl --out >out/",),
     "corpus resample": ("<notes> --out >out/",),
     "corpus augment": ("<notes> --out >out/",),
@@ -55,13 +59,16 @@ LINES = {
     "package": ("<model> --name x --version 1 --licence <licence.txt> --score <notes> --out >>made/ --wheel :wheels",),
     "review": ("<model> <notes> --store >decisions.sqlite",),
     "review-export": ("<decisions.sqlite> --out >out/",),
-    "spark": ("<model> <in.parquet> >out/ --failed >failed/ --policy <policy.toml> --key-file <key.txt>",),
+    "spark": (
+        "<model> <in.parquet> >out/ --failed >failed/ --policy <policy.toml> --key-file <key.txt> --known <known.csv> "
+        "--allow <allow.txt> --deny <deny.csv>",
+    ),
 }
 # Files of settings, of which a folder of results has none by that name; `train` and `corpus convert` guard theirs.
 SETTINGS = {("--config", command) for command in ("crossval", "tune", "compare-encoders", "customize", "cross-corpus")}
 SETTINGS |= {("--map", command) for command in ("train", "customize", "cross-corpus")}
 # Commands that write nothing, or change the model that they name: their options with a path are read.
-ONLY_READ = {"--rules", "--key-file"}
+ONLY_READ = {"--rules", "--key-file", "--known", "--allow", "--deny"}
 CONTENTS = {
     "train.toml": "folds = 2\n",
     "map.toml": 'unlisted = "keep"\n\n[labels]\nA = "B"\n',

@@ -6,7 +6,7 @@ from typing import Any
 
 from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.replacement import add_replacement, make_replacer
-from ensemble_deid.cli.site_lists import add_lists, read_lists
+from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, say, warn
 
@@ -70,7 +70,7 @@ def _refuse_outputs(outputs: tuple[str, str], options: argparse.Namespace) -> No
     source = None if _is_url(options.input) else options.input
     for output in outputs:
         if not _is_url(output):
-            refuse_output(Path(output), options.model, source, options.key_file, policy)
+            refuse_output(Path(output), options.model, source, options.key_file, policy, *list_files(options))
 
 
 def _is_url(place: str) -> bool:
