@@ -12,6 +12,7 @@ MODEL := model
 SITES := 25
 NOTE := 281-03
 OUT := out
+TEST_JOBS := 2
 FUZZ_SECONDS := 60
 FUZZ_SEED := 0
 ENGLISH := models/ensemble_deid_en
@@ -55,7 +56,7 @@ english-model: $(VENV)/installed-transformer
 	$(BIN)/ensemble-deid package $(MODEL) --name en --version 1.0.0 --out $(ENGLISH) --licence LICENSE --compact --score demo:test
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile
 
 fuzz: $(VENV)/installed-dev
 	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest -m fuzz tests/fuzz
