@@ -19,10 +19,13 @@ def make_workplace(tiny_model: Path, folder: Path) -> None:
     """Fill a folder with everything that the documents take for granted."""
     for name in ("model", "en"):
         shutil.copytree(tiny_model, folder / name)
-    for part, first in (("train", 300), ("dev", 400), ("test", 500)):
+    for part, first in (("train", 300), ("dev", 403), ("test", 506)):
         write_corpus(tiny_stack.notes(first), folder / "my" / part, "i2b2")
     for name in ("notes", "my_notes"):
         write_corpus(tiny_stack.notes(patients=1), folder / name, "plain")
+    missed = tiny_stack.note("701-01", "Met ", ("Quorvax", "PATIENT"), " at the gate.\n", patient="701")
+    write_corpus([missed], folder / "pool.jsonl", "jsonl")
+    write_corpus(tiny_stack.notes(609), folder / "corrected.jsonl", "jsonl")
     rules = (tiny_model / "tbed.rules").read_text(encoding="utf-8").splitlines(keepends=True)
     for name, lines in {"list": rules[:-1], "before": rules, "after": rules}.items():
         (folder / f"{name}.rules").write_text("".join(lines), encoding="utf-8")

@@ -300,7 +300,7 @@ def test_a_redaction_that_fails_withholds_its_note(
     monkeypatch.setattr(Replacer, "replace", bad)
     assert main(["deidentify", str(tiny_model), str(tiny_dev), "--out", str(tmp_path / "out")]) == 3
     said = capsys.readouterr()
-    assert "withheld: line 1: writing failed (ValueError)" in said.err
+    assert "withheld: line 1: replacement failed (ValueError)" in said.err
     assert "Lyndale" not in said.err
     assert len((tmp_path / "out" / "dev.jsonl").read_text(encoding="utf-8").splitlines()) == 2
 

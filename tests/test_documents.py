@@ -35,6 +35,12 @@ def test_links_lead_somewhere(document: Path) -> None:
 STAND_INS = {
     "MODEL": "model",
     "CORPUS": "my/train",
+    "TRAIN": "my/train",
+    "DEV": "my/dev",
+    "TEST": "my/test",
+    "POOL": "pool.jsonl",
+    # The notes here have no ages.
+    'by_type=["NAME", "LOCATION", "DATE+AGE"]': 'by_type=["NAME", "LOCATION", "DATE"]',
     "DIR": "out",
     "NOTE": "my/train/300-01.xml",
     "demo:test": "my/test",
@@ -119,8 +125,9 @@ def test_shown_commands_run(workplace: Path, command: str, capsys: pytest.Captur
         capsys.readouterr()
     assert main(arguments) == 0
     said = capsys.readouterr()
-    # `train` says which patterns it takes; nothing else has anything to warn of.
-    warnings = [line for line in said.err.splitlines() if not line.startswith("ensemble-deid: patterns: ")]
+    # `train` says which patterns it takes, and that a CRF starts from nothing; nothing else has anything to warn of.
+    expected = ("ensemble-deid: patterns: ", "ensemble-deid: crf: cannot start from a trained model")
+    warnings = [line for line in said.err.splitlines() if not line.startswith(expected)]
     assert not warnings
     assert said.out
     # What goes into a database leaves the name for the run's folder.

@@ -46,6 +46,12 @@ def in_progress(service: Service) -> float:
     return float(page.partition("\nensemble_deid_requests_in_progress ")[2].split()[0])
 
 
+def notes_done(service: Service) -> float:
+    """Return how many notes have been processed."""
+    lines = service.get("/metrics").body.decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("ensemble_deid_notes_total"))
+
+
 def refuses_connections(service: Service) -> bool:
     try:
         service.connect().close()
@@ -81,7 +87,8 @@ def test_a_full_queue_a_slow_client_and_a_stop(tiny_model: Path, tmp_path: Path)
         # A stop: what has begun is answered, a batch says where it ends, and nobody else is let in.
         working = begin(service, "/v1/deidentify", body, missing=1)
         batch = begin(service, "/v1/deidentify/batch", body + b"\n" + body, missing=len(body))
-        wait_until(lambda: in_progress(service) == 2)
+        # The batch's first note, after that of the client who was held up.
+        wait_until(lambda: in_progress(service) == 2 and notes_done(service) == 2)
         service.process.send_signal(signal.SIGTERM)
         wait_until(lambda: refuses_connections(service))
         working.sendall(body[-1:])
