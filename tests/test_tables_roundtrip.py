@@ -4,7 +4,9 @@ import csv
 import io
 import itertools
 import json
+import sqlite3
 import tempfile
+from contextlib import closing
 from datetime import date
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from ensemble_deid.corpora.tables.arrow import ArrowTable
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.delimited import DelimitedTable
 from ensemble_deid.corpora.tables.json_lines import JsonLines
+from ensemble_deid.corpora.tables.sql import SqlQuery
 from ensemble_deid.errors import CorpusError
 
 # Characters that some form writes in a way of its own.
@@ -233,3 +236,33 @@ def test_other_fields_are_kept_with_a_warning_or_must_be_named(tmp_path: Path) -
     assert source.warnings()[0].endswith("are the fields ward, 1 with names that are not shown")
     (record,) = JsonLines(path, Columns("text", "id", keep=("ward",))).records()
     assert "1 fields are neither" in str(record.error)
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_databases(data: st.DataObject) -> None:
+    numbers = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | TEXTS
+    rows = data.draw(st.lists(st.tuples(st.none() | TEXTS, numbers), max_size=5))
+    changes = [data.draw(edits(text or "")) for text, _ in rows]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "notes.db"
+        with closing(sqlite3.connect(path)) as base:
+            # A column without a type keeps what it is given.
+            base.execute("CREATE TABLE notes (number INTEGER, other, text TEXT, id TEXT)")
+            base.executemany(
+                "INSERT INTO notes VALUES (?, ?, ?, ?)",
+                [(k, other, text, f"i{k}") for k, (text, other) in enumerate(rows)],
+            )
+            base.commit()
+        query = "SELECT number, other, text, id FROM notes ORDER BY number"
+        source = SqlQuery(f"sqlite:///{path}", query, "clean", Columns("text", "id", keep=("number", "other")))
+        ready = iter(enumerate(changes))
+        with source.writer(Path(folder), lambda place, digest: None) as writer:
+            for record in source.records():
+                number, own = next(ready)
+                writer.write(record, NewRecord(own, f"p{number}", None, ()))
+        with closing(sqlite3.connect(path)) as base:
+            made = base.execute("SELECT number, other, text, id FROM clean ORDER BY number").fetchall()
+    assert made == [
+        (k, other, None if text is None else edited(text, changes[k]), f"p{k}") for k, (text, other) in enumerate(rows)
+    ]
