@@ -1,5 +1,6 @@
 """What a site knows besides the model: known identifiers, what is never PHI, and what is always removed."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from ensemble_deid.pipeline.known.identifiers import KnownIdentifiers, Match
 from ensemble_deid.pipeline.known.names import Certainty
 from ensemble_deid.pipeline.replacement.replacer import Replacement, Replacer
 from ensemble_deid.pipeline.replacement.values import normalise
+from ensemble_deid.text.covered import Covered
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
@@ -124,9 +126,12 @@ class SiteLists:
         if self.known is None:
             return counts
         text, taken = replacement.text, self.taken(document.patient_id)
+        # Replacements stand in text order, and none reaches into another.
+        ends = [span.new_end for span in replacement.spans]
         for match in self.known.find(text, document.patient_id):
-            around = next((s for s in replacement.spans if s.new_start <= match.start and match.end <= s.new_end), None)
-            if around is None:
+            place = bisect_left(ends, match.end)
+            around = replacement.spans[place] if place < len(ends) else None
+            if around is None or around.new_start > match.start:
                 counts[WEAK if match.certainty is Certainty.WEAK else LEFT] += 1
             elif match.own:
                 style = replacer.styles.of(around.label)
@@ -139,17 +144,18 @@ class SiteLists:
         count[UNKNOWN] += not known.has(document.patient_id)
         matches = [m for m in known.find(document.text, document.patient_id) if m.certainty is not Certainty.WEAK]
         count[MATCHED] += len(matches)
-        spans = sorted(document.spans)
-        count[MISSED] += sum(not any(s.start < m.end and m.start < s.end for s in spans) for m in matches)
+        found = Covered((span.start, span.end) for span in document.spans)
+        count[MISSED] += sum(not found.overlaps(match.start, match.end) for match in matches)
         return matches
 
     def _not_allowed(self, document: Document, listed: Sequence[Span], count: Counter[str]) -> list[Span]:
         if self.allow is None:
             return list(document.spans)
         kept: list[Span] = []
+        must_stay = Covered((span.start, span.end) for span in listed)
         for span in document.spans:
             line = self.allow.line_of(document.text[span.start : span.end])
-            if line is None or any(span.overlaps(other) for other in listed):
+            if line is None or must_stay.overlaps(span.start, span.end):
                 kept.append(span)
             else:
                 count[_ALLOWED.format(line)] += 1

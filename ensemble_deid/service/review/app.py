@@ -1,6 +1,7 @@
 """The review's application: the page, its requests, explanations by the model, and the export."""
 
 import io
+import sqlite3
 import zipfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import PlainTextResponse
+from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp
 
 from ensemble_deid import __version__
@@ -67,15 +69,21 @@ def _model_routes(review: Review, model: Deidentifier, processor: Processor) -> 
 
     @routes.post("/notes/{note}/explain")
     async def why(note: NotePath, body: Place) -> dict[str, Any]:
-        with review.file.transaction() as database:
-            review.require(database, note)
-            row = database.execute("SELECT name, text, patient FROM notes WHERE id = ?", (note,)).fetchone()
+        # In a thread, as the other requests are: the store may be locked.
+        row = await run_in_threadpool(_note_row, review, note)
         if not 0 <= body.start < body.end <= len(row["text"]):
             raise Refused(422, "start: is no place in the note")
         document = Document(row["name"], row["text"], patient_id=row["patient"])
         return await processor.run(partial(_explanation, model, document, (body.start, body.end)))
 
     return routes
+
+
+def _note_row(review: Review, note: int) -> sqlite3.Row:
+    with review.file.transaction() as database:
+        review.require(database, note)
+        row: sqlite3.Row = database.execute("SELECT name, text, patient FROM notes WHERE id = ?", (note,)).fetchone()
+    return row
 
 
 def _explanation(model: Deidentifier, document: Document, place: tuple[int, int]) -> dict[str, Any]:

@@ -109,14 +109,16 @@ def mark_all(database: sqlite3.Connection, reviewer: str, search: Search, label:
             skipped += len(places)
             continue
         begin_layer(database, reviewer, note)
+        spans = read_spans(database, reviewer, note)
         for start, end in places:
-            spans = read_spans(database, reviewer, note)
-            others = [s for s in spans if s.marked and s.overlaps(start, end) and (s.start, s.end) != (start, end)]
-            if others:
+            near = [span for span in spans if span.overlaps(start, end)]
+            if any(span.marked and (span.start, span.end) != (start, end) for span in near):
                 skipped += 1
                 continue
-            _mark(step, spans, note, start, end, label)
+            _mark(step, near, note, start, end, label)
             marked += 1
+            if near:
+                spans = read_spans(database, reviewer, note)
     step.close()
     return Marked(marked, skipped)
 
