@@ -31,6 +31,11 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert not dead
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_nothing_is_left_to_be_filled_in(document: Path) -> None:
+    assert not re.search(r"\b[A-Z]+_FIGURES\b|\bTODO\b|still to be written", document.read_text(encoding="utf-8"))
+
+
 # What stands in the documents for something of the reader's, or takes too long for a test -> what it is here.
 STAND_INS = {
     "MODEL": "model",
