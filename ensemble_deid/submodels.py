@@ -1,7 +1,8 @@
 """The table of submodels: all that the rest of the package knows about each of them.
 
-To add a submodel, add its folder under `taggers/`, its section in `config.py` (a field with the submodel's name), and
-a row here. `tests/test_taggers_common.py` then checks it against the contract of `taggers/base.py`.
+To add a submodel, add its folder under `taggers/`, its section in `config_sections.py`, a field of `Config` with the
+submodel's name, and a row here. `tests/test_taggers_common.py` then checks it against the contract of
+`taggers/base.py`.
 """
 
 from dataclasses import dataclass

@@ -22,6 +22,7 @@ FLOORS = (
             "threads",
             "submodels",
             "config",
+            "config_sections",
             "config_files",
             "folds",
         ),

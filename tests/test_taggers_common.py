@@ -9,8 +9,9 @@
 - It refuses damaged files with ModelError.
 - Where it has a compact form, that is smaller, proposes nearly the same, and is the same when made again.
 
-A new submodel is a folder under `taggers/`, a section of that name in `config.py`, and a row in `submodels.py`. It is
-then tested here without a change; `SMALL` may make its default settings smaller, so that the tests stay fast.
+A new submodel is a folder under `taggers/`, a section in `config_sections.py` with a field of its name in `Config`, and
+a row in `submodels.py`. It is then tested here without a change; `SMALL` may make its default settings smaller, so that
+the tests stay fast.
 """
 
 import itertools

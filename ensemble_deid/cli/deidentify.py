@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid import __version__
 from ensemble_deid.atomic import check_writable, folder_atomically, open_atomically, remove_stale
+from ensemble_deid.cli.input_digest import input_digest
 from ensemble_deid.cli.note_source import SUFFIX, add_input, format_of, note_source
 from ensemble_deid.cli.output import refuse_nested_output, refuse_output, refuse_output_files
 from ensemble_deid.cli.prediction import add_running
@@ -186,7 +187,7 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
     # What is read and written, as a hash: a database's address may hold a password.
     named = repr((options.input, str(out), options.query, options.table_out))
     where = {"places": hashlib.sha256(named.encode()).hexdigest()[:16]}
-    settings = {**finding, **styles, "styles": meant, "inputs": _digest(source), **where, "key": replacer.key.id}
+    settings = {**finding, **styles, "styles": meant, "inputs": input_digest(source), **where, "key": replacer.key.id}
     cells = Cells(replacer, columns, source.bits)
     return Batch(
         source,
@@ -202,26 +203,6 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
         combiner=options.combiner,
         jobs=options.jobs,
     )
-
-
-def _digest(source: Source) -> str | None:
-    """Return a digest of all files of a folder, so that a run is not taken for done with others; None for a table."""
-    if isinstance(source, NoteFiles):
-        files = {file for _, place in source.places for file in place.files}
-    elif isinstance(source, SeveralTables):
-        files = {file for file, _ in source.tables}
-    else:
-        return None
-    lines = "".join(f"{_digest_or_none(file)}  {file}\n" for file in sorted(files))
-    return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _digest_or_none(file: Path) -> str | None:
-    try:
-        return digest_of(file)
-    except OSError:
-        # Its note is withheld, with the reason, when it is read.
-        return None
 
 
 def _run(batch: "Batch", options: argparse.Namespace) -> None:

@@ -1,0 +1,28 @@
+"""What a run has read, as a digest, so that it is not taken for done with other notes."""
+
+import hashlib
+from pathlib import Path
+
+from ensemble_deid.corpora.note_files import NoteFiles
+from ensemble_deid.corpora.records import Source, digest_of
+from ensemble_deid.corpora.tables.several import SeveralTables
+
+
+def input_digest(source: Source) -> str | None:
+    """Return a digest of all files of a folder, so that a run is not taken for done with others; None for a table."""
+    if isinstance(source, NoteFiles):
+        files = {file for _, place in source.places for file in place.files}
+    elif isinstance(source, SeveralTables):
+        files = {file for file, _ in source.tables}
+    else:
+        return None
+    lines = "".join(f"{_digest_or_none(file)}  {file}\n" for file in sorted(files))
+    return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _digest_or_none(file: Path) -> str | None:
+    try:
+        return digest_of(file)
+    except OSError:
+        # Its note is withheld, with the reason, when it is read.
+        return None
