@@ -19,7 +19,7 @@ def make_workplace(tiny_model: Path, folder: Path) -> None:
     """Fill a folder with everything that the documents take for granted."""
     for name in ("model", "en"):
         shutil.copytree(tiny_model, folder / name)
-    for part, first in (("train", 300), ("dev", 403), ("test", 506)):
+    for part, first in (("train", 300), ("dev", 400), ("test", 506)):
         write_corpus(tiny_stack.notes(first), folder / "my" / part, "i2b2")
     for name in ("notes", "my_notes"):
         write_corpus(tiny_stack.notes(patients=1), folder / name, "plain")
