@@ -90,7 +90,11 @@ def test_own_lists_are_columns(folder: Path, tmp_path: Path) -> None:
     assert batch.table["knowledge_staff"].strings() == ["b", "i", "-", "B"]
 
 
-@pytest.mark.parametrize("content", [b"", b"\x1f\x8b\x08", gzip.compress(b"ann 7\n"), gzip.compress(b"ann\t0\n")])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\x1f\x8b\x08", gzip.compress(b"ann 7\n"), gzip.compress(b"ann\t0\n")],
+    ids=["empty", "cut", "without a tab", "out of range"],
+)
 def test_a_damaged_table_is_one_error_that_names_it(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "given.words.gz").write_bytes(content)
     if not content:
