@@ -125,7 +125,6 @@ def test_workers_share_port_and_metrics(tiny_model: Path, tmp_path: Path) -> Non
         # A request is counted when its answer has gone out.
         counted = 'ensemble_deid_requests_total{path="/v1/deidentify",status="200"} 12.0'
         wait_until(lambda: counted in service.get("/metrics").body.decode())
-        page = service.get("/metrics").body.decode()
         assert service.stop(signal.SIGINT) == 0
         assert MARKER not in service.output()
 
