@@ -1,6 +1,7 @@
 """What a run has read, as a digest, so that it is not taken for done with other notes."""
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 
 from ensemble_deid.corpora.note_files import NoteFiles
@@ -21,8 +22,9 @@ def input_digest(source: Source) -> str | None:
 
 
 def _digest_or_none(file: Path) -> str | None:
-    try:
-        return digest_of(file)
-    except OSError:
-        # Its note is withheld, with the reason, when it is read.
-        return None
+    # Twice: where only the first try fails, its note is read all the same, and the run is to be known again.
+    for _ in range(2):
+        with suppress(OSError):
+            return digest_of(file)
+    # Its note is withheld, with the reason, when it is read.
+    return None
