@@ -46,7 +46,7 @@ def service(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def settle_one_note(service: Service) -> None:
     """Let two reviewers finish the same note and differ, so that there are agreement and something to adjudicate."""
-    notes: list[dict[str, Any]] = service.get("/api/notes?reviewer=ada").json
+    notes: list[dict[str, Any]] = service.get("/api/notes?reviewer=ada").json["lines"]
     (third,) = [note["id"] for note in notes if note["name"] == NOTES[2].id]
     (span, *_) = service.get(f"/api/notes/{third}?reviewer=ada").json["spans"]
     rejected = {"reviewer": "ada", "status": "rejected"}
