@@ -27,7 +27,7 @@ from ensemble_deid.evaluation.render.tables import Table
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.experiments.site_sample import sample_sites
 from ensemble_deid.experiments.stored_answers import ScoredAnswer, stored_answer
-from ensemble_deid.experiments.train import in_fold_groups
+from ensemble_deid.experiments.training_notes import in_fold_groups
 from ensemble_deid.features.batch import training_view, with_lexicon
 from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
 from ensemble_deid.pipeline.manifest import fingerprint, installed_packages

@@ -19,7 +19,7 @@ from ensemble_deid.config import Config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.evaluation.curve import trace_curve
-from ensemble_deid.experiments.train import in_fold_groups
+from ensemble_deid.experiments.training_notes import in_fold_groups
 from ensemble_deid.features.batch import training_view, with_lexicon
 from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
 from ensemble_deid.pipeline.submodels import submodel_class

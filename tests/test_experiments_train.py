@@ -16,7 +16,8 @@ from ensemble_deid.errors import CorpusError
 from ensemble_deid.experiments.ablate import ablate
 from ensemble_deid.experiments.progress import Step
 from ensemble_deid.experiments.tasks import WHOLE, plan
-from ensemble_deid.experiments.train import Trained, in_fold_groups, train
+from ensemble_deid.experiments.train import Trained, train
+from ensemble_deid.experiments.training_notes import in_fold_groups
 from ensemble_deid.pipeline.directory import load_model, save_model
 from ensemble_deid.pipeline.manifest import fingerprint
 from ensemble_deid.submodels import BY_NAME, NAMES

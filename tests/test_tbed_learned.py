@@ -5,7 +5,7 @@ from tiny_notes import no_progress
 
 from ensemble_deid.config import Config, TbedConfig
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.experiments.train import in_fold_groups
+from ensemble_deid.experiments.training_notes import in_fold_groups
 from ensemble_deid.features.batch import training_view, with_lexicon
 from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
 from ensemble_deid.resources import rules_directory

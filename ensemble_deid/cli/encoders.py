@@ -38,7 +38,7 @@ def run_compare_encoders(options: argparse.Namespace) -> int:
     from ensemble_deid.experiments.encoder_report import encoder_publication
     from ensemble_deid.experiments.encoder_runs import SYSTEMS, Plan, run_encoders
     from ensemble_deid.experiments.encoder_tables import encoder_tables
-    from ensemble_deid.experiments.train import training_notes
+    from ensemble_deid.experiments.training_notes import training_notes
     from ensemble_deid.pipeline.seen_notes import SeenNotes
 
     config = load_config(options.config, overrides=options.overrides, jobs=options.jobs, device=options.device)

@@ -1,4 +1,4 @@
-"""`evaluate`, `compare`, `annotations`, `report` and `threshold`: figures, and where they come from."""
+"""`evaluate`, `compare`, `annotations` and `report`: figures, and where they come from."""
 
 import argparse
 import json
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import System, add_resampling, overlap_warning, read_gold, read_system, resampling
-from ensemble_deid.cli.terminal import percent, say, warn
+from ensemble_deid.cli.terminal import say, warn
 from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.errors import ConfigError
 
@@ -22,6 +22,13 @@ _SYSTEM = "a corpus with the system's annotations, or a MODEL"
 
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
+    _add_evaluate(commands)
+    _add_compare(commands)
+    _add_annotations(commands)
+    _add_report(commands)
+
+
+def _add_evaluate(commands: Any) -> None:
     evaluate = commands.add_parser("evaluate", help="score a system, or a model, against gold")
     _add_gold_and_system(evaluate)
     evaluate.add_argument("--scheme", choices=("i2b2", "meddocan"), help="count as that task's own script does")
@@ -33,6 +40,8 @@ def add_commands(commands: Any) -> None:
     _add_files(evaluate)
     evaluate.set_defaults(run=run_evaluate)
 
+
+def _add_compare(commands: Any) -> None:
     compare = commands.add_parser("compare", help="the difference between two systems, with interval and p value")
     compare.add_argument("gold", metavar="GOLD", help=_GOLD)
     compare.add_argument("a", metavar="A", help=_SYSTEM)
@@ -41,6 +50,8 @@ def add_commands(commands: Any) -> None:
     _add_files(compare)
     compare.set_defaults(run=run_compare)
 
+
+def _add_annotations(commands: Any) -> None:
     annotations = commands.add_parser("annotations", help="agreement between two annotators")
     annotations.add_argument("a", metavar="GOLD_A")
     annotations.add_argument("b", metavar="GOLD_B")
@@ -49,6 +60,8 @@ def add_commands(commands: Any) -> None:
     _add_files(annotations)
     annotations.set_defaults(run=run_annotations)
 
+
+def _add_report(commands: Any) -> None:
     report = commands.add_parser("report", help="one HTML page with figures, curves and errors; it contains PHI")
     _add_gold_and_system(report)
     report.add_argument("--out", metavar="FILE.html", type=Path, required=True)
@@ -67,27 +80,6 @@ def add_commands(commands: Any) -> None:
     report.add_argument("--agreement", metavar="TEXT", help="how far the annotators agree, for the first page")
     report.add_argument("--date", metavar="YYYY-MM-DD", help="the report's day (default: SOURCE_DATE_EPOCH, or today)")
     report.set_defaults(run=run_report)
-
-    threshold = commands.add_parser("threshold", help="choose a model's threshold on dev notes, or reset it")
-    threshold.add_argument("model", metavar="MODEL", type=Path)
-    dev = threshold.add_argument(
-        "dev",
-        metavar="DEV",
-        help="annotated notes to choose it on; default: the training notes, out of fold",
-    )
-    # With nargs="?" options could not stand before it.
-    dev.required = False
-    wanted = threshold.add_mutually_exclusive_group(required=True)
-    wanted.add_argument(
-        "--sensitivity", "--min-recall", type=float, metavar="S", help="share of PHI tokens to find, such as 0.997"
-    )
-    wanted.add_argument("--precision", type=float, metavar="P", help="highest recall at this precision or more")
-    wanted.add_argument(
-        "--max-false-positives", type=float, metavar="N", help="highest recall at N wrong tokens in 1000 or fewer"
-    )
-    wanted.add_argument("--reset", action="store_true", help="restore the threshold that training chose")
-    threshold.add_argument("--allow-overlap", action="store_true", help="accept training notes or their patients")
-    threshold.set_defaults(run=run_threshold)
 
 
 def _add_gold_and_system(parser: argparse.ArgumentParser) -> None:
@@ -263,41 +255,4 @@ def run_report(options: argparse.Namespace) -> int:
         quotes = not options.no_text and part != "summary"
         contains = "PHI: keep it where the notes are kept" if quotes else "no note text"
         say(f"the {'list of errors' if part == 'errors' else 'report'} is {path}; it contains {contains}")
-    return 0
-
-
-def run_threshold(options: argparse.Namespace) -> int:
-    """Freeze a threshold into a model, or restore the one that training chose."""
-    from ensemble_deid.evaluation.operating_points import ThresholdRule, check_target
-    from ensemble_deid.experiments.thresholds import freeze_out_of_fold_threshold, freeze_threshold, reset_threshold
-
-    if options.reset:
-        if options.dev is not None:
-            raise ConfigError("--reset takes no DEV: the threshold of training is recorded in the model")
-        say(f"threshold {reset_threshold(options.model):.4f}, which training chose, is now in {options.model}")
-        return 0
-    targets: dict[ThresholdRule, float | None] = {
-        "sensitivity": options.sensitivity,
-        "precision": options.precision,
-        "false-positives": options.max_false_positives,
-    }
-    rule, wanted = next((rule, wanted) for rule, wanted in targets.items() if wanted is not None)
-    check_target(rule, wanted)
-    if options.dev is None:
-        if options.allow_overlap:
-            raise ConfigError("--allow-overlap goes with DEV")
-        chosen, stored = freeze_out_of_fold_threshold(options.model, rule=rule, wanted=wanted)
-        notes = stored.notes
-    else:
-        dev = read_gold(options.dev).documents
-        chosen = freeze_threshold(options.model, dev, rule=rule, wanted=wanted, allow_overlap=options.allow_overlap)
-        notes = options.dev
-    point = chosen.chosen_at
-    say(f"threshold {chosen.threshold:.4f} is now in {options.model}")
-    if point is not None:
-        counts, rate = point.counts, point.fp_per_1000
-        say(
-            f"on {notes}: token recall {percent(counts.recall)}, precision {percent(counts.precision)}, "
-            f"{'undefined' if rate is None else f'{rate:.2f}'} false positives in 1000 tokens"
-        )
     return 0

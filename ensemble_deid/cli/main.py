@@ -42,6 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
         rules,
         service,
         spark,
+        thresholds,
         training,
         transfer,
     )
@@ -57,6 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
         prediction,
         deidentify,
         evaluation,
+        thresholds,
         disagreements,
         errors,
         exposure,

@@ -42,13 +42,11 @@ def run_review(options: argparse.Namespace) -> int:
     from ensemble_deid.corpora.read import read_corpus
     from ensemble_deid.experiments.progress import Step
     from ensemble_deid.pipeline.deidentifier import Deidentifier
-    from ensemble_deid.pipeline.installed import find_model
     from ensemble_deid.service.review.facts import Facts, settle_facts
     from ensemble_deid.service.review.file import ReviewFile
     from ensemble_deid.service.review.fill import fill
     from ensemble_deid.service.settings import Settings, token_from_environment
 
-    options.model = find_model(options.model)
     settings = Settings(
         model=options.model,
         port=options.port,

@@ -33,16 +33,15 @@ def run_serve(options: argparse.Namespace) -> int:
         from ensemble_deid.service.server import serve
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
-    from ensemble_deid.pipeline.installed import find_model
     from ensemble_deid.pipeline.manifest import read_manifest
     from ensemble_deid.pipeline.replacement import Key
     from ensemble_deid.service.settings import Settings, token_from_environment
 
-    model, lists = find_model(options.model), named_lists(options)
+    lists = named_lists(options)
     # Each worker reads them again; a mistake in them is said before anything is served.
-    lists.read(read_manifest(model).labels)
+    lists.read(read_manifest(options.model).labels)
     settings = Settings(
-        model=model,
+        model=options.model,
         host=options.host,
         port=options.port,
         workers=options.workers,

@@ -13,7 +13,8 @@ from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.stored_answers import ScoredAnswer, read_answer, stored_answer
-from ensemble_deid.experiments.train import train, training_notes
+from ensemble_deid.experiments.train import train
+from ensemble_deid.experiments.training_notes import training_notes
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.manifest import fingerprint, installed_packages
 from ensemble_deid.pipeline.seen_notes import SeenNotes

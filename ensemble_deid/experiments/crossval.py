@@ -21,7 +21,8 @@ from ensemble_deid.evaluation.bootstrap import Interval, PairedDifference, boots
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.run_folder import RunFolder, damaged, read_part, write_json
-from ensemble_deid.experiments.train import in_fold_groups, train
+from ensemble_deid.experiments.train import train
+from ensemble_deid.experiments.training_notes import in_fold_groups
 from ensemble_deid.folds import group_folds
 from ensemble_deid.parallel import in_processes
 from ensemble_deid.pipeline.manifest import fingerprint

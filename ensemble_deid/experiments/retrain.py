@@ -11,7 +11,8 @@ from pathlib import Path
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ModelError
 from ensemble_deid.experiments.progress import Reporter
-from ensemble_deid.experiments.train import Trained, train, training_notes
+from ensemble_deid.experiments.train import Trained, train
+from ensemble_deid.experiments.training_notes import training_notes
 from ensemble_deid.pipeline.manifest import fingerprint, read_manifest
 from ensemble_deid.pipeline.pattern_choice import NO_PATTERNS
 from ensemble_deid.submodels import SUBMODELS

@@ -10,13 +10,13 @@ import numpy as np
 
 from ensemble_deid import reproducible
 from ensemble_deid.config import Config
-from ensemble_deid.errors import CorpusError
-from ensemble_deid.experiments.final_estimators import fit_final_estimators
+from ensemble_deid.experiments.final_estimators import FinalEstimators, fit_final_estimators
 from ensemble_deid.experiments.out_of_fold import CURVES, curves_record
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rule_curve import rule_curve
 from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
 from ensemble_deid.experiments.thresholds import OF_TRAINING
+from ensemble_deid.experiments.training_notes import checked_notes
 from ensemble_deid.experiments.training_points import Scored, TrainingPoints
 from ensemble_deid.experiments.warm_start import COLD, WarmStart, read_warm_start
 from ensemble_deid.features.batch import Batch, training_view, with_lexicon, with_vocabulary
@@ -37,7 +37,7 @@ from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals, Tagger, TokenScores
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.text.counts import Counts, strict_counts
-from ensemble_deid.text.document import Document, grouped_by_site
+from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import drop_overlaps
 from ensemble_deid.text.tags import TagScheme, tag_loss
 
@@ -128,37 +128,21 @@ def _train(
 ) -> Trained:
     if reproducible.is_pinned():
         reproducible.check_pinned()
-    documents = in_fold_groups(training_notes(documents), config=config)
-    labels = _check(documents)
-    _check_shareable(documents, config)
-    if warm.seen is not None and not allow_overlap:
-        warm.seen.refuse(documents, used_for="for training")
-    seen = warm.seen_with(documents, seed=config.seed)
-    if not allow_overlap:
-        seen.refuse(dev_documents, used_for="for dev")
-    scheme = TagScheme.from_labels(labels)
+    documents, seen = checked_notes(documents, dev_documents, config=config, warm=warm, allow_overlap=allow_overlap)
+    scheme = TagScheme.from_labels({span.label for document in documents for span in document.spans})
+    # Raises ConfigError for a type that no label is of, before anything is trained.
     label_groups(config.by_type, scheme.labels)
     patterns = choose_patterns(config, scheme.labels, documents)
     notify(patterns.notice)
     plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config, choice=patterns)
     dev = extractor.extract(dev_documents) if dev_documents else None
 
-    groups = [document.group for document in documents]
-    taggers, proposals, progress = _train_submodels(
-        plain, dev, groups, scheme=scheme, config=config, report=report, starts=warm.taggers
-    )
-    fitted = fit_final_estimators(
-        proposals,
-        with_vocabulary(plain, extractor.lexicon),
-        labels=scheme.labels,
-        config=config,
-        progress=progress.say,
+    ensemble, fitted, progress = _fit_ensemble(
+        documents, plain, dev, extractor=extractor, scheme=scheme, config=config, report=report, starts=warm.taggers
     )
     points = fitted.points
     if points.unreached:
         notify("no threshold keeps within stack.max_false_positives: the one with the best F1 is frozen instead")
-    members = choose_best_members(documents, proposals, labels=scheme.labels, best=config.stack.best_members)
-    ensemble = Ensemble(config, scheme, extractor, taggers, fitted.stacker, fitted.smaller, best_members=members)
     counts: dict[str, Counts] = {}
     if dev is not None:
         counts, scored = score(ensemble, dev, dev_documents)
@@ -169,20 +153,20 @@ def _train(
         config=config.model_dump(mode="json", exclude={"jobs"}),
         fingerprint=fingerprint(documents),
         dev_fingerprint=fingerprint(dev_documents) if dev_documents else "",
-        training=_training_counts(documents, plain, groups),
+        training=_training_counts(documents, plain),
         # A digest of a patient's number gives the number away to whoever tries all numbers.
         seen_notes={} if config.shareable else seen.to_record(),
         choices={
             "patterns": patterns.to_record(),
             "operating_point": points.to_record(),
-            **members_record(members, chosen_on=OUT_OF_FOLD, notes=len(documents)),
+            **members_record(ensemble.best_members, chosen_on=OUT_OF_FOLD, notes=len(documents)),
             **overlap_choice("dev", seen.overlap(dev_documents)),
             **warm.record,
             **({"reproducible": reproducible.record()} if reproducible.is_pinned() else {}),
         },
         figures={
             **_figures(counts, ensemble.stacker),
-            **_rule_curve(taggers, plain, extractor, dev),
+            **_rule_curve(ensemble.taggers, plain, extractor, dev),
             CURVES: curves_record(fitted.curves, documents),
         },
         packages=installed_packages(),
@@ -191,14 +175,14 @@ def _train(
     return Trained(ensemble, fitted.dataset, manifest, counts, points)
 
 
-def _training_counts(documents: Sequence[Document], batch: Batch, groups: Sequence[str]) -> dict[str, int]:
+def _training_counts(documents: Sequence[Document], batch: Batch) -> dict[str, int]:
     """Return how much was trained on, and how many gold spans the tokens cut or lose."""
     loss = tag_loss(documents, batch.tokens)
     return {
         "notes": len(documents),
         "patients": len({d.patient_id or d.id for d in documents}),
         "sites": len({d.site for d in documents} - {None}),
-        "groups": len(set(groups)),
+        "groups": len({d.group for d in documents}),
         "spans": loss.spans,
         "spans_cut": loss.cut,
         "spans_lost": loss.lost,
@@ -218,6 +202,34 @@ class _Progress:
 
     def finish(self) -> None:
         self.report(Step(self.total, self.total, "trained"))
+
+
+def _fit_ensemble(
+    documents: Sequence[Document],
+    plain: Batch,
+    dev: Batch | None,
+    *,
+    extractor: FeatureExtractor,
+    scheme: TagScheme,
+    config: Config,
+    report: Reporter,
+    starts: Mapping[str, Tagger],
+) -> tuple[Ensemble, FinalEstimators, _Progress]:
+    """Train the submodels, and the final estimators on what they propose out of fold."""
+    groups = [document.group for document in documents]
+    taggers, proposals, progress = _train_submodels(
+        plain, dev, groups, scheme=scheme, config=config, report=report, starts=starts
+    )
+    fitted = fit_final_estimators(
+        proposals,
+        with_vocabulary(plain, extractor.lexicon),
+        labels=scheme.labels,
+        config=config,
+        progress=progress.say,
+    )
+    members = choose_best_members(documents, proposals, labels=scheme.labels, best=config.stack.best_members)
+    ensemble = Ensemble(config, scheme, extractor, taggers, fitted.stacker, fitted.smaller, best_members=members)
+    return ensemble, fitted, progress
 
 
 def _train_submodels(
@@ -251,44 +263,6 @@ def _train_submodels(
         progress.say(f"{task.submodel}, {part}: {last}")
     proposals = {name: _merge_folds(by_fold, name, folds) for name in names}
     return {name: taggers[name] for name in names}, proposals, progress
-
-
-def training_notes(documents: Sequence[Document]) -> list[Document]:
-    """Return the notes that have text: a blank note teaches nothing, and could leave a fold with nothing to learn."""
-    return [document for document in documents if document.text.strip()]
-
-
-def in_fold_groups(documents: Sequence[Document], *, config: Config) -> list[Document]:
-    """Return the notes with the groups that folds keep together, as `group_by` says.
-
-    What is learned from such folds (the final estimator, how far the lexicon can be trusted) holds for new groups: with
-    sites, for sites that training has not seen. `auto` takes sites where there are at least as many as folds.
-    """
-    sites = {document.site for document in documents} - {None}
-    by_site = config.group_by == "site" or (config.group_by == "auto" and len(sites) >= config.folds)
-    return grouped_by_site(documents) if by_site else list(documents)
-
-
-def _check(documents: Sequence[Document]) -> set[str]:
-    """Return the labels. Raises CorpusError when stacking is impossible."""
-    labels = {span.label for document in documents for span in document.spans}
-    if not labels:
-        raise CorpusError(f"the training corpus ({len(documents)} notes) has no annotated PHI to learn from")
-    if len({document.group for document in documents}) < 2:
-        raise CorpusError(
-            "training needs notes of at least two patients (or sites): folds keep the notes of each together"
-        )
-    return labels
-
-
-def _check_shareable(documents: Sequence[Document], config: Config) -> None:
-    """Raise CorpusError where there are fewer patients than every word of a shareable model must have."""
-    patients = len({document.patient for document in documents})
-    if config.shareable and patients < config.min_patients_outside:
-        raise CorpusError(
-            f"a shareable model needs notes of at least {config.min_patients_outside} patients "
-            f"(min_patients_outside); these are of {patients}"
-        )
 
 
 def _inner_dev(groups: Sequence[str], seed: int) -> list[int]:
@@ -336,7 +310,7 @@ def _figures(counts: dict[str, Counts], stacker: Stacker) -> dict[str, Any]:
 
 
 def _rule_curve(
-    taggers: dict[str, Tagger], plain: Batch, extractor: FeatureExtractor, dev: Batch | None
+    taggers: Mapping[str, Tagger], plain: Batch, extractor: FeatureExtractor, dev: Batch | None
 ) -> dict[str, Any]:
     """Return F1 on train and dev after each rule of the TBED submodel, for `rules curve`."""
     tagger = next((tagger for tagger in taggers.values() if isinstance(tagger, TbedTagger)), None)

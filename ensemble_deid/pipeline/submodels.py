@@ -5,7 +5,6 @@ reads lower case (`uncased`), or both. Whatever trains, loads or compresses subm
 """
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -68,22 +67,9 @@ def fit_submodel(
         raise ConfigError(
             f"by_type: {name} of the model to start from is several models, and one cannot start from all"
         )
-    fit = partial(_fit, name, scheme=scheme, config=config, progress=progress, start=begin)
-    return UncasedTagger.fit(fit, train, stop_by) if lower else fit(train, stop_by)
 
-
-def _fit(
-    name: str,
-    train: Batch,
-    stop_by: Batch | None,
-    *,
-    scheme: TagScheme,
-    config: Config,
-    progress: Callable[[str], None],
-    start: Tagger | None,
-) -> Tagger:
-    def fit_one(of: TagScheme, notes: Batch, dev: Batch | None) -> Tagger:
-        own = start.start_for(of.labels) if isinstance(start, ByTypeTagger) else start
+    def fit_labels(of: TagScheme, notes: Batch, dev: Batch | None) -> Tagger:
+        own = begin.start_for(of.labels) if isinstance(begin, ByTypeTagger) else begin
         warm: dict[str, Any] = {} if own is None else {"start": own}
         return submodel_class(name).fit(
             notes,
@@ -96,9 +82,13 @@ def _fit(
             **warm,
         )
 
-    if not config.is_by_type(name):
-        return fit_one(scheme, train, stop_by)
-    return ByTypeTagger.fit(fit_one, train, stop_by, scheme=scheme, groups=label_groups(config.by_type, scheme.labels))
+    def fit(notes: Batch, dev: Batch | None) -> Tagger:
+        if not config.is_by_type(name):
+            return fit_labels(scheme, notes, dev)
+        groups = label_groups(config.by_type, scheme.labels)
+        return ByTypeTagger.fit(fit_labels, notes, dev, scheme=scheme, groups=groups)
+
+    return UncasedTagger.fit(fit, train, stop_by) if lower else fit(train, stop_by)
 
 
 def load_submodel(name: str, directory: Path, *, scheme: TagScheme, config: Config) -> Tagger:

@@ -58,6 +58,28 @@ def length_batches(starts: Ints, n_tokens: int) -> Iterator[Ints]:
         begin += size
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _PaddedBatch:
+    """Sequences as rows of all tokens, padded with their last: `rows` and `within` (sequences, steps).
+
+    `first` and `lengths` (sequences,) are those of each sequence; `within` is false where `rows` is padding.
+    """
+
+    first: Ints
+    lengths: Ints
+    rows: Ints
+    within: NDArray[np.bool_]
+
+
+def _padded_batches(starts: Ints, n_tokens: int) -> Iterator[_PaddedBatch]:
+    bounds = np.append(starts, n_tokens).astype(np.int32)
+    for batch in length_batches(starts, n_tokens):
+        first, lengths = bounds[batch], bounds[batch + 1] - bounds[batch]
+        steps = np.arange(lengths[0])
+        rows = first[:, None] + np.minimum(steps[None, :], lengths[:, None] - 1)
+        yield _PaddedBatch(first, lengths, rows, steps[None, :] < lengths[:, None])
+
+
 def decode(chain: Chain, emissions: Floats, starts: Ints, *, n: int, certain: float = 0.999) -> Decoded:
     """Decode all tokens: emissions (n_tokens, tags), sequences beginning at `starts`.
 
@@ -71,12 +93,8 @@ def decode(chain: Chain, emissions: Floats, starts: Ints, *, n: int, certain: fl
     n_tokens = len(emissions)
     best = np.zeros(n_tokens, dtype=np.int32)
     found = Decoded(best, np.zeros(n_tokens, dtype=np.float32), np.zeros(n_tokens, dtype=np.int16))
-    bounds = np.append(starts, len(emissions)).astype(np.int32)
-    for batch in length_batches(starts, len(emissions)):
-        first, lengths = bounds[batch], bounds[batch + 1] - bounds[batch]
-        steps = np.arange(lengths[0])
-        within = steps[None, :] < lengths[:, None]
-        rows = first[:, None] + np.minimum(steps[None, :], lengths[:, None] - 1)
+    for batch in _padded_batches(starts, n_tokens):
+        rows, within, lengths = batch.rows, batch.within, batch.lengths
         marginals = Marginals.from_emissions(chain, emissions[rows], lengths)
         probability = marginals.of_tags()
         if chain.n_tags > 1:
@@ -93,7 +111,7 @@ def decode(chain: Chain, emissions: Floats, starts: Ints, *, n: int, certain: fl
         paths, scores = n_best(chain, emissions[rows], part.lengths, max(1, n), likely=likely)
         best[rows[within]] = paths[:, 0][within]
         if n > 0:
-            _add_candidates(found, part, paths, scores, first[searched], certain)
+            _add_candidates(found, part, paths, scores, batch.first[searched], certain)
     found.candidates.sort(key=lambda span: (span.first, span.after, span.label))
     return found
 
@@ -101,13 +119,9 @@ def decode(chain: Chain, emissions: Floats, starts: Ints, *, n: int, certain: fl
 def tag_probabilities(chain: Chain, emissions: Floats, starts: Ints) -> Floats:
     """Return the marginal probability of every tag at every token, (n_tokens, tags); arguments as in `decode`."""
     found = np.zeros_like(emissions)
-    bounds = np.append(starts, len(emissions)).astype(np.int32)
-    for batch in length_batches(starts, len(emissions)):
-        first, lengths = bounds[batch], bounds[batch + 1] - bounds[batch]
-        steps = np.arange(lengths[0])
-        within = steps[None, :] < lengths[:, None]
-        rows = first[:, None] + np.minimum(steps[None, :], lengths[:, None] - 1)
-        found[rows[within]] = Marginals.from_emissions(chain, emissions[rows], lengths).of_tags()[within]
+    for batch in _padded_batches(starts, len(emissions)):
+        marginals = Marginals.from_emissions(chain, emissions[batch.rows], batch.lengths)
+        found[batch.rows[batch.within]] = marginals.of_tags()[batch.within]
     return found
 
 
