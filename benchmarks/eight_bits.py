@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.evaluation.curve import trace_curve
-from ensemble_deid.pipeline.directory import load_model
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.taggers.transformer import tagger

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
@@ -38,6 +38,26 @@ def in_processes(calls: Iterable[Any], *, jobs: int, ordered: bool = True, ahead
             raise DeidError(
                 f"one of {jobs} processes was killed, as happens when memory runs out: try with fewer --jobs"
             ) from None
+        finally:
+            results.close()
+
+
+@contextmanager
+def beside(call: Any, *, jobs: int) -> Iterator[None]:
+    """Let a `joblib.delayed` call run in each of the processes that `in_processes` will use, while the block runs.
+
+    It is for what every process has to do before its first call, such as loading a model. At the end of the block all
+    of them are waited for; a call that fails is no error, since what needs its result fails as well.
+    """
+    function, args, options = call
+    calls = [delayed(_run_for)(os.getpid(), function, args, options)] * jobs
+    with _joblib_quiet():
+        results = Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
+        try:
+            yield
+            with suppress(Exception):
+                for _ in results:
+                    pass
         finally:
             results.close()
 

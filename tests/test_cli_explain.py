@@ -10,8 +10,8 @@ import pytest
 from ensemble_deid.cli.main import main
 from ensemble_deid.experiments import explain as module
 from ensemble_deid.experiments.explain import Explanation, explain
-from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.portions import portions
 from ensemble_deid.text.document import Document
 

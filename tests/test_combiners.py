@@ -14,7 +14,8 @@ from ensemble_deid.errors import ConfigError, CorpusError, ModelError
 from ensemble_deid.experiments.combiners import choose_members, compare_combiners
 from ensemble_deid.pipeline.combiners import CHOICE, COMBINERS
 from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.directory import load_model, update_model
+from ensemble_deid.pipeline.directory import update_model
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import Manifest, read_manifest
 from ensemble_deid.stacking.best_members import choose_best_members, claims_of_best_members
 from ensemble_deid.taggers.base import Proposals

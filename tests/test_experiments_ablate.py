@@ -17,7 +17,8 @@ from ensemble_deid.evaluation.operating_points import choose_threshold
 from ensemble_deid.experiments.ablate import AS_TRAINED, RETRAINED, AblationRow, ThresholdTarget, ablate
 from ensemble_deid.experiments.retrain import TrainingNotes, without_patterns
 from ensemble_deid.experiments.train import train
-from ensemble_deid.pipeline.directory import load_model, save_model, update_model
+from ensemble_deid.pipeline.directory import save_model, update_model
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import Manifest
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker

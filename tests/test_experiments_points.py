@@ -21,7 +21,8 @@ from ensemble_deid.evaluation.threshold_record import threshold_from_record, thr
 from ensemble_deid.experiments.thresholds import OF_TRAINING, freeze_threshold
 from ensemble_deid.experiments.train import Trained, train
 from ensemble_deid.experiments.training_points import training_points
-from ensemble_deid.pipeline.directory import load_model, save_model
+from ensemble_deid.pipeline.directory import save_model
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import read_manifest
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.context import CandidateContext

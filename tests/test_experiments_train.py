@@ -18,7 +18,8 @@ from ensemble_deid.experiments.progress import Step
 from ensemble_deid.experiments.tasks import WHOLE, plan
 from ensemble_deid.experiments.train import Trained, train
 from ensemble_deid.experiments.training_notes import in_fold_groups
-from ensemble_deid.pipeline.directory import load_model, save_model
+from ensemble_deid.pipeline.directory import save_model
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import fingerprint
 from ensemble_deid.submodels import BY_NAME, NAMES
 from ensemble_deid.text.document import Document

@@ -22,8 +22,9 @@ from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.experiments.out_of_fold import CURVES, out_of_fold
 from ensemble_deid.experiments.thresholds import freeze_out_of_fold_threshold
 from ensemble_deid.experiments.train import Trained, train
-from ensemble_deid.pipeline.directory import load_model, update_model
+from ensemble_deid.pipeline.directory import update_model
 from ensemble_deid.pipeline.export import export_model
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import Manifest, read_manifest
 
 Said = pytest.CaptureFixture[str]

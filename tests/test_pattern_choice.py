@@ -12,7 +12,7 @@ from ensemble_deid.config import Config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, RuleError
-from ensemble_deid.pipeline.directory import load_model
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import read_manifest
 from ensemble_deid.pipeline.pattern_choice import PatternChoice, choose_patterns
 from ensemble_deid.text.document import Document

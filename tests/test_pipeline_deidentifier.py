@@ -12,7 +12,7 @@ from ensemble_deid.evaluation.curve import trace_curve
 from ensemble_deid.experiments.train import Trained
 from ensemble_deid.experiments.training_points import TrainingPoints
 from ensemble_deid.pipeline.batch.together import replaced_together
-from ensemble_deid.pipeline.directory import load_model
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.replacement import Replacement, Replacer
 from ensemble_deid.stacking.dataset import StackingDataset
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.pipeline.directory import load_model, update_model
+from ensemble_deid.pipeline.directory import update_model
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import read_manifest
 
 

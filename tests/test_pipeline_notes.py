@@ -1,19 +1,24 @@
 """Many notes: in order, each with its own outcome, failing closed."""
 
+import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tiny_stack
+from joblib import delayed
 
 from ensemble_deid.errors import ConfigError, CorpusError, ModelError
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.parallel import in_processes
 from ensemble_deid.pipeline import notes as notes_module
 from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.directory import load_model, save_model, update_model
+from ensemble_deid.pipeline.directory import save_model, update_model
 from ensemble_deid.pipeline.ensemble import Ensemble
+from ensemble_deid.pipeline.loading import load_model, load_once
 from ensemble_deid.pipeline.notes import Note, predict_notes
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.taggers.base import Proposals
@@ -163,6 +168,24 @@ def test_a_model_trained_anew_in_the_same_place_is_used(tiny_model: Path, tmp_pa
         answers.append(sum(len(note.spans) for note in notes))
     assert answers[0] > 0
     assert answers[1] == 0
+
+
+def loaded_here(seconds: float) -> tuple[int, int]:
+    # Long enough for the other process to take the other call.
+    time.sleep(seconds)
+    return os.getpid(), load_once.cache_info().misses
+
+
+def test_processes_load_the_model_while_this_one_does(tiny_model: Path, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(tiny_model, tmp_path / "model"))
+    before = dict(in_processes([delayed(loaded_here)(0.5)] * 2, jobs=2))
+    loaded = Deidentifier.load(place, jobs=2)
+    assert loaded.source == Deidentifier.load(place).source
+    after = dict(in_processes([delayed(loaded_here)(0.5)] * 2, jobs=2))
+    assert after == {process: misses + 1 for process, misses in before.items()}
+    # None of them loads it again.
+    assert len(list(loaded.predict_each(given_notes(16), jobs=2))) == 16
+    assert dict(in_processes([delayed(loaded_here)(0.5)] * 2, jobs=2)) == after
 
 
 def test_a_model_replaced_while_it_is_in_use_is_refused(tiny_model: Path, tmp_path: Path) -> None:

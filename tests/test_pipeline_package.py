@@ -15,8 +15,8 @@ from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.pipeline import installed
 from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.installed import find_model, installed_models
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import Manifest, fingerprint, read_manifest
 from ensemble_deid.pipeline.model_card import FILE as CARD
 from ensemble_deid.pipeline.model_card import model_card

@@ -12,7 +12,8 @@ import pytest
 from ensemble_deid.cli.main import main
 from ensemble_deid.errors import ModelError
 from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.directory import load_model, update_model, write_manifest
+from ensemble_deid.pipeline.directory import update_model, write_manifest
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import read_manifest, sign_model
 from ensemble_deid.pipeline.signature import FILE, VARIABLE
 

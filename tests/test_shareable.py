@@ -13,7 +13,8 @@ from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.experiments.scan import file_text
 from ensemble_deid.experiments.train import Trained
-from ensemble_deid.pipeline.directory import load_model, save_model
+from ensemble_deid.pipeline.directory import save_model
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import read_manifest
 from ensemble_deid.resources import rules_directory
 from ensemble_deid.submodels import BY_NAME

@@ -12,8 +12,9 @@ from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.experiments.train import train
 from ensemble_deid.features.batch import plain_batch, select_documents
-from ensemble_deid.pipeline.directory import BPE, load_model, save_model
+from ensemble_deid.pipeline.directory import BPE, save_model
 from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.text.bpe import Bpe
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span

@@ -12,7 +12,7 @@ from ensemble_deid.experiments.train import train
 from ensemble_deid.features.stems import load_stemmer
 from ensemble_deid.features.table import Column
 from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.directory import load_model
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.taggers.crf.tagger import CrfTagger
 from ensemble_deid.taggers.crf.windows import read_windows
 from ensemble_deid.taggers.tbed.tagger import find_templates

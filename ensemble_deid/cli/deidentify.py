@@ -161,7 +161,7 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
 
     check_threshold(options.threshold)
     submodels = options.submodels.split(",") if options.submodels is not None else None
-    model = Deidentifier.load(options.model, device=options.device, submodels=submodels)
+    model = Deidentifier.load(options.model, device=options.device, submodels=submodels, jobs=options.jobs)
     model.ensemble.check_options(submodel=None, threshold=options.threshold, combiner=options.combiner)
     replacer = make_replacer(options, tell=warn if places.standard else say)
     columns = getattr(source, "columns", None) or Columns()

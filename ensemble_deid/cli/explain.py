@@ -42,7 +42,7 @@ def run_explain(options: argparse.Namespace) -> int:
     """Explain the spans of a note, or the places that `--at` names, as text, JSON or HTML."""
     from ensemble_deid.experiments.explain import explain
     from ensemble_deid.experiments.explanation_page import explanation_page
-    from ensemble_deid.pipeline.directory import load_model
+    from ensemble_deid.pipeline.loading import load_model
 
     refuse_output_files([options.json, options.html], options.model, options.note)
     documents = read_corpus(options.note, gold=False).documents

@@ -85,7 +85,7 @@ def _run(
     # A file of many notes does not say how many it holds before it is read.
     total = None if location.format.frame is not None else len(location.files)
     submodels = options.submodels.split(",") if options.submodels is not None else None
-    model = Deidentifier.load(options.model, device=options.device, submodels=submodels)
+    model = Deidentifier.load(options.model, device=options.device, submodels=submodels, jobs=options.jobs)
     lists = read_lists(options, model.labels)
     counts: Counter[str] = Counter()
 

@@ -58,7 +58,7 @@ def run_review(options: argparse.Namespace) -> int:
     corpus = read_corpus(options.notes, gold=False)
     for remark in corpus.warnings:
         warn(remark)
-    model = Deidentifier.load(options.model, device=options.device)
+    model = Deidentifier.load(options.model, device=options.device, jobs=options.jobs)
     threshold = model.ensemble.stacker.threshold
     checksum = model.source.checksum if model.source is not None else ""
     file = ReviewFile(options.store, create=True)

@@ -23,8 +23,8 @@ from ensemble_deid.experiments.retrain import (
     train_without_patterns,
 )
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.private import private_files
 from ensemble_deid.stacking.dataset import FILES as STACKING_FILES
 from ensemble_deid.stacking.dataset import StackingDataset

@@ -13,7 +13,8 @@ from ensemble_deid.evaluation.count_table import CountTable
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.pipeline.combiners import CHOICE, COMBINERS, DEV, SVM, combine_named, members_record
 from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.directory import load_model, update_model
+from ensemble_deid.pipeline.directory import update_model
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import Manifest, read_manifest
 from ensemble_deid.pipeline.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.stacking.best_members import choose_best_members

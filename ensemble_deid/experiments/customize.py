@@ -16,8 +16,8 @@ from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.stored_answers import ScoredAnswer, stored_answer
 from ensemble_deid.experiments.train import train
 from ensemble_deid.experiments.training_notes import training_notes
-from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import fingerprint, installed_packages, read_manifest
 from ensemble_deid.seeding import generator
 from ensemble_deid.submodels import BY_NAME

@@ -12,8 +12,9 @@ from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.features.pattern_text import check_pattern, patterns_text
 from ensemble_deid.features.patterns import Pattern, PatternSet, parse_patterns
 from ensemble_deid.pipeline.additions import INCLUSION, PATTERNS, PROPOSER, load_added_patterns, load_inclusion_list
-from ensemble_deid.pipeline.directory import load_model, update_model
+from ensemble_deid.pipeline.directory import update_model
 from ensemble_deid.pipeline.inclusion import InclusionList
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import Manifest, file_hashes, read_manifest
 
 MOST_ADDED = 1000

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.taggers.tbed.applier import Firing, RuleApplier
 from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rule_text import write_rule

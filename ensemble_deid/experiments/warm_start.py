@@ -7,7 +7,7 @@ from typing import Any
 
 from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.pipeline.directory import load_model
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.seen_notes import SeenNotes
 from ensemble_deid.submodels import BY_NAME
 from ensemble_deid.taggers.base import Tagger

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.pipeline.combiners import SVM
-from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.installed import find_model
 from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
-from ensemble_deid.pipeline.notes import BATCH_SIZE, ModelSource, Note, check_note, predict_notes
+from ensemble_deid.pipeline.loading import ModelSource, load_model, model_source
+from ensemble_deid.pipeline.notes import BATCH_SIZE, Note, check_note, load_apart, predict_notes
 from ensemble_deid.pipeline.replaced import replaced
 from ensemble_deid.pipeline.replacement import Key, ReplacedSpan, Replacer
 from ensemble_deid.text.document import Document
@@ -62,6 +62,7 @@ class Deidentifier:
         device: str | None = None,
         key: str | Path | None = None,
         submodels: Sequence[str] | None = None,
+        jobs: int = 1,
     ) -> "Deidentifier":
         """Read a model: its folder, or the name of an installed one. Raises ModelError if it is missing or damaged.
 
@@ -69,12 +70,14 @@ class Deidentifier:
         and for `cuda` where the model has a network and there is no GPU. `key` is the file of the key that the model
         must be signed with; without it, the environment variable ENSEMBLE_DEID_MODEL_KEY_FILE may name one.
         With `submodels` only these are loaded, which is faster without a slow one; ConfigError where the model has no
-        final estimator for them (`stack.also_without` in its training).
+        final estimator for them (`stack.also_without` in its training). With `jobs`, the processes that `predict_each`
+        will need for as many load it at the same time.
         """
         place = find_model(directory)
-        ensemble, manifest = load_model(place, device=device, key=key, submodels=submodels)
-        # Absolute, since a process that was started earlier may stand in another folder.
-        return cls(ensemble, ModelSource(place.absolute(), device, manifest.checksum, tuple(ensemble.taggers)))
+        source = model_source(place, device=device, key=key, submodels=submodels)
+        with load_apart(source, jobs=jobs):
+            ensemble, manifest = load_model(place, device=device, key=key, submodels=submodels)
+        return cls(ensemble, replace(source, checksum=manifest.checksum))
 
     def predict(
         self,

@@ -21,37 +21,22 @@ The lexicon, the vocabularies and the rules contain words of the training notes:
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from ensemble_deid.atomic import current_umask, folder_atomically, remove_stale
-from ensemble_deid.config import Config, make_config
-from ensemble_deid.errors import ConfigError, ModelError, RuleError
-from ensemble_deid.features.lexicon import Lexicon
-from ensemble_deid.features.patterns import parse_patterns
-from ensemble_deid.pipeline.additions import check_proposer, load_added_patterns, load_inclusion_list
-from ensemble_deid.pipeline.combiners import best_members_of
+from ensemble_deid.errors import ModelError
 from ensemble_deid.pipeline.ensemble import Ensemble
-from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, load_annotator, load_stem, reload_knowledge
 from ensemble_deid.pipeline.manifest import FILE, REPLACED, Manifest, file_hashes, listed_files, read_manifest
 from ensemble_deid.pipeline.model_card import FILE as CARD
 from ensemble_deid.pipeline.model_card import model_card
-from ensemble_deid.pipeline.pattern_choice import NO_PATTERNS, relabelled
 from ensemble_deid.pipeline.private import FILE as PRIVATE_FILE
 from ensemble_deid.pipeline.private import FOLDER as PRIVATE
 from ensemble_deid.pipeline.private import copy_private_files, has_private_file, write_private_manifest
 from ensemble_deid.pipeline.signature import FILE as SIGNATURE
-from ensemble_deid.pipeline.submodels import load_submodel
 from ensemble_deid.stacking.dataset import StackingDataset
-from ensemble_deid.stacking.stacker import Stacker
-from ensemble_deid.taggers.base import Tagger
-from ensemble_deid.text.bpe import Bpe
-from ensemble_deid.text.tags import TagScheme
-
-# Errors from reading a file with the right hash and the wrong content: the manifest may have been forged.
-_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, MemoryError)
 
 PATTERNS, LEXICON, BPE, KNOWLEDGE = "patterns.toml", "lexicon.json", "bpe.model", "knowledge.json"
 
@@ -74,7 +59,7 @@ def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: 
             tagger.save(scratch)
         ensemble.stacker.save(scratch)
         for stacker in ensemble.smaller:
-            stacker.save(scratch, variant=_variant(ensemble.config.submodels, stacker.submodels))
+            stacker.save(scratch, variant=variant_name(ensemble.config.submodels, stacker.submodels))
         if not ensemble.config.shareable:
             (scratch / PRIVATE).mkdir()
             stacking_dataset.save(scratch / PRIVATE)
@@ -143,78 +128,10 @@ def _recover(directory: Path) -> None:
         kept.rename(directory)
 
 
-def load_model(
-    directory: Path,
-    *,
-    device: str | None = None,
-    key: str | Path | None = None,
-    submodels: Sequence[str] | None = None,
-) -> tuple[Ensemble, Manifest]:
-    """Read a model directory, which must be signed where there is a key file (see `read_manifest`).
-
-    With `submodels` only these are loaded, and the final estimator that was fitted for them. Raises ModelError with one
-    clear line when anything about the model is wrong, and ConfigError where it has no final estimator for these.
-    """
-    manifest = read_manifest(directory, key=key)
-    try:
-        config = make_config(manifest.config, place=str(directory / FILE))
-    except ConfigError as error:
-        raise ModelError(f"damaged: {error}") from None
-    if device is not None:
-        config = make_config({**manifest.config, "device": device})
-    names = config.submodels if submodels is None else _subset(submodels, config, directory)
-    scheme = TagScheme(manifest.labels)
-    try:
-        extractor = _load_feature_extractor(directory, manifest, config)
-        check_proposer(directory, extractor.added, names)
-        taggers: Mapping[str, Tagger] = {
-            name: load_submodel(name, directory, scheme=scheme, config=config) for name in names
-        }
-        stacker = Stacker.load(directory, variant=_variant(config.submodels, names))
-        inclusion = load_inclusion_list(directory, manifest)
-    except (ModelError, RuleError) as error:
-        named = str(directory) in str(error)
-        raise ModelError(str(error) if named else f"{directory}: {error}") from None
-    except OSError as error:
-        raise ModelError(f"{error.filename or directory}: cannot be read ({error.strerror})") from None
-    except _DAMAGE as error:
-        raise ModelError(f"{directory}: damaged ({type(error).__name__})") from None
-    if stacker.submodels != tuple(taggers):
-        raise ModelError(f"{directory}: the stacker was trained for other submodels than the manifest names")
-    members = best_members_of(manifest, directory)
-    return Ensemble(config, scheme, extractor, taggers, stacker, inclusion=inclusion, best_members=members), manifest
-
-
-def _variant(everything: Sequence[str], kept: Sequence[str]) -> str:
+def variant_name(everything: Sequence[str], kept: Sequence[str]) -> str:
     """Return the name of the files of the final estimator for some of the submodels; empty for all of them."""
     left_out = [name for name in everything if name not in kept]
     return "without_" + "_".join(left_out) if left_out else ""
-
-
-def _subset(wanted: Sequence[str], config: Config, directory: Path) -> tuple[str, ...]:
-    """Return the submodels asked for, in order. Raises ConfigError where no final estimator was fitted for them."""
-    possible = (config.submodels, *config.smaller_stacks)
-    for names in possible:
-        if set(names) == set(wanted):
-            return names
-    known = "; ".join(",".join(names) for names in possible)
-    raise ConfigError(f"{directory}: no final estimator was fitted for {','.join(wanted)}; there is one for: {known}")
-
-
-def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config) -> FeatureExtractor:
-    source = (directory / PATTERNS).read_text(encoding="utf-8")
-    # An empty pattern set cannot be written as a pattern file.
-    patterns = parse_patterns(source, path=str(directory / PATTERNS)) if source else NO_PATTERNS
-    lexicon = Lexicon.from_json((directory / LEXICON).read_text(encoding="utf-8"))
-    bpe = Bpe.from_bytes((directory / BPE).read_bytes()) if config.text.bpe_vocabulary else None
-    patterns = relabelled(patterns, manifest.choices).restricted_to(manifest.labels)
-    knowledge = None
-    if KNOWLEDGE in manifest.files:
-        content = json.loads((directory / KNOWLEDGE).read_text(encoding="utf-8"))
-        knowledge = reload_knowledge(content, config=config)
-    added = load_added_patterns(directory, manifest)
-    annotate, stem = load_annotator(config), load_stem(config)
-    return FeatureExtractor(patterns, lexicon, config.text.split_lines, bpe, annotate, knowledge, stem, added)
 
 
 def refuse_foreign_folder(directory: Path) -> None:

@@ -8,7 +8,8 @@ from ensemble_deid.config import make_config
 from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.features.vocabulary import Vocabulary
 from ensemble_deid.pipeline.additions import INCLUSION, PATTERNS
-from ensemble_deid.pipeline.directory import beside, load_model, refuse_foreign_folder, write_manifest
+from ensemble_deid.pipeline.directory import beside, refuse_foreign_folder, write_manifest
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import FILE, Manifest, read_manifest
 from ensemble_deid.pipeline.signature import FILE as SIGNATURE
 from ensemble_deid.pipeline.submodels import compact_submodel

@@ -5,18 +5,17 @@ why it is withheld.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 
 from joblib import delayed
 
 from ensemble_deid.corpora.checks import check_text
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
-from ensemble_deid.parallel import in_processes
+from ensemble_deid.parallel import beside, in_processes
 from ensemble_deid.pipeline.combiners import SVM
-from ensemble_deid.pipeline.directory import load_model
 from ensemble_deid.pipeline.ensemble import Ensemble
+from ensemble_deid.pipeline.loading import ModelSource, load_once
 from ensemble_deid.pipeline.portions import PORTION
 from ensemble_deid.text.document import Document
 
@@ -24,19 +23,6 @@ from ensemble_deid.text.document import Document
 BATCH_SIZE = 8
 
 Note = Document | DeidError
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSource:
-    """Where a model was loaded from, so that another process can load the same one.
-
-    The checksum is that of the manifest: a model trained anew in the same place is another one.
-    """
-
-    directory: Path
-    device: str | None
-    checksum: str
-    submodels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +93,11 @@ def predict_chunks(
     return in_processes(runs, jobs=jobs, ahead="2*n_jobs")
 
 
+def load_apart(source: ModelSource, *, jobs: int) -> AbstractContextManager[None]:
+    """Let the processes that `jobs` stands for load a model while the block runs, which loads it here."""
+    return beside(delayed(_load_apart)(source), jobs=jobs) if jobs > 1 else nullcontext()
+
+
 def check_note(document: Document) -> None:
     """Raise CorpusError for what is no note: no Document, a text that is no string, NUL, unpaired surrogates."""
     if not isinstance(document, Document):
@@ -141,17 +132,13 @@ def _checked(note: Note) -> Note:
     return note
 
 
-@lru_cache(maxsize=1)
-def _loaded(source: ModelSource) -> Ensemble:
-    """Load a model once in a process."""
-    ensemble, manifest = load_model(source.directory, device=source.device, submodels=source.submodels)
-    if manifest.checksum != source.checksum:
-        raise ModelError(f"{source.directory}: the model was replaced while it was in use")
-    return ensemble
+def _load_apart(source: ModelSource) -> None:
+    # The model stays in its process: what is returned would be sent.
+    load_once(source)
 
 
 def _predict_apart(source: ModelSource, chunk: list[Note], options: Options) -> list[Note]:
-    return _predict_chunk(_loaded(source), chunk, options)
+    return _predict_chunk(load_once(source), chunk, options)
 
 
 def _predict_chunk(ensemble: Ensemble, chunk: list[Note], options: Options) -> list[Note]:

@@ -16,7 +16,7 @@ from faults import failing
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.pipeline.batch.chain import is_run, verify_run
 from ensemble_deid.pipeline.batch.offsets import FILE as OFFSETS
-from ensemble_deid.pipeline.directory import load_model
+from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import REPLACED
 
 RUN = "out.run"
