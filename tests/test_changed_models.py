@@ -71,14 +71,14 @@ def test_the_curve_of_training_is_not_that_of_a_changed_model(
     change(model, what, tmp_path)
     # What training measured at its own operating points, and at any other threshold.
     for said in (told(model), told(model, 0.123)):
-        assert f"; this was measured before the {name} of the model were changed: measure it again" in said
+        assert f"; this was measured before the model's {name} changed: measure it again" in said
         assert "may miss more" not in said
     frozen = load_model(model)[0].stacker.threshold
     capsys.readouterr()
     assert main(["threshold", str(model), "--min-recall", "0.5"]) == 2
-    assert f"measured before the {name} of the model were changed" in capsys.readouterr().err
+    assert f"measured before the model's {name} changed" in capsys.readouterr().err
     assert load_model(model)[0].stacker.threshold == frozen
-    assert threshold_text(model, read_manifest(model)).endswith(f"; the {name} of the model were changed since")
+    assert threshold_text(model, read_manifest(model)).endswith(f"; the model's {name} changed since")
     # A model that is handed out without its history has still been changed.
     export_model(model, tmp_path / "exported")
     assert told(tmp_path / "exported") == told(model)
@@ -97,12 +97,12 @@ def test_a_threshold_holds_for_the_model_that_it_was_chosen_with(
     assert "that this threshold was chosen on" in before
     assert "in your notes it may miss more" in before
     change(model, what, tmp_path)
-    assert f"measured before the {name} of the model were changed" in told(model)
+    assert f"measured before the model's {name} changed" in told(model)
     assert main(choose) == 0
     assert "in your notes it may miss more" in told(model)
     assert "changed since" not in threshold_text(model, read_manifest(model))
     undo(model, what)
-    assert f"measured before the {name} of the model were changed" in told(model)
+    assert f"measured before the model's {name} changed" in told(model)
 
 
 def test_a_threshold_of_an_earlier_version_has_no_such_record(model: Path, tiny_dev: Path, tmp_path: Path) -> None:
@@ -138,4 +138,4 @@ def test_deidentify_says_it(model: Path, tiny_dev: Path, tmp_path: Path, capsys:
     change(model, "rules", tmp_path)
     capsys.readouterr()
     assert main(["deidentify", str(model), str(tiny_dev), "--out", str(tmp_path / "out.jsonl"), "--quiet"]) == 0
-    assert "this was measured before the rules of the model were changed" in capsys.readouterr().out
+    assert "this was measured before the model's rules changed" in capsys.readouterr().out

@@ -64,5 +64,5 @@ def _sentence(threshold: float, recall: float | None, wrong: str, notes: str, ch
     if changes is None:
         return f"{found}; it is not on record whether the model was changed since: {again}"
     if changes:
-        return f"{found}; this was measured before the {listed(changes)} of the model were changed: {again}"
+        return f"{found}; this was measured before the model's {listed(changes)} changed: {again}"
     return f"{found}; in your notes it may miss more"

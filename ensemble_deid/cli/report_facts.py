@@ -80,7 +80,7 @@ def threshold_text(model: Path, manifest: Manifest) -> str:
         changes = changes_since(manifest, manifest.figures.get(CHOSEN_WITH), submodels)
     if changes is None:
         return f"{_choice(model, manifest)}; whether the model was changed since is not on record"
-    since = f"; the {listed(changes)} of the model were changed since" if changes else ""
+    since = f"; the model's {listed(changes)} changed since" if changes else ""
     return _choice(model, manifest) + since
 
 

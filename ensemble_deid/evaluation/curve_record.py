@@ -88,8 +88,8 @@ def _kept(curve: Curve) -> Integers:
             kept.append(index)
             before = fp
     # The highest recall that there is, first reached.
-    ends = np.flatnonzero(curve.tp == curve.tp[-1])[:1] if len(curve) else []
-    return np.union1d(np.array(kept, dtype=np.int64), np.array(ends, dtype=np.int64))
+    ends = np.flatnonzero(curve.tp == curve.tp.max(initial=0))[:1]
+    return np.union1d(np.array(kept, dtype=np.int64), ends)
 
 
 def curve_from_record(record: Any) -> StoredCurve:

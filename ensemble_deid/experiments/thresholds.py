@@ -68,7 +68,7 @@ def freeze_out_of_fold_threshold(
         )
     if changes := changes_since_training(manifest, manifest.config["submodels"]):
         raise ModelError(
-            f"{model}: the curve of its training was measured before the {listed(changes)} of the model were changed, "
+            f"{model}: the curve of its training was measured before the model's {listed(changes)} changed, "
             f"and does not hold for it: name annotated notes to choose the threshold on; {_UNCHANGED}"
         )
     point = find_point(stored.curve, rule=rule, wanted=wanted)
