@@ -110,6 +110,18 @@ class Config(Section):
                 raise ConfigError(f"uncased: {name!r} is none of {', '.join(possible)}")
         return tuple(name for name in possible if name in names)
 
+    def refuse_without_effect(self) -> None:
+        """Raise ConfigError where `by_type` or `uncased` concern no submodel in use.
+
+        Not when a configuration is made: models that were trained with such settings are still read.
+        """
+        used = ", ".join(self.submodels)
+        if self.by_type and not any(BY_NAME[name].has_marginals for name in self.submodels):
+            possible = ", ".join(row.name for row in SUBMODELS if row.has_marginals)
+            raise ConfigError(f"by_type has no effect on the submodels {used}: it concerns {possible}")
+        if self.uncased and not set(self.uncased) & set(self.submodels):
+            raise ConfigError(f"uncased names {', '.join(self.uncased)}, and the submodels are {used}")
+
     def is_by_type(self, submodel: str) -> bool:
         """Return whether a submodel is several models: rules that find a type are apart as they are."""
         return bool(self.by_type) and BY_NAME[submodel].has_marginals

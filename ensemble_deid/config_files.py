@@ -19,7 +19,8 @@ def named_configurations() -> dict[str, Path]:
 def load_config(path: Path | str | None = None, *, overrides: Sequence[str] = (), **options: Any) -> Config:
     """Read a TOML file, then apply `section.key=value` overrides, then keyword options (None is ignored).
 
-    `path` may be the name of a configuration of the package: see `named_configurations`.
+    `path` may be the name of a configuration of the package: see `named_configurations`. Raises ConfigError for what
+    cannot be read, for wrong settings, and for `by_type` or `uncased` without a submodel that they concern.
 
     >>> from ensemble_deid import load_config
     >>> load_config(overrides=["crf.max_iterations=20"], seed=7).crf.max_iterations
@@ -41,7 +42,13 @@ def load_config(path: Path | str | None = None, *, overrides: Sequence[str] = ()
     for override in overrides:
         _apply_override(content, override)
     content.update({key: value for key, value in options.items() if value is not None})
-    return make_config(content, place=str(path) if path else "configuration")
+    place = str(path) if path else "configuration"
+    config = make_config(content, place=place)
+    try:
+        config.refuse_without_effect()
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from None
+    return config
 
 
 def config_to_toml(config: Config) -> str:

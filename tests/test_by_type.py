@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import Config, make_config
+from ensemble_deid.config_files import config_to_toml, load_config
 from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.experiments.train import train
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.uncased import uncased
 from ensemble_deid.phi.label_groups import label_groups
@@ -141,6 +143,36 @@ def test_an_uncased_submodel_gives_the_same_answer_to_capitals() -> None:
 def test_only_what_reads_words_in_the_table_can_be_uncased(name: str) -> None:
     with pytest.raises(ConfigError, match=r"^uncased: "):
         Config(uncased=[name])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"submodels": ["regex", "tbed"], "by_type": ["NAME"]},
+            "by_type has no effect on the submodels regex, tbed",
+        ),
+        ({"submodels": ["regex", "crf"], "uncased": ["neural"]}, "uncased names neural, and the submodels are regex, "),
+        ({"submodels": ["regex", "tbed"], "uncased": ["crf"]}, "uncased names crf, and the submodels are regex, tbed"),
+    ],
+)
+def test_what_concerns_no_submodel_in_use_is_refused(
+    tmp_path: Path, settings: dict[str, list[str]], message: str
+) -> None:
+    # A model that was trained with it is still read.
+    chosen = make_config(settings)
+    with pytest.raises(ConfigError, match=message):
+        train(tiny_stack.notes(), config=chosen)
+    with pytest.raises(ConfigError, match=f"configuration: {message}"):
+        load_config(**settings)
+    (tmp_path / "mine.toml").write_text(config_to_toml(chosen), encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"mine.toml: {message}"):
+        load_config(tmp_path / "mine.toml")
+
+
+def test_what_concerns_one_submodel_in_use_is_not() -> None:
+    chosen = load_config(submodels=["regex", "crf"], by_type=["NAME"], uncased=["crf", "neural"])
+    chosen.refuse_without_effect()
 
 
 def test_each_model_starts_from_the_one_with_most_of_its_labels() -> None:

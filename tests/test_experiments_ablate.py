@@ -12,8 +12,9 @@ import tiny_stack
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.errors import ModelError
+from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.operating_points import choose_threshold
+from ensemble_deid.experiments import ablate as ablation
 from ensemble_deid.experiments.ablate import AS_TRAINED, RETRAINED, AblationRow, ThresholdTarget, ablate
 from ensemble_deid.experiments.retrain import TrainingNotes, without_patterns
 from ensemble_deid.experiments.train import train
@@ -180,6 +181,29 @@ def test_retraining_leaves_the_patterns_out_of_the_features(tiny_model: Path, ti
     (row,) = [row for row in rows if row.members == RETRAINED and row.name == "without regex"]
     assert row.counts == again.dev_counts["ensemble"]
     assert row.threshold == again.ensemble.stacker.cv_threshold
+
+
+def test_a_smaller_stack_that_needs_the_patterns_is_not_retrained() -> None:
+    """Without regex and without crf nothing would be left: of the retrained stack no smaller one is asked for."""
+    config = make_config({"submodels": ["regex", "crf"], "stack": {"also_without": ["crf"]}})
+    changed = without_patterns(config)
+    assert changed.submodels == ("crf",)
+    assert changed.smaller_stacks == ()
+
+
+def test_what_cannot_be_retrained_is_said_before_anything_is_refitted(
+    tiny_model: Path, tiny_train: Path, tiny_dev: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def impossible(config: Config) -> Config:
+        raise ConfigError("not possible")
+
+    def refit(*_: object, **__: object) -> None:
+        raise AssertionError("refitted first")
+
+    monkeypatch.setattr(ablation, "without_patterns", impossible)
+    monkeypatch.setattr(ablation, "_stack", refit)
+    with pytest.raises(ConfigError, match="not possible"):
+        rows_of(tiny_model, tiny_dev, retrain=TrainingNotes(notes(tiny_train), notes(tiny_dev)))
 
 
 def test_retraining_needs_the_notes_of_training(tiny_model: Path, tiny_train: Path, tiny_dev: Path) -> None:

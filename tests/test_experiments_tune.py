@@ -12,7 +12,7 @@ import tiny_stack
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import Config
 from ensemble_deid.config_files import config_to_toml, load_config
-from ensemble_deid.errors import ConfigError
+from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.experiments import tune as module
 from ensemble_deid.experiments.progress import Step
 from ensemble_deid.experiments.tune import SettingRange, Tuned, parse_range, tune
@@ -100,6 +100,17 @@ def test_the_same_seed_draws_the_same_and_a_broken_run_continues(tmp_path: Path,
     (tmp_path / "broken" / "trials.json").write_text('[{"settings": {}}]')
     with pytest.raises(ConfigError, match=r"trials\.json: damaged \(KeyError\)"):
         run(tmp_path / "broken", max_trials=15, resume=True)
+
+
+def test_dev_notes_without_phi_choose_nothing(tmp_path: Path, trained: list[Config]) -> None:
+    """F1 is undefined there where nothing is found, and 0 for every settings that find something."""
+    common: dict[str, Any] = {"configure": configure, "minutes": 1, "report": lambda step: None, "ranges": RANGES}
+    blank = [note.with_spans(()) for note in tiny_stack.notes(400, patients=1)]
+    for dev in (blank, []):
+        with pytest.raises(CorpusError, match="the dev notes have no PHI"):
+            tune(tiny_stack.notes(300), dev, tmp_path / "x", **common)
+    assert not trained
+    assert not (tmp_path / "x").exists()
 
 
 def test_no_trial_begins_that_would_end_after_the_budget(tmp_path: Path, trained: list[Config]) -> None:

@@ -157,6 +157,30 @@ def test_the_command_prints_figures_and_no_text(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().out == printed
 
 
+def test_known_notes_are_not_attacked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gold, system = leaky(400, 4)
+    other, other_system = leaky(300, 4)
+    # The same text under another id and patient, and another text of the same patient.
+    again = replace(gold[0], id="x", patient_id="x", text=gold[0].text.replace("\n", " "))
+    same_patient = tiny_stack.note("y", "Seen by Dr. ", ("Moss", "DOCTOR"), ".", patient=gold[0].patient_id)
+    sides = {
+        "itself": ((gold, system), "8 of 8 notes and 4 of 4 patients are among the known notes"),
+        "text": (([*other, again], [*other_system, again]), "1 of 8 notes and 0 of 4 patients are among"),
+        "patient": (([*other, same_patient], [*other_system, same_patient]), "0 of 8 notes and 1 of 4 patients are am"),
+    }
+    for known, message in sides.values():
+        with pytest.raises(EvaluationError, match=message):
+            measure_exposure(gold, system, known, resamples=0)
+    write_corpus(gold, tmp_path / "gold.jsonl", "jsonl")
+    write_corpus(system, tmp_path / "found.jsonl", "jsonl")
+    files = [str(tmp_path / f"{name}.jsonl") for name in ("gold", "found")]
+    arguments = ["exposure", *files, "--known", *files, "--resamples", "0"]
+    assert main(arguments) == 2
+    assert "name other notes, or --allow-overlap if this is meant" in capsys.readouterr().err
+    assert main([*arguments, "--allow-overlap"]) == 0
+    assert "WARNING: 8 of 8 notes and 4 of 4 patients are among the known notes" in capsys.readouterr().out
+
+
 def test_notes_without_phi_are_refused() -> None:
     note = Document("1", "No complaints.", patient_id="7")
     with pytest.raises(EvaluationError, match="no PHI"):

@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,6 +137,28 @@ def test_figures_are_on_the_card(tiny_model: Path, tiny_dev: Path, tmp_path: Pat
     card = (tmp_path / "project" / "README.md").read_text()
     assert f"## Figures on {tiny_dev}" in card
     assert f"| the model's own | {own['threshold']:.3f} | " in card
+
+
+def test_thresholds_found_on_the_scored_notes_are_called_an_oracle(
+    tiny_model: Path, tiny_dev: Path, tmp_path: Path
+) -> None:
+    def packaged(name: str, model: Path) -> tuple[list[dict[str, Any]], str]:
+        project = tmp_path / name
+        arguments = ["package", str(model), "--name", name, "--version", "1.0", "--out", str(project)]
+        assert main([*arguments, "--score", str(tiny_dev)]) == 0
+        (record,) = json.loads((project / f"ensemble_deid_{name}" / "figures.json").read_text())
+        return record["rows"], (project / "README.md").read_text()
+
+    rows, card = packaged("en", tiny_model)
+    assert [row["oracle"] for row in rows] == [False] + [True] * (len(rows) - 1)
+    for row in rows[1:]:
+        assert f"| {row['point']}, threshold found on these notes (oracle) | {row['threshold']:.3f} |" in card
+    assert "they say what could be reached, not what a threshold that was chosen on other notes gives" in card
+    chosen = Path(shutil.copytree(tiny_model, tmp_path / "chosen"))
+    assert main(["threshold", str(chosen), str(tiny_dev), "--max-false-positives", "1000"]) == 0
+    rows, card = packaged("own", chosen)
+    assert rows[0]["oracle"]
+    assert f"| the model's own, threshold found on these notes (oracle) | {rows[0]['threshold']:.3f} |" in card
 
 
 def test_every_model_has_a_card(tiny_model: Path) -> None:

@@ -170,6 +170,7 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
         "version": __version__,
         "model": "" if model.source is None else model.source.checksum,
         "submodels": list(model.ensemble.taggers),
+        "arithmetic": model.ensemble.arithmetic,
         "threshold": options.threshold,
         "combiner": options.combiner,
         "format": source.format,

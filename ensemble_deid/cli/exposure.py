@@ -31,6 +31,7 @@ def add_commands(commands: Any) -> None:
         required=True,
         help="other annotated notes, of which the attacker knows what the system missed",
     )
+    parser.add_argument("--allow-overlap", action="store_true", help="accept known notes or patients in GOLD")
     parser.add_argument("--resamples", metavar="N", type=int, default=2000, help="0 for no intervals")
     parser.add_argument("--seed", type=int, default=0, help="another one makes other surrogates")
     parser.add_argument("--json", metavar="FILE", type=Path)
@@ -39,7 +40,7 @@ def add_commands(commands: Any) -> None:
 
 def run_exposure(options: argparse.Namespace) -> int:
     """Attack the notes, and print figures alone, never text."""
-    from ensemble_deid.experiments.exposure import measure_exposure
+    from ensemble_deid.experiments.exposure import known_overlap, measure_exposure
 
     refuse_output_files([options.json], options.gold, options.system, *options.known)
     sides = []
@@ -49,7 +50,12 @@ def run_exposure(options: argparse.Namespace) -> int:
         for warning in system.warnings:
             say(f"WARNING: {warning}.\n")
         sides.append((gold, system.answer))
-    found = measure_exposure(*sides[0], sides[1], resamples=options.resamples, seed=options.seed)
+    (gold, answer), known = sides
+    found = measure_exposure(
+        gold, answer, known, resamples=options.resamples, seed=options.seed, allow_overlap=options.allow_overlap
+    )
+    if overlap := known_overlap(gold, known[0]):
+        say(f"WARNING: {overlap} are among the known notes: the attacks that learn from these are told too much.\n")
     if options.json:
         content = {name: {**asdict(exposure), "chance": exposure.chance} for name, exposure in found.items()}
         write_text_atomically(options.json, json.dumps(content, indent=1) + "\n")

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from ensemble_deid import __version__
+from ensemble_deid.cli.pinned import must_be_pinned, start_pinned
 from ensemble_deid.cli.status import BAD_INPUT, INTERRUPTED, READER_GONE, TERMINATED, UNFORESEEN
 from ensemble_deid.cli.terminal import warn
 from ensemble_deid.errors import DeidError
@@ -93,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _orderly_termination():
             if isinstance(getattr(options, "model", None), Path):
                 options.model = find_model(options.model)
-            status: int = options.run(options)
+            status: int = start_pinned(options.arguments) if must_be_pinned(options) else options.run(options)
             sys.stdout.flush()
     except DeidError as error:
         return _refuse(str(error), BAD_INPUT)

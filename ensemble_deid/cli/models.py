@@ -61,6 +61,7 @@ def run_package(options: argparse.Namespace) -> int:
     """Write the project, and build its wheel."""
     from ensemble_deid.experiments.model_figures import figures_record, figures_table, measure_model
     from ensemble_deid.pipeline.deidentifier import Deidentifier
+    from ensemble_deid.pipeline.manifest import read_manifest
     from ensemble_deid.pipeline.package import add_figures, build_wheel, packaged_model, write_package
 
     refuse_output_model(options.out, options.model, options.licence, *options.score)
@@ -74,8 +75,9 @@ def run_package(options: argparse.Namespace) -> int:
         compact=options.compact,
     )
     if corpora:
-        model = Deidentifier.load(packaged_model(project, options.name))
-        rows = {name: measure_model(model, notes) for name, notes in corpora.items()}
+        folder = packaged_model(project, options.name)
+        model, manifest = Deidentifier.load(folder), read_manifest(folder)
+        rows = {name: measure_model(model, notes, manifest=manifest) for name, notes in corpora.items()}
         figures = [
             (figures_table(name, notes, rows[name]), figures_record(name, notes, rows[name]))
             for name, notes in corpora.items()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.output import refuse_output, refuse_output_files
+from ensemble_deid.cli.pinned import add_reproducible
 from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists, report_lists
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
@@ -50,6 +51,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--jobs", metavar="N", type=int, default=1)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"))
+    add_reproducible(parser, "find the same on other processors, too: no arithmetic that only some have; slower")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
 
 

@@ -15,7 +15,8 @@ from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.operating_points import OUT_OF_FOLD, target_text
 from ensemble_deid.evaluation.threshold_record import threshold_from_record
 from ensemble_deid.experiments.rule_approvals import rule_approvals
-from ensemble_deid.experiments.thresholds import CHOSEN
+from ensemble_deid.experiments.thresholds import CHOSEN, CHOSEN_WITH
+from ensemble_deid.pipeline.changes import changes_since, changes_since_training, listed
 from ensemble_deid.pipeline.manifest import FILE, Manifest, fingerprint, installed_packages, read_manifest
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.tbed.tagger import RULES
@@ -71,6 +72,19 @@ def model_facts(model: Path) -> list[tuple[str, str]]:
 
 def threshold_text(model: Path, manifest: Manifest) -> str:
     """Say what a model's threshold is and how it was chosen."""
+    submodels = manifest.config.get("submodels", ())
+    record = manifest.figures.get(CHOSEN)
+    if record is None or threshold_from_record(record).notes == OUT_OF_FOLD:
+        changes: Sequence[str] | None = changes_since_training(manifest, submodels)
+    else:
+        changes = changes_since(manifest, manifest.figures.get(CHOSEN_WITH), submodels)
+    if changes is None:
+        return f"{_choice(model, manifest)}; whether the model was changed since is not on record"
+    since = f"; the model's {listed(changes)} changed since" if changes else ""
+    return _choice(model, manifest) + since
+
+
+def _choice(model: Path, manifest: Manifest) -> str:
     threshold = Stacker.load(model).threshold
     record = manifest.figures.get(CHOSEN)
     if record is not None:

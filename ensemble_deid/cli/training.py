@@ -2,22 +2,19 @@
 
 import argparse
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.output import refuse_output_files, refuse_output_model
+from ensemble_deid.cli.pinned import add_reproducible
 from ensemble_deid.cli.sources import overlap_warning, read_gold, training_overlap
 from ensemble_deid.cli.terminal import counted, percent, progress_bar, say, warn
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.reproducible import is_pinned, pinned_environment
+from ensemble_deid.reproducible import is_pinned
 from ensemble_deid.submodels import NAMES
 
 if TYPE_CHECKING:
@@ -73,10 +70,8 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--jobs", type=int)
     train.add_argument("--device", choices=("auto", "cpu", "cuda"))
     train.add_argument("--seed", type=int)
-    train.add_argument(
-        "--reproducible",
-        action="store_true",
-        help="tie libraries to one instruction set (AVX2) and torch to deterministic algorithms on the CPU; slower",
+    add_reproducible(
+        train, "tie libraries to one instruction set (AVX2) and torch to deterministic algorithms on the CPU; slower"
     )
     train.add_argument("--quiet", action="store_true", help="no progress bar")
     train.set_defaults(run=run_train)
@@ -110,14 +105,12 @@ def _add_ablate(commands: Any) -> None:
 
 
 def run_train(options: argparse.Namespace) -> int:
-    """Train, save, and print the dev figures; with `--reproducible` in a process of its own with pinned libraries."""
+    """Train, save, and print the dev figures."""
     from ensemble_deid.experiments.site_sample import sample_sites
     from ensemble_deid.experiments.train import train
     from ensemble_deid.pipeline.directory import refuse_foreign_folder
     from ensemble_deid.text.tags import TagLoss
 
-    if options.reproducible and not is_pinned():
-        return _start_pinned(options.arguments)
     config = load_config(
         options.config,
         overrides=[*options.overrides, *_overrides(options)],
@@ -129,7 +122,7 @@ def run_train(options: argparse.Namespace) -> int:
         seed=options.seed,
         shareable=options.shareable,
     )
-    if options.reproducible:
+    if is_pinned():
         config = _on_cpu(config)
     refuse_foreign_folder(options.out)
     named = [config.regex.patterns, config.text.knowledge, config.tbed.templates, config.transformer.encoder]
@@ -163,22 +156,6 @@ def run_train(options: argparse.Namespace) -> int:
     say(f"tokenization: {TagLoss(figures['spans'], figures['spans_cut'], figures['spans_lost'])}")
     say(f"trained on {counted(figures['notes'], 'note')}; the model is in {options.out}")
     return 0
-
-
-def _start_pinned(arguments: Sequence[str]) -> int:
-    """Run the command again in a process whose libraries are pinned before they are loaded; return its status."""
-    environment = {**os.environ, **pinned_environment()}
-    command = [sys.executable, "-m", "ensemble_deid", *arguments]
-    # The user's own arguments, to the same program, without a shell.
-    with subprocess.Popen(command, env=environment) as process:  # noqa: S603
-        try:
-            status = process.wait()
-        except BaseException:
-            # It ends its own workers and removes what is unfinished, which it could not if it were killed.
-            process.terminate()
-            process.wait()
-            raise
-    return status if status >= 0 else 128 - status
 
 
 def _on_cpu(config: Config) -> Config:

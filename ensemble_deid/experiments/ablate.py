@@ -20,8 +20,10 @@ from ensemble_deid.experiments.retrain import (
     FEATURE_SOURCES,
     TrainingNotes,
     check_training_notes,
-    train_without_patterns,
+    train_again,
+    without_patterns,
 )
+from ensemble_deid.experiments.train import Trained
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.loading import load_model
@@ -127,6 +129,8 @@ def ablate(
     private = private_files(model, *STACKING_FILES, purpose="an ablation")
     notes = None if retrain is None else check_training_notes(model, retrain)
     config = _with_settings(ensemble.config, ensemble.stacker.svm.settings, jobs=jobs)
+    # Now, since the other rows take long.
+    changed = None if notes is None else without_patterns(config)
     names = tuple(ensemble.taggers)
     plan = (
         _zhao2020_systems(names, model) if as_zhao2020 else {_without(removed): removed for removed in _removals(names)}
@@ -138,12 +142,13 @@ def ablate(
     for done, (name, removed) in enumerate(plan.items(), 1):
         report(Step(done, total, name))
         systems.append(stack.without(removed, name=name))
-    if notes is not None:
+    if notes is not None and changed is not None:
 
         def retraining(step: Step) -> None:
             report(Step(total - 1, total, f"retraining without patterns: {step.message}"))
 
-        systems += _retrained(notes, documents, config, threshold_rule, retraining)
+        trained = train_again(notes, config=changed, report=retraining)
+        systems += _retrained(trained, documents, config, threshold_rule)
     for name, proposed in stack.proposals.items():
         systems.append(_System(f"{name} alone", AS_TRAINED, None, [drop_overlaps(spans) for spans in proposed.best]))
     for method in () if as_zhao2020 else METHODS:
@@ -165,14 +170,9 @@ def _stack(
 
 
 def _retrained(
-    notes: TrainingNotes,
-    documents: Sequence[Document],
-    config: Config,
-    rule: ThresholdTarget | None,
-    report: Reporter,
+    trained: Trained, documents: Sequence[Document], config: Config, rule: ThresholdTarget | None
 ) -> list[_System]:
     """Return the ensemble without the patterns, and without all submodels that have no marginals."""
-    trained = train_without_patterns(notes, config=config, report=report)
     stack = _stack(RETRAINED, trained.ensemble, trained.stacking_dataset, documents, config, rule)
     systems = [stack.system(_without(FEATURE_SOURCES), trained.ensemble.stacker)]
     others = _rule_based(tuple(stack.proposals))

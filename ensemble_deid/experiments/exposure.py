@@ -24,6 +24,7 @@ from ensemble_deid.experiments.exposure_crf import Suspicion, informed, parrot
 from ensemble_deid.experiments.exposure_places import HiddenNote, hide
 from ensemble_deid.experiments.exposure_rules import readers_rules
 from ensemble_deid.pipeline.replacement import Key, Replacer
+from ensemble_deid.pipeline.seen_notes import Overlap, SeenNotes
 from ensemble_deid.text.document import Document
 
 ALL = "all"
@@ -75,17 +76,26 @@ def measure_exposure(
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
+    allow_overlap: bool = False,
 ) -> dict[str, Exposure]:
     """Replace what a system found by surrogates, attack the notes, and return the exposure by category and of all.
 
     `known` are gold and system of other notes, of which the attacker knows what was missed. The key of the surrogates
-    is made of `seed`. Raises EvaluationError where gold and system do not match, and where there is no PHI.
+    is made of `seed`. Raises EvaluationError where gold and system do not match, where there is no PHI, and, unless
+    `allow_overlap`, where any of the notes or patients are among the known ones: their misses need no attack.
     """
     secret = hashlib.sha256(f"exposure {seed}".encode()).digest()
     replacer = Replacer.from_options("surrogate", key=Key(secret))
-    notes, taught = hide(gold, system, replacer), hide(*known, replacer)
+    notes = hide(gold, system, replacer)
     if not any(note.places for note in notes):
         raise EvaluationError("there is no PHI in the notes, neither found nor missed")
+    overlap = known_overlap(gold, known[0])
+    if overlap and not allow_overlap:
+        raise EvaluationError(
+            f"{overlap} are among the known notes, and an attacker who knows what was missed in a note need not guess: "
+            "name other notes, or --allow-overlap if this is meant (two corpora may number different patients alike)"
+        )
+    taught = hide(*known, replacer)
     rules, learned = readers_rules(notes), informed(taught, notes)
     attacks = {
         "reader's rules": rules,
@@ -95,6 +105,11 @@ def measure_exposure(
     }
     categories = sorted({place.category for note in notes for place in note.places})
     return {name: _exposure(notes, attacks, name, resamples, seed) for name in (ALL, *categories)}
+
+
+def known_overlap(gold: Sequence[Document], known: Sequence[Document]) -> Overlap:
+    """Count the notes to attack, and their patients, that are among those that the attacker knows."""
+    return SeenNotes.of(known, seed=0).overlap(gold)
 
 
 def _mean(one: Suspicion, other: Suspicion) -> Suspicion:

@@ -6,9 +6,11 @@ from typing import Any
 
 from ensemble_deid.evaluation.curve import OperatingPoint, keep_above, trace_curve
 from ensemble_deid.evaluation.evaluate import evaluate
-from ensemble_deid.evaluation.operating_points import find_point
+from ensemble_deid.evaluation.operating_points import digests, find_point
+from ensemble_deid.evaluation.threshold_record import threshold_from_record
+from ensemble_deid.experiments.thresholds import CHOSEN
 from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.manifest import fingerprint
+from ensemble_deid.pipeline.manifest import Manifest, fingerprint
 from ensemble_deid.text.document import Document
 
 BOUNDS = (2.0, 5.0, 10.0, 15.0)
@@ -25,13 +27,23 @@ _HEADS = (
     "notes fully redacted",
 )
 
+_FOUND_HERE = ", threshold found on these notes (oracle)"
+_WHAT_ORACLES_SAY = (
+    "Rows marked as oracle have the best threshold on these same notes: they say what could be reached, not what a "
+    "threshold that was chosen on other notes gives."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class FiguresRow:
-    """One operating point; shares between 0 and 1, None where undefined. Tokens count as PHI or not, whatever type."""
+    """One operating point; shares between 0 and 1, None where undefined. Tokens count as PHI or not, whatever type.
+
+    `oracle` says that the threshold was found on these same notes: what could be reached, not what to expect.
+    """
 
     point: str
     threshold: float
+    oracle: bool
     strict_precision: float | None
     strict_recall: float | None
     strict_f1: float | None
@@ -41,28 +53,41 @@ class FiguresRow:
     fully_redacted: float | None
 
 
-def measure_model(model: Deidentifier, documents: Sequence[Document]) -> tuple[FiguresRow, ...]:
+def measure_model(
+    model: Deidentifier, documents: Sequence[Document], *, manifest: Manifest | None = None
+) -> tuple[FiguresRow, ...]:
     """Score a model at its own threshold, and at the best one within each bound on false positives.
 
-    The bounds' thresholds are found on these same notes, as operating points of papers are: they say what could be
-    reached, the first row what the model does as it is. A bound that no threshold keeps has no row.
+    The bounds' thresholds are found on these same notes, as operating points of papers are; the first row says what
+    the model does as it is. It is an oracle, too, where the `manifest` tells that the model's threshold was chosen on
+    some of these notes. A bound that no threshold keeps has no row.
     """
     scored = model.predict(documents, threshold=0.0)
     curve = trace_curve(documents, scored)
-    rows = [_row("the model's own", documents, scored, curve.at(model.ensemble.stacker.threshold))]
+    at = curve.at(model.ensemble.stacker.threshold)
+    rows = [_row("the model's own", documents, scored, at, oracle=_chosen_on(documents, manifest))]
     for bound in BOUNDS:
         point = find_point(curve, rule="false-positives", wanted=bound)
         if point is not None:
-            rows.append(_row(f"at most {bound:g} false positives", documents, scored, point))
+            rows.append(_row(f"at most {bound:g} false positives", documents, scored, point, oracle=True))
     return tuple(rows)
 
 
-def _row(name: str, gold: Sequence[Document], scored: Sequence[Document], point: OperatingPoint) -> FiguresRow:
+def _chosen_on(documents: Sequence[Document], manifest: Manifest | None) -> bool:
+    """Return whether a model's threshold was chosen on any of these notes."""
+    record = None if manifest is None else manifest.figures.get(CHOSEN)
+    return record is not None and bool(set(digests(documents)) & set(threshold_from_record(record).notes))
+
+
+def _row(
+    name: str, gold: Sequence[Document], scored: Sequence[Document], point: OperatingPoint, *, oracle: bool
+) -> FiguresRow:
     found = evaluate(gold, keep_above(scored, point.threshold), resamples=0)
     strict, leaks = found.score("strict"), found.leaks.total.notes.share
     return FiguresRow(
         name,
         point.threshold,
+        oracle,
         strict.precision.value,
         strict.recall.value,
         strict.f1.value,
@@ -84,10 +109,17 @@ def figures_table(name: str, documents: Sequence[Document], rows: Sequence[Figur
     of_sites = f" of {len(sites)} sites" if sites else ""
     lines = [f"| {' | '.join(_HEADS)} |", f"| --- |{' ---: |' * (len(_HEADS) - 1)}"]
     for row in rows:
-        _, threshold, *shares, rate, redacted = list(asdict(row).values())
-        cells = [row.point, f"{threshold:.3f}", *map(_percent, shares), "-" if rate is None else f"{rate:.2f}"]
+        _, threshold, _, *shares, rate, redacted = list(asdict(row).values())
+        cells = [
+            f"{row.point}{_FOUND_HERE if row.oracle else ''}",
+            f"{threshold:.3f}",
+            *map(_percent, shares),
+            "-" if rate is None else f"{rate:.2f}",
+        ]
         lines.append(f"| {' | '.join([*cells, _percent(redacted)])} |")
-    return f"## Figures on {name}\n\n{len(documents)} notes{of_sites}, in per cent.\n\n" + "\n".join(lines) + "\n"
+    marked = f" {_WHAT_ORACLES_SAY}" if any(row.oracle for row in rows) else ""
+    head = f"## Figures on {name}\n\n{len(documents)} notes{of_sites}, in per cent.{marked}"
+    return f"{head}\n\n" + "\n".join(lines) + "\n"
 
 
 def _percent(value: float | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.curve import Curve
-from ensemble_deid.evaluation.curve_record import curve_from_record, curve_to_record
+from ensemble_deid.evaluation.curve_record import StoredCurve, curve_from_record, curve_to_record
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.pipeline.manifest import Manifest
 from ensemble_deid.text.document import Document
@@ -23,7 +23,7 @@ CURVES = "out_of_fold_curves"
 class OutOfFold:
     """A model's curve of PHI tokens, and in words which notes it was measured on."""
 
-    curve: Curve
+    curve: StoredCurve
     notes: str
 
 

@@ -51,19 +51,21 @@ def check_training_notes(model: Path, notes: TrainingNotes) -> TrainingNotes:
 def without_patterns(config: Config) -> Config:
     """Return the configuration of the same stack in which nothing comes from the patterns.
 
-    Raises ModelError when no submodel is left.
+    It is for this one comparison, so no further final estimators are fitted, whose submodels might all be gone. Raises
+    ModelError when no submodel is left.
     """
     left = [name for name in config.submodels if name not in FEATURE_SOURCES]
     if not left:
         raise ModelError("without the patterns no submodel is left to retrain")
     content = config.model_dump(mode="json")
     content["regex"] |= {"patterns": NO_PATTERNS.name}
+    content["stack"] |= {"also_without": ()}
     if content["tbed"]["initial"] == "regex":
         content["tbed"] |= {"initial": "none"}
     return make_config({**content, "jobs": config.jobs, "submodels": left})
 
 
-def train_without_patterns(notes: TrainingNotes, *, config: Config, report: Reporter) -> Trained:
-    """Train the stack again, on the same notes and with the same settings, without the patterns."""
+def train_again(notes: TrainingNotes, *, config: Config, report: Reporter) -> Trained:
+    """Train a stack again on the same notes, with the configuration that `without_patterns` gave."""
     # Whether dev notes of training patients are acceptable was decided when the model was trained.
-    return train(notes.train, notes.dev, config=without_patterns(config), report=report, allow_overlap=True)
+    return train(notes.train, notes.dev, config=config, report=report, allow_overlap=True)

@@ -17,6 +17,7 @@ from ensemble_deid.evaluation.operating_points import (
 )
 from ensemble_deid.evaluation.threshold_record import threshold_to_record
 from ensemble_deid.experiments.out_of_fold import OutOfFold, out_of_fold
+from ensemble_deid.pipeline.changes import changeable_files, changes_since_training, listed
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.directory import update_model
 from ensemble_deid.pipeline.manifest import Manifest, read_manifest
@@ -24,8 +25,9 @@ from ensemble_deid.pipeline.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.text.document import Document
 
-# Figures of the manifest: how the model's threshold was chosen on dev notes, and the one that training chose.
-CHOSEN, OF_TRAINING = "threshold", "training_threshold"
+# Figures of the manifest: how the model's threshold was chosen, with which files of those that can be changed after
+# training, and the threshold that training chose.
+CHOSEN, CHOSEN_WITH, OF_TRAINING = "threshold", "threshold_chosen_with", "training_threshold"
 
 
 def freeze_threshold(
@@ -44,8 +46,7 @@ def freeze_threshold(
     chosen = choose_threshold(dev, system, rule=rule, wanted=wanted)
     if chosen.threshold is None:
         raise _unreached(model, trace_curve(dev, system, view=chosen.view), rule, wanted, "these notes")
-    record = {CHOSEN: threshold_to_record(chosen)}
-    _store(model, chosen.threshold, record, overlap_choice("threshold", seen.overlap(dev)))
+    _store(model, chosen.threshold, _record(model, chosen), overlap_choice("threshold", seen.overlap(dev)))
     return chosen
 
 
@@ -54,8 +55,8 @@ def freeze_out_of_fold_threshold(
 ) -> tuple[ChosenThreshold, OutOfFold]:
     """Choose the model's threshold on the curve that training left in it, and store it; return both.
 
-    Raises EvaluationError for a target that no curve can have; ModelError when the model has no such curve, or no
-    threshold on it reaches the wanted value (as `freeze_threshold`).
+    Raises EvaluationError for a target that no curve can have; ModelError when the model has no such curve, was changed
+    after it was measured, or no threshold on it reaches the wanted value (as `freeze_threshold`).
     """
     check_target(rule, wanted)
     manifest = read_manifest(model)
@@ -65,11 +66,16 @@ def freeze_out_of_fold_threshold(
             f"{model}: holds no curve of its training, since it was trained before models kept one: name annotated "
             f"notes to choose the threshold on, or train it again; {_UNCHANGED}"
         )
+    if changes := changes_since_training(manifest, manifest.config["submodels"]):
+        raise ModelError(
+            f"{model}: the curve of its training was measured before the model's {listed(changes)} changed, "
+            f"and does not hold for it: name annotated notes to choose the threshold on; {_UNCHANGED}"
+        )
     point = find_point(stored.curve, rule=rule, wanted=wanted)
     if point is None:
         raise _unreached(model, stored.curve, rule, wanted, stored.notes)
     chosen = ChosenThreshold(rule, wanted, stored.curve.view, point.threshold, point, OUT_OF_FOLD)
-    _store(model, point.threshold, {CHOSEN: threshold_to_record(chosen)}, {})
+    _store(model, point.threshold, _record(model, chosen), {})
     return chosen, stored
 
 
@@ -85,10 +91,14 @@ def reset_threshold(model: Path) -> float:
 _UNCHANGED = "the model is as it was"
 
 
+def _record(model: Path, chosen: ChosenThreshold) -> dict[str, Any]:
+    return {CHOSEN: threshold_to_record(chosen), CHOSEN_WITH: changeable_files(read_manifest(model))}
+
+
 def _store(model: Path, threshold: float, record: dict[str, Any], overlap: dict[str, Any]) -> None:
     def edit(directory: Path, manifest: Manifest) -> Manifest:
         replace(Stacker.load(directory), threshold=threshold).save(directory)
-        figures = {name: figure for name, figure in manifest.figures.items() if name != CHOSEN}
+        figures = {name: figure for name, figure in manifest.figures.items() if name not in (CHOSEN, CHOSEN_WITH)}
         choices = {name: choice for name, choice in manifest.choices.items() if name != "overlap_of_threshold"}
         return replace(manifest, figures={**figures, **record}, choices={**choices, **overlap})
 

@@ -19,6 +19,7 @@ from ensemble_deid.experiments.training_points import Scored, TrainingPoints
 from ensemble_deid.experiments.warm_start import COLD, WarmStart, read_warm_start
 from ensemble_deid.features.batch import Batch, training_view, with_lexicon, with_vocabulary
 from ensemble_deid.phi.label_groups import label_groups
+from ensemble_deid.pipeline.arithmetic import arithmetic_of_training
 from ensemble_deid.pipeline.combiners import OUT_OF_FOLD, members_record
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.directory import save_model
@@ -87,7 +88,8 @@ def train(
     total, message) after each step, `notify` with a sentence on what was chosen for these notes (which patterns, and
     why); it is logged otherwise. The submodels that can start from a model start from that in `start_from`, which must
     have been trained on other notes. Raises CorpusError when there is too little to learn from, and, unless
-    `allow_overlap`, when dev notes or their patients are among those trained on.
+    `allow_overlap`, when dev notes or their patients are among those trained on; ConfigError for settings that have no
+    effect on the submodels.
 
     >>> from ensemble_deid import Config, read_corpus, train
     >>> notes = read_corpus("demo:dev").documents
@@ -101,6 +103,7 @@ def train(
     """
     documents, dev = tuple(documents), tuple(dev)
     config = config or Config()
+    config.refuse_without_effect()
     warm = COLD if start_from is None else read_warm_start(Path(start_from), config, notify=notify)
     return _train(
         documents, dev, config=config, report=report or _ignore, notify=notify, allow_overlap=allow_overlap, warm=warm
@@ -157,6 +160,7 @@ def _train(
             **members_record(ensemble.best_members, chosen_on=OUT_OF_FOLD, notes=len(documents)),
             **overlap_choice("dev", seen.overlap(dev_documents)),
             **warm.record,
+            **({"arithmetic": arithmetic} if (arithmetic := arithmetic_of_training(config)) else {}),
             **({"reproducible": reproducible.record()} if reproducible.is_pinned() else {}),
         },
         figures={

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.config import Config
 from ensemble_deid.config_files import config_to_toml
-from ensemble_deid.errors import ConfigError
+from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.run_folder import RunFolder, damaged, read_part, write_json
 from ensemble_deid.experiments.train import train
@@ -50,7 +50,7 @@ class SettingRange:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The settings of a trial, none where they are as given, and the strict entity F1 on dev, 0 where undefined."""
+    """The settings of a trial, none where they are as given, and the strict entity F1 on dev."""
 
     settings: dict[str, Any]
     f1: float
@@ -119,10 +119,13 @@ def tune(
 
     `configure` makes a configuration from further overrides. No trial begins that would, at the pace of the slowest so
     far, end after `minutes`; the first always runs. `out` receives every trial and the best configuration. Raises
-    ConfigError where optuna is missing, a range is not possible, or `out` cannot be used.
+    ConfigError where optuna is missing, a range is not possible, or `out` cannot be used, and CorpusError where dev has
+    no PHI.
     """
     base = configure([])
     _check_ranges(ranges, configure)
+    if not any(note.spans for note in dev):
+        raise CorpusError("the dev notes have no PHI, so nothing tells which settings are better")
     study = _study(base.seed)
     settings = {
         "experiment": "tune",
@@ -142,7 +145,7 @@ def tune(
         report(Step(clock() - begun, minutes * 60, f"trial {len(trials) + 1}"))
         config = configure([as_override(key, value) for key, value in chosen.items()])
         trained = train(documents, dev, config=config, notify=_nothing, allow_overlap=allow_overlap)
-        f1 = trained.dev_counts["ensemble"].f1 or 0.0
+        f1 = _defined(trained.dev_counts["ensemble"].f1)
         if asked is not None:
             study.tell(asked, f1)
         trials.append(Trial(chosen, f1))
@@ -150,6 +153,13 @@ def tune(
         _write(out, trials, configure)
         run.log(f"trial {len(trials)}: dev F1 {100 * f1:.2f}")
     return _write(out, trials, configure)
+
+
+def _defined(f1: float | None) -> float:
+    """Return a figure that dev notes with PHI always have. Raises CorpusError for one that is undefined."""
+    if f1 is None:
+        raise CorpusError("the dev notes have nothing to find, and nothing was found: F1 is undefined")
+    return f1
 
 
 def _nothing(message: str) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.pipeline.arithmetic import arithmetic_in_use
 from ensemble_deid.pipeline.combiners import SVM, check_combiner, combine_named
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor
 from ensemble_deid.pipeline.inclusion import InclusionList
@@ -36,6 +37,11 @@ class Ensemble:
     smaller: tuple[Stacker, ...] = field(default=(), repr=False)
     inclusion: InclusionList | None = field(default=None, repr=False)
     best_members: BestMembers = field(default_factory=dict, repr=False)
+
+    @property
+    def arithmetic(self) -> dict[str, str]:
+        """In which arithmetic the networks compute here, by submodel: what they find depends on it."""
+        return arithmetic_in_use(self.taggers)
 
     def propose(self, batch: Batch) -> dict[str, Proposals]:
         """Return every submodel's proposals for a batch."""

@@ -20,6 +20,7 @@ from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, load_anno
 from ensemble_deid.pipeline.manifest import FILE, Manifest, read_manifest
 from ensemble_deid.pipeline.pattern_choice import NO_PATTERNS, relabelled
 from ensemble_deid.pipeline.submodels import load_submodel
+from ensemble_deid.reproducible import check_pinned, is_pinned
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Tagger
 from ensemble_deid.text.bpe import Bpe
@@ -65,8 +66,11 @@ def load_model(
     """Read a model directory, which must be signed where there is a key file (see `read_manifest`).
 
     With `submodels` only these are loaded, and the final estimator that was fitted for them. Raises ModelError with one
-    clear line when anything about the model is wrong, and ConfigError where it has no final estimator for these.
+    clear line when anything about the model is wrong, and ConfigError where it has no final estimator for these, and in
+    a pinned process (`reproducible.py`) whose libraries did not follow.
     """
+    if is_pinned():
+        check_pinned()
     manifest, config, names = _chosen(directory, device=device, key=key, submodels=submodels)
     scheme = TagScheme(manifest.labels)
     try:

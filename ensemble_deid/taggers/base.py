@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,16 @@ class Tagger(Protocol):
 
     def save(self, directory: Path) -> None:
         """Write safe files (text, JSON, safetensors, the library's own format) into an existing directory."""
+        ...
+
+
+@runtime_checkable
+class Computing(Protocol):
+    """A submodel whose results depend on what the processor computes with."""
+
+    @property
+    def arithmetic(self) -> str:
+        """What its network computes with, and where, such as `single precision, cpu`."""
         ...
 
 

@@ -58,9 +58,21 @@ def check_weights(make_network: Callable[[], torch.nn.Module], weights: Mapping[
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device for `auto`, `cpu` or `cuda`. Raises ConfigError when there is no GPU for `cuda`."""
+    """Return the device for `auto`, `cpu` or `cuda`. Raises ConfigError when there is no GPU for `cuda`.
+
+    A pinned process (`reproducible.py`) computes on the CPU: what a GPU computes depends on its kind.
+    """
+    if is_pinned():
+        if name == "cuda":
+            raise ConfigError("--reproducible computes on the CPU; leave out the device cuda")
+        return torch.device("cpu")
     if name == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device cuda was asked for, and torch sees no GPU here; use auto or cpu")
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return torch.device(name)
+
+
+def described(kind: str, device: torch.device) -> str:
+    """Return a kind of arithmetic with the device, and the instruction set where the process is tied to one."""
+    return f"{kind}, {device.type}{f', {INSTRUCTION_SET}' if is_pinned() else ''}"

@@ -21,7 +21,7 @@ from ensemble_deid.seeding import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.decoding import decode
-from ensemble_deid.taggers.device import check_weights, choose_device, one_thread
+from ensemble_deid.taggers.device import check_weights, choose_device, described, one_thread
 from ensemble_deid.taggers.inherit import Axis, inherit_weights
 from ensemble_deid.taggers.neural.characters import CharacterBilstm
 from ensemble_deid.taggers.neural.encoding import LONGEST_WORD, Vocabularies, encode, learn_vocabularies
@@ -144,6 +144,11 @@ class NeuralTagger:
         chain, emissions, starts = self._score(batch)
         found = tags_to_spans(decode(chain, emissions, starts, n=0).best, batch.tokens, self.scheme)
         return strict_counts((document.spans for document in batch.documents), found).f1
+
+    @property
+    def arithmetic(self) -> str:
+        """What the network computes with, and where."""
+        return described("single precision", choose_device(self.device))
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
         """Return the spans of the best tagging and of the n best, scored with exact marginals."""

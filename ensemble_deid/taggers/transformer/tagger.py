@@ -18,13 +18,14 @@ from ensemble_deid.seeding import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.decoding import decode
-from ensemble_deid.taggers.device import check_weights, choose_device, one_thread
+from ensemble_deid.taggers.device import check_weights, choose_device, described, one_thread
 from ensemble_deid.taggers.inherit import Axis, inherit_weights
 from ensemble_deid.taggers.proposals import chain_proposals
 from ensemble_deid.taggers.sequences import merge_lines
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, build_encoder, encoder_to_read
 from ensemble_deid.taggers.transformer.pieces import Vocabulary, cut_into_pieces, learn_vocabulary, windows
 from ensemble_deid.taggers.transformer.quantisation import (
+    EightBitLinear,
     dequantise,
     eight_bits_help,
     quantise,
@@ -119,6 +120,12 @@ class TransformerTagger:
             axes[f"features.{k}.weight"] = (((_UNSEEN, *self.vocabulary[name]), old), None)
         taken, of = inherit_weights(self.network, start.network, axes=axes)
         return f"{taken} of {of}"
+
+    @property
+    def arithmetic(self) -> str:
+        """What the encoder computes with, and where."""
+        eight = any(isinstance(module, EightBitLinear) for module in self.network.modules())
+        return described("eight bits" if eight else "single precision", choose_device(self.device))
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
         """Return the best tagging's spans, and those of the n best taggings, with exact marginals.

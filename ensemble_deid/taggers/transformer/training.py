@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ensemble_deid.config import TransformerConfig
+from ensemble_deid.reproducible import is_pinned
 from ensemble_deid.seeding import generator
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, Windows
 from ensemble_deid.taggers.transformer.pieces import Pieces
@@ -143,10 +144,13 @@ def _loss(network: EncoderClassifier, batch: WindowBatch, gold: NDArray[np.int32
 
 
 def bfloat16_helps(device: torch.device) -> bool:
-    """Return whether matrix products in bfloat16 are done by units made for them: a GPU's, AMX, or AVX-512's."""
+    """Return whether matrix products in bfloat16 are done by units made for them: a GPU's, AMX, or AVX-512's.
+
+    Not in a pinned process (`reproducible.py`): other processors would train another model.
+    """
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported())
-    return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
+    return not is_pinned() and bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
 
 
 @torch.no_grad()
