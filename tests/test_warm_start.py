@@ -202,7 +202,10 @@ def test_a_whole_model_starts_from_another(
     assert main(["train", str(corpus), "--out", str(out), "--start-from", str(tiny_model), *settings]) == 0
     assert "crf: cannot start from a trained model" in capsys.readouterr().err
     manifest, old = read_manifest(out), read_manifest(tiny_model)
-    assert manifest.choices["started_from"] == {"model": old.checksum, "submodels": ["tbed", "neural"], "labels": LABELS}
+    assert manifest.choices["started_from"] == {
+        **{"model": old.checksum, "submodels": ["tbed", "neural"]},
+        **{"labels": LABELS},
+    }
     # Notes of both trainings are known again.
     seen = SeenNotes.from_record(manifest.seen_notes)
     assert seen.overlap([*notes, *tiny_stack.notes()]).notes == len(notes) + len(tiny_stack.notes())

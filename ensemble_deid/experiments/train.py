@@ -91,8 +91,8 @@ def train(
     patients are held out of the network's training to choose its epoch. `report` is called with a `Step` (done,
     total, message) after each step, `notify` with a sentence on what was chosen for these notes (which patterns, and
     why); it is logged otherwise. The submodels that can start from a model start from that in `start_from`, which must
-    have been trained on other notes; the new one has the labels of both. Raises CorpusError when there is too little to learn from, and, unless
-    `allow_overlap`, when dev notes or their patients are among those trained on.
+    have been trained on other notes; the new model has the labels of both. Raises CorpusError when there is too little
+    to learn from, and, unless `allow_overlap`, when dev notes or their patients are among those trained on.
 
     >>> from ensemble_deid import Config, read_corpus, train
     >>> notes = read_corpus("demo:dev").documents
@@ -158,6 +158,7 @@ def _train(
         seen_notes={} if config.shareable else seen.to_record(),
         choices={
             "patterns": patterns.to_record(),
+            **extractor.to_record(),
             "operating_point": points.to_record(),
             **members_record(ensemble.best_members, chosen_on=OUT_OF_FOLD, notes=len(documents)),
             **overlap_choice("dev", seen.overlap(dev_documents)),

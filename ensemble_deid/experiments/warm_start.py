@@ -45,7 +45,7 @@ class WarmStart:
             without = f"; {', '.join(new)} cannot learn them" if new else ""
             notify(
                 f"labels that only the model to start from has: {', '.join(kept)}: {', '.join(self.taggers)} can still "
-                f"find them{without}; of these labels the submodels' highest confidence decides, not the final estimator"
+                f"find them{without}; for these, the submodels' highest confidence stands for the final estimator's"
             )
         return TagScheme.from_labels({*annotated, *self.labels})
 

@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -160,7 +160,7 @@ class _Beginning:
     kind: str
     initial: InitialTagger | None = None
     rules: tuple[Rule, ...] = ()
-    confidence: SourceConfidence = SourceConfidence({})
+    confidence: SourceConfidence = field(default_factory=lambda: SourceConfidence({}))
 
     @classmethod
     def of(cls, start: TbedTagger | None, scheme: TagScheme, config: TbedConfig) -> "_Beginning":
