@@ -69,7 +69,7 @@ class CandidateTable:
 
     def highest_confidence(self) -> Floats:
         """Return the confidence of the submodel that is surest of each candidate, (n,), from 0 to 1."""
-        return np.clip(self.confidence.max(axis=1, initial=0.0), 0.0, 1.0)
+        return np.asarray(np.clip(self.confidence.max(axis=1, initial=0.0), 0.0, 1.0), dtype=np.float64)
 
     def keys(self) -> list[SpanKey]:
         """Return start, end and label of every candidate."""
