@@ -149,15 +149,16 @@ def test_a_whole_model_has_the_labels_of_both(
     assert read_manifest(out).choices["started_from"]["labels"] == LABELS
     model = Deidentifier.load(out)
     assert model.ensemble.stacker.unseen == ("CITY", "DOCTOR")
-    rules = [model.ensemble.taggers["tbed"].rules.rules, Deidentifier.load(tiny_model).ensemble.taggers["tbed"].rules]
-    assert [rule.identity for rule in rules[0]][: len(rules[1])] == [rule.identity for rule in rules[1]]
+    taggers: list[Any] = [one.ensemble.taggers["tbed"] for one in (model, Deidentifier.load(tiny_model))]
+    new, old = ([rule.identity for rule in tagger.rules] for tagger in taggers)
+    assert new[: len(old)] == old
 
 
 @pytest.mark.parametrize("name", ["neural", "transformer"])
 def test_a_label_that_the_new_notes_lack_is_still_found(trained: dict[str, Any], name: str) -> None:
     # The network needs more epochs than other tests give it to find numbers at all.
-    longer = {"config": section(name).model_copy(update={"epochs": 16})} if name == "neural" else {}
-    old = fit(name, OLD, **longer) if longer else trained[name]
+    longer = section(name).model_copy(update={"epochs": 16})
+    old = fit(name, OLD, config=longer) if name == "neural" else trained[name]
     notes, batch = without_ids(NEW), tiny_batch(OLD)
     new, cold = fit(name, notes, start=old), fit(name, notes)
     right = {(d, span.key) for d, note in enumerate(OLD) for span in note.spans if span.label == "ID"}
