@@ -9,11 +9,11 @@ from tiny_notes import PATTERNS, SCHEME, no_progress, tiny_notes, write_patterns
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import CrfConfig, NeuralConfig, TbedConfig, make_config
-from ensemble_deid.errors import ConfigError
+from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
 from ensemble_deid.features.lexicon import Lexicon
-from ensemble_deid.features.stanza_cache import VARIABLE, TagStore, models_version, tag_store
-from ensemble_deid.features.stanza_tags import Annotator, load_pipeline, stanza_columns, tags_of
+from ensemble_deid.features.stanza_cache import VARIABLE, TagStore, models_hash, models_version, tag_store
+from ensemble_deid.features.stanza_tags import Annotator, StanzaModels, load_pipeline, stanza_columns, tags_of
 from ensemble_deid.pipeline import feature_extractor
 from ensemble_deid.taggers.crf.tagger import CrfTagger
 from ensemble_deid.taggers.neural.tagger import NeuralTagger
@@ -22,6 +22,7 @@ from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tokens import tokenize
 
+MODELS = StanzaModels("en", "a", "1.0")
 doc = pytest.importorskip("stanza.models.common.doc", reason="stanza (the extra nlp) is not installed")
 
 
@@ -128,10 +129,10 @@ class CountingPipeline:
 
 def test_a_text_is_tagged_once_where_a_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert tag_store(lambda: "v1") is None
+    assert tag_store("v1") is None
     monkeypatch.setenv(VARIABLE, str(tmp_path / "tags"))
     pipeline = CountingPipeline()
-    annotate = Annotator(pipeline, tag_store(lambda: "v1"))
+    annotate = Annotator(pipeline, MODELS, tag_store("v1"))
     assert annotate("Ann") == annotate("Ann") == ((0, 3, "NOUN", "O"),)
     assert annotate("Bo\ud800") == annotate("Bo\ud800")
     assert pipeline.asked == 2
@@ -140,7 +141,7 @@ def test_a_text_is_tagged_once_where_a_folder_is_named(tmp_path: Path, monkeypat
     assert not any("Ann" in path.read_text(encoding="utf-8") for path in files)
     if os.name == "posix":
         assert (tmp_path / "tags").stat().st_mode & 0o077 == 0
-    Annotator(pipeline, tag_store(lambda: "v2"))("Ann")
+    Annotator(pipeline, MODELS, tag_store("v2"))("Ann")
     assert pipeline.asked == 3
 
 
@@ -149,7 +150,7 @@ def test_a_text_is_tagged_once_where_a_folder_is_named(tmp_path: Path, monkeypat
     ["", "3", "[[0, 1]]", '[[0, 9, "X", "O"]]', '[[1, 2, "X", "O"], [0, 1, "X", "O"]]', '[[0, 1, 5, "O"]]', "[" * 9999],
 )
 def test_damaged_tags_are_refused(content: str, tmp_path: Path) -> None:
-    annotate = Annotator(CountingPipeline(), TagStore(tmp_path))
+    annotate = Annotator(CountingPipeline(), MODELS, TagStore(tmp_path))
     annotate("Ann")
     (path,) = tmp_path.rglob("*.json")
     path.write_text(content, encoding="utf-8")
@@ -162,13 +163,20 @@ def test_the_version_is_that_of_every_file_of_the_models(tmp_path: Path) -> None
         (tmp_path / name).write_text(name, encoding="utf-8")
     config = {"pos_model_path": str(tmp_path / "a"), "ner_model_path": [str(tmp_path / "b")]}
     config["ner_dependencies"] = [{"charlm": str(tmp_path / "c"), "none": None}]
-    seen = {models_version(config, "1.0"), models_version(config, "1.1")}
+    seen = {models_version(models_hash(config), library) for library in ("1.0", "1.1")}
     assert len(seen) == 2
     for name in "abc":
         (tmp_path / name).write_text("other", encoding="utf-8")
-        seen.add(models_version(config, "1.0"))
+        seen.add(models_version(models_hash(config), "1.0"))
     assert len(seen) == 5
-    assert models_version(config, "1.0") in seen
+    assert models_version(models_hash(config), "1.0") in seen
+
+
+def test_a_model_knows_the_models_again_that_made_its_columns() -> None:
+    StanzaModels("en", "a", "9.9").refuse_others(MODELS.to_record())
+    said = r"stanza's models 'en' .* not the ones that the model was trained with \(by stanza 1.0; here is 9.9\)"
+    with pytest.raises(ModelError, match=said):
+        StanzaModels("en", "b", "9.9").refuse_others(MODELS.to_record())
 
 
 def test_models_that_cannot_be_fetched_are_one_clear_error(

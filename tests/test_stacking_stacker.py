@@ -4,6 +4,7 @@ import itertools
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -219,6 +220,33 @@ def test_the_search_takes_the_best_of_the_grid_and_a_threshold_given(dataset: St
     assert stacker.threshold == 0.35
     assert stacker.cv_f1 is not None
     assert stacker.cv_f1 > 0.8
+
+
+def test_labels_that_no_note_had_are_left_to_the_submodels(dataset: StackingDataset, tmp_path: Path) -> None:
+    # As after a warm start: the submodels propose IDs, which are right, and the notes annotate none.
+    notes = [note.with_spans(span for span in note.spans if span.label != "ID") for note in NOTES]
+    proposals, batch = noisy_proposals(NOTES, seed=0), plain(notes)
+    options: dict[str, Any] = {"labels": SCHEME.labels, "min_confidence": 0.01}
+    unseen = build_stacking_dataset(proposals, batch, **options, unseen=("ID",))
+    assert (unseen.select(np.arange(len(unseen))).table.keys(), unseen.unseen) == (unseen.table.keys(), ("ID",))
+    stacker, probability = Stacker.fit_and_score(unseen, config=CONFIG, progress=lambda message: None)
+    rows = unseen.table.has_label(["ID"])
+    assert np.array_equal(probability[rows], unseen.table.confidence[rows].max(axis=1))
+    stacker.save(tmp_path)
+    again, others = noisy_proposals(OTHERS, seed=1), plain(OTHERS)
+    scored = Stacker.load(tmp_path).predict_proba(again, others)
+    surest = {(d, span.key): span.score for d, spans in enumerate(again["crf"].candidates) for span in spans}
+    found = {(d, span.key): span.score for d, spans in enumerate(scored) for span in spans}
+    of_ids = {key for key in found if key[1][2] == "ID"}
+    assert {key: found[key] for key in of_ids} == {key: surest[key] for key in of_ids}
+    assert any(found[key] != surest.get(key) for key in set(found) - of_ids)
+    # Learned from as they are, they would all be wrong.
+    taught = Stacker.fit(build_stacking_dataset(proposals, batch, **options), config=CONFIG, progress=lambda m: None)
+    kept = [sum(s.label == "ID" for spans in one.predict(again, others) for s in spans) for one in (stacker, taught)]
+    assert kept[0] >= len(OTHERS) > kept[1]
+    # What is refitted later, without a submodel, keeps to it.
+    unseen.save(tmp_path)
+    assert StackingDataset.load(tmp_path).without(["regex"], min_confidence=0.01).unseen == ("ID",)
 
 
 @pytest.mark.parametrize("notes", [[Document("1", "x", (), "p"), Document("2", "y z", (), "q")]])

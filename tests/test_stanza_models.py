@@ -12,15 +12,16 @@ import tiny_stack
 from tiny_notes import no_progress
 
 from ensemble_deid.config_files import load_config
-from ensemble_deid.errors import ConfigError
+from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.experiments.train import train
 from ensemble_deid.features.stanza_cache import VARIABLE
 from ensemble_deid.features.stanza_tags import Annotator, load_pipeline, stanza_columns
 from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.manifest import read_manifest
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.tokens import tokenize
 
-pytest.importorskip("stanza", reason="stanza (the extra nlp) is not installed")
+stanza = pytest.importorskip("stanza", reason="stanza (the extra nlp) is not installed")
 pytestmark = pytest.mark.long
 
 TEXT = "Bob saw the nurse .\nthe clinic called Carla ."
@@ -66,7 +67,7 @@ def test_a_text_is_tagged_once_for_each_version_of_the_models(
     def never(text: str) -> Any:
         raise AssertionError("the text was tagged again")
 
-    assert Annotator(never, first.store)(TEXT) == first(TEXT)
+    assert Annotator(never, first.models, first.store)(TEXT) == first(TEXT)
     assert load_pipeline("en/tiny").store == first.store
     # Other models have another store: their tags are never mixed.
     model = models / "en" / "ner" / "tiny.pt"
@@ -84,7 +85,7 @@ def test_a_text_is_tagged_once_for_each_version_of_the_models(
 
 
 def test_rules_the_crf_and_the_network_learn_from_them_and_the_model_finds_them_again(
-    pipeline: Annotator, tmp_path: Path
+    pipeline: Annotator, models: Path, tmp_path: Path
 ) -> None:
     notes = tiny_stack.notes()
     patterns = tmp_path / "tiny.toml"
@@ -97,6 +98,17 @@ def test_rules_the_crf_and_the_network_learn_from_them_and_the_model_finds_them_
     assert any(name.startswith("pos[0]=") for name in taggers["crf"].row_of)
     assert list(taggers["neural"].vocabularies.features)[-2:] == ["pos", "ner"]
     trained.save(tmp_path / "model")
+    record = read_manifest(tmp_path / "model").choices["stanza"]
+    assert record == {"name": "en/tiny", "models": pipeline.models.hash, "stanza": stanza.__version__}
     others = tiny_stack.notes(400, patients=2)
     again = Deidentifier.load(tmp_path / "model")
     assert list(again.predict(others)) == list(trained.deidentifier.predict(others))
+    # Other models of the same name are not taken in their place.
+    tagger = models / "en" / "pos" / "tiny.pt"
+    whole = tagger.read_bytes()
+    try:
+        tagger.write_bytes(whole + b"\0")
+        with pytest.raises(ModelError, match=r"model: stanza's models 'en/tiny' .* not the ones that the model was"):
+            Deidentifier.load(tmp_path / "model")
+    finally:
+        tagger.write_bytes(whole)

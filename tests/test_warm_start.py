@@ -1,5 +1,6 @@
 """Training further: what each submodel keeps of the one it starts from, and `train --start-from`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,18 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.config import NeuralConfig, TbedConfig, TransformerConfig
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.manifest import read_manifest
 from ensemble_deid.pipeline.seen_notes import SeenNotes
 from ensemble_deid.pipeline.submodels import submodel_class
 from ensemble_deid.submodels import SUBMODELS
+from ensemble_deid.taggers.confidence import SourceConfidence
 from ensemble_deid.taggers.inherit import inherit_weights
+from ensemble_deid.text.document import Document
 from ensemble_deid.text.tags import TagScheme
 
 OLD, NEW = tiny_notes(16), tiny_notes(4, seed=5)
+LABELS = ["CITY", "DATE", "DOCTOR", "PATIENT"]
 CAN_START = [row.name for row in SUBMODELS if row.starts_from_model]
 
 
@@ -37,6 +42,19 @@ def fit(name: str, documents: Any, *, scheme: TagScheme = SCHEME, **options: Any
         progress=options.pop("progress", no_progress),
         **options,
     )
+
+
+def without_ids(notes: list[Document]) -> list[Document]:
+    """Return the notes without their records' numbers, in the text and among the annotations."""
+    cut = []
+    for note in notes:
+        (number,) = (span for span in note.spans if span.label == "ID")
+        size = number.end - number.start
+        text = note.text[: number.start] + note.text[number.end :]
+        kept = [span for span in note.spans if span.label != "ID"]
+        moved = [replace(s, start=s.start - size, end=s.end - size) if s.start > number.start else s for s in kept]
+        cut.append(replace(note, text=text, spans=tuple(moved)))
+    return cut
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +130,62 @@ def test_rules_of_a_list_come_first_and_new_ones_correct_them(trained: dict[str,
         fit("tbed", NEW, config=TbedConfig(initial="none"), start=old)
 
 
+def test_a_whole_model_has_the_labels_of_both(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, out, settings = tmp_path / "new.jsonl", tmp_path / "model", tiny_stack.settings(tmp_path)
+    # Doctors are nurses here, and towns are not annotated.
+    others = {"PATIENT": "PATIENT", "DATE": "DATE", "DOCTOR": "NURSE"}
+    notes = [
+        note.with_spans(replace(s, label=others[s.label]) for s in note.spans if s.label in others)
+        for note in tiny_stack.notes(503, patients=3)
+    ]
+    write_corpus(notes, corpus, "jsonl")
+    arguments = ["train", str(corpus), "--out", str(out), "--start-from", str(tiny_model), *settings]
+    assert main([*arguments, "--submodels=regex,tbed,crf"]) == 0
+    said = capsys.readouterr().err
+    assert "only the model to start from has: CITY, DOCTOR: tbed can still find them; crf cannot learn them" in said
+    assert read_manifest(out).labels == ("CITY", "DATE", "DOCTOR", "NURSE", "PATIENT")
+    assert read_manifest(out).choices["started_from"]["labels"] == LABELS
+    model = Deidentifier.load(out)
+    assert model.ensemble.stacker.unseen == ("CITY", "DOCTOR")
+    taggers: list[Any] = [one.ensemble.taggers["tbed"] for one in (model, Deidentifier.load(tiny_model))]
+    new, old = ([rule.identity for rule in tagger.rules] for tagger in taggers)
+    assert new[: len(old)] == old
+
+
+@pytest.mark.parametrize("name", ["neural", "transformer"])
+def test_a_label_that_the_new_notes_lack_is_still_found(trained: dict[str, Any], name: str) -> None:
+    # The network needs more epochs than other tests give it to find numbers at all.
+    longer = section(name).model_copy(update={"epochs": 16})
+    old = fit(name, OLD, config=longer) if name == "neural" else trained[name]
+    notes, batch = without_ids(NEW), tiny_batch(OLD)
+    new, cold = fit(name, notes, start=old), fit(name, notes)
+    right = {(d, span.key) for d, note in enumerate(OLD) for span in note.spans if span.label == "ID"}
+    found = [
+        sum((d, span.key) in right for d, spans in enumerate(tagger.propose(batch, n_best=1).best) for span in spans)
+        for tagger in (old, new, cold)
+    ]
+    assert min(found[:2]) > len(OLD) // 2
+    assert found[2] == 0
+
+
+def test_rules_that_the_new_notes_never_show_at_work_keep_their_confidence(trained: dict[str, Any]) -> None:
+    old, notes = trained["tbed"], without_ids(NEW)
+    new = fit("tbed", notes, start=old)
+    assert [rule.identity for rule in list(new.rules)[: len(old.rules)]] == [rule.identity for rule in old.rules]
+    assert old.confidence.counts["initial ID"][1] > 0
+    assert new.confidence.counts["initial ID"] == old.confidence.counts["initial ID"]
+    assert new.confidence.counts["initial DATE"] != old.confidence.counts["initial DATE"]
+    # Where rules are left out, the others take their confidence along to their new numbers.
+    first = SourceConfidence({"rule 1": (1, 2), "rule 2": (3, 4)})
+    assert first.renamed({"rule 2": "rule 1", "rule 9": "rule 3"}).counts == {"rule 1": (3, 4)}
+    assert SourceConfidence({"b": (0, 1)}).filled(SourceConfidence({"a": (1, 1), "b": (5, 5)})).counts == {
+        "a": (1, 1),
+        "b": (0, 1),
+    }
+
+
 def test_features_that_differ_are_refused(trained: dict[str, Any]) -> None:
     config = NeuralConfig(**{**section("neural").model_dump(), "features": ["case"]})
     with pytest.raises(ConfigError, match="other features"):
@@ -129,7 +203,10 @@ def test_a_whole_model_starts_from_another(
     assert main(["train", str(corpus), "--out", str(out), "--start-from", str(tiny_model), *settings]) == 0
     assert "crf: cannot start from a trained model" in capsys.readouterr().err
     manifest, old = read_manifest(out), read_manifest(tiny_model)
-    assert manifest.choices["started_from"] == {"model": old.checksum, "submodels": ["tbed", "neural"]}
+    assert manifest.choices["started_from"] == {
+        **{"model": old.checksum, "submodels": ["tbed", "neural"]},
+        **{"labels": LABELS},
+    }
     # Notes of both trainings are known again.
     seen = SeenNotes.from_record(manifest.seen_notes)
     assert seen.overlap([*notes, *tiny_stack.notes()]).notes == len(notes) + len(tiny_stack.notes())

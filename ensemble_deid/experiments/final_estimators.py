@@ -37,7 +37,8 @@ def fit_final_estimators(
     """Fit to the submodels' out-of-fold proposals for annotated notes.
 
     The smaller ones (`Config.smaller_stacks`) take C, gamma and class weights from that of all submodels. Each has a
-    threshold of its own, chosen in the same way.
+    threshold of its own, chosen in the same way. Labels that no note has (those of a model to start from) are left to
+    the submodels' confidence.
     """
     stacker, dataset, points = _fit(proposals, batch, labels, config, progress)
     same = with_settings(config, stacker.svm.settings)
@@ -54,8 +55,14 @@ def _fit(
     proposals: Mapping[str, Proposals], batch: Batch, labels: tuple[str, ...], config: Config, progress: Progress
 ) -> tuple[Stacker, StackingDataset, TrainingPoints]:
     options = config.stack
+    annotated = {span.label for document in batch.documents for span in document.spans}
     dataset = build_stacking_dataset(
-        proposals, batch, labels=labels, min_confidence=options.min_confidence, net=options.net
+        proposals,
+        batch,
+        labels=labels,
+        min_confidence=options.min_confidence,
+        net=options.net,
+        unseen=tuple(label for label in labels if label not in annotated),
     )
     stacker, probability = Stacker.fit_and_score(dataset, config=config, progress=progress)
     points = training_points(

@@ -14,7 +14,7 @@ from ensemble_deid.experiments.out_of_fold import CURVES, curves_record
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rule_curve import rule_curve
 from ensemble_deid.experiments.thresholds import OF_TRAINING
-from ensemble_deid.experiments.training_notes import checked_notes
+from ensemble_deid.experiments.training_notes import checked_notes, training_counts
 from ensemble_deid.experiments.training_points import Scored, TrainingPoints
 from ensemble_deid.experiments.warm_start import COLD, WarmStart, read_warm_start
 from ensemble_deid.features.batch import Batch, training_view, with_lexicon, with_vocabulary
@@ -36,7 +36,7 @@ from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.text.counts import Counts, strict_counts
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import drop_overlaps
-from ensemble_deid.text.tags import TagScheme, tag_loss
+from ensemble_deid.text.tags import TagScheme
 
 _LOG = logging.getLogger(__name__)
 
@@ -87,9 +87,9 @@ def train(
     patients are held out of the network's training to choose its epoch. `report` is called with a `Step` (done,
     total, message) after each step, `notify` with a sentence on what was chosen for these notes (which patterns, and
     why); it is logged otherwise. The submodels that can start from a model start from that in `start_from`, which must
-    have been trained on other notes. Raises CorpusError when there is too little to learn from, and, unless
-    `allow_overlap`, when dev notes or their patients are among those trained on; ConfigError for settings that have no
-    effect on the submodels.
+    have been trained on other notes; the new model has the labels of both. Raises CorpusError when there is too little
+    to learn from, and, unless `allow_overlap`, when dev notes or their patients are among those trained on; ConfigError
+    for settings that have no effect on the submodels.
 
     >>> from ensemble_deid import Config, read_corpus, train
     >>> notes = read_corpus("demo:dev").documents
@@ -127,7 +127,7 @@ def _train(
     if reproducible.is_pinned():
         reproducible.check_pinned()
     documents, seen = checked_notes(documents, dev_documents, config=config, warm=warm, allow_overlap=allow_overlap)
-    scheme = TagScheme.from_labels({span.label for document in documents for span in document.spans})
+    scheme = warm.scheme(documents, submodels=config.submodels, notify=notify)
     # Raises ConfigError for a type that no label is of, before anything is trained.
     label_groups(config.by_type, scheme.labels)
     patterns = choose_patterns(config, scheme.labels, documents)
@@ -151,11 +151,12 @@ def _train(
         config=config.model_dump(mode="json", exclude={"jobs"}),
         fingerprint=fingerprint(documents),
         dev_fingerprint=fingerprint(dev_documents) if dev_documents else "",
-        training=_training_counts(documents, plain),
+        training=training_counts(documents, plain.tokens),
         # A digest of a patient's number gives the number away to whoever tries all numbers.
         seen_notes={} if config.shareable else seen.to_record(),
         choices={
             "patterns": patterns.to_record(),
+            **extractor.to_record(),
             "operating_point": points.to_record(),
             **members_record(ensemble.best_members, chosen_on=OUT_OF_FOLD, notes=len(documents)),
             **overlap_choice("dev", seen.overlap(dev_documents)),
@@ -172,20 +173,6 @@ def _train(
     )
     progress.finish()
     return Trained(ensemble, fitted.dataset, manifest, counts, points)
-
-
-def _training_counts(documents: Sequence[Document], batch: Batch) -> dict[str, int]:
-    """Return how much was trained on, and how many gold spans the tokens cut or lose."""
-    loss = tag_loss(documents, batch.tokens)
-    return {
-        "notes": len(documents),
-        "patients": len({d.patient_id or d.id for d in documents}),
-        "sites": len({d.site for d in documents} - {None}),
-        "groups": len({d.group for d in documents}),
-        "spans": loss.spans,
-        "spans_cut": loss.cut,
-        "spans_lost": loss.lost,
-    }
 
 
 def _fit_ensemble(

@@ -7,6 +7,8 @@ from ensemble_deid.errors import CorpusError
 from ensemble_deid.experiments.warm_start import WarmStart
 from ensemble_deid.pipeline.seen_notes import SeenNotes
 from ensemble_deid.text.document import Document, grouped_by_site
+from ensemble_deid.text.tags import tag_loss
+from ensemble_deid.text.tokens import TokenTable
 
 
 def training_notes(documents: Sequence[Document]) -> list[Document]:
@@ -42,6 +44,20 @@ def checked_notes(
     if not allow_overlap:
         seen.refuse(dev, used_for="for dev")
     return notes, seen
+
+
+def training_counts(documents: Sequence[Document], tokens: TokenTable) -> dict[str, int]:
+    """Return how much is trained on, and how many annotated spans the tokens cut or lose."""
+    loss = tag_loss(documents, tokens)
+    return {
+        "notes": len(documents),
+        "patients": len({d.patient_id or d.id for d in documents}),
+        "sites": len({d.site for d in documents} - {None}),
+        "groups": len({d.group for d in documents}),
+        "spans": loss.spans,
+        "spans_cut": loss.cut,
+        "spans_lost": loss.lost,
+    }
 
 
 def _check_enough(documents: Sequence[Document]) -> None:

@@ -12,22 +12,42 @@ from ensemble_deid.pipeline.seen_notes import SeenNotes
 from ensemble_deid.submodels import BY_NAME
 from ensemble_deid.taggers.base import Tagger
 from ensemble_deid.text.document import Document
+from ensemble_deid.text.tags import TagScheme
 
 
 @dataclass(frozen=True, slots=True)
 class WarmStart:
     """The submodels to start from, by name, and what the new model's manifest keeps of where they come from.
 
-    `seen` are the notes and patients that they were trained on.
+    `seen` are the notes and patients that they were trained on, `labels` what that model finds, in its order.
     """
 
     taggers: Mapping[str, Tagger] = field(default_factory=dict, repr=False)
+    labels: tuple[str, ...] = ()
     seen: SeenNotes | None = field(default=None, repr=False)
     record: Mapping[str, Any] = field(default_factory=dict)
 
     def seen_with(self, documents: Sequence[Document], *, seed: int) -> SeenNotes:
         """Return digests of the notes, and of those that the submodels were trained on before."""
         return SeenNotes.of(documents, seed=seed) if self.seen is None else self.seen.and_also(documents, seed=seed)
+
+    def scheme(
+        self, documents: Sequence[Document], *, submodels: Sequence[str], notify: Callable[[str], None]
+    ) -> TagScheme:
+        """Return the tags of the labels of the notes and of the model to start from, and say what only that one knows.
+
+        Submodels that begin with nothing never predict a label that the notes lack.
+        """
+        annotated = {span.label for document in documents for span in document.spans}
+        kept = [label for label in self.labels if label not in annotated]
+        if kept:
+            new = [name for name in submodels if name not in self.taggers and not BY_NAME[name].feeds_others]
+            without = f"; {', '.join(new)} cannot learn them" if new else ""
+            notify(
+                f"labels that only the model to start from has: {', '.join(kept)}: {', '.join(self.taggers)} can still "
+                f"find them{without}; for these, the submodels' highest confidence stands for the final estimator's"
+            )
+        return TagScheme.from_labels({*annotated, *self.labels})
 
 
 COLD = WarmStart()
@@ -54,5 +74,6 @@ def read_warm_start(model: Path, config: Config, *, notify: Callable[[str], None
     if not taggers:
         can = ", ".join(name for name, row in BY_NAME.items() if row.starts_from_model)
         raise ConfigError(f"{model}: no submodel to be trained can start from it; those that can are {can}")
-    record = {"model": manifest.checksum, "submodels": list(taggers)}
-    return WarmStart(taggers, SeenNotes.from_record(manifest.seen_notes), {"started_from": record})
+    record = {"model": manifest.checksum, "submodels": list(taggers), "labels": list(manifest.labels)}
+    seen = SeenNotes.from_record(manifest.seen_notes)
+    return WarmStart(taggers, manifest.labels, seen, {"started_from": record})

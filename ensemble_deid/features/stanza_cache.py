@@ -39,22 +39,27 @@ class TagStore:
         return tags
 
 
-def tag_store(version: Callable[[], str]) -> TagStore | None:
+def tag_store(version: str) -> TagStore | None:
     """Return the store of a version in the folder that the environment names; None where it names none."""
     place = os.environ.get(VARIABLE)
     if not place:
         return None
     Path(place).mkdir(mode=0o700, parents=True, exist_ok=True)
-    return TagStore(Path(place) / version())
+    return TagStore(Path(place) / version)
 
 
-def models_version(config: Mapping[str, Any], library: str) -> str:
-    """Return a name for what decides the tags: stanza's version and the bytes of every model file of a pipeline."""
-    digest = hashlib.sha256(library.encode())
+def models_hash(config: Mapping[str, Any]) -> str:
+    """Return the SHA-256 over the bytes of every model file of a pipeline."""
+    digest = hashlib.sha256()
     for path in sorted(set(_files(config))):
         with path.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return digest.hexdigest()[:32]
+    return digest.hexdigest()
+
+
+def models_version(models: str, library: str) -> str:
+    """Return a name for what decides the tags: the hash of the model files, and stanza's version."""
+    return hashlib.sha256(f"{library} {models}".encode()).hexdigest()[:32]
 
 
 def _files(value: Any) -> Iterator[Path]:

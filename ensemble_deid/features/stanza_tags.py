@@ -5,7 +5,7 @@ The models are files on this machine, which `ensemble-deid download stanza` fetc
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ensemble_deid.config import STANZA_NAME
-from ensemble_deid.errors import ConfigError
-from ensemble_deid.features.stanza_cache import Tags, TagStore, models_version, tag_store
+from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.features.stanza_cache import Tags, TagStore, models_hash, models_version, tag_store
 from ensemble_deid.features.table import Column
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.tokens import TokenTable
@@ -27,10 +27,35 @@ Annotate = Callable[[str], Tags]
 
 
 @dataclass(frozen=True, slots=True)
+class StanzaModels:
+    """Which models make the tags: `language` or `language/package`, the SHA-256 over their files, stanza's version."""
+
+    name: str
+    hash: str
+    stanza: str
+
+    def to_record(self) -> dict[str, str]:
+        """Return what the manifest of a model keeps, by which it knows these models again."""
+        return {"name": self.name, "models": self.hash, "stanza": self.stanza}
+
+    def refuse_others(self, record: Mapping[str, str]) -> None:
+        """Raise ModelError where a model was trained with the tags of other files than these.
+
+        Stanza itself may be another version, as the other libraries may: the manifest says which one it was.
+        """
+        if record["models"] != self.hash:
+            raise ModelError(
+                f"stanza's models {self.name!r} on this machine are not the ones that the model was "
+                f"trained with (by stanza {record['stanza']}; here is {self.stanza})"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class Annotator:
     """A pipeline of stanza, which is run once for each text where there is a store of tags."""
 
     pipeline: Callable[[str], Any] = field(repr=False)
+    models: StanzaModels
     store: TagStore | None = None
 
     def __call__(self, text: str) -> Tags:
@@ -63,7 +88,8 @@ def load_pipeline(name: str) -> Annotator:
             f"text.stanza: no usable models {name!r} on this machine ({type(error).__name__}); "
             f"fetch them with: ensemble-deid download stanza {name}"
         ) from None
-    return Annotator(pipeline, tag_store(lambda: models_version(pipeline.config, stanza.__version__)))
+    models = StanzaModels(name, models_hash(pipeline.config), stanza.__version__)
+    return Annotator(pipeline, models, tag_store(models_version(models.hash, models.stanza)))
 
 
 def download_models(name: str) -> str:

@@ -11,7 +11,7 @@ from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
 from ensemble_deid.features.knowledge import Knowledge, read_knowledge, read_word_list
 from ensemble_deid.features.lexicon import Lexicon, learn_lexicon
 from ensemble_deid.features.patterns import PatternSet
-from ensemble_deid.features.stanza_tags import Annotate, load_pipeline
+from ensemble_deid.features.stanza_tags import Annotator, load_pipeline
 from ensemble_deid.features.stems import Stem, load_stemmer
 from ensemble_deid.features.vocabulary import learn_vocabulary
 from ensemble_deid.pipeline.pattern_choice import PatternChoice, choose_patterns
@@ -19,6 +19,9 @@ from ensemble_deid.resources import rules_directory
 from ensemble_deid.text.bpe import Bpe
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.tokens import tokenize
+
+STANZA = "stanza"
+"""The entry of a manifest's `choices` that says which models of stanza made the columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,14 @@ class FeatureExtractor:
     lexicon: Lexicon = field(repr=False)
     split_lines: bool
     bpe: Bpe | None = field(default=None, repr=False)
-    annotate: Annotate | None = field(default=None, repr=False)
+    annotate: Annotator | None = field(default=None, repr=False)
     knowledge: Knowledge | None = field(default=None, repr=False)
     stem: Stem | None = field(default=None, repr=False)
     added: PatternSet | None = field(default=None, repr=False)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the entry of a manifest's `choices` about the linguistic columns; nothing without them."""
+        return {} if self.annotate is None else {STANZA: self.annotate.models.to_record()}
 
     def extract(self, documents: Sequence[Document]) -> Batch:
         """Return the batch of documents that the model was not trained on."""
@@ -114,9 +121,21 @@ def reload_knowledge(content: Mapping[str, Any], *, config: Config) -> Knowledge
     return knowledge
 
 
-def load_annotator(config: Config) -> Annotate | None:
+def load_annotator(config: Config) -> Annotator | None:
     """Return the configured stanza pipeline, if any. Raises ConfigError when it cannot be loaded."""
     return load_pipeline(config.text.stanza) if config.text.stanza else None
+
+
+def reload_annotator(choices: Mapping[str, Any], *, config: Config) -> Annotator | None:
+    """Return the pipeline that a model was trained with, by the `choices` of its manifest.
+
+    Raises ConfigError when it cannot be loaded, ModelError when stanza's models are others (earlier versions of this
+    package did not record them).
+    """
+    annotate = load_annotator(config)
+    if annotate is not None and STANZA in choices:
+        annotate.models.refuse_others(choices[STANZA])
+    return annotate
 
 
 def load_stem(config: Config) -> Stem | None:

@@ -16,7 +16,7 @@ from ensemble_deid.pipeline.additions import check_proposer, load_added_patterns
 from ensemble_deid.pipeline.combiners import best_members_of
 from ensemble_deid.pipeline.directory import BPE, KNOWLEDGE, LEXICON, PATTERNS, variant_name
 from ensemble_deid.pipeline.ensemble import Ensemble
-from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, load_annotator, load_stem, reload_knowledge
+from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, load_stem, reload_annotator, reload_knowledge
 from ensemble_deid.pipeline.manifest import FILE, Manifest, read_manifest
 from ensemble_deid.pipeline.pattern_choice import NO_PATTERNS, relabelled
 from ensemble_deid.pipeline.submodels import load_submodel
@@ -146,7 +146,7 @@ def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config)
         content = json.loads((directory / KNOWLEDGE).read_text(encoding="utf-8"))
         knowledge = reload_knowledge(content, config=config)
     added = load_added_patterns(directory, manifest)
-    annotate, stem = load_annotator(config), load_stem(config)
+    annotate, stem = reload_annotator(manifest.choices, config=config), load_stem(config)
     return FeatureExtractor(patterns, lexicon, config.text.split_lines, bpe, annotate, knowledge, stem, added)
 
 

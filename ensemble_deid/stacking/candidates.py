@@ -63,6 +63,14 @@ class CandidateTable:
         keys = [{span.key for span in spans} for spans in gold]
         return np.array([key in keys[d] for d, key in zip(self.document.tolist(), self.keys(), strict=True)], bool)
 
+    def has_label(self, labels: Sequence[str]) -> NDArray[np.bool_]:
+        """Return whether each candidate has one of the labels, (n,)."""
+        return np.isin(self.label, [k for k, label in enumerate(self.labels) if label in labels])
+
+    def highest_confidence(self) -> Floats:
+        """Return the confidence of the submodel that is surest of each candidate, (n,), from 0 to 1."""
+        return np.asarray(np.clip(self.confidence.max(axis=1, initial=0.0), 0.0, 1.0), dtype=np.float64)
+
     def keys(self) -> list[SpanKey]:
         """Return start, end and label of every candidate."""
         rows = zip(self.start.tolist(), self.end.tolist(), self.label.tolist(), strict=True)

@@ -30,16 +30,24 @@ class StackingDataset:
     """Out-of-fold candidates, one a row, with what the final estimator learns from.
 
     `correct` bool (n,) is the target: whether a candidate is an annotated span. `n_gold` counts all annotated spans,
-    including those that no submodel proposed.
+    including those that no submodel proposed. `unseen` are labels that the notes never have (a model that starts from
+    another one keeps its labels): nothing can be learned about their candidates, which are here as rivals of others.
     """
 
     table: CandidateTable
     context: CandidateContext = field(repr=False)
     correct: NDArray[np.bool_]
     n_gold: int
+    unseen: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.table)
+
+    def select(self, rows: NDArray[np.int64]) -> "StackingDataset":
+        """Return the dataset of some of the rows, by index; `n_gold` stays that of all notes."""
+        return replace(
+            self, table=self.table.select(rows), context=self.context.select(rows), correct=self.correct[rows]
+        )
 
     def without(self, submodels: Sequence[str], *, min_confidence: float) -> "StackingDataset":
         """Return the dataset as if some submodels had not taken part: their columns and sole candidates are dropped.
@@ -57,7 +65,7 @@ class StackingDataset:
         proposed = chosen.any(axis=1) | ((highest >= min_confidence) & (highest > 0))
         rows = np.flatnonzero(proposed | alone(self.context.more))
         context = replace(self.context, more=without_models(self.context.more, submodels)).select(rows)
-        return StackingDataset(narrowed.select(rows), context, self.correct[rows], self.n_gold)
+        return replace(self, table=narrowed.select(rows), context=context, correct=self.correct[rows])
 
     def save(self, directory: Path) -> None:
         """Write arrays as safetensors and strings as JSON."""
@@ -80,6 +88,7 @@ class StackingDataset:
             "labels": table.labels,
             "submodels": table.submodels,
             "n_gold": self.n_gold,
+            "unseen": self.unseen,
             "groups": self.context.groups,
             "patients": self.context.patients,
             "more": self.context.more.names,
@@ -113,7 +122,7 @@ class StackingDataset:
                 list(content["patients"]),
                 NamedColumns(tuple(content["more"]), arrays["more"]),
             )
-            return cls(table, context, arrays["correct"], int(content["n_gold"]))
+            return cls(table, context, arrays["correct"], int(content["n_gold"]), tuple(content.get("unseen", ())))
         except (SafetensorError, KeyError, ValueError, TypeError, OverflowError) as error:
             raise ModelError(f"{directory / ARRAYS}: damaged ({type(error).__name__})") from None
 
@@ -125,11 +134,15 @@ def build_stacking_dataset(
     labels: tuple[str, ...],
     min_confidence: float,
     net: bool = False,
+    unseen: tuple[str, ...] = (),
 ) -> StackingDataset:
-    """Build the training set from the submodels' out-of-fold proposals for annotated documents."""
+    """Build the training set from the submodels' out-of-fold proposals for annotated documents.
+
+    Candidates with the labels `unseen` are not to be learned from.
+    """
     table, context = extract_candidates(
         proposals, batch, labels=labels, min_confidence=min_confidence, net=net, lists=training_view(batch)
     )
     gold = [document.spans for document in batch.documents]
     n_gold = sum(len({span.key for span in spans}) for spans in gold)
-    return StackingDataset(table, context, table.is_gold(gold), n_gold)
+    return StackingDataset(table, context, table.is_gold(gold), n_gold, unseen)

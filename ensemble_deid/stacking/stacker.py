@@ -38,7 +38,8 @@ class Stacker:
     """The final estimator, fitted to the candidates of a fixed set of submodels.
 
     `threshold` is the one in use: `cv_threshold`, chosen by cross-validation, unless the configuration or
-    `experiments/thresholds.py` set another.
+    `experiments/thresholds.py` set another. Of the labels `unseen` it has learned nothing: in place of a probability,
+    their candidates have the highest confidence of a submodel.
     """
 
     submodels: tuple[str, ...]
@@ -52,6 +53,7 @@ class Stacker:
     cv_f1: float | None
     net: bool = False
     tokens: bool = False
+    unseen: tuple[str, ...] = ()
 
     @classmethod
     def fit(cls, dataset: StackingDataset, *, config: Config, progress: Callable[[str], None]) -> "Stacker":
@@ -70,9 +72,12 @@ class Stacker:
         progress(
             f"stacker: {len(table)} candidates, {int(correct.sum())} of them correct, {features.shape[1]} features"
         )
-        chosen = choose(dataset, features, config=config, progress=progress)
+        judged = np.flatnonzero(~table.has_label(dataset.unseen))
+        # Not copied for nothing: the features of a large corpus take much memory.
+        known = (dataset, features) if len(judged) == len(table) else (dataset.select(judged), features[judged])
+        chosen = choose(*known, config=config, progress=progress)
         rng = generator(config.seed, "stacker fit")
-        rows = sample_rows(np.arange(len(features)), config.stack.fit_candidates, rng)
+        rows = sample_rows(judged, config.stack.fit_candidates, rng)
         with one_thread():
             svm = Svm.fit(features[rows], correct[rows], chosen.settings)
         stacker = cls(
@@ -87,8 +92,11 @@ class Stacker:
             chosen.cv_f1,
             bool(dataset.context.more.of_kinds("net").shape[1]),
             config.stack.tokens,
+            dataset.unseen,
         )
-        return stacker, chosen.probability
+        probability = table.highest_confidence()
+        probability[judged] = chosen.probability
+        return stacker, probability
 
     def predict_proba(
         self, proposals: Mapping[str, Proposals], batch: Batch, *, least: float = 0.0
@@ -106,6 +114,7 @@ class Stacker:
         if len(table):
             features = candidate_features(table, context, self.statistics)
             probability = self.sigmoid.probability(self.svm.decision_function(features))
+            probability = np.where(table.has_label(self.unseen), table.highest_confidence(), probability)
             found = table.spans(probability, np.ones(len(table), bool), len(batch.documents))
         if not self.tokens or least > HIGHEST:
             return found
@@ -135,6 +144,7 @@ class Stacker:
             "cv_f1": self.cv_f1,
             "net": self.net,
             "tokens": self.tokens,
+            "unseen": list(self.unseen),
         }
         (directory / _of(SETTINGS, variant)).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
@@ -162,6 +172,7 @@ class Stacker:
                 content["cv_f1"],
                 bool(content["net"]),
                 bool(content.get("tokens", False)),
+                tuple(content.get("unseen", ())),
             )
         except ConfigError as error:
             raise ModelError(f"{settings}: damaged: {error}") from None

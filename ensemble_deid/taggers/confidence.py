@@ -27,6 +27,15 @@ class SourceConfidence:
                 correct[span.source] += span.key in keys
         return cls({source: (correct[source], total[source]) for source in sorted(total)})
 
+    def renamed(self, names: Mapping[str, str]) -> "SourceConfidence":
+        """Return the counts of the sources in `names`, under their new names; others are left out."""
+        return SourceConfidence({new: self.counts[old] for old, new in names.items() if old in self.counts})
+
+    def filled(self, other: "SourceConfidence") -> "SourceConfidence":
+        """Return these counts, and those of `other` for the sources that have none here."""
+        counts = {**other.counts, **self.counts}
+        return SourceConfidence({source: counts[source] for source in sorted(counts)})
+
     def score(self, source: str) -> float:
         """Return (correct + 1) / (total + 2), the precision with Laplace smoothing: one half for an unseen source."""
         correct, total = self.counts.get(source, (0, 0))

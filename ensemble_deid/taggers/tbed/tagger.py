@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -59,7 +59,8 @@ class TbedTagger:
         """Learn rules from the errors of the initial tags, with `start` from those of its list. `dev` is not used.
 
         With `cv_folds` the list is cut after as many rules as are best on held-out groups; the rest of it stays in the
-        file as remarks. The rules of `start` come first, those left out whose tags these notes do not have.
+        file as remarks. The rules of `start` come first, those left out whose tags are not in the scheme; one that
+        these notes never show at work keeps the confidence that it had.
         """
         templates = with_stanza(find_templates(config.templates), train.table.names)
         patients = {document.patient for document in train.documents}
@@ -80,7 +81,8 @@ class TbedTagger:
         whole = [*begin.rules, *rules]
         used += len(begin.rules)
         kept = RuleList(tuple(whole[:used]), header, _unused(whole, used))
-        return cls.measured(kept, train, scheme=scheme, initial=initial, start=before)
+        measured = cls.measured(kept, train, scheme=scheme, initial=initial, start=before)
+        return replace(measured, confidence=measured.confidence.filled(begin.confidence))
 
     @classmethod
     def measured(
@@ -158,6 +160,7 @@ class _Beginning:
     kind: str
     initial: InitialTagger | None = None
     rules: tuple[Rule, ...] = ()
+    confidence: SourceConfidence = field(default_factory=lambda: SourceConfidence({}))
 
     @classmethod
     def of(cls, start: TbedTagger | None, scheme: TagScheme, config: TbedConfig) -> "_Beginning":
@@ -166,9 +169,15 @@ class _Beginning:
             return cls(scheme, config.initial)
         if start.initial.kind != config.initial:
             raise ConfigError(f"tbed.initial: the rules to start from begin with the initial tags {start.initial.kind}")
-        known = tuple(rule for rule in start.rules if {rule.from_tag, rule.to_tag} <= set(scheme.tags))
+        numbered = enumerate(start.rules, 1)
+        known = [(number, rule) for number, rule in numbered if {rule.from_tag, rule.to_tag} <= set(scheme.tags)]
         words = {word: tag for word, tag in start.initial.words.items() if tag in scheme.tags}
-        return cls(scheme, config.initial, InitialTagger(config.initial, words), known)
+        sources = {f"rule {number}": f"rule {new}" for new, (number, _) in enumerate(known, 1)}
+        sources |= {f"initial {label}": f"initial {label}" for label in scheme.labels}
+        confidence = start.confidence.renamed(sources)
+        return cls(
+            scheme, config.initial, InitialTagger(config.initial, words), tuple(rule for _, rule in known), confidence
+        )
 
     def fit(self, train: Batch) -> tuple[InitialTagger, Column]:
         """Return the initial tagger and the initial tags of annotated notes; that of another list stays as it is."""
