@@ -66,7 +66,7 @@ def test_an_allowed_string_stays(tiny_model: Path, place: Path) -> None:
 def test_what_is_left_is_counted_and_withheld_if_wished(
     tiny_model: Path, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, strict: bool
 ) -> None:
-    monkeypatch.setattr(SiteLists, "apply", lambda _, document, counts=None: document.with_spans(()))
+    monkeypatch.setattr(SiteLists, "apply", lambda _, document, counts=None, **__: document.with_spans(()))
     assert run(tiny_model, place, *(["--strict"] if strict else [])) == (3 if strict else 0)
     said = capsys.readouterr().err
     assert f"2 known identifiers found in the output, and {'withheld' if strict else 'written'}" in said
@@ -112,7 +112,7 @@ def test_strict_lists_withhold_in_python_too(tiny_model: Path, place: Path, monk
     pandas = pytest.importorskip("pandas")
     model = Deidentifier.load(tiny_model)
     lists = SiteLists.read(known=place / "known.csv", strict=True, labels=model.labels)
-    monkeypatch.setattr(SiteLists, "apply", lambda _, document, counts=None: document.with_spans(()))
+    monkeypatch.setattr(SiteLists, "apply", lambda _, document, counts=None, **__: document.with_spans(()))
     problem = "known identifiers are left in the output: 2"
     withheld, kept = model.pipe([TEXT, TEXT], patients=["M7", "M8"], lists=lists)
     assert withheld.text is None

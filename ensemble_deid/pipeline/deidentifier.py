@@ -266,7 +266,7 @@ def _documents(texts: Iterable[str], patients: Iterable[str] | None) -> Iterator
 def _result(note: Note, replacer: Replacer, lists: SiteLists) -> DeidentificationResult:
     if isinstance(note, DeidError):
         return DeidentificationResult(None, (), str(note))
-    note = lists.apply(note)
+    note = lists.apply(note, hides=replacer.styles.hides)
     if note.patient_id is None:
         # Not the place in the list: the same text has the same surrogates wherever it comes.
         note = replace(note, patient_id=f"sha256 {hashlib.sha256(note.text.encode()).hexdigest()}")

@@ -164,7 +164,7 @@ class Batch:
         """Return the text without PHI, or why the note is withheld."""
         searched = known.search(note)
         self.counts["spans from other notes"] += len(set(searched.spans) - set(note.spans))
-        listed = self.lists.apply(searched, self.counts)
+        listed = self.lists.apply(searched, self.counts, hides=self.replacer.styles.hides)
         return replaced(listed, self.replacer, self.lists, taken=known.taken, counts=self.counts)
 
     def _without_listed(self, note: Document) -> tuple[Document, int]:
@@ -176,7 +176,7 @@ class Batch:
         """Add what was found in a note, and what the site's lists say of it, to the strings of its patient."""
         if found.error is None and record.error is None:
             note, _ = self._without_listed(record.document().with_spans(found.spans))
-            strings.add(self.lists.apply(note))
+            strings.add(self.lists.apply(note, hides=self.replacer.styles.hides))
 
 
 def _documents(records: Iterator[Record], taken: list[Record]) -> Iterator[Note]:

@@ -16,7 +16,7 @@ def strings_of(notes: Sequence[Note], replacer: Replacer, lists: SiteLists | Non
     strings = PatientStrings.of_run(replacer)
     for note in notes:
         if isinstance(note, Document):
-            strings.add((lists or SiteLists()).apply(note))
+            strings.add((lists or SiteLists()).apply(note, hides=replacer.styles.hides))
     return strings
 
 
@@ -34,4 +34,5 @@ def replaced_together(
             yield note
         else:
             known = strings.of(note)
-            yield replaced(lists.apply(known.search(note)), replacer, lists, taken=known.taken)
+            listed = lists.apply(known.search(note), hides=replacer.styles.hides)
+            yield replaced(listed, replacer, lists, taken=known.taken)
