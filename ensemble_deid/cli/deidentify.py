@@ -12,19 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid import __version__
-from ensemble_deid.atomic import check_writable, folder_atomically, open_atomically, remove_stale
+from ensemble_deid.atomic import folder_atomically, open_atomically, remove_stale
+from ensemble_deid.cli.deidentify_outputs import check_outputs
 from ensemble_deid.cli.input_digest import input_digest
 from ensemble_deid.cli.note_source import SUFFIX, add_input, format_of, note_source
-from ensemble_deid.cli.output import refuse_nested_output, refuse_output, refuse_output_files
 from ensemble_deid.cli.prediction import add_running
-from ensemble_deid.cli.replacement import add_replacement, make_replacer
+from ensemble_deid.cli.replacement import add_replacement, make_replacer, policy_file
 from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists, report_lists
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
-from ensemble_deid.corpora.note_files import NoteFiles, is_single
 from ensemble_deid.corpora.records import Source, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
-from ensemble_deid.corpora.tables.several import SeveralTables
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.experiments.progress import Step
 
@@ -65,11 +63,8 @@ def run_deidentify(options: argparse.Namespace) -> int:
 
     with _places(options) as places:
         source = note_source(options, places.input, leave_out=[places.out, places.run])
-        out = _output(options, places, source)
-        inputs = (places.input, options.model, options.key_file, *list_files(options))
-        refuse_output_files([options.spans], *inputs, options.policy)
-        _check_run_folder(places.run, *inputs)
-        _check_spans(options.spans, out, places.run)
+        inputs = (options.model, options.key_file, *list_files(options), policy_file(options))
+        out = check_outputs(source, places.input, places.out, places.run, options.spans, *inputs)
         batch = _batch(options, places, source, out)
         if options.resume and is_run(places.run):
             return _already_done(places.run, batch, options)
@@ -101,56 +96,10 @@ def _places(options: argparse.Namespace) -> Iterator[_Places]:
         yield _Places(given, out, options.run_folder or beside, standard_out and options.table_out is None)
 
 
-def _output(options: argparse.Namespace, places: _Places, source: Source) -> Path:
-    """Return the file or the folder to write to. Raises CorpusError where it would overwrite what is read."""
-    out = places.out
-    inputs = (options.model, options.key_file, *list_files(options))
-    if isinstance(source, NoteFiles):
-        for _, location in source.places:
-            if is_single(out, source):
-                refuse_output_files([out], location, *inputs)
-            else:
-                refuse_output(out, location, *inputs, format="plain")
-        refuse_nested_output(out, [folder for folder, _ in source.places], *(place for _, place in source.places))
-        return out
-    if source.format == "sql":
-        return out
-    if places.input.is_dir():
-        refuse_output(out, places.input, *inputs, format="plain")
-        if isinstance(source, SeveralTables):
-            files = [path for path, _ in source.tables]
-            refuse_nested_output(out, {path.relative_to(places.input).parent for path in files}, *files)
-        return out
-    if out.suffix and not out.is_dir() and out.suffix.lower() != places.input.suffix.lower():
-        raise CorpusError(f"{out}: the output has the form of the input, and so its suffix: {places.input.suffix}")
-    file = out if out.suffix and not out.is_dir() else out / places.input.name
-    refuse_output_files([file], places.input, *inputs)
-    return file
-
-
 def _beside(out: Path) -> Path:
     """Return the usual folder of a run; `.` and `..` have a name only when they are resolved."""
     named = out.resolve() if out.name in ("", "..") else out
     return named.with_name(f"{named.name}.run")
-
-
-def _check_run_folder(folder: Path, *inputs: Path | str | None) -> None:
-    from ensemble_deid.pipeline.batch.chain import FAILED, MANIFEST, SPANS
-    from ensemble_deid.pipeline.batch.offsets import FILE as OFFSETS
-
-    own = {FAILED, MANIFEST, SPANS, OFFSETS}
-    if folder.exists() and not folder.is_dir():
-        raise CorpusError(f"{folder}: is to be the run's folder, and is a file")
-    check_writable(folder)
-    if folder.is_dir() and any(path.name not in own for path in folder.iterdir()):
-        raise CorpusError(f"{folder}: is to be the run's folder, and holds other files")
-    refuse_output_files([folder / name for name in sorted(own)], *inputs)
-
-
-def _check_spans(spans: Path | None, out: Path, run: Path) -> None:
-    """Raise CorpusError where the copy of the spans would replace the output, or a file of the run."""
-    if spans is not None and (spans.resolve() == out.resolve() or spans.resolve().is_relative_to(run.resolve())):
-        raise CorpusError(f"{spans}: is named for two outputs")
 
 
 def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Path) -> "Batch":

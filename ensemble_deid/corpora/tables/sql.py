@@ -60,6 +60,12 @@ class SqlQuery:
             connection.rollback()
 
     @property
+    def file(self) -> Path | None:
+        """The database, where it is a file (of SQLite)."""
+        name = self.engine.url.database if self.engine.dialect.name == "sqlite" else None
+        return Path(name) if name else None
+
+    @property
     def _inner(self) -> str:
         # A colon would begin the name of a parameter.
         return self.query.strip().rstrip(";").replace(":", r"\:")
