@@ -137,7 +137,7 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
     named = repr((options.input, str(out), options.query, options.table_out))
     where = {"places": hashlib.sha256(named.encode()).hexdigest()[:16]}
     settings = {**finding, **styles, "styles": meant, "inputs": input_digest(source), **where, "key": replacer.key.id}
-    cells = Cells(replacer, columns, source.bits)
+    cells = Cells(replacer, columns, source.bits, model.labels)
     return Batch(
         source,
         out,
@@ -170,7 +170,7 @@ def _run(batch: "Batch", options: argparse.Namespace) -> None:
 
 
 def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int:
-    from ensemble_deid.pipeline.batch.cells import UNREADABLE_DATES
+    from ensemble_deid.pipeline.batch.cells import EMPTIED
     from ensemble_deid.pipeline.batch.chain import SPANS
     from ensemble_deid.pipeline.batch.run import IN_LISTED_SENTENCES
 
@@ -179,8 +179,9 @@ def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int
     for problem in batch.problems:
         warn(f"withheld: {problem}")
     report_lists(batch.lists, batch.counts)
-    if batch.counts[UNREADABLE_DATES]:
-        warn(f"{batch.counts[UNREADABLE_DATES]} {UNREADABLE_DATES}")
+    for emptied in EMPTIED:
+        if batch.counts[emptied]:
+            warn(f"{batch.counts[emptied]} {emptied}")
     if batch.counts[IN_LISTED_SENTENCES]:
         (warn if places.standard else say)(f"{batch.counts[IN_LISTED_SENTENCES]} {IN_LISTED_SENTENCES}")
     if options.spans is not None:

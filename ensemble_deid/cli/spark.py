@@ -58,8 +58,7 @@ def run_spark(options: argparse.Namespace) -> int:
     )
     say(f"{counted(counts.written, 'note')} written to {options.output}, {counts.withheld} withheld")
     if counts.withheld or counts.remarks:
-        remarks = f"{counts.remarks} with dates that could not be read, and were emptied"
-        warn(f"{failed}: {counts.withheld} withheld, {remarks}")
+        warn(f"{failed}: {counts.withheld} withheld, {counts.remarks} with dates that were emptied, and why")
     return NOTES_WITHHELD if counts.withheld else 0
 
 
@@ -68,7 +67,9 @@ def _refuse_outputs(outputs: tuple[str, str], options: argparse.Namespace) -> No
     source = None if _is_url(options.input) else options.input
     for output in outputs:
         if not _is_url(output):
-            refuse_output(Path(output), options.model, source, options.key_file, policy_file(options), *list_files(options))
+            refuse_output(
+                Path(output), options.model, source, options.key_file, policy_file(options), *list_files(options)
+            )
 
 
 def _is_url(place: str) -> bool:

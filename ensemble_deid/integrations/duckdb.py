@@ -1,6 +1,5 @@
 """A scalar function for DuckDB: `deidentify(text, patient)`, for tables on one machine."""
 
-import hashlib
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -70,8 +69,7 @@ def _rows(
     lists: SiteLists,
 ) -> Any:
     documents = (
-        Document("the note", text or "", patient_id=_patient(text, patient))
-        for text, patient in zip(texts, patients, strict=True)
+        Document("the note", text or "", patient_id=patient) for text, patient in zip(texts, patients, strict=True)
     )
     notes = model.predict_each(documents, must_stay=lists.places, threshold=threshold)
     for text, note in zip(texts, notes, strict=True):
@@ -80,7 +78,3 @@ def _rows(
             yield {"text": None, "problem": str(outcome).removeprefix("the note: ")}
         else:
             yield {"text": None if text is None else outcome.text, "problem": None}
-
-
-def _patient(text: str | None, patient: str | None) -> str:
-    return patient if patient is not None else f"sha256 {hashlib.sha256((text or '').encode()).hexdigest()}"

@@ -1,6 +1,5 @@
 """The model as a user of the library holds it."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -267,9 +266,6 @@ def _result(note: Note, replacer: Replacer, lists: SiteLists) -> Deidentificatio
     if isinstance(note, DeidError):
         return DeidentificationResult(None, (), str(note))
     note = lists.apply(note, hides=replacer.styles.hides)
-    if note.patient_id is None:
-        # Not the place in the list: the same text has the same surrogates wherever it comes.
-        note = replace(note, patient_id=f"sha256 {hashlib.sha256(note.text.encode()).hexdigest()}")
     counts: Counter[str] = Counter()
     outcome = replaced(note, replacer, lists, counts=counts)
     if isinstance(outcome, DeidError):

@@ -1,12 +1,25 @@
 """The last step of every way to a note without PHI: replacing its spans, and looking for what the site knows."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 
 from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
 from ensemble_deid.pipeline.replacement import Replacement, Replacer
 from ensemble_deid.text.document import Document
+
+
+def patient_of(patient: str | None, text: str) -> str:
+    """Return the patient on whom the surrogates of a note depend.
+
+    A note of nobody is a patient of its own, named by its text and not by its place: the same text has the same
+    surrogates wherever it comes.
+    """
+    if patient is not None:
+        return patient
+    return f"sha256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def replaced(
@@ -23,7 +36,8 @@ def replaced(
     that are left, for which strict lists withhold the note.
     """
     try:
-        replacement = replacer.replace(note, taken=lists.taken(note.patient_id).union(taken))
+        owned = replace(note, patient_id=patient_of(note.patient_id, note.text))
+        replacement = replacer.replace(owned, taken=lists.taken(note.patient_id).union(taken))
     except DeidError as error:
         return CorpusError(f"{note.id}: replacement failed: {error}")
     except ValueError as error:

@@ -16,6 +16,7 @@ from ensemble_deid.corpora.records import NewRecord, Record, Source, Writer
 from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.pipeline.batch.cells import Cells
 from ensemble_deid.pipeline.batch.chain import FAILED, MANIFEST, SPANS
+from ensemble_deid.pipeline.batch.latest_years import LatestYears
 from ensemble_deid.pipeline.batch.offsets import FILE as OFFSETS
 from ensemble_deid.pipeline.batch.offsets import Found, OffsetFile
 from ensemble_deid.pipeline.batch.patient_strings import Known, PatientStrings
@@ -55,6 +56,7 @@ class Batch:
     jobs: int = 1
     problems: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    years: LatestYears = field(default_factory=LatestYears)
     head: str = ""
 
     def find(self, report: Callable[[int], None], *, resume: bool = False) -> PatientStrings:
@@ -69,7 +71,7 @@ class Batch:
             # Those of an earlier run must not pass for this one's.
             (self.folder / name).unlink(missing_ok=True)
         strings = PatientStrings.of_run(self.replacer)
-        records = (record for record in self.source.records() if record.is_note)
+        records = self._notes()
         done = 0
         for record, found in zip(islice(records, offsets.notes), offsets.read(), strict=False):
             found.check(record.text, record.name)
@@ -96,6 +98,13 @@ class Batch:
                 report(done)
         return strings
 
+    def _notes(self) -> Iterator[Record]:
+        """Yield the records with notes; the dates of all are taken up."""
+        for record in self.source.records():
+            self.years.add(record)
+            if record.is_note:
+                yield record
+
     def write(self, strings: PatientStrings, report: Report) -> None:
         """Write every record, and then the run's own files. Raises CorpusError where the input has changed."""
         offsets = OffsetFile(self.folder / OFFSETS, self.finding)
@@ -105,7 +114,7 @@ class Batch:
             with self.source.writer(self.out, files.output) as writer:
                 for record in self.source.records():
                     if not record.is_note:
-                        known = self._known(record.document(), strings)
+                        known = self._known(record, record.document(), strings)
                         writer.write(record, NewRecord((), *self.cells.treated_or_empty(record, known)))
                         continue
                     found = next(founds, None)
@@ -126,7 +135,7 @@ class Batch:
         if record.error is None:
             found.check(record.text, record.name)
         note = self._note(record, found)
-        known = self._known(record.document() if isinstance(note, DeidError) else note, strings)
+        known = self._known(record, record.document() if isinstance(note, DeidError) else note, strings)
         outcome = note if isinstance(note, DeidError) else self._replaced(note, known)
         new: NewRecord | DeidError
         try:
@@ -157,8 +166,8 @@ class Batch:
             self.counts[IN_LISTED_SENTENCES] += dropped
         return note
 
-    def _known(self, note: Document, strings: PatientStrings) -> Known:
-        return strings.of(note).and_taken(self.lists.taken(note.patient_id))
+    def _known(self, record: Record, note: Document, strings: PatientStrings) -> Known:
+        return strings.of(note).and_taken(self.lists.taken(note.patient_id) | self.years.taken(record))
 
     def _replaced(self, note: Document, known: Known) -> Replacement | DeidError:
         """Return the text without PHI, or why the note is withheld."""
