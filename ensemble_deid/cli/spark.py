@@ -58,7 +58,7 @@ def run_spark(options: argparse.Namespace) -> int:
     )
     say(f"{counted(counts.written, 'note')} written to {options.output}, {counts.withheld} withheld")
     if counts.withheld or counts.remarks:
-        warn(f"{failed}: {counts.withheld} withheld, {counts.remarks} with dates that were emptied, and why")
+        warn(f"{failed}: {counts.withheld} withheld, {counts.remarks} written with a remark")
     return NOTES_WITHHELD if counts.withheld else 0
 
 

@@ -14,9 +14,9 @@ from ensemble_deid.pipeline.batch.cells import EMPTIED, Cells
 from ensemble_deid.pipeline.batch.latest_years import LatestYears
 from ensemble_deid.pipeline.batch.together import replaced_together, strings_of
 from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.known.site_lists import SiteLists
+from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
 from ensemble_deid.pipeline.notes import Note
-from ensemble_deid.pipeline.replaced import patient_of
+from ensemble_deid.pipeline.replaced import patient_of, remark_on
 from ensemble_deid.pipeline.replacement import Replacer
 from ensemble_deid.text.document import Document
 
@@ -39,8 +39,9 @@ def deidentified_batches(batches: Iterable[Any], model: Deidentifier, options: S
     """Yield the record batches without PHI, as `deidentify` writes a table, and with a column more, of problems.
 
     Rows of a patient that follow each other are processed as one record: sort by patient. The notes of one patient and
-    a few batches are in memory at a time. A withheld note is missing, and its reason is in the new column; the reason
-    is also there where only a date could not be read, and is missing. Raises ConfigError, ModelError.
+    a few batches are in memory at a time. A withheld note is missing, and its reason is in the new column, which also
+    says of a note that is written how many of its dates are missing, and how many known identifiers are left in it.
+    Raises ConfigError, ModelError.
     """
     done: deque[Any] = deque()
     problems: deque[str | None] = deque()
@@ -81,18 +82,20 @@ class _Patient:
         for record in self.records:
             years.add(record)
         taken = [years.taken(record) for record in self.records]
-        outcomes = replaced_together(self.notes, options.replacer, lists, strings=strings, taken=taken)
+        counts: Counter[str] = Counter()
+        outcomes = replaced_together(self.notes, options.replacer, lists, strings=strings, taken=taken, counts=counts)
         for record, note, outcome, dated in zip(self.records, self.notes, outcomes, taken, strict=True):
             document = note if isinstance(note, Document) else record.document()
             known = strings.of(document).and_taken(lists.taken(document.patient_id) | dated)
-            before = Counter(cells.counts)
+            left, before = counts.pop(LEFT, 0), Counter(cells.counts)
             try:
                 if isinstance(outcome, DeidError):
                     raise outcome
                 dates = cells.dates(record, known)
                 new = NewRecord(outcome.edits, cells.id(record), cells.patient(record), dates)
                 emptied = cells.counts - before
-                yield record, new, "; ".join(f"{emptied[name]} {name}" for name in EMPTIED if emptied[name]) or None
+                remarks = [remark_on(left), *(f"{emptied[name]} {name}" for name in EMPTIED if emptied[name])]
+                yield record, new, "; ".join(filter(None, remarks)) or None
             except DeidError as error:
                 reason = str(error).removeprefix(f"{record.name}: ")
                 yield record, NewRecord(None, *cells.treated_or_empty(record, known)), reason

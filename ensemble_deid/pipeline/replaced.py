@@ -22,18 +22,23 @@ def patient_of(patient: str | None, text: str) -> str:
     return f"sha256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
+def remark_on(left: int) -> str | None:
+    """Return what is said beside a note in which so many known identifiers are left."""
+    return f"{left} {LEFT}" if left else None
+
+
 def replaced(
     note: Document,
     replacer: Replacer,
     lists: SiteLists,
     *,
     taken: Collection[str] = (),
-    counts: Counter[str] | None = None,
+    counts: Counter[str],
 ) -> Replacement | DeidError:
     """Return the note with its spans replaced, to which `lists` are applied already, or why it is withheld.
 
     `taken` as in `Replacer.replace`; what the lists know of the patient is added. `counts` counts the known identifiers
-    that are left, for which strict lists withhold the note.
+    that are left, for which strict lists withhold the note: every way to a note has one that its caller can see.
     """
     try:
         owned = replace(note, patient_id=patient_of(note.patient_id, note.text))
@@ -43,11 +48,8 @@ def replaced(
     except ValueError as error:
         # The message is left out, since it might quote the note.
         return CorpusError(f"{note.id}: replacement failed ({type(error).__name__})")
-    if counts is None and not lists.strict:
-        return replacement
     left = lists.left(note, replacement, replacer)
-    if counts is not None:
-        counts.update(left)
+    counts.update(left)
     if lists.strict and left[LEFT]:
         return CorpusError(f"{note.id}: known identifiers are left in the output: {left[LEFT]}")
     return replacement

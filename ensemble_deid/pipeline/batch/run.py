@@ -173,7 +173,7 @@ class Batch:
         """Return the text without PHI, or why the note is withheld."""
         searched = known.search(note)
         self.counts["spans from other notes"] += len(set(searched.spans) - set(note.spans))
-        listed = self.lists.apply(searched, self.counts, hides=self.replacer.styles.hides)
+        listed = self.lists.apply(searched, self.counts, hides=self.replacer.styles.hides, by_model=note.spans)
         return replaced(listed, self.replacer, self.lists, taken=known.taken, counts=self.counts)
 
     def _without_listed(self, note: Document) -> tuple[Document, int]:

@@ -1,5 +1,6 @@
 """Replacing PHI in notes that are all in memory, where what one note of a patient tells is known for the others."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from ensemble_deid.errors import DeidError
@@ -27,13 +28,16 @@ def replaced_together(
     *,
     strings: PatientStrings | None = None,
     taken: Sequence[Collection[str]] | None = None,
+    counts: Counter[str] | None = None,
 ) -> Iterator[Replacement | DeidError]:
     """Yield what becomes of each note, whose spans a model has found, or why it is withheld.
 
     `strings` are those of the notes, where they are known already; `taken` has for each note what else is known of its
-    patient, as in `Replacer.replace`.
+    patient, as in `Replacer.replace`. `counts` counts what the lists did, and what is left, up to the note that was
+    yielded last.
     """
     lists = lists or SiteLists()
+    count: Counter[str] = Counter() if counts is None else counts
     strings = strings_of(notes, replacer, lists) if strings is None else strings
     for number, note in enumerate(notes):
         if isinstance(note, DeidError):
@@ -42,5 +46,5 @@ def replaced_together(
             known = strings.of(note)
             if taken is not None:
                 known = known.and_taken(frozenset(taken[number]))
-            listed = lists.apply(known.search(note), hides=replacer.styles.hides)
-            yield replaced(listed, replacer, lists, taken=known.taken)
+            listed = lists.apply(known.search(note), count, hides=replacer.styles.hides, by_model=note.spans)
+            yield replaced(listed, replacer, lists, taken=known.taken, counts=count)

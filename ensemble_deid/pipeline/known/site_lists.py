@@ -97,15 +97,21 @@ class SiteLists:
         return self.apply(document.with_spans(())).spans
 
     def apply(
-        self, document: Document, counts: Counter[str] | None = None, *, hides: Hides = lambda label: True
+        self,
+        document: Document,
+        counts: Counter[str] | None = None,
+        *,
+        hides: Hides = lambda label: True,
+        by_model: Sequence[Span] | None = None,
     ) -> Document:
         """Return the note with what is known added to its spans, and without those that are allowed.
 
         Spans that overlap are joined; where one of their labels shows what it holds (`Styles.hides` of what is to
-        replace them), another one counts before it. `counts` counts what acted, entries of lists by their line.
+        replace them), another one counts before it. `counts` counts what acted, entries of lists by their line;
+        `by_model` are the model's own spans, where the document has those from other notes, too.
         """
         count: Counter[str] = Counter() if counts is None else counts
-        matches = [] if self.known is None else self._matches(document, self.known, count)
+        matches = [] if self.known is None else self._matches(document, self.known, count, by_model)
         ranked = [
             RankedSpan(Span(match.start, match.end, match.label, 1.0, KNOWN), Rank.of_match(match)) for match in matches
         ]
@@ -150,11 +156,13 @@ class SiteLists:
                 counts[LEFT] += not harmless and replacer.styles.of(match.label) != "keep"
         return counts
 
-    def _matches(self, document: Document, known: KnownIdentifiers, count: Counter[str]) -> list[Match]:
+    def _matches(
+        self, document: Document, known: KnownIdentifiers, count: Counter[str], by_model: Sequence[Span] | None
+    ) -> list[Match]:
         count[UNKNOWN] += not known.has(document.patient_id)
         matches = [m for m in known.find(document.text, document.patient_id) if m.certainty is not Certainty.WEAK]
         count[MATCHED] += len(matches)
-        found = Covered((span.start, span.end) for span in document.spans)
+        found = Covered((span.start, span.end) for span in (document.spans if by_model is None else by_model))
         count[MISSED] += sum(not found.overlaps(match.start, match.end) for match in matches)
         return matches
 
