@@ -108,7 +108,7 @@ BORN = "Born on 05/06/1920."
 def test_columns_and_notes_of_a_patient_together_show_no_great_age(
     tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], style: str
 ) -> None:
-    rows = [HEAD, ("A", "1920-05-06", "", BORN), ("A", "", "2019-05-06", ""), ("B", "1920-05-06", "1980-01-01", BORN)]
+    rows = [HEAD, ("A", "1920-05-06", "", BORN), ("A", "", "2019-05-06", ""), ("B", "1920-05-06", "1995-01-01", BORN)]
     first, visit, other = run(tiny_model, tmp_path, rows, "--set", f"styles.DATE={style}")
     assert (first["born"], first["text"]) == ("", "Born on [DATE].")
     assert visit["seen"]
@@ -119,7 +119,7 @@ def test_columns_and_notes_of_a_patient_together_show_no_great_age(
 
 
 def test_a_row_of_nobody_is_old_by_its_own_dates(tiny_model: Path, tmp_path: Path) -> None:
-    rows = [HEAD[1:], ("1920-05-06", "2019-05-06", BORN), ("1920-05-06", "1980-01-01", f"{BORN} ")]
+    rows = [HEAD[1:], ("1920-05-06", "2019-05-06", BORN), ("1920-05-06", "1995-01-01", f"{BORN} ")]
     with (tmp_path / "n.csv").open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream).writerows(rows)
     options = ["--date-columns", "born,seen", "--style", "surrogate", "--quiet"]
