@@ -134,9 +134,11 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
     of = replacer.styles
     meant = {"default": of.default, "by_label": dict(sorted(of.by_label.items())), "surrogates": dict(of.settings)}
     # What is read and written, as a hash: a database's address may hold a password.
-    named = repr((options.input, str(out), options.query, options.table_out))
+    named = repr((options.input, STANDARD if options.out is None else str(out), options.query, options.table_out))
+    # What came from standard input is in a file that has another name each time: its content is in `finding`.
+    inputs = None if options.input == STANDARD else input_digest(source)
     where = {"places": hashlib.sha256(named.encode()).hexdigest()[:16]}
-    settings = {**finding, **styles, "styles": meant, "inputs": input_digest(source), **where, "key": replacer.key.id}
+    settings = {**finding, **styles, "styles": meant, "inputs": inputs, **where, "key": replacer.key.id}
     cells = Cells(replacer, columns, source.bits, model.labels)
     return Batch(
         source,
@@ -151,6 +153,7 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
         threshold=options.threshold,
         combiner=options.combiner,
         jobs=options.jobs,
+        standard=places.standard,
     )
 
 
@@ -233,6 +236,11 @@ def _already_done(folder: Path, batch: "Batch", options: argparse.Namespace) -> 
     differing = [name for name, value in expected.items() if run.settings.get(name) != value]
     if differing:
         raise CorpusError(f"{folder}: holds a finished run with other settings: {', '.join(differing)}")
+    if run.printed:
+        raise CorpusError(
+            f"{folder}: the run was finished before, and its output went to standard output, which nothing keeps: "
+            "run without --resume"
+        )
     if options.spans is not None:
         with (folder / SPANS).open("rb") as source, open_atomically(options.spans) as copy:
             shutil.copyfileobj(source, copy)

@@ -40,6 +40,7 @@ class Batch:
     """One run: a source of notes, what finds and replaces their PHI, and the folder that says what was done.
 
     `settings` are recorded; `finding` are those that decide what is found, and must be the same when a run is resumed.
+    With `standard`, `out` is a file that waits for standard output.
     """
 
     source: Source
@@ -54,6 +55,7 @@ class Batch:
     threshold: float | None = None
     combiner: str = SVM
     jobs: int = 1
+    standard: bool = False
     problems: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     years: LatestYears = field(default_factory=LatestYears)
@@ -110,7 +112,7 @@ class Batch:
         offsets = OffsetFile(self.folder / OFFSETS, self.finding)
         founds = offsets.read()
         with ExitStack() as stack:
-            files = stack.enter_context(RunFiles.opened(self.folder, self.settings))
+            files = stack.enter_context(RunFiles.opened(self.folder, self.settings, standard=self.standard))
             with self.source.writer(self.out, files.output) as writer:
                 for record in self.source.records():
                     if not record.is_note:
