@@ -23,6 +23,7 @@ from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.corpora.records import Source, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.corpora.tables.sql import SqlQuery
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.experiments.progress import Step
 
@@ -65,8 +66,11 @@ def run_deidentify(options: argparse.Namespace) -> int:
         source = note_source(options, places.input, leave_out=[places.out, places.run])
         inputs = (options.model, options.key_file, *list_files(options), policy_file(options))
         out = check_outputs(source, places.input, places.out, places.run, options.spans, *inputs)
+        finished = options.resume and is_run(places.run)
+        if isinstance(source, SqlQuery) and not finished:
+            source.refuse_existing()
         batch = _batch(options, places, source, out)
-        if options.resume and is_run(places.run):
+        if finished:
             return _already_done(places.run, batch, options)
         _run(batch, options)
         return _report(batch, options, places)
@@ -236,6 +240,8 @@ def _already_done(folder: Path, batch: "Batch", options: argparse.Namespace) -> 
     differing = [name for name, value in expected.items() if run.settings.get(name) != value]
     if differing:
         raise CorpusError(f"{folder}: holds a finished run with other settings: {', '.join(differing)}")
+    if isinstance(batch.source, SqlQuery) and run.tables.get(batch.source.table_out) != batch.source.digest():
+        raise CorpusError(f"{batch.source.table_out}: the table is not as the run in {folder} wrote it, or is missing")
     if run.printed:
         raise CorpusError(
             f"{folder}: the run was finished before, and its output went to standard output, which nothing keeps: "

@@ -8,6 +8,7 @@ from ensemble_deid.cli.output import Input, refuse_nested_output, refuse_output,
 from ensemble_deid.corpora.note_files import NoteFiles, is_single
 from ensemble_deid.corpora.records import Source
 from ensemble_deid.corpora.tables.several import SeveralTables
+from ensemble_deid.corpora.tables.sql import SqlQuery
 from ensemble_deid.errors import CorpusError
 
 
@@ -34,10 +35,8 @@ def files_read(source: Source, given: Path) -> Sequence[Input]:
         return [location for _, location in source.places]
     if isinstance(source, SeveralTables):
         return [given, *(path for path, _ in source.tables)]
-    if source.format == "sql":
-        from ensemble_deid.corpora.tables.sql import SqlQuery
-
-        return [source.file] if isinstance(source, SqlQuery) else []
+    if isinstance(source, SqlQuery):
+        return [source.file]
     return [given]
 
 

@@ -112,7 +112,9 @@ class Batch:
         offsets = OffsetFile(self.folder / OFFSETS, self.finding)
         founds = offsets.read()
         with ExitStack() as stack:
-            files = stack.enter_context(RunFiles.opened(self.folder, self.settings, standard=self.standard))
+            table = self.source.format == "sql"
+            opened = RunFiles.opened(self.folder, self.settings, standard=self.standard, table=table)
+            files = stack.enter_context(opened)
             with self.source.writer(self.out, files.output) as writer:
                 for record in self.source.records():
                     if not record.is_note:
