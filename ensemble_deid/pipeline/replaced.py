@@ -37,12 +37,16 @@ def replaced(
 ) -> Replacement | DeidError:
     """Return the note with its spans replaced, to which `lists` are applied already, or why it is withheld.
 
-    `taken` as in `Replacer.replace`; what the lists know of the patient is added. `counts` counts the known identifiers
-    that are left, for which strict lists withhold the note: every way to a note has one that its caller can see.
+    `taken` as in `Replacer.replace`; what the lists know of the patient is added, and the note's own PHI where nothing
+    else of its patient, or no patient, is known. `counts` counts the known identifiers that are left, for which strict
+    lists withhold the note: every way to a note has one that its caller can see.
     """
+    known = lists.taken(note.patient_id).union(taken)
+    if known and (note.patient_id is None or not taken):
+        known |= {replacer.normalise(note.text[span.start : span.end]) for span in note.spans}
     try:
         owned = replace(note, patient_id=patient_of(note.patient_id, note.text))
-        replacement = replacer.replace(owned, taken=lists.taken(note.patient_id).union(taken))
+        replacement = replacer.replace(owned, taken=known)
     except DeidError as error:
         return CorpusError(f"{note.id}: replacement failed: {error}")
     except ValueError as error:
