@@ -33,7 +33,7 @@ def replaced(
     lists: SiteLists,
     *,
     taken: Collection[str] = (),
-    counts: Counter[str],
+    counts: Counter[str] | None = None,
 ) -> Replacement | DeidError:
     """Return the note with its spans replaced, to which `lists` are applied already, or why it is withheld.
 
@@ -53,7 +53,8 @@ def replaced(
         # The message is left out, since it might quote the note.
         return CorpusError(f"{note.id}: replacement failed ({type(error).__name__})")
     left = lists.left(note, replacement, replacer)
-    counts.update(left)
+    if counts is not None:
+        counts.update(left)
     if lists.strict and left[LEFT]:
         return CorpusError(f"{note.id}: known identifiers are left in the output: {left[LEFT]}")
     return replacement
