@@ -1,6 +1,7 @@
 """A batch from the command line: the same form out, nothing doubled after a kill, and no change goes unseen."""
 
 import csv
+import hashlib
 import io
 import json
 import shutil
@@ -16,8 +17,9 @@ import tiny_stack
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.pipeline.batch.chain import verify_run
+from ensemble_deid.pipeline.batch.chain import MANIFEST, verify_run
 from ensemble_deid.pipeline.batch.patient_strings import PatientStrings
+from ensemble_deid.pipeline.batch.run import Batch
 from ensemble_deid.pipeline.replacement import Replacer
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -316,6 +318,38 @@ def test_a_name_found_once_is_found_in_the_patients_other_notes() -> None:
     alone = note("5", "John Smith. John Smith.", ("John Smith", "PATIENT"), patient=None)
     assert [s.start for s in strings.of(alone).search(alone).spans] == [0, 12]
     assert strings.of(third).taken == {"john smith", "45", "white", "smith, john"}
+
+
+@pytest.mark.parametrize("form", ["plain", "jsonl"])
+def test_a_run_over_standard_input_and_output_is_verified_and_resumed(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], form: str
+) -> None:
+    text = "Date: 03/04/2019"
+    given = text if form == "plain" else json.dumps({"text": text}) + "\n"
+    folder = tmp_path / "r"
+
+    def stream(*options: object) -> int:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+        return run(tiny_model, "-", "--input-format", form, "--run", folder, "--quiet", *options)
+
+    assert stream() == 0
+    made = capfd.readouterr().out
+    assert made.startswith("Date: [DATE]" if form == "plain" else '{"text": "Date: [DATE]"')
+    assert main(["verify", str(folder)]) == 0
+    digest = hashlib.sha256(made.encode()).hexdigest()
+    assert f"its output went to standard output, and had the SHA-256 {digest}" in capfd.readouterr().out
+    assert not any("/tmp" in path.read_text() or "standard-input" in path.read_text() for path in [folder / MANIFEST])
+    # There is nothing to print again, and an empty output must not pass for that of the run.
+    assert stream("--resume") == 2
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert "which nothing keeps" in said.err
+    with monkeypatch.context() as broken:
+        broken.setattr(Batch, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert stream() == 130
+    capfd.readouterr()
+    assert stream("--resume") == 0
+    assert capfd.readouterr().out == made
 
 
 def test_small_integers_get_distinct_pseudonyms() -> None:

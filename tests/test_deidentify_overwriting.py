@@ -1,6 +1,8 @@
 """What `deidentify` must not destroy, hand out beside its output, or take for done."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
@@ -64,6 +66,50 @@ def test_a_copy_of_the_spans_does_not_replace_the_output(tiny_model: Path, tmp_p
     source = write(tmp_path / "in.jsonl", json.dumps({"id": "a", "text": NOTE}) + "\n")
     assert deidentify(tiny_model, source, "--out", tmp_path / "out.jsonl", "--spans", tmp_path / spans) == 2
     assert sorted(contents(tmp_path)) == ["in.jsonl"]
+
+
+@pytest.mark.parametrize(("suffix", "text"), [(".txt", NOTE), (".csv", f"text\n{NOTE}\n")])
+@pytest.mark.parametrize(
+    "named",
+    [
+        ("--spans", "in/sub/b{}"),
+        ("--spans", "out/a{}"),
+        ("--spans", "out/sub/b{}"),
+        ("--spans", "out/new.jsonl"),
+        ("--run", "out/sub"),
+        ("--run", "out"),
+        ("--spans", "policy.toml"),
+    ],
+)
+def test_neither_the_spans_nor_the_run_go_among_the_notes(
+    tiny_model: Path, tmp_path: Path, suffix: str, text: str, named: tuple[str, str]
+) -> None:
+    for name in ("a", "sub/b"):
+        write(tmp_path / "in" / f"{name}{suffix}", text)
+    policy = write(tmp_path / "policy.toml", 'style = "tag"\n')
+    before = contents(tmp_path)
+    option, place = named[0], tmp_path / named[1].format(suffix)
+    arguments = [tmp_path / "in", "--recursive", "--policy", policy, "--out", tmp_path / "out", option, place]
+    assert deidentify(tiny_model, *arguments) == 2
+    assert contents(tmp_path) == before
+
+
+def test_a_file_is_not_written_into_the_runs_folder(tiny_model: Path, tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", json.dumps({"id": "a", "text": NOTE}) + "\n")
+    assert deidentify(tiny_model, source, "--out", tmp_path / "r" / "out.jsonl", "--run", tmp_path / "r") == 2
+    assert sorted(contents(tmp_path)) == ["in.jsonl"]
+    assert main(["predict", str(tiny_model), str(source), *(f"--{o}={tmp_path / 'p'}" for o in ("out", "html"))]) == 2
+
+
+def test_a_database_is_not_replaced_by_a_copy_of_the_spans(tiny_model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed (extra sql)")
+    with closing(sqlite3.connect(tmp_path / "n.db")) as base, base:
+        base.execute("CREATE TABLE notes (n INTEGER, body TEXT)")
+    before = contents(tmp_path)
+    query = ("--query", "SELECT n, body FROM notes ORDER BY n", "--text-column", "body", "--id-column", "n")
+    arguments = (f"sqlite:///{tmp_path / 'n.db'}", *query, "--table-out", "clean", "--out", tmp_path / "sql")
+    assert deidentify(tiny_model, *arguments, "--spans", tmp_path / "n.db") == 2
+    assert contents(tmp_path) == before
 
 
 def test_a_finished_run_is_not_done_for_other_notes_or_another_policy(tiny_model: Path, tmp_path: Path) -> None:

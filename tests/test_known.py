@@ -380,6 +380,60 @@ def test_the_output_is_searched(lists: SiteLists) -> None:
     assert left("tag", lists.apply(other), HOSPITAL="keep") == 0
 
 
+def kept(lists: SiteLists, text: str, surface: str, label: str, **styles: str) -> tuple[str, int]:
+    """Return what becomes of a text in which the model found one string, and how many identifiers are left in it."""
+    start = text.index(surface)
+    replacer = Replacer.from_options("tag", styles, key=KEY)
+    note = Document("a", text, (Span(start, start + len(surface), label, 0.9),), patient_id="7")
+    done = replacer.replace(lists.apply(note, hides=replacer.styles.hides), taken=lists.taken("7"))
+    return done.text, lists.left(note, done, replacer)[LEFT]
+
+
+@pytest.mark.parametrize(
+    ("surface", "label", "style", "new"),
+    [
+        ("Bell 3/4/2019", "DATE", "keep", "[PATIENT]"),
+        ("Bell 3/4/2019", "DATE", "year", "[PATIENT]"),
+        ("Bell 3/4/2019", "DATE", "tag", "[DATE]"),
+        ("Bell 45", "AGE", "keep", "[PATIENT]"),
+        ("Bell 45", "AGE", "cap-age", "[PATIENT]"),
+        ("Bell 62704", "ZIP", "keep", "[PATIENT]"),
+        ("Bell 62704", "CITY", "keep", "[PATIENT]"),
+        ("3 Bell St", "CITY", "keep", "[PATIENT]"),
+        ("Okonkwo 3/4/2019", "DATE", "keep", "[DOCTOR]"),
+        ("Okonkwo 45", "AGE", "keep", "[DOCTOR]"),
+        ("May 3", "DATE", "keep", "May 3"),
+        ("May 3, 2019", "DATE", "year", "2019"),
+        ("May 45", "AGE", "keep", "[PATIENT]"),
+        ("Okonkwo", "CITY", "keep", "Okonkwo"),
+        ("Lyndale", "CITY", "keep", "Lyndale"),
+        ("Lyndale", "PATIENT", "tag", "[PATIENT]"),
+        ("Ann of Lyndale", "PATIENT", "tag", "[PATIENT]"),
+    ],
+)
+def test_no_known_name_is_handed_out_under_a_label_that_shows_its_spans(
+    tmp_path: Path, surface: str, label: str, style: str, new: str
+) -> None:
+    rows = ('7,name,"BELL, ANNA MAY"', ",staff,Adaeze Okonkwo", "7,city,Lyndale")
+    lists = SiteLists(known(tmp_path, *rows))
+    # Known places may be handed out here, but not a name that has become one span with one of them.
+    text, left = kept(lists, f"Seen {surface} here", surface, label, **{"CITY": "keep", label: style})
+    assert text == f"Seen {new} here"
+    assert left == 0
+
+
+def test_a_known_name_that_is_kept_is_counted(tmp_path: Path) -> None:
+    lists = SiteLists(known(tmp_path, '7,name,"BELL, ANNA MAY"', ",staff,Adaeze Okonkwo"))
+    replacer = Replacer.from_options("tag", {"DATE": "keep", "CITY": "keep"}, key=KEY)
+
+    def left(text: str, label: str) -> int:
+        note = Document("a", text, (Span(0, len(text), label),), patient_id="7")
+        return lists.left(note, replacer.replace(note), replacer)[LEFT]
+
+    assert [left("Bell 3/4/2019", "DATE"), left("Okonkwo 3/4/2019", "DATE"), left("Bell", "CITY")] == [1, 1, 1]
+    assert [left("May 3", "DATE"), left("Okonkwo", "CITY"), left("Will 3/4/2019", "DATE")] == [0, 0, 0]
+
+
 def test_a_long_staff_list_is_searched_at_once(tmp_path: Path) -> None:
     """The number of look-ups depends on the words of the text, not on the number of names."""
     rows = [

@@ -1,6 +1,7 @@
 """Databases: SQLite always; PostgreSQL on a server that the test starts from Debian's package."""
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -26,9 +27,9 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY)
 
 
-def run(model: Path, url: str, folder: Path, query: str = QUERY, table: str = "clean") -> int:
+def run(model: Path, url: str, folder: Path, query: str = QUERY, table: str = "clean", *more: str) -> int:
     command = ["deidentify", str(model), url, "--query", query, "--table-out", table, "--out", str(folder / "r")]
-    return main([*command, *OPTIONS, "--keep-columns", "score"])
+    return main([*command, *OPTIONS, "--keep-columns", "score", *more])
 
 
 def filled(url: str, create: str) -> sa.Engine:
@@ -71,6 +72,36 @@ def test_sqlite(tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert run(tiny_model, url, tmp_path, table="again", query="SELECT * FROM notes") == 2
     assert "must end with ORDER BY" in capsys.readouterr().err
     assert run(tiny_model, url, tmp_path, table="a; drop table notes") == 2
+
+
+def test_a_finished_run_is_compared_with_its_table(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'notes.db'}"
+    engine = filled(url, "CREATE TABLE notes (n INTEGER, mrn TEXT, seen TEXT, score REAL, body TEXT)")
+    assert run(tiny_model, url, tmp_path) == 0
+    assert main(["verify", str(tmp_path / "r.run")]) == 0
+    (digest,) = re.findall(r"the table clean had rows with the digest ([0-9a-f]{64})", capsys.readouterr().out)
+
+    def resumed(*statements: str) -> tuple[int, str]:
+        with engine.begin() as connection:
+            for statement in statements:
+                connection.execute(sa.text(statement))
+        status = run(tiny_model, url, tmp_path, QUERY, "clean", "--resume")
+        said = capsys.readouterr()
+        return status, said.out + said.err
+
+    status, said = resumed()
+    assert status == 0, said
+    assert "the run was finished before" in said
+    # The order of rows means nothing in a database.
+    copied = "CREATE TABLE t AS SELECT * FROM clean ORDER BY n DESC"
+    assert resumed(copied, "DROP TABLE clean", "ALTER TABLE t RENAME TO clean")[0] == 0
+    status, said = resumed("UPDATE clean SET score = 1.25 WHERE score = 1.5")
+    assert status == 2
+    assert "clean: the table is not as the run" in said
+    assert resumed("DROP TABLE clean")[0] == 2
+    assert digest not in said
 
 
 def test_a_broken_run_leaves_no_table(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

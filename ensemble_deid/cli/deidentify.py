@@ -12,19 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid import __version__
-from ensemble_deid.atomic import check_writable, folder_atomically, open_atomically, remove_stale
+from ensemble_deid.atomic import folder_atomically, open_atomically, remove_stale
+from ensemble_deid.cli.deidentify_outputs import check_outputs
 from ensemble_deid.cli.input_digest import input_digest
 from ensemble_deid.cli.note_source import SUFFIX, add_input, format_of, note_source
-from ensemble_deid.cli.output import refuse_nested_output, refuse_output, refuse_output_files
 from ensemble_deid.cli.prediction import add_running
-from ensemble_deid.cli.replacement import add_replacement, make_replacer
+from ensemble_deid.cli.replacement import add_replacement, make_replacer, policy_file
 from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists, report_lists
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
-from ensemble_deid.corpora.note_files import NoteFiles, is_single
 from ensemble_deid.corpora.records import Source, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
-from ensemble_deid.corpora.tables.several import SeveralTables
+from ensemble_deid.corpora.tables.sql import SqlQuery
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.experiments.progress import Step
 
@@ -65,13 +64,13 @@ def run_deidentify(options: argparse.Namespace) -> int:
 
     with _places(options) as places:
         source = note_source(options, places.input, leave_out=[places.out, places.run])
-        out = _output(options, places, source)
-        inputs = (places.input, options.model, options.key_file, *list_files(options))
-        refuse_output_files([options.spans], *inputs, options.policy)
-        _check_run_folder(places.run, *inputs)
-        _check_spans(options.spans, out, places.run)
+        inputs = (options.model, options.key_file, *list_files(options), policy_file(options))
+        out = check_outputs(source, places.input, places.out, places.run, options.spans, *inputs)
+        finished = options.resume and is_run(places.run)
+        if isinstance(source, SqlQuery) and not finished:
+            source.refuse_existing()
         batch = _batch(options, places, source, out)
-        if options.resume and is_run(places.run):
+        if finished:
             return _already_done(places.run, batch, options)
         _run(batch, options)
         return _report(batch, options, places)
@@ -101,56 +100,10 @@ def _places(options: argparse.Namespace) -> Iterator[_Places]:
         yield _Places(given, out, options.run_folder or beside, standard_out and options.table_out is None)
 
 
-def _output(options: argparse.Namespace, places: _Places, source: Source) -> Path:
-    """Return the file or the folder to write to. Raises CorpusError where it would overwrite what is read."""
-    out = places.out
-    inputs = (options.model, options.key_file, *list_files(options))
-    if isinstance(source, NoteFiles):
-        for _, location in source.places:
-            if is_single(out, source):
-                refuse_output_files([out], location, *inputs)
-            else:
-                refuse_output(out, location, *inputs, format="plain")
-        refuse_nested_output(out, [folder for folder, _ in source.places], *(place for _, place in source.places))
-        return out
-    if source.format == "sql":
-        return out
-    if places.input.is_dir():
-        refuse_output(out, places.input, *inputs, format="plain")
-        if isinstance(source, SeveralTables):
-            files = [path for path, _ in source.tables]
-            refuse_nested_output(out, {path.relative_to(places.input).parent for path in files}, *files)
-        return out
-    if out.suffix and not out.is_dir() and out.suffix.lower() != places.input.suffix.lower():
-        raise CorpusError(f"{out}: the output has the form of the input, and so its suffix: {places.input.suffix}")
-    file = out if out.suffix and not out.is_dir() else out / places.input.name
-    refuse_output_files([file], places.input, *inputs)
-    return file
-
-
 def _beside(out: Path) -> Path:
     """Return the usual folder of a run; `.` and `..` have a name only when they are resolved."""
     named = out.resolve() if out.name in ("", "..") else out
     return named.with_name(f"{named.name}.run")
-
-
-def _check_run_folder(folder: Path, *inputs: Path | str | None) -> None:
-    from ensemble_deid.pipeline.batch.chain import FAILED, MANIFEST, SPANS
-    from ensemble_deid.pipeline.batch.offsets import FILE as OFFSETS
-
-    own = {FAILED, MANIFEST, SPANS, OFFSETS}
-    if folder.exists() and not folder.is_dir():
-        raise CorpusError(f"{folder}: is to be the run's folder, and is a file")
-    check_writable(folder)
-    if folder.is_dir() and any(path.name not in own for path in folder.iterdir()):
-        raise CorpusError(f"{folder}: is to be the run's folder, and holds other files")
-    refuse_output_files([folder / name for name in sorted(own)], *inputs)
-
-
-def _check_spans(spans: Path | None, out: Path, run: Path) -> None:
-    """Raise CorpusError where the copy of the spans would replace the output, or a file of the run."""
-    if spans is not None and (spans.resolve() == out.resolve() or spans.resolve().is_relative_to(run.resolve())):
-        raise CorpusError(f"{spans}: is named for two outputs")
 
 
 def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Path) -> "Batch":
@@ -186,10 +139,12 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
     of = replacer.styles
     meant = {"default": of.default, "by_label": dict(sorted(of.by_label.items())), "surrogates": dict(of.settings)}
     # What is read and written, as a hash: a database's address may hold a password.
-    named = repr((options.input, str(out), options.query, options.table_out))
+    named = repr((options.input, STANDARD if options.out is None else str(out), options.query, options.table_out))
+    # What came from standard input is in a file that has another name each time: its content is in `finding`.
+    inputs = None if options.input == STANDARD else input_digest(source)
     where = {"places": hashlib.sha256(named.encode()).hexdigest()[:16]}
-    settings = {**finding, **styles, "styles": meant, "inputs": input_digest(source), **where, "key": replacer.key.id}
-    cells = Cells(replacer, columns, source.bits)
+    settings = {**finding, **styles, "styles": meant, "inputs": inputs, **where, "key": replacer.key.id}
+    cells = Cells(replacer, columns, source.bits, model.labels)
     return Batch(
         source,
         out,
@@ -203,6 +158,7 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
         threshold=options.threshold,
         combiner=options.combiner,
         jobs=options.jobs,
+        standard=places.standard,
     )
 
 
@@ -222,7 +178,7 @@ def _run(batch: "Batch", options: argparse.Namespace) -> None:
 
 
 def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int:
-    from ensemble_deid.pipeline.batch.cells import UNREADABLE_DATES
+    from ensemble_deid.pipeline.batch.cells import EMPTIED
     from ensemble_deid.pipeline.batch.chain import SPANS
     from ensemble_deid.pipeline.batch.run import IN_LISTED_SENTENCES
 
@@ -231,8 +187,9 @@ def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int
     for problem in batch.problems:
         warn(f"withheld: {problem}")
     report_lists(batch.lists, batch.counts)
-    if batch.counts[UNREADABLE_DATES]:
-        warn(f"{batch.counts[UNREADABLE_DATES]} {UNREADABLE_DATES}")
+    for emptied in EMPTIED:
+        if batch.counts[emptied]:
+            warn(f"{batch.counts[emptied]} {emptied}")
     if batch.counts[IN_LISTED_SENTENCES]:
         (warn if places.standard else say)(f"{batch.counts[IN_LISTED_SENTENCES]} {IN_LISTED_SENTENCES}")
     if options.spans is not None:
@@ -284,6 +241,13 @@ def _already_done(folder: Path, batch: "Batch", options: argparse.Namespace) -> 
     differing = [name for name, value in expected.items() if run.settings.get(name) != value]
     if differing:
         raise CorpusError(f"{folder}: holds a finished run with other settings: {', '.join(differing)}")
+    if isinstance(batch.source, SqlQuery) and run.tables.get(batch.source.table_out) != batch.source.digest():
+        raise CorpusError(f"{batch.source.table_out}: the table is not as the run in {folder} wrote it, or is missing")
+    if run.printed:
+        raise CorpusError(
+            f"{folder}: the run was finished before, and its output went to standard output, which nothing keeps: "
+            "run without --resume"
+        )
     if options.spans is not None:
         with (folder / SPANS).open("rb") as source, open_atomically(options.spans) as copy:
             shutil.copyfileobj(source, copy)

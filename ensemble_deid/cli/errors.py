@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.output import refuse_output, refuse_output_files
+from ensemble_deid.cli.output import refuse_output, refuse_output_files, refuse_shared
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.locate import locate_corpus
@@ -50,6 +50,7 @@ def run_errors(options: argparse.Namespace) -> int:
     if options.out is not None:
         refuse_output(options.out, location, options.system, format="jsonl")
     refuse_output_files([options.json], location, options.system)
+    refuse_shared(options.out, options.json)
     gold = read_gold(options.corpus)
     system = read_system(options.system, gold.documents)
     for warning in system.warnings:

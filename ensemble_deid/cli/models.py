@@ -164,5 +164,9 @@ def _verify_run(folder: Path, head: str | None) -> int:
     run = verify_run(folder, head=head)
     counts = ", ".join(f"{number} {name}" for name, number in run.counts.items())
     say(f"{folder} is whole; {counted(run.files, 'file')} as written ({counts}); model {run.settings['model']}")
+    for digest in run.printed:
+        say(f"its output went to standard output, and had the SHA-256 {digest}")
+    for name, digest in run.tables.items():
+        say(f"the table {name} had rows with the digest {digest}: the run's command with --resume compares them")
     say(f"the manifest ends in {run.head}")
     return 0

@@ -65,6 +65,16 @@ def refuse_output_files(outs: Iterable[Path | None], *inputs: Input) -> None:
         check_writable(out.parent)
 
 
+def refuse_shared(*outs: Path | None) -> None:
+    """Raise CorpusError where one of the files and folders `outs` is another one of them, or lies in it."""
+    named = [(out, out.resolve()) for out in outs if out is not None]
+    for number, (out, place) in enumerate(named):
+        for other_number, (other, around) in enumerate(named):
+            if number != other_number and place.is_relative_to(around):
+                inside = "is named for two outputs" if place == around else f"lies in another output, {other}"
+                raise CorpusError(f"{out}: {inside}")
+
+
 def refuse_output_model(out: Path, *inputs: Input) -> None:
     """Raise CorpusError where the model folder `out`, which is replaced as a whole, contains any of the inputs."""
     place = out.resolve()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.output import refuse_output, refuse_output_files
+from ensemble_deid.cli.output import refuse_output, refuse_output_files, refuse_shared
 from ensemble_deid.cli.pinned import add_reproducible
 from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists, report_lists
 from ensemble_deid.cli.status import NOTES_WITHHELD
@@ -82,6 +82,7 @@ def _run(
     if options.out is not None:
         refuse_output(options.out, location, options.model, *list_files(options), format=format)
     refuse_output_files([options.html], location, options.model, *list_files(options))
+    refuse_shared(options.out, options.html)
     for remark in location.remarks:
         warn(remark)
     # A file of many notes does not say how many it holds before it is read.

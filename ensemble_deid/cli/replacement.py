@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ensemble_deid.cli.terminal import say
@@ -31,6 +32,11 @@ def add_replacement(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--policy", metavar="NAME|FILE.toml", help="safe-harbor, limited-data-set, everything, a file")
     parser.add_argument("--key-file", metavar="FILE", help="the secret that surrogates and hashes depend on")
     parser.add_argument("--project", metavar="NAME", default="", help="other projects get other surrogates")
+
+
+def policy_file(options: argparse.Namespace) -> Path | None:
+    """Return the file of the policy, which no output may overwrite; a policy that is no file is one of ours."""
+    return Path(options.policy) if options.policy is not None and Path(options.policy).is_file() else None
 
 
 def make_replacer(options: argparse.Namespace, *, tell: Callable[[str], None] = say) -> "Replacer":

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.output import refuse_output
-from ensemble_deid.cli.replacement import add_replacement, make_replacer
+from ensemble_deid.cli.replacement import add_replacement, make_replacer, policy_file
 from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, say, warn
@@ -58,19 +58,18 @@ def run_spark(options: argparse.Namespace) -> int:
     )
     say(f"{counted(counts.written, 'note')} written to {options.output}, {counts.withheld} withheld")
     if counts.withheld or counts.remarks:
-        remarks = f"{counts.remarks} with dates that could not be read, and were emptied"
-        warn(f"{failed}: {counts.withheld} withheld, {remarks}")
+        warn(f"{failed}: {counts.withheld} withheld, {counts.remarks} written with a remark")
     return NOTES_WITHHELD if counts.withheld else 0
 
 
 def _refuse_outputs(outputs: tuple[str, str], options: argparse.Namespace) -> None:
     """Raise CorpusError where a folder to write would replace an input; Spark itself knows what stands behind a URL."""
-    # A policy that is no file is one of ours, by its name.
-    policy = options.policy if options.policy is not None and Path(options.policy).is_file() else None
     source = None if _is_url(options.input) else options.input
     for output in outputs:
         if not _is_url(output):
-            refuse_output(Path(output), options.model, source, options.key_file, policy, *list_files(options))
+            refuse_output(
+                Path(output), options.model, source, options.key_file, policy_file(options), *list_files(options)
+            )
 
 
 def _is_url(place: str) -> bool:

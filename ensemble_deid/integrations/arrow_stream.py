@@ -1,9 +1,8 @@
 """De-identifying a stream of Arrow record batches, such as Spark gives its workers, in bounded memory."""
 
-import hashlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -11,11 +10,13 @@ from ensemble_deid.corpora.records import NewRecord, Record
 from ensemble_deid.corpora.tables.arrow import ArrowWriter, id_bits, output_schema, pyarrow, records_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import DeidError
-from ensemble_deid.pipeline.batch.cells import UNREADABLE_DATES, Cells
+from ensemble_deid.pipeline.batch.cells import EMPTIED, Cells
+from ensemble_deid.pipeline.batch.latest_years import LatestYears
 from ensemble_deid.pipeline.batch.together import replaced_together, strings_of
 from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.known.site_lists import SiteLists
+from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
 from ensemble_deid.pipeline.notes import Note
+from ensemble_deid.pipeline.replaced import patient_of, remark_on
 from ensemble_deid.pipeline.replacement import Replacer
 from ensemble_deid.text.document import Document
 
@@ -38,8 +39,9 @@ def deidentified_batches(batches: Iterable[Any], model: Deidentifier, options: S
     """Yield the record batches without PHI, as `deidentify` writes a table, and with a column more, of problems.
 
     Rows of a patient that follow each other are processed as one record: sort by patient. The notes of one patient and
-    a few batches are in memory at a time. A withheld note is missing, and its reason is in the new column; the reason
-    is also there where only a date could not be read, and is missing. Raises ConfigError, ModelError.
+    a few batches are in memory at a time. A withheld note is missing, and its reason is in the new column, which also
+    says of a note that is written how many of its dates are missing, and how many known identifiers are left in it.
+    Raises ConfigError, ModelError.
     """
     done: deque[Any] = deque()
     problems: deque[str | None] = deque()
@@ -49,7 +51,7 @@ def deidentified_batches(batches: Iterable[Any], model: Deidentifier, options: S
         return
     pa = pyarrow()
     schema = output_schema(first.schema, options.columns)
-    cells = Cells(options.replacer, options.columns, id_bits(first.schema, options.columns))
+    cells = Cells(options.replacer, options.columns, id_bits(first.schema, options.columns), model.labels)
     final = schema.append(pa.field(options.problem, pa.string()))
 
     def finish(rows: Any) -> None:
@@ -76,18 +78,24 @@ class _Patient:
         """Yield what becomes of each record, and what was wrong with it."""
         lists = options.lists
         strings = strings_of(self.notes, options.replacer, lists)
-        outcomes = replaced_together(self.notes, options.replacer, lists, strings=strings)
-        for record, note, outcome in zip(self.records, self.notes, outcomes, strict=True):
+        years = LatestYears()
+        for record in self.records:
+            years.add(record)
+        taken = [years.taken(record) for record in self.records]
+        counts: Counter[str] = Counter()
+        outcomes = replaced_together(self.notes, options.replacer, lists, strings=strings, taken=taken, counts=counts)
+        for record, note, outcome, dated in zip(self.records, self.notes, outcomes, taken, strict=True):
             document = note if isinstance(note, Document) else record.document()
-            known = strings.of(document).and_taken(lists.taken(document.patient_id))
-            emptied = cells.counts[UNREADABLE_DATES]
+            known = strings.of(document).and_taken(lists.taken(document.patient_id) | dated)
+            left, before = counts.pop(LEFT, 0), Counter(cells.counts)
             try:
                 if isinstance(outcome, DeidError):
                     raise outcome
                 dates = cells.dates(record, known)
                 new = NewRecord(outcome.edits, cells.id(record), cells.patient(record), dates)
-                emptied = cells.counts[UNREADABLE_DATES] - emptied
-                yield record, new, f"{emptied} {UNREADABLE_DATES}" if emptied else None
+                emptied = cells.counts - before
+                remarks = [remark_on(left), *(f"{emptied[name]} {name}" for name in EMPTIED if emptied[name])]
+                yield record, new, "; ".join(filter(None, remarks)) or None
             except DeidError as error:
                 reason = str(error).removeprefix(f"{record.name}: ")
                 yield record, NewRecord(None, *cells.treated_or_empty(record, known)), reason
@@ -99,15 +107,8 @@ def _chained(first: Any, stream: Iterator[Any]) -> Iterator[Any]:
 
 
 def _records(batches: Iterator[Any], columns: Columns) -> Iterator[Record]:
-    """Yield the rows. One without a patient is named by its text, so that its surrogates do not depend on its place."""
     for rows in batches:
-        for record in records_of(rows, columns, first=1):
-            if record.patient is not None:
-                yield record
-            else:
-                text = "" if record.text is None else record.text
-                digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-                yield replace(record, name=f"sha256 {digest}")
+        yield from records_of(rows, columns, first=1)
 
 
 def _patients(records: Iterator[Record], model: Deidentifier, options: StreamOptions) -> Iterator[_Patient]:
@@ -130,4 +131,6 @@ def _patients(records: Iterator[Record], model: Deidentifier, options: StreamOpt
 
 
 def _owner(record: Record) -> tuple[bool, str]:
-    return (True, record.name) if record.patient is None else (False, str(record.patient))
+    if record.patient is None:
+        return True, patient_of(None, record.text or "")
+    return False, str(record.patient)

@@ -1,6 +1,7 @@
 """Columns of pandas and polars: a series of notes in, a series of the same type without PHI out."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.pipeline.batch.together import replaced_together
 from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.known.site_lists import SiteLists
+from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
 from ensemble_deid.pipeline.replacement import Replacer
 from ensemble_deid.text.document import Document
 
@@ -39,12 +40,14 @@ def deidentify_series(
     lists: SiteLists | None = None,
     jobs: int = 1,
     withheld: list[WithheldNote] | None = None,
+    counts: Counter[str] | None = None,
 ) -> Any:
     """Return a pandas or polars series with the notes' PHI replaced; name, index and missing values stay.
 
     `patients` is a series of the same length with the patient of each note: a string believed to be PHI in one note
     is then searched in the patient's others. `replacer` says what stands where PHI stood; the default is `[LABEL]`.
-    `lists` are what the site knows besides the model.
+    `lists` are what the site knows besides the model; what they did is added to `counts`, by the names in
+    docs/known.md. Without such a counter, the logger `ensemble_deid` is warned of known identifiers that are left.
     A note that cannot be processed whole is missing in the result. It is added to `withheld`; without such a list,
     a warning that names its position goes to the logger `ensemble_deid`. Raises ConfigError for what is no series,
     and CorpusError where lengths differ.
@@ -68,7 +71,8 @@ def deidentify_series(
     places = None if lists is None else lists.places
     notes = list(loaded.predict_each(_documents(texts, owners), must_stay=places, threshold=threshold, jobs=jobs))
     new: list[str | None] = [None] * len(texts)
-    outcomes = replaced_together(notes, replacer or Replacer.from_options(), lists)
+    acted: Counter[str] = Counter()
+    outcomes = replaced_together(notes, replacer or Replacer.from_options(), lists, counts=acted)
     for position, outcome in zip(positions, outcomes, strict=True):
         if isinstance(outcome, DeidError):
             problems.append(WithheldNote(position, str(outcome).removeprefix(f"{position}: ")))
@@ -79,6 +83,10 @@ def deidentify_series(
     else:
         for problem in problems:
             _log.warning("note at position %d is withheld: %s", problem.position, problem.reason)
+    if counts is not None:
+        counts.update(acted)
+    elif acted[LEFT]:
+        _log.warning("%d %s", acted[LEFT], LEFT)
     dtype = _text_type(series, module)
     if module == "polars":
         return type(series)(series.name, new, dtype=dtype)

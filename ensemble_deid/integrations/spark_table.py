@@ -19,7 +19,10 @@ PROBLEM = "_ensemble_deid_problem"
 
 @dataclass(frozen=True, slots=True)
 class TableCounts:
-    """How many notes were written and withheld; `remarks` counts the written ones with a date that was emptied."""
+    """How many notes were written and withheld.
+
+    `remarks` counts the written ones in whose row a date was emptied, or in whose text a known identifier is left.
+    """
 
     written: int
     withheld: int

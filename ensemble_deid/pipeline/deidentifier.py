@@ -1,6 +1,5 @@
 """The model as a user of the library holds it."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,8 +23,8 @@ class DeidentificationResult:
     """A de-identified text and the spans that were taken out, or the reason why the text is withheld.
 
     `spans` are in characters of the text that came in, `replaced` says where in the new text they are. Where `error`
-    is not None the text could not be processed whole: `text` is then None and `spans` is empty. `known_left` is how
-    many known identifiers are left in `text`.
+    is not None the text could not be processed whole: `text` is then None and `spans` is empty. `counts` says what the
+    site's lists did, by the names in docs/known.md; `known_left` is how many known identifiers are left in `text`.
 
     >>> from ensemble_deid import DeidentificationResult, Span
     >>> DeidentificationResult("Seen by Dr. [DOCTOR].", (Span(12, 18, "DOCTOR"),)).text
@@ -37,6 +36,7 @@ class DeidentificationResult:
     error: str | None = None
     replaced: tuple[ReplacedSpan, ...] = field(default=(), compare=False)
     known_left: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +163,7 @@ class Deidentifier:
         threshold: float | None = None,
         combiner: str = SVM,
         lists: SiteLists | None = None,
+        counts: Counter[str] | None = None,
     ) -> DeidentificationResult:
         """Return the text without its PHI.
 
@@ -171,7 +172,8 @@ class Deidentifier:
         (a `Key`, a key file, else the environment's ENSEMBLE_DEID_KEY, else a new one), on `project` and on `patient`,
         the text itself where that is None; what only other texts of the patient tell, such as the whole of a name, is
         not known. `threshold` overrides the model's, `combiner` is `svm`, `union`, `majority` or `per-type`; `lists`
-        are what the site knows. Raises CorpusError when the text cannot be processed: it is no string, holds NUL or
+        are what the site knows, and what they did is in the result, and added to `counts` also where there is no
+        result. Raises CorpusError when the text cannot be processed: it is no string, holds NUL or
         unpaired surrogates (then it is no clinical note), processing fails, or strict lists find a known identifier in
         the output. Raises ConfigError for an unknown style, label, policy or combiner, a bad key, or a threshold
         outside [0, 1].
@@ -186,6 +188,8 @@ class Deidentifier:
         places = None if lists is None else lists.places
         (predicted,) = self.predict_each([note], must_stay=places, threshold=threshold, combiner=combiner)
         result = _result(predicted, replacer, lists or SiteLists())
+        if counts is not None:
+            counts.update(result.counts)
         if result.error is not None:
             raise CorpusError(result.error)
         return result
@@ -266,12 +270,12 @@ def _documents(texts: Iterable[str], patients: Iterable[str] | None) -> Iterator
 def _result(note: Note, replacer: Replacer, lists: SiteLists) -> DeidentificationResult:
     if isinstance(note, DeidError):
         return DeidentificationResult(None, (), str(note))
-    note = lists.apply(note)
-    if note.patient_id is None:
-        # Not the place in the list: the same text has the same surrogates wherever it comes.
-        note = replace(note, patient_id=f"sha256 {hashlib.sha256(note.text.encode()).hexdigest()}")
     counts: Counter[str] = Counter()
+    note = lists.apply(note, counts, hides=replacer.styles.hides)
     outcome = replaced(note, replacer, lists, counts=counts)
+    acted = {name: number for name, number in sorted(counts.items()) if number}
     if isinstance(outcome, DeidError):
-        return DeidentificationResult(None, (), str(outcome))
-    return DeidentificationResult(outcome.text, note.spans, replaced=outcome.spans, known_left=counts[LEFT])
+        return DeidentificationResult(None, (), str(outcome), counts=acted)
+    return DeidentificationResult(
+        outcome.text, note.spans, replaced=outcome.spans, known_left=counts[LEFT], counts=acted
+    )

@@ -5,6 +5,7 @@ workers only, after `share_between_workers` has set its variable.
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -29,6 +30,9 @@ class Metrics:
         self._notes = Counter("ensemble_deid_notes", "notes processed or withheld", ["outcome"], registry=own)
         self._characters = Counter("ensemble_deid_characters", "characters of processed notes", registry=own)
         self._spans = Counter("ensemble_deid_spans", "spans found, by the model's labels", ["label"], registry=own)
+        self._listed = Counter(
+            "ensemble_deid_listed", "what the site's lists did, by the names in docs/known.md", ["count"], registry=own
+        )
         self._entered = Gauge(
             "ensemble_deid_requests_in_progress",
             "requests waiting or being processed",
@@ -52,6 +56,11 @@ class Metrics:
     def withheld(self) -> None:
         """Count a note that could not be processed."""
         self._notes.labels("withheld").inc()
+
+    def listed(self, counts: Mapping[str, int]) -> None:
+        """Add what the site's lists did to a note."""
+        for name, number in counts.items():
+            self._listed.labels(name).inc(number)
 
     def in_progress(self, count: int) -> None:
         """Set the number of requests that have a place in the queue."""

@@ -1,5 +1,6 @@
 """Notes on their way through the model: each is processed whole, or the request is refused without its text."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
@@ -72,11 +73,14 @@ class Notes:
         if isinstance(note, DeidError):
             self.metrics.withheld()
             raise Refused(422, str(note))
-        note = self.lists.apply(note)
+        counts: Counter[str] = Counter()
+        note = self.lists.apply(note, counts)
+        self.metrics.listed(counts)
         self.metrics.processed(len(text), [span.label for span in note.spans])
         return note
 
     def _deidentified(self, text: str, patient: str | None, options: Options) -> dict[str, Any]:
+        counts: Counter[str] = Counter()
         try:
             result = self.model.deidentify(
                 text,
@@ -88,10 +92,13 @@ class Notes:
                 patient=patient,
                 threshold=options.threshold,
                 lists=self.lists,
+                counts=counts,
             )
         except CorpusError as error:
             self.metrics.withheld()
             raise Refused(422, str(error)) from None
+        finally:
+            self.metrics.listed(counts)
         self.metrics.processed(len(text), [span.label for span in result.spans])
         spans = [{**asdict(span), "score": round(span.score, 4)} for span in result.replaced]
         known = {} if self.lists.known is None else {"known_left": result.known_left}

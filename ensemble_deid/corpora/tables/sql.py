@@ -1,5 +1,6 @@
 """Rows of a database by SQLAlchemy: a query in, a new table of the same columns and types in the same database out."""
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -53,11 +54,16 @@ class SqlQuery:
             # The message may quote the URL, which can hold a password.
             raise ConfigError(f"the database's URL cannot be used ({type(error).__name__})") from None
         with self._connected() as connection:
-            self._refuse_existing(connection)
             result = connection.execute(sa.text(f"SELECT * FROM ({self._inner}) AS notes WHERE 1 = 0"))
             self.columns.check(list(result.keys()), "the query")
             self.bits = self._sizes(connection)
             connection.rollback()
+
+    @property
+    def file(self) -> Path | None:
+        """The database, where it is a file (of SQLite)."""
+        name = self.engine.url.database if self.engine.dialect.name == "sqlite" else None
+        return Path(name) if name else None
 
     @property
     def _inner(self) -> str:
@@ -120,13 +126,28 @@ class SqlQuery:
             yield writer
             writer.flush()
             self._refuse_existing(connection)
+            digest = _digest_of_rows(connection, unfinished)
             connection.execute(sa.text(f"ALTER TABLE {unfinished} RENAME TO {self.table_out.rpartition('.')[2]}"))
             connection.commit()
+        on_output(Path(self.table_out), digest)
+
+    def refuse_existing(self) -> None:
+        """Raise CorpusError where the new table exists already."""
+        with self._connected() as connection:
+            self._refuse_existing(connection)
+
+    def digest(self) -> str | None:
+        """Return the digest of the new table's rows, in whatever order they are; None where there is no table."""
+        with self._connected() as connection:
+            return _digest_of_rows(connection, self.table_out) if self._exists(connection) else None
 
     def _refuse_existing(self, connection: Any) -> None:
-        schema, _, name = self.table_out.rpartition(".")
-        if sqlalchemy().inspect(connection).has_table(name, schema=schema or None):
+        if self._exists(connection):
             raise CorpusError(f"{self.table_out}: the table exists; drop it, or name another one")
+
+    def _exists(self, connection: Any) -> bool:
+        schema, _, name = self.table_out.rpartition(".")
+        return bool(sqlalchemy().inspect(connection).has_table(name, schema=schema or None))
 
     def _sizes(self, connection: Any) -> tuple[int, int]:
         """Return the bits of integers in the columns of ids and patients, which a view of the query tells."""
@@ -187,6 +208,20 @@ class _TableWriter:
         if self.rows:
             self.connection.execute(self.insert, self.rows)
             self.rows = []
+
+
+def _digest_of_rows(connection: Any, table: str) -> str:
+    """Return the names of the columns and the sum of the hashes of all rows, which their order does not change."""
+    reading = connection.execution_options(stream_results=True, yield_per=_ROWS)
+    result = reading.execute(sqlalchemy().text(f"SELECT * FROM {table}"))
+    total = _hash_of(tuple(result.keys()))
+    for row in result:
+        total += _hash_of(tuple(row))
+    return f"{total % (1 << 256):064x}"
+
+
+def _hash_of(values: tuple[Any, ...]) -> int:
+    return int.from_bytes(hashlib.sha256(repr(values).encode("utf-8", "backslashreplace")).digest(), "big")
 
 
 def _reason(error: Exception) -> str:

@@ -19,6 +19,8 @@ from ensemble_deid.errors import CorpusError
 MANIFEST = "manifest.jsonl"
 SPANS = "spans.jsonl"
 FAILED = "failed.jsonl"
+STANDARD_OUTPUT = "-"
+"""The path of an output that is in no file."""
 _START = "0" * 64
 Entry = Mapping[str, Any]
 
@@ -59,6 +61,7 @@ class TextsDigest:
 _MEMBERS: dict[str, dict[str, type]] = {
     "run": {"settings": dict},
     "file": {"path": str, "sha256": str},
+    "table": {"name": str, "sha256": str},
     "end": {"files": dict, "counts": dict},
 }
 """What each kind of line must have."""
@@ -66,12 +69,18 @@ _MEMBERS: dict[str, dict[str, type]] = {
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRun:
-    """What a run's manifest says of it: settings, counts, how many files were checked, its last hash."""
+    """What a run's manifest says of it: settings, counts, how many files were checked, its last hash.
+
+    `printed` are the SHA-256 of outputs that went to standard output, which cannot be checked; `tables` are those in a
+    database with the digests of their rows, which only who reads the database can check.
+    """
 
     settings: Entry
     counts: Entry
     files: int
     head: str
+    printed: tuple[str, ...] = ()
+    tables: Mapping[str, str] = field(default_factory=dict)
 
 
 def is_run(folder: Path) -> bool:
@@ -91,7 +100,10 @@ def verify_run(folder: Path, *, head: str | None = None) -> VerifiedRun:
         raise CorpusError(f"{folder / MANIFEST}: is not whole: its beginning or its end is missing")
     if head is not None and head != found:
         raise CorpusError(f"{folder / MANIFEST}: is another one: it ends in {found}")
-    outputs = [entry for entry in entries if entry.get("entry") == "file"]
+    written = [entry for entry in entries if entry.get("entry") == "file"]
+    outputs = [entry for entry in written if entry["path"] != STANDARD_OUTPUT]
+    printed = tuple(entry["sha256"] for entry in written if entry["path"] == STANDARD_OUTPUT)
+    tables = {entry["name"]: entry["sha256"] for entry in entries if entry.get("entry") == "table"}
     beside = [{"path": name, "sha256": digest} for name, digest in last["files"].items()]
     for entry in (*beside, *outputs):
         path = folder / entry["path"]
@@ -100,7 +112,7 @@ def verify_run(folder: Path, *, head: str | None = None) -> VerifiedRun:
             raise CorpusError(f"{path}: is missing; the run wrote it")
         if digest_of(path) != entry["sha256"]:
             raise CorpusError(f"{path}: is not as the run wrote it")
-    return VerifiedRun(first["settings"], last["counts"], len(outputs), found)
+    return VerifiedRun(first["settings"], last["counts"], len(outputs), found, printed, tables)
 
 
 def _read_chain(path: Path) -> tuple[list[dict[str, Any]], str]:

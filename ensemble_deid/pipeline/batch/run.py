@@ -16,6 +16,7 @@ from ensemble_deid.corpora.records import NewRecord, Record, Source, Writer
 from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.pipeline.batch.cells import Cells
 from ensemble_deid.pipeline.batch.chain import FAILED, MANIFEST, SPANS
+from ensemble_deid.pipeline.batch.latest_years import LatestYears
 from ensemble_deid.pipeline.batch.offsets import FILE as OFFSETS
 from ensemble_deid.pipeline.batch.offsets import Found, OffsetFile
 from ensemble_deid.pipeline.batch.patient_strings import Known, PatientStrings
@@ -39,6 +40,7 @@ class Batch:
     """One run: a source of notes, what finds and replaces their PHI, and the folder that says what was done.
 
     `settings` are recorded; `finding` are those that decide what is found, and must be the same when a run is resumed.
+    With `standard`, `out` is a file that waits for standard output.
     """
 
     source: Source
@@ -53,8 +55,10 @@ class Batch:
     threshold: float | None = None
     combiner: str = SVM
     jobs: int = 1
+    standard: bool = False
     problems: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    years: LatestYears = field(default_factory=LatestYears)
     head: str = ""
 
     def find(self, report: Callable[[int], None], *, resume: bool = False) -> PatientStrings:
@@ -69,7 +73,7 @@ class Batch:
             # Those of an earlier run must not pass for this one's.
             (self.folder / name).unlink(missing_ok=True)
         strings = PatientStrings.of_run(self.replacer)
-        records = (record for record in self.source.records() if record.is_note)
+        records = self._notes()
         done = 0
         for record, found in zip(islice(records, offsets.notes), offsets.read(), strict=False):
             found.check(record.text, record.name)
@@ -96,16 +100,25 @@ class Batch:
                 report(done)
         return strings
 
+    def _notes(self) -> Iterator[Record]:
+        """Yield the records with notes; the dates of all are taken up."""
+        for record in self.source.records():
+            self.years.add(record)
+            if record.is_note:
+                yield record
+
     def write(self, strings: PatientStrings, report: Report) -> None:
         """Write every record, and then the run's own files. Raises CorpusError where the input has changed."""
         offsets = OffsetFile(self.folder / OFFSETS, self.finding)
         founds = offsets.read()
         with ExitStack() as stack:
-            files = stack.enter_context(RunFiles.opened(self.folder, self.settings))
+            table = self.source.format == "sql"
+            opened = RunFiles.opened(self.folder, self.settings, standard=self.standard, table=table)
+            files = stack.enter_context(opened)
             with self.source.writer(self.out, files.output) as writer:
                 for record in self.source.records():
                     if not record.is_note:
-                        known = self._known(record.document(), strings)
+                        known = self._known(record, record.document(), strings)
                         writer.write(record, NewRecord((), *self.cells.treated_or_empty(record, known)))
                         continue
                     found = next(founds, None)
@@ -126,7 +139,7 @@ class Batch:
         if record.error is None:
             found.check(record.text, record.name)
         note = self._note(record, found)
-        known = self._known(record.document() if isinstance(note, DeidError) else note, strings)
+        known = self._known(record, record.document() if isinstance(note, DeidError) else note, strings)
         outcome = note if isinstance(note, DeidError) else self._replaced(note, known)
         new: NewRecord | DeidError
         try:
@@ -157,14 +170,14 @@ class Batch:
             self.counts[IN_LISTED_SENTENCES] += dropped
         return note
 
-    def _known(self, note: Document, strings: PatientStrings) -> Known:
-        return strings.of(note).and_taken(self.lists.taken(note.patient_id))
+    def _known(self, record: Record, note: Document, strings: PatientStrings) -> Known:
+        return strings.of(note).and_taken(self.lists.taken(note.patient_id) | self.years.taken(record))
 
     def _replaced(self, note: Document, known: Known) -> Replacement | DeidError:
         """Return the text without PHI, or why the note is withheld."""
         searched = known.search(note)
         self.counts["spans from other notes"] += len(set(searched.spans) - set(note.spans))
-        listed = self.lists.apply(searched, self.counts)
+        listed = self.lists.apply(searched, self.counts, hides=self.replacer.styles.hides, by_model=note.spans)
         return replaced(listed, self.replacer, self.lists, taken=known.taken, counts=self.counts)
 
     def _without_listed(self, note: Document) -> tuple[Document, int]:
@@ -176,7 +189,7 @@ class Batch:
         """Add what was found in a note, and what the site's lists say of it, to the strings of its patient."""
         if found.error is None and record.error is None:
             note, _ = self._without_listed(record.document().with_spans(found.spans))
-            strings.add(self.lists.apply(note))
+            strings.add(self.lists.apply(note, hides=self.replacer.styles.hides))
 
 
 def _documents(records: Iterator[Record], taken: list[Record]) -> Iterator[Note]:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from ensemble_deid.atomic import open_atomically
 from ensemble_deid.corpora.records import NewRecord, Record
-from ensemble_deid.pipeline.batch.chain import FAILED, MANIFEST, SPANS, Chain, TextsDigest
+from ensemble_deid.pipeline.batch.chain import FAILED, MANIFEST, SPANS, STANDARD_OUTPUT, Chain, TextsDigest
 from ensemble_deid.pipeline.replacement import Replacement
 
 _TOGETHER = 100
@@ -19,12 +19,18 @@ _TOGETHER = 100
 
 @dataclass(slots=True)
 class RunFiles:
-    """Writes a run's files, none of which is in place before all are whole."""
+    """Writes a run's files, none of which is in place before all are whole.
+
+    With `standard`, the output goes to standard output, and the file in which it waits is gone at the end; with `table`
+    it is a table in a database.
+    """
 
     folder: Path
     chain: Chain
     spans: "_HashedLines"
     failed: "_HashedLines"
+    standard: bool = False
+    table: bool = False
     last: int = 0
     first: int = 1
     old: TextsDigest = field(default_factory=TextsDigest)
@@ -32,13 +38,15 @@ class RunFiles:
 
     @classmethod
     @contextmanager
-    def opened(cls, folder: Path, settings: Mapping[str, Any]) -> Iterator["RunFiles"]:
+    def opened(
+        cls, folder: Path, settings: Mapping[str, Any], *, standard: bool = False, table: bool = False
+    ) -> Iterator["RunFiles"]:
         """Provide the files, which are in place when the block ends without an error, the manifest last."""
         with ExitStack() as stack:
             streams = [stack.enter_context(open_atomically(folder / name)) for name in (MANIFEST, SPANS, FAILED)]
             chain = Chain(streams[0])
             chain.add("run", settings=dict(settings))
-            yield cls(folder, chain, _HashedLines(streams[1]), _HashedLines(streams[2]))
+            yield cls(folder, chain, _HashedLines(streams[1]), _HashedLines(streams[2]), standard, table)
 
     def note(self, record: Record, new: NewRecord, replacement: Replacement) -> None:
         """Record a note that was written."""
@@ -62,8 +70,12 @@ class RunFiles:
         self._count(record.text, None)
 
     def output(self, path: Path, digest: str) -> None:
-        """Record a file that was written, by its path from the run's folder."""
-        self.chain.add("file", path=os.path.relpath(path.resolve(), self.folder.resolve()), sha256=digest)
+        """Record what was written: a file by its path from the run's folder, a table by its name."""
+        if self.table:
+            self.chain.add("table", name=str(path), sha256=digest)
+            return
+        named = os.path.relpath(path.resolve(), self.folder.resolve())
+        self.chain.add("file", path=STANDARD_OUTPUT if self.standard else named, sha256=digest)
 
     def end(self, counts: Mapping[str, int]) -> str:
         """Write the manifest's end and return its hash."""

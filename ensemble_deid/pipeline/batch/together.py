@@ -1,6 +1,7 @@
 """Replacing PHI in notes that are all in memory, where what one note of a patient tells is known for the others."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 
 from ensemble_deid.errors import DeidError
 from ensemble_deid.pipeline.batch.patient_strings import PatientStrings
@@ -16,22 +17,34 @@ def strings_of(notes: Sequence[Note], replacer: Replacer, lists: SiteLists | Non
     strings = PatientStrings.of_run(replacer)
     for note in notes:
         if isinstance(note, Document):
-            strings.add((lists or SiteLists()).apply(note))
+            strings.add((lists or SiteLists()).apply(note, hides=replacer.styles.hides))
     return strings
 
 
 def replaced_together(
-    notes: Sequence[Note], replacer: Replacer, lists: SiteLists | None = None, *, strings: PatientStrings | None = None
+    notes: Sequence[Note],
+    replacer: Replacer,
+    lists: SiteLists | None = None,
+    *,
+    strings: PatientStrings | None = None,
+    taken: Sequence[Collection[str]] | None = None,
+    counts: Counter[str] | None = None,
 ) -> Iterator[Replacement | DeidError]:
     """Yield what becomes of each note, whose spans a model has found, or why it is withheld.
 
-    `strings` are those of the notes, where they are known already.
+    `strings` are those of the notes, where they are known already; `taken` has for each note what else is known of its
+    patient, as in `Replacer.replace`. `counts` counts what the lists did, and what is left, up to the note that was
+    yielded last.
     """
     lists = lists or SiteLists()
+    count: Counter[str] = Counter() if counts is None else counts
     strings = strings_of(notes, replacer, lists) if strings is None else strings
-    for note in notes:
+    for number, note in enumerate(notes):
         if isinstance(note, DeidError):
             yield note
         else:
             known = strings.of(note)
-            yield replaced(lists.apply(known.search(note)), replacer, lists, taken=known.taken)
+            if taken is not None:
+                known = known.and_taken(frozenset(taken[number]))
+            listed = lists.apply(known.search(note), count, hides=replacer.styles.hides, by_model=note.spans)
+            yield replaced(listed, replacer, lists, taken=known.taken, counts=count)

@@ -2,13 +2,14 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.pipeline.known.entry_lists import AllowList, DenyList
 from ensemble_deid.pipeline.known.identifiers import KnownIdentifiers, Match
+from ensemble_deid.pipeline.known.joining import Hides, Rank, RankedSpan, joined, stands_for_itself
 from ensemble_deid.pipeline.known.names import Certainty
 from ensemble_deid.pipeline.replacement.replacer import Replacement, Replacer
 from ensemble_deid.pipeline.replacement.values import normalise
@@ -95,22 +96,33 @@ class SiteLists:
         """Return where something known or denied stands: spans that no list of sentences may take away."""
         return self.apply(document.with_spans(())).spans
 
-    def apply(self, document: Document, counts: Counter[str] | None = None) -> Document:
+    def apply(
+        self,
+        document: Document,
+        counts: Counter[str] | None = None,
+        *,
+        hides: Hides = lambda label: True,
+        by_model: Sequence[Span] | None = None,
+    ) -> Document:
         """Return the note with what is known added to its spans, and without those that are allowed.
 
-        Spans that overlap are joined. `counts` counts what acted, entries of lists by their line.
+        Spans that overlap are joined; where one of their labels shows what it holds (`Styles.hides` of what is to
+        replace them), another one counts before it. `counts` counts what acted, entries of lists by their line;
+        `by_model` are the model's own spans, where the document has those from other notes, too.
         """
         count: Counter[str] = Counter() if counts is None else counts
-        matches = [] if self.known is None else self._matches(document, self.known, count)
-        ranked = [(_rank(match), Span(match.start, match.end, match.label, 1.0, KNOWN)) for match in matches]
+        matches = [] if self.known is None else self._matches(document, self.known, count, by_model)
+        ranked = [
+            RankedSpan(Span(match.start, match.end, match.label, 1.0, KNOWN), Rank.of_match(match)) for match in matches
+        ]
         for start, end, label, line in () if self.deny is None else self.deny.find(document.text):
-            ranked.append((_DENY_RANK, Span(start, end, label, 1.0, DENY)))
+            ranked.append(RankedSpan(Span(start, end, label, 1.0, DENY), Rank.DENY))
             count[_DENIED.format(line)] += 1
-        kept = self._not_allowed(document, [span for _, span in ranked], count)
+        kept = self._not_allowed(document, [member.span for member in ranked], count)
         if not ranked:
             return document if len(kept) == len(document.spans) else document.with_spans(kept)
-        found = ((_model_rank(document.text[span.start : span.end]), span) for span in kept)
-        return document.with_spans(_joined([*ranked, *found]))
+        found = (RankedSpan(span, Rank.of_model(document.text[span.start : span.end])) for span in kept)
+        return document.with_spans(joined([*ranked, *found], document.text, hides))
 
     def taken(self, patient: str | None) -> frozenset[str]:
         """Return the values known of a patient as `Replacer.replace` takes them: no surrogate may equal one."""
@@ -120,7 +132,7 @@ class SiteLists:
         """Count the known identifiers in what was made of a document.
 
         What a replacement holds is no hit, unless it is an identifier of this very patient that is in a surrogate, or
-        is kept under another label than its own.
+        any identifier that is kept under another label than its own; of part of a name, `apply` would say the same.
         """
         counts: Counter[str] = Counter()
         if self.known is None:
@@ -133,18 +145,24 @@ class SiteLists:
             around = replacement.spans[place] if place < len(ends) else None
             if around is None or around.new_start > match.start:
                 counts[WEAK if match.certainty is Certainty.WEAK else LEFT] += 1
-            elif match.own:
-                style = replacer.styles.of(around.label)
-                surrogate = style == "surrogate" and normalise(text[match.start : match.end]) in taken
-                kept = style == "keep" and match.certainty is Certainty.WHOLE
-                counts[LEFT] += surrogate or (kept and replacer.styles.of(match.label) != "keep")
+                continue
+            style = replacer.styles.of(around.label)
+            if style == "surrogate":
+                counts[LEFT] += match.own and normalise(text[match.start : match.end]) in taken
+            elif style == "keep" and match.certainty is not Certainty.WEAK:
+                harmless = match.certainty is Certainty.PART and stands_for_itself(
+                    Rank.of_match(match), around.label, text[around.new_start : around.new_end]
+                )
+                counts[LEFT] += not harmless and replacer.styles.of(match.label) != "keep"
         return counts
 
-    def _matches(self, document: Document, known: KnownIdentifiers, count: Counter[str]) -> list[Match]:
+    def _matches(
+        self, document: Document, known: KnownIdentifiers, count: Counter[str], by_model: Sequence[Span] | None
+    ) -> list[Match]:
         count[UNKNOWN] += not known.has(document.patient_id)
         matches = [m for m in known.find(document.text, document.patient_id) if m.certainty is not Certainty.WEAK]
         count[MATCHED] += len(matches)
-        found = Covered((span.start, span.end) for span in document.spans)
+        found = Covered((span.start, span.end) for span in (document.spans if by_model is None else by_model))
         count[MISSED] += sum(not found.overlaps(match.start, match.end) for match in matches)
         return matches
 
@@ -160,35 +178,3 @@ class SiteLists:
             else:
                 count[_ALLOWED.format(line)] += 1
         return kept
-
-
-_STAFF_PART, _MODEL, _OWN_PART, _MODEL_NUMBER, _DENY_RANK, _STAFF, _OWN = range(7)
-
-
-def _rank(match: Match) -> int:
-    """Return how far a match's label counts: part of the name of one of many may be part of another's."""
-    if match.certainty is Certainty.PART:
-        return _OWN_PART if match.own else _STAFF_PART
-    return _OWN if match.own else _STAFF
-
-
-def _model_rank(surface: str) -> int:
-    # `May 3` is a date also where the patient's name is May.
-    return _MODEL_NUMBER if any(map(str.isdigit, surface)) else _MODEL
-
-
-def _joined(spans: Iterable[tuple[int, Span]]) -> list[Span]:
-    """Return the spans with those that overlap joined; the label is that of the highest rank, then of the longest."""
-    groups: list[tuple[int, int, list[tuple[int, Span]]]] = []
-    for rank, span in sorted(spans, key=lambda ranked: (ranked[1], ranked[0])):
-        if groups and span.start < groups[-1][1]:
-            start, end, members = groups.pop()
-            groups.append((start, max(end, span.end), [*members, (rank, span)]))
-        else:
-            groups.append((span.start, span.end, [(rank, span)]))
-    joined: list[Span] = []
-    for start, end, members in groups:
-        _, best = max(members, key=lambda ranked: (ranked[0], ranked[1].end - ranked[1].start, ranked[1]))
-        score = max(span.score for _, span in members)
-        joined.append(Span(start, end, best.label, score, best.source))
-    return joined

@@ -130,6 +130,18 @@ class Replacer:
         surrogates = self._surrogates(patient, frozenset(taken), spanish=spanish)
         return surrogates.dates.shift(value, year=surrogates.year)
 
+    def shown_years(
+        self, value: str, *, patient: str, taken: Collection[str] = (), spanish: bool = False
+    ) -> list[int] | None:
+        """Return the years that a date names; None where it is no date, or shows an age over 89 as a birth date.
+
+        The options are those of `shift_date`: a date is old beside the latest year of the patient's PHI.
+        """
+        surrogates = self._surrogates(patient, frozenset(taken), spanish=spanish)
+        if surrogates.shows_great_age(value):
+            return None
+        return surrogates.dates.years(value, year=surrogates.year)
+
     @staticmethod
     def normalise(surface: str) -> str:
         """Return a string of PHI without case, accents and repeated white space, as `taken` holds it."""
