@@ -86,6 +86,8 @@ def capped_age(surface: str, *, following: str = "") -> str | None:
     for match in _SPELLED.finditer(surface):
         words = match.group().lower()
         numbers.append((SPANISH_WORDS if words in SPANISH_WORDS else WORDS).index("-".join(words.split())))
+    if any(c.isdecimal() and not c.isascii() for c in surface):
+        return None
     if not numbers or _LONG_NUMBER.search(surface) or _HUNDRED.search(surface) or _DATE.search(surface):
         return None
     if any(word.casefold() not in _AGE_WORDS for word in _WORD.findall(_SPELLED.sub(" ", surface))):

@@ -103,7 +103,7 @@ class Codes:
         country = len(digits) - _US_DIGITS if len(digits) == _US_DIGITS + 1 and digits[0] == "1" else 0
         if not digits:
             return self._code(surface, attempt)
-        if any(map(str.isalpha, head)) or len(digits) - country not in (_LOCAL_DIGITS, _US_DIGITS):
+        if any(c.isalnum() and not c.isdecimal() for c in head) or len(digits) - country not in (_LOCAL_DIGITS, _US_DIGITS):
             fresh = self._code(head, attempt)
             return None if fresh is None else fresh + tail
         number = digits[country:]
@@ -115,7 +115,7 @@ class Codes:
     def _social_security(self, surface: str, attempt: str) -> str | None:
         places = [place for place, character in enumerate(surface) if character.isdecimal()]
         digits = "".join(surface[place] for place in places)
-        if len(digits) != _SSN_DIGITS:
+        if len(digits) != _SSN_DIGITS or any(map(str.isalnum, _between(surface, places))):
             return self._code(surface, attempt)
         # Numbers 900-01 to 999-49 belong neither to a person nor to a taxpayer.
         area = 900 + self.keyed.number(100, "ssn area", digits, attempt)
@@ -135,6 +135,11 @@ class Codes:
             value = f"2001:db8::{':'.join(groups)}"
             return self._around(surface[: six.start()]) + value + self._around(surface[six.end() :])
         return self._code(surface, attempt)
+
+
+def _between(surface: str, places: list[int]) -> list[str]:
+    """Return the characters between the first and the last of the places that are at none of them."""
+    return [surface[place] for place in range(places[0], places[-1]) if place not in places]
 
 
 def _filled(surface: str, places: list[int], value: str) -> str:

@@ -18,7 +18,7 @@ from ensemble_deid.surrogates.keyed.lists import plain_list
 from ensemble_deid.surrogates.keyed.named_places import NamedPlaces
 from ensemble_deid.surrogates.keyed.names import PersonNames
 from ensemble_deid.surrogates.keyed.web import Web
-from ensemble_deid.surrogates.letters import fold, match_case
+from ensemble_deid.surrogates.letters import fold, match_case, without_marks
 
 _SPANISH = set(MEDDOCAN_TO_I2B2) - set(I2B2_TYPES)
 _KIND_OF_CATEGORY = {"NAME": "PATIENT", "ID": "IDNUM", "LOCATION": "LOCATION-OTHER"}
@@ -80,6 +80,7 @@ class PatientSurrogates:
     _numbers: dict[str, dict[str, int]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self.known = frozenset(map(without_marks, self.known))
         project, patient = self.scope
         language = "es" if self.spanish else "en"
         keyed = self._keyed = Keyed(self.secret, (project, "patient", patient))
@@ -101,9 +102,10 @@ class PatientSurrogates:
 
         `year` is that of dates without one: the latest of the note, by default of all the patient's PHI.
         """
-        surface = text[start:end]
+        surface = without_marks(text[start:end])
         kind = kind_of(label, surface)
-        value = self._value(text, start, end, kind, year or self.year)
+        beside = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
+        value = self._value(surface, kind, year or self.year, beside)
         if value is None or kind == "AGE":
             # An age of up to 89 stays: all dates are shifted alike, so it still is the age of that day.
             return value
@@ -115,7 +117,7 @@ class PatientSurrogates:
 
     def identity(self, text: str, start: int, end: int, label: str) -> str:
         """Return what all mentions of the same person, place or number have in common."""
-        surface = text[start:end]
+        surface = without_marks(text[start:end])
         if kind_of(label, surface) in ("PATIENT", "DOCTOR"):
             clinician = kind_of(label, surface) == "DOCTOR"
             return self.names.identity(surface, before=text[max(0, start - _AROUND) : start], clinician=clinician)
@@ -144,10 +146,9 @@ class PatientSurrogates:
         years = self.dates.years(surface, year=self.year)
         return bool(years) and min(years or [self.year]) < self.year - OLDEST
 
-    def _value(self, text: str, start: int, end: int, kind: str, year: int) -> str | None:
-        surface, after = text[start:end], text[end : end + _AROUND]
+    def _value(self, surface: str, kind: str, year: int, beside: tuple[str, str]) -> str | None:
+        before, after = beside
         if kind in ("PATIENT", "DOCTOR"):
-            before = text[max(0, start - _AROUND) : start]
             return self.names.replace(surface, before=before, clinician=kind == "DOCTOR")
         if kind == "DATE":
             return None if self.shows_great_age(surface) else self.dates.shift(surface, year=year)
