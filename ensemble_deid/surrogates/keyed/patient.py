@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ensemble_deid.phi.groups import category_of
 from ensemble_deid.phi.maps import MEDDOCAN_TO_I2B2, to_i2b2
 from ensemble_deid.phi.taxonomy import I2B2_TYPES
-from ensemble_deid.surrogates.ages import capped_age
+from ensemble_deid.surrogates.ages import capped_age, is_great_age
 from ensemble_deid.surrogates.dates import is_day_first
 from ensemble_deid.surrogates.keyed.choices import Keyed
 from ensemble_deid.surrogates.keyed.codes import Codes
@@ -26,6 +26,8 @@ _AROUND = 24
 _VOWELS = "aeiou"
 # What years of two digits are read by where no year has four: 00 to 29 are years of this century.
 _USUAL_YEAR = 2028
+# Electronic notes are hardly older: where the latest date is, it is a birth date or the like, not that of the notes.
+_FIRST_NOTES = 1990
 _POSSIBLE_YEARS = range(1850, 2150)
 OLDEST = 89
 
@@ -71,6 +73,7 @@ class PatientSurrogates:
     dates: DateText = field(init=False, repr=False)
     names: PersonNames = field(init=False, repr=False)
     year: int = field(init=False)
+    _latest_possible: int = field(init=False, repr=False)
     _keyed: Keyed = field(init=False, repr=False)
     _avoided: Avoided = field(init=False, repr=False)
     _codes: Codes = field(init=False, repr=False)
@@ -90,6 +93,8 @@ class PatientSurrogates:
             day_first = self.spanish or is_day_first(iter(sorted(self.known)))
         self.dates = DateText(keyed_days(keyed, whole_weeks=self.settings.whole_weeks), day_first=day_first)
         self.year = self.latest_year(self.known) or _USUAL_YEAR
+        unclear = self.year < _FIRST_NOTES or any(map(is_great_age, self.known))
+        self._latest_possible = max(self.year, _USUAL_YEAR) if unclear else self.year
         self._avoided = Avoided(self.known)
         self.names = PersonNames(keyed, KnownNames(self.known), self._avoided, language, staff)
         self._codes = Codes(keyed, self._avoided)
@@ -142,9 +147,12 @@ class PatientSurrogates:
         return max((year for year in years if year in _POSSIBLE_YEARS), default=None)
 
     def shows_great_age(self, surface: str) -> bool:
-        """Whether a date is so long before the patient's latest that, as a birth date, it shows an age over 89."""
+        """Whether a date is so long before the patient's latest that, as a birth date, it shows an age over 89.
+
+        Where the PHI has an age over 89, or no date that could be that of a note, the latest may be up to a fixed year.
+        """
         years = self.dates.years(surface, year=self.year)
-        return bool(years) and min(years or [self.year]) < self.year - OLDEST
+        return bool(years) and min(years or [self.year]) < self._latest_possible - OLDEST
 
     def _value(self, surface: str, kind: str, year: int, beside: tuple[str, str]) -> str | None:
         before, after = beside
