@@ -19,11 +19,14 @@ def replaced(
 ) -> Replacement | DeidError:
     """Return the note with its spans replaced, to which `lists` are applied already, or why it is withheld.
 
-    `taken` as in `Replacer.replace`; what the lists know of the patient is added. `counts` counts the known identifiers
-    that are left, for which strict lists withhold the note.
+    `taken` as in `Replacer.replace`; what the lists know of the patient is added, where it is empty together with the
+    note's own PHI. `counts` counts the known identifiers that are left, for which strict lists withhold the note.
     """
+    listed = lists.taken(note.patient_id)
+    if listed and not taken:
+        taken = {replacer.normalise(note.text[span.start : span.end]) for span in note.spans}
     try:
-        replacement = replacer.replace(note, taken=lists.taken(note.patient_id).union(taken))
+        replacement = replacer.replace(note, taken=listed.union(taken))
     except DeidError as error:
         return CorpusError(f"{note.id}: replacement failed: {error}")
     except ValueError as error:

@@ -5,7 +5,7 @@ security numbers that begin with 9, the networks of RFC 5737 and RFC 3849.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ensemble_deid.surrogates.keyed.choices import Keyed
 from ensemble_deid.surrogates.keyed.known import Avoided
@@ -21,6 +21,8 @@ _SHORTEST_WITH_TAIL = 7
 _ATTEMPTS = 200
 _RUN = re.compile(r"[^\W\d_]+|\d+")
 _EXTENSION = re.compile(r"\s*(?:x|ext|extension)\.?\s*\d+\s*\Z", re.IGNORECASE)
+_LAST_DIGITS = re.compile(r"(?<!\d)[0-9]{4}\Z")
+_TELEPHONE = re.compile(r"(?:\+?1[\s.-]*)?(?:\(?[0-9]{3}\)?[\s./-]*)?(?<![0-9])[0-9]{3}[\s.-]+[0-9]{4}|(?:\+?1)?[0-9]{10}")
 _NETWORKS = ("192.0.2", "198.51.100", "203.0.113")
 _IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _IPV6 = re.compile(r"[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}", re.IGNORECASE)
@@ -29,14 +31,24 @@ _SSN_DIGITS, _US_DIGITS, _LOCAL_DIGITS = 9, 10, 7
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """One patient's numbers: a number is replaced alike however it is punctuated, and so are its last four digits."""
+    """One patient's numbers: a number is replaced alike however it is punctuated, and so are its last four digits.
+
+    Of telephone numbers this holds where exactly one that ends in them is among `known`, the patient's PHI.
+    """
 
     keyed: Keyed
     avoided: Avoided
+    known: frozenset[str] = field(default=frozenset(), repr=False)
 
     def replace(self, surface: str, label: str) -> str | None:
         """Return another code in the form of `surface`, None where it has neither digits nor letters."""
         make = {"PHONE": self._phone, "FAX": self._phone, "SSN": self._social_security, "IPADDR": self._address}
+        whole = self._whole_number(surface) if label in ("PHONE", "FAX") else None
+        number = self.replace(whole, "PHONE") if whole else None
+        if number:
+            end = _LAST_DIGITS.sub(number[-_TAIL:], surface)
+            if self.avoided.allows(end):
+                return end
         for attempt in range(_ATTEMPTS):
             value = make.get(label, self._code)(surface, str(attempt))
             if value is None:
@@ -91,6 +103,16 @@ class Codes:
             # A leading zero is usually part of the format, and a number does not begin with another one.
             return "0" if character == "0" and attempt == "0" else str(1 + self.keyed.number(9, *parts))
         return str(self.keyed.number(10, *parts))
+
+    def _whole_number(self, surface: str) -> str | None:
+        """Return the telephone number of which four digits alone are the end; None for none, and for several."""
+        tail = _LAST_DIGITS.search(surface)
+        if tail is None or any(map(str.isalnum, surface[: tail.start()])):
+            return None
+        numbers = (_EXTENSION.sub("", string).strip() for string in self.known)
+        whole = sorted(number for number in numbers if number.endswith(tail.group()) and _TELEPHONE.fullmatch(number))
+        lines = {re.sub(r"\D", "", number)[-_LOCAL_DIGITS:] for number in whole}
+        return whole[0] if len(lines) == 1 else None
 
     def _phone(self, surface: str, attempt: str) -> str | None:
         extension = _EXTENSION.search(surface)

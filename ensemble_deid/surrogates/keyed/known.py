@@ -39,6 +39,10 @@ class Avoided:
             for start in range(len(folded) - length + 1)
         )
 
+    def has_word(self, word: str) -> bool:
+        """Whether a folded word is one of the strings' words, single letters and generic ones excepted."""
+        return word in self._words
+
     def allows_words(self, value: str) -> bool:
         """Whether, besides, no word of the value is a word of the strings, generic ones such as `Hospital` excepted."""
         return self.allows(value) and all(fold(word) not in self._words for word in _WORD.findall(value))

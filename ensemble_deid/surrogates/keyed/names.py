@@ -150,7 +150,10 @@ class PersonNames:
         pool = lists.pool(origin, kinds)
 
         def fits(name: str) -> bool:
-            return fold(name)[:1] != word[:1] and fold(name) not in self.known.words and self.avoided.allows(name)
+            folded = fold(name)
+            if folded[:1] == word[:1] or folded in self.known.words or self.avoided.has_word(folded):
+                return False
+            return self.avoided.allows(name)
 
         # Where a patient's notes have more names than the list, two of them may have the same surrogate.
         unused = keyed.draw(

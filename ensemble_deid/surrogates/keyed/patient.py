@@ -62,7 +62,8 @@ def kind_of(label: str, surface: str) -> str:
 class PatientSurrogates:
     """Makes the surrogates for one patient's PHI; `known` has all of it, as far as it is known, without case.
 
-    `scope` is the project and the patient. A value depends on nothing else, whatever was asked for before.
+    `scope` is the project and the patient; `avoided` are more strings that no surrogate may equal, of which nothing else
+    is learned. A value depends on nothing else, whatever was asked for before.
     """
 
     secret: bytes = field(repr=False)
@@ -70,6 +71,7 @@ class PatientSurrogates:
     settings: Settings
     known: frozenset[str] = field(repr=False)
     spanish: bool = False
+    avoided: frozenset[str] = field(default=frozenset(), repr=False)
     dates: DateText = field(init=False, repr=False)
     names: PersonNames = field(init=False, repr=False)
     year: int = field(init=False)
@@ -95,9 +97,9 @@ class PatientSurrogates:
         self.year = self.latest_year(self.known) or _USUAL_YEAR
         unclear = self.year < _FIRST_NOTES or any(map(is_great_age, self.known))
         self._latest_possible = max(self.year, _USUAL_YEAR) if unclear else self.year
-        self._avoided = Avoided(self.known)
+        self._avoided = Avoided(self.known | set(map(without_marks, self.avoided)))
         self.names = PersonNames(keyed, KnownNames(self.known), self._avoided, language, staff)
-        self._codes = Codes(keyed, self._avoided)
+        self._codes = Codes(keyed, self._avoided, self.known)
         self._geography = Geography(keyed, self._avoided, self.known, language)
         self._places = NamedPlaces(keyed, self._avoided, self._codes, self._geography, self.known, language)
         self._web = Web(keyed, self._avoided, self.names, self._codes)
