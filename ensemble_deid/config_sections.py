@@ -276,6 +276,10 @@ class StackConfig(Section):
 
     n_best: int = Field(5, ge=1, le=100, description="tag sequences that a sequence model draws its candidates from")
     min_confidence: float = Field(0.01, ge=0, lt=1, description="candidates below it for every submodel are dropped")
+    tokens: bool = Field(
+        True,
+        description="a low score for every token that no candidate covers, so that any recall can be asked for",
+    )
     net: bool = Field(False, description="candidates that no submodel proposes: doubts, unknown words, codes, repeats")
     also_without: tuple[str, ...] = Field(
         (),

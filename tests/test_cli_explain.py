@@ -57,10 +57,13 @@ def test_all_candidates_of_the_whole_note_are_accounted_for(ensemble: Ensemble) 
     explanation = explain(ensemble, document, places=[(0, len(TEXT))])
     batch = ensemble.feature_extractor.extract([document])
     proposals = ensemble.propose(batch)
-    probability = {span.key: span.score for span in ensemble.stacker.predict_proba(proposals, batch)[0]}
+    scored = ensemble.stacker.predict_proba(proposals, batch)[0]
+    probability = {span.key: span.score for span in scored}
     rows = all_candidates(explanation)
     everything = {s.key for p in proposals.values() for spans in (p.best[0], p.candidates[0]) for s in spans}
-    assert set(rows) == everything
+    tokens = {span.key for span in scored if span.source == "token"}
+    assert tokens
+    assert set(rows) == everything | tokens
     assert {key: row.probability for key, row in rows.items() if row.probability is not None} == probability
     assert {key for key, row in rows.items() if row.outcome == "found"} == {
         span.key for span in ensemble.predict([document])[0]

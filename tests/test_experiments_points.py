@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -167,6 +168,23 @@ def test_recall_first_takes_the_lowest_threshold_that_can_help(
     kept = probability >= expected
     right, wrong = int(kept[[0, 2, 4, 5]].sum()), int(kept[[1, 3]].sum())
     assert by_name["recall"].strict == Counts(right, wrong, 5 - right)
+
+
+def test_what_is_scored_beside_the_candidates_is_on_the_curve() -> None:
+    gold, _ = scored([])
+    given: list[list[Span]] = []
+
+    def others(resolved: Sequence[Sequence[Span]]) -> list[list[Span]]:
+        given.extend(map(list, resolved))
+        return [[Span(16, 17, "ID", 0.01)]]
+
+    config = load_config().stack
+    dataset = dataset_of(gold[0], [0, 2])
+    plain = training_points(gold, dataset, np.array([0.9, 0.8]), cv_threshold=0.5, config=config)
+    points = training_points(gold, dataset, np.array([0.9, 0.8]), cv_threshold=0.5, config=config, others=others)
+    assert [[(span.start, span.score) for span in spans] for spans in given] == [[(0, 0.9), (4, 0.8)]]
+    assert (plain.curve.thresholds.tolist(), plain.curve.tp.tolist()) == ([0.9, 0.8], [1, 2])
+    assert (points.curve.thresholds.tolist(), points.curve.tp.tolist()) == ([0.9, 0.8, 0.01], [1, 2, 3])
 
 
 def test_a_bound_that_nothing_keeps_within_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

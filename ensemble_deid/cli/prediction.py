@@ -2,7 +2,7 @@
 
 import argparse
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,7 +73,7 @@ def _run(
     finish: Callable[[Document], Document],
     *,
     format: str,
-    submodel: str | None = None,
+    submodel: str | None,
 ) -> int:
     from ensemble_deid.pipeline.deidentifier import Deidentifier
 
@@ -95,32 +95,16 @@ def _run(
     # Results are in the order of the notes, so the first of these is the name of the note whose result comes next.
     names: deque[str] = deque()
     source = location if options.out is None else location.without(options.out)
-
-    def named() -> Iterator[Document | CorpusError]:
-        for note in iterate_notes(source, file_names=format_named(format).frame is None):
-            names.append((note.id if isinstance(note, Document) else note.note) or "")
-            yield note
-
     notes = model.predict_each(
-        named(),
+        _noting_names(iterate_notes(source, file_names=format_named(format).frame is None), names),
         submodel=submodel,
         must_stay=lists.places,
         threshold=options.threshold,
         combiner=options.combiner,
         jobs=options.jobs,
     )
-    problems: list[str] = []
-    count = 0
     with progress_bar(quiet=options.quiet) as show, _outputs(options, format) as writer:
-        for note in notes:
-            name = names.popleft()
-            problem = str(note) if isinstance(note, DeidError) else _finish_and_write(note, finished, writer.write)
-            if problem is None:
-                count += 1
-            else:
-                writer.withhold(name, problem)
-                problems.append(problem)
-            show(Step(count + len(problems), total, f"{counted(count, 'note')} written, {len(problems)} withheld"))
+        count, problems = _write_all(notes, names, finished, writer, lambda done, told: show(Step(done, total, told)))
     for problem in problems:
         warn(f"withheld: {problem}")
     report_lists(lists, counts)
@@ -129,6 +113,34 @@ def _run(
     places = " and ".join(str(place) for place in (options.out, options.html) if place is not None)
     say(f"{counted(count, 'note')} written to {places}, {len(problems)} withheld")
     return NOTES_WITHHELD if problems else 0
+
+
+def _noting_names(notes: Iterable[Document | CorpusError], names: deque[str]) -> Iterator[Document | CorpusError]:
+    for note in notes:
+        names.append((note.id if isinstance(note, Document) else note.note) or "")
+        yield note
+
+
+def _write_all(
+    notes: Iterable[Document | DeidError],
+    names: deque[str],
+    finished: Callable[[Document], Document],
+    writer: "_Outputs",
+    report: Callable[[int, str], None],
+) -> tuple[int, list[str]]:
+    """Write every note; return how many were written, and why others were withheld."""
+    problems: list[str] = []
+    count = 0
+    for note in notes:
+        name = names.popleft()
+        problem = str(note) if isinstance(note, DeidError) else _finish_and_write(note, finished, writer.write)
+        if problem is None:
+            count += 1
+        else:
+            writer.withhold(name, problem)
+            problems.append(problem)
+        report(count + len(problems), f"{counted(count, 'note')} written, {len(problems)} withheld")
+    return count, problems
 
 
 @dataclass(frozen=True, slots=True)

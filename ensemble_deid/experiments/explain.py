@@ -13,6 +13,7 @@ from ensemble_deid.features.patterns import find_all, first_come
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.portions import Piece, portions
 from ensemble_deid.stacking.candidates import collect
+from ensemble_deid.stacking.single_tokens import SOURCE
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rule_words import rule_in_words
@@ -175,8 +176,9 @@ def _candidates(ensemble: Ensemble, batch: Batch) -> list[Candidate]:
     proposals: dict[str, Proposals] = ensemble.propose(batch)
     table = collect({name: proposals[name] for name in stacker.submodels}, labels=stacker.labels)
     with one_thread():
-        probability = {span.key: span.score for span in stacker.predict_proba(proposals, batch)[0]}
+        scored = stacker.predict_proba(proposals, batch)[0]
         found = stacker.predict(proposals, batch)[0]
+    probability = {span.key: span.score for span in scored}
     candidates = []
     for key, confidence, chosen in zip(table.keys(), table.confidence.tolist(), table.chosen.tolist(), strict=True):
         made = [
@@ -186,7 +188,13 @@ def _candidates(ensemble: Ensemble, batch: Batch) -> list[Candidate]:
         ]
         outcome, beaten_by = _outcome(Span(*key), probability.get(key), stacker.threshold, found)
         candidates.append(Candidate(*key, tuple(made), probability.get(key), outcome, beaten_by))
-    return candidates
+    # Single tokens that no candidate covers have scores, too.
+    for span in scored:
+        if span.source == SOURCE:
+            outcome, beaten_by = _outcome(span, span.score, stacker.threshold, found)
+            made = [Proposal(SOURCE, span.score, False)]
+            candidates.append(Candidate(*span.key, tuple(made), span.score, outcome, beaten_by))
+    return sorted(candidates, key=lambda candidate: candidate.key)
 
 
 def _outcome(

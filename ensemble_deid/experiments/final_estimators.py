@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ensemble_deid.config import Config
 from ensemble_deid.evaluation.curve import Curve
@@ -9,6 +10,7 @@ from ensemble_deid.experiments.training_points import TrainingPoints, training_p
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.stacking.dataset import StackingDataset, build_stacking_dataset
 from ensemble_deid.stacking.search import with_settings
+from ensemble_deid.stacking.single_tokens import single_tokens
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals
 
@@ -56,5 +58,12 @@ def _fit(
         proposals, batch, labels=labels, min_confidence=options.min_confidence, net=options.net
     )
     stacker, probability = Stacker.fit_and_score(dataset, config=config, progress=progress)
-    points = training_points(batch.documents, dataset, probability, cv_threshold=stacker.cv_threshold, config=options)
+    points = training_points(
+        batch.documents,
+        dataset,
+        probability,
+        cv_threshold=stacker.cv_threshold,
+        config=options,
+        others=partial(single_tokens, proposals=proposals, batch=batch, labels=labels) if options.tokens else None,
+    )
     return replace(stacker, threshold=points.threshold), dataset, points

@@ -6,21 +6,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ensemble_deid import reproducible
 from ensemble_deid.config import Config
 from ensemble_deid.experiments.final_estimators import FinalEstimators, fit_final_estimators
+from ensemble_deid.experiments.fold_training import TrainingProgress, train_submodels
 from ensemble_deid.experiments.out_of_fold import CURVES, curves_record
 from ensemble_deid.experiments.progress import Reporter, Step
 from ensemble_deid.experiments.rule_curve import rule_curve
-from ensemble_deid.experiments.tasks import WHOLE, plan, run_all
 from ensemble_deid.experiments.thresholds import OF_TRAINING
 from ensemble_deid.experiments.training_notes import checked_notes
 from ensemble_deid.experiments.training_points import Scored, TrainingPoints
 from ensemble_deid.experiments.warm_start import COLD, WarmStart, read_warm_start
 from ensemble_deid.features.batch import Batch, training_view, with_lexicon, with_vocabulary
-from ensemble_deid.folds import group_folds
 from ensemble_deid.phi.label_groups import label_groups
 from ensemble_deid.pipeline.combiners import OUT_OF_FOLD, members_record
 from ensemble_deid.pipeline.deidentifier import Deidentifier
@@ -30,18 +27,16 @@ from ensemble_deid.pipeline.feature_extractor import FeatureExtractor, fit_featu
 from ensemble_deid.pipeline.manifest import Manifest, fingerprint, installed_packages
 from ensemble_deid.pipeline.pattern_choice import choose_patterns
 from ensemble_deid.pipeline.seen_notes import overlap_choice
-from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.best_members import choose_best_members
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
-from ensemble_deid.taggers.base import Proposals, Tagger, TokenScores
+from ensemble_deid.taggers.base import Tagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.text.counts import Counts, strict_counts
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import drop_overlaps
 from ensemble_deid.text.tags import TagScheme, tag_loss
 
-_INNER_DEV_SHARE = 10
 _LOG = logging.getLogger(__name__)
 
 
@@ -189,21 +184,6 @@ def _training_counts(documents: Sequence[Document], batch: Batch) -> dict[str, i
     }
 
 
-@dataclass(slots=True)
-class _Progress:
-    """How far a training run is, told to a reporter."""
-
-    report: Reporter
-    total: float
-    done: float = 0.0
-
-    def say(self, message: str) -> None:
-        self.report(Step(self.done, self.total, message))
-
-    def finish(self) -> None:
-        self.report(Step(self.total, self.total, "trained"))
-
-
 def _fit_ensemble(
     documents: Sequence[Document],
     plain: Batch,
@@ -214,10 +194,10 @@ def _fit_ensemble(
     config: Config,
     report: Reporter,
     starts: Mapping[str, Tagger],
-) -> tuple[Ensemble, FinalEstimators, _Progress]:
+) -> tuple[Ensemble, FinalEstimators, TrainingProgress]:
     """Train the submodels, and the final estimators on what they propose out of fold."""
     groups = [document.group for document in documents]
-    taggers, proposals, progress = _train_submodels(
+    taggers, proposals, progress = train_submodels(
         plain, dev, groups, scheme=scheme, config=config, report=report, starts=starts
     )
     fitted = fit_final_estimators(
@@ -230,62 +210,6 @@ def _fit_ensemble(
     members = choose_best_members(documents, proposals, labels=scheme.labels, best=config.stack.best_members)
     ensemble = Ensemble(config, scheme, extractor, taggers, fitted.stacker, fitted.smaller, best_members=members)
     return ensemble, fitted, progress
-
-
-def _train_submodels(
-    plain: Batch,
-    dev: Batch | None,
-    groups: Sequence[str],
-    *,
-    scheme: TagScheme,
-    config: Config,
-    report: Reporter,
-    starts: Mapping[str, Tagger],
-) -> tuple[dict[str, Tagger], dict[str, Proposals], _Progress]:
-    """Train every submodel on all notes and on each fold's rest; return them, and their out-of-fold proposals."""
-    n_folds = min(config.folds, len(set(groups)))
-    folds = group_folds(groups, n_folds, generator(config.seed, "folds"))
-    names: tuple[str, ...] = config.submodels
-    inner_dev = [] if dev is not None else _inner_dev(groups, config.seed)
-    tasks = plan(names, folds.tolist(), n_folds, inner_dev=inner_dev)
-    progress = _Progress(report, sum(task.cost for task in tasks) * 1.2)
-    taggers: dict[str, Tagger] = {}
-    by_fold: dict[tuple[str, int], Proposals] = {}
-    for finished in run_all(tasks, plain, dev, scheme=scheme, config=config, starts=starts):
-        task = finished.task
-        if finished.tagger is not None:
-            taggers[task.submodel] = finished.tagger
-        if finished.proposals is not None:
-            by_fold[(task.submodel, task.fold)] = finished.proposals
-        progress.done += task.cost
-        part = "all notes" if task.fold == WHOLE else f"fold {task.fold + 1} of {n_folds}"
-        last = finished.messages[-1] if finished.messages else "done"
-        progress.say(f"{task.submodel}, {part}: {last}")
-    proposals = {name: _merge_folds(by_fold, name, folds) for name in names}
-    return {name: taggers[name] for name in names}, proposals, progress
-
-
-def _inner_dev(groups: Sequence[str], seed: int) -> list[int]:
-    """Return the notes of a random tenth of the patients; at least one patient."""
-    names = sorted(set(groups))
-    size = max(1, len(names) // _INNER_DEV_SHARE)
-    drawn = {names[k] for k in generator(seed, "inner dev").permutation(len(names))[:size].tolist()}
-    return [d for d, group in enumerate(groups) if group in drawn]
-
-
-def _merge_folds(by_fold: dict[tuple[str, int], Proposals], name: str, folds: np.ndarray[Any, Any]) -> Proposals:
-    """Merge the proposals of the folds, in the order of the notes."""
-    best: list[Any] = [()] * len(folds)
-    candidates: list[Any] = [()] * len(folds)
-    scores: dict[int, TokenScores] = {}
-    for fold in np.unique(folds).tolist():
-        proposals = by_fold[(name, fold)]
-        for place, d in enumerate(np.flatnonzero(folds == fold).tolist()):
-            best[d] = proposals.best[place]
-            candidates[d] = proposals.candidates[place]
-            if proposals.tokens:
-                scores[d] = proposals.tokens[place]
-    return Proposals(tuple(best), tuple(candidates), tuple(scores[d] for d in sorted(scores)))
 
 
 def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> tuple[dict[str, Counts], Scored]:

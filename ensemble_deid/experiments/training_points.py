@@ -5,7 +5,7 @@ that did not either. Two points are offered: the best strict F1, and, for those 
 removed word, the highest recall that a number of false positives allows (Johnson et al. 2020, section 3.4).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -107,13 +107,19 @@ def training_points(
     *,
     cv_threshold: float,
     config: StackConfig,
+    others: Callable[[Sequence[Sequence[Span]]], Sequence[Sequence[Span]]] | None = None,
 ) -> TrainingPoints:
     """Find the operating points on the training notes.
 
     `probability` (n,) is that of each candidate by cross-validation, `cv_threshold` the one with the best strict F1.
+    `others` returns what is scored beside the candidates, given these without those that overlap a more probable one.
     """
     keep = np.ones(len(dataset), dtype=bool)
-    scored = Scored.of(documents, dataset.table.spans(probability, keep, len(documents)))
+    spans = dataset.table.spans(probability, keep, len(documents))
+    if others is not None:
+        more = others([drop_overlaps(found) for found in spans])
+        spans = [[*found, *tokens] for found, tokens in zip(spans, more, strict=True)]
+    scored = Scored.of(documents, spans)
     thresholds: dict[Name, float] = {"f1": cv_threshold}
     recall = find_point(scored.curve, rule="false-positives", wanted=config.max_false_positives)
     if recall is not None:

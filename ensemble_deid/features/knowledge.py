@@ -30,6 +30,7 @@ PREFIX = "knowledge_"
 _LARGEST_TABLE = 100_000_000
 _LONGEST_PHRASE = 8
 _TRAINING = "training:"
+_BINS = {f"\t{level}": level for level in range(1, 10)}
 PLACES = ("-", "B", "I", "b", "i")
 """Values of a phrase column: outside, first and later token of a match, in lower case where its text begins so."""
 
@@ -111,13 +112,10 @@ def _lines(path: Path, data: bytes) -> list[str]:
 
 
 def _word_table(path: Path, lines: Sequence[str]) -> dict[str, int]:
-    table: dict[str, int] = {}
-    for number, line in enumerate(lines, 1):
-        word, _, level = line.partition("\t")
-        if not word or level not in "123456789" or len(level) != 1:
-            raise RuleError(f"{path}: line {number}: expected a word, a tab and a bin from 1 to 9")
-        table[word] = int(level)
-    return table
+    wrong = next((number for number, line in enumerate(lines, 1) if line[-2:] not in _BINS or len(line) < 3), None)
+    if wrong is not None:
+        raise RuleError(f"{path}: line {wrong}: expected a word, a tab and a bin from 1 to 9")
+    return {line[:-2]: _BINS[line[-2:]] for line in lines}
 
 
 def _phrase_table(phrases: Iterable[tuple[str, ...]]) -> dict[str, frozenset[tuple[str, ...]]]:

@@ -14,7 +14,6 @@ depends on the note alone, not on the notes that are processed with it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 
 import numpy as np
@@ -24,13 +23,12 @@ from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE
 from ensemble_deid.stacking.candidates import CandidateTable, merge_rows
 from ensemble_deid.stacking.measurements import unexplained_numbers
-from ensemble_deid.stacking.named_columns import Floats, NamedColumns
+from ensemble_deid.stacking.named_columns import NamedColumns
 from ensemble_deid.stacking.repeats import Found, repeats
+from ensemble_deid.stacking.sequence_scores import SequenceScores
 from ensemble_deid.taggers.base import Proposals
 
 KINDS = ("doubt", "unknown", "number", "repeat", "part")
-_LOG_ODDS = 9.0
-"""Log odds are kept within these bounds: beyond them they tell no more."""
 _DOUBT, _SUSPECT = -6.0, -7.0
 """Least mean log odds of a candidate of the first kind, and of the second and third."""
 _LEAST_TOKENS, _SHARE = 12, 20
@@ -63,7 +61,7 @@ def cast_net(
     one repeats; and for each sequence model the mean log odds of PHI over the candidate's tokens (`phi:`) and the share
     of the tokens at which the candidate's label is the likeliest (`agrees:`).
     """
-    scores = _Scores.of(proposals, batch)
+    scores = SequenceScores.of(proposals, batch)
     first, after = table.token_ranges(batch.tokens)
     covered = np.zeros(len(batch.tokens) + 1, dtype=np.int64)
     np.add.at(covered, first, 1)
@@ -88,48 +86,7 @@ def cast_net(
     return merged, NamedColumns(net_names(scores.models), described)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Scores:
-    """The sequence models' scores of all tokens: log odds and likeliest label, (n_tokens, models)."""
-
-    models: tuple[str, ...]
-    log_odds: Floats
-    label: NDArray[np.int64]
-    phi: Floats
-
-    @classmethod
-    def of(cls, proposals: Mapping[str, Proposals], batch: Batch) -> "_Scores":
-        models = tuple(name for name, proposed in proposals.items() if proposed.tokens)
-        shape = (len(batch.tokens), len(models))
-        phi, label = np.zeros(shape), np.zeros(shape, dtype=np.int64)
-        for column, name in enumerate(models):
-            phi[:, column] = np.concatenate([scores.phi for scores in proposals[name].tokens])
-            label[:, column] = np.concatenate([scores.label for scores in proposals[name].tokens])
-        least = 1 / (1 + np.exp(_LOG_ODDS))
-        clipped = np.clip(phi, least, 1 - least)
-        return cls(models, np.log(clipped / (1 - clipped)), label, phi)
-
-    def likeliest(self) -> NDArray[np.int64]:
-        """Return the label that the model surest of PHI gives to each token, (n_tokens,)."""
-        rows = np.arange(len(self.label))
-        return np.asarray(self.label[rows, self.phi.argmax(axis=1)], dtype=np.int64)
-
-    def of_candidates(self, table: CandidateTable, batch: Batch) -> Floats:
-        """Return the columns `phi:` and `agrees:` of every candidate, (n, 2 * models)."""
-        first, after = table.token_ranges(batch.tokens)
-        size = np.maximum(after - first, 1)[:, None]
-        total = np.zeros((len(self.log_odds) + 1, len(self.models)))
-        np.cumsum(self.log_odds, axis=0, out=total[1:])
-        odds = (total[after] - total[first]) / size
-        agrees = np.zeros_like(odds)
-        for label in range(len(table.labels)):
-            rows = np.flatnonzero(table.label == label)
-            total[1:] = np.cumsum(self.label == label, axis=0)
-            agrees[rows] = (total[after[rows]] - total[first[rows]]) / size[rows]
-        return np.concatenate([odds, agrees], axis=1)
-
-
-def _suspicions(scores: _Scores, batch: Batch, free: NDArray[np.bool_]) -> Iterator[Found]:
+def _suspicions(scores: SequenceScores, batch: Batch, free: NDArray[np.bool_]) -> Iterator[Found]:
     """Yield runs of adjacent tokens of a line that have the same kind and likeliest label."""
     if not scores.models or not len(free):
         return

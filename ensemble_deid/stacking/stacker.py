@@ -16,6 +16,7 @@ from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
 from ensemble_deid.stacking.search import choose, sample_rows
+from ensemble_deid.stacking.single_tokens import HIGHEST, single_tokens
 from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.stacking.svm import Floats, Sigmoid, Svm
 from ensemble_deid.taggers.base import Proposals
@@ -50,6 +51,7 @@ class Stacker:
     min_confidence: float
     cv_f1: float | None
     net: bool = False
+    tokens: bool = False
 
     @classmethod
     def fit(cls, dataset: StackingDataset, *, config: Config, progress: Callable[[str], None]) -> "Stacker":
@@ -84,20 +86,31 @@ class Stacker:
             config.stack.min_confidence,
             chosen.cv_f1,
             bool(dataset.context.more.of_kinds("net").shape[1]),
+            config.stack.tokens,
         )
         return stacker, chosen.probability
 
-    def predict_proba(self, proposals: Mapping[str, Proposals], batch: Batch) -> list[list[Span]]:
-        """Return every candidate of each document, scored with its probability of being a PHI span."""
+    def predict_proba(
+        self, proposals: Mapping[str, Proposals], batch: Batch, *, least: float = 0.0
+    ) -> list[list[Span]]:
+        """Return every candidate of each document, scored with its probability of being a PHI span.
+
+        Where `tokens` is set, the likeliest single tokens that no candidate covers are among them, unless `least`, the
+        lowest score of interest, is above them all.
+        """
         ordered = {name: proposals[name] for name in self.submodels}
         table, context = extract_candidates(
             ordered, batch, labels=self.labels, min_confidence=self.min_confidence, net=self.net
         )
-        if not len(table):
-            return [[] for _ in batch.documents]
-        features = candidate_features(table, context, self.statistics)
-        probability = self.sigmoid.probability(self.svm.decision_function(features))
-        return table.spans(probability, np.ones(len(table), bool), len(batch.documents))
+        found: list[list[Span]] = [[] for _ in batch.documents]
+        if len(table):
+            features = candidate_features(table, context, self.statistics)
+            probability = self.sigmoid.probability(self.svm.decision_function(features))
+            found = table.spans(probability, np.ones(len(table), bool), len(batch.documents))
+        if not self.tokens or least > HIGHEST:
+            return found
+        tokens = single_tokens([drop_overlaps(spans) for spans in found], ordered, batch, labels=self.labels)
+        return [[*spans, *more] for spans, more in zip(found, tokens, strict=True)]
 
     def predict(
         self, proposals: Mapping[str, Proposals], batch: Batch, *, threshold: float | None = None
@@ -105,7 +118,8 @@ class Stacker:
         """Return the predicted spans of each document: probability at least the threshold, overlaps resolved."""
         check_threshold(threshold)
         limit = self.threshold if threshold is None else threshold
-        return [drop_overlaps(s for s in spans if s.score >= limit) for spans in self.predict_proba(proposals, batch)]
+        scored = self.predict_proba(proposals, batch, least=limit)
+        return [drop_overlaps(s for s in spans if s.score >= limit) for spans in scored]
 
     def save(self, directory: Path, *, variant: str = "") -> None:
         """Write arrays as safetensors and the rest as JSON; the files of a `variant` carry its name."""
@@ -120,6 +134,7 @@ class Stacker:
             "min_confidence": self.min_confidence,
             "cv_f1": self.cv_f1,
             "net": self.net,
+            "tokens": self.tokens,
         }
         (directory / _of(SETTINGS, variant)).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
@@ -146,6 +161,7 @@ class Stacker:
                 float(content["min_confidence"]),
                 content["cv_f1"],
                 bool(content["net"]),
+                bool(content.get("tokens", False)),
             )
         except ConfigError as error:
             raise ModelError(f"{settings}: damaged: {error}") from None

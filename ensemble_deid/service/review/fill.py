@@ -9,6 +9,7 @@ from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.service.review.errors import ReviewError
 from ensemble_deid.service.review.file import ReviewFile
 from ensemble_deid.service.review.uncertainty import disagreement, note_disagreement, note_uncertainty, shown
+from ensemble_deid.stacking.single_tokens import SOURCE
 from ensemble_deid.text.document import Document
 
 Progress = Callable[[int, int], None]
@@ -50,8 +51,11 @@ def _missing(file: ReviewFile, documents: Sequence[Document]) -> Iterator[Docume
 
 
 def add_note(database: sqlite3.Connection, note: Document, threshold: float, *, submodels: int) -> None:
-    """Store a note with what was predicted for it at threshold 0 by a model of so many submodels."""
-    kinds = shown(note.spans, threshold)
+    """Store a note with what was predicted for it at threshold 0 by a model of so many submodels.
+
+    Single tokens that no candidate covers are no doubts of the model, unless its threshold is so low as to take them.
+    """
+    kinds = shown([span for span in note.spans if span.source != SOURCE or span.score >= threshold], threshold)
     spans = [span for span, _ in kinds]
     order = (note_uncertainty(spans, threshold), note_disagreement(spans, submodels))
     row = (note.id, note.text, note.patient_id, note.site, json.dumps(dict(note.metadata)), *order)

@@ -87,13 +87,17 @@ def _read_strings(data: bytes, at: int, count: int) -> tuple[str, ...]:
     chunk, _, _, byte_order, backward_size, backward_at = _CQDB.unpack_from(data, at)
     if chunk != b"CQDB" or byte_order != 0x62445371 or backward_size != count:
         raise ModelError("the CRF's model file is damaged: a string table does not fit")
-    offsets = np.frombuffer(data, "<u4", count=count, offset=at + backward_at)
-    strings = []
-    for number, offset in enumerate(offsets.tolist()):
-        identifier, length = struct.unpack_from("<iI", data, at + offset)
-        string = data[at + offset + 8 : at + offset + 8 + length]
-        # Lengths count the NUL that ends each string.
-        if identifier != number or length == 0 or string.find(b"\0") != length - 1:
-            raise ModelError("the CRF's model file is damaged: its strings are out of order")
-        strings.append(string[:-1].decode("utf-8"))
-    return tuple(strings)
+    if not count:
+        return ()
+    # A record is its number, its length, the string and a NUL; one follows the other.
+    starts = np.frombuffer(data, "<u4", count=count, offset=at + backward_at).astype(np.int64)
+    header = starts[:, None] + at + np.arange(8)
+    numbers, lengths = np.frombuffer(data, np.uint8)[header].view("<u4").astype(np.int64).T
+    ends = starts + 8 + lengths
+    region = np.frombuffer(data[at + starts[0] : at + ends[-1]], np.uint8)
+    if not np.array_equal(numbers, np.arange(count)) or not np.array_equal(starts[1:], ends[:-1]):
+        raise ModelError("the CRF's model file is damaged: its strings are out of order")
+    text = np.delete(region, (header - header[0, 0]).ravel())
+    if not np.array_equal(np.flatnonzero(text == 0), np.cumsum(lengths) - 1):
+        raise ModelError("the CRF's model file is damaged: its strings are out of order")
+    return tuple(text.tobytes().decode("utf-8").split("\0")[:-1])
