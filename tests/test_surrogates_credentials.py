@@ -42,7 +42,9 @@ def test_a_person_with_credentials_is_the_same_as_without(name: str, form: str, 
         assert surrogates(name, label=label) == [other]
 
 
-@pytest.mark.parametrize("name", ["J.D. Smith", "J.D.", "Smith, J.D.", "Smith J.D.", "Dr. J.D. Smith", "Lee Smith, J.D.K."])
+@pytest.mark.parametrize(
+    "name", ["J.D. Smith", "J.D.", "Smith, J.D.", "Smith J.D.", "Dr. J.D. Smith", "Lee Smith, J.D.K."]
+)
 def test_initials_that_read_like_a_credential_do_not_stay(name: str) -> None:
     (value,) = surrogates(name)
     assert "J." not in value

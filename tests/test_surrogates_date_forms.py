@@ -52,7 +52,9 @@ def test_parts_that_stand_apart_are_one_date(written: str, moved: str) -> None:
 def test_a_number_whose_part_in_a_date_is_unknown_has_no_surrogate(written: str) -> None:
     assert shifted(written) is None
     note = marked_note(f"<DATE|{written}>")
-    assert Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more")).replace(note).text == "[DATE]"
+    assert (
+        Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more")).replace(note).text == "[DATE]"
+    )
 
 
 @pytest.mark.parametrize(

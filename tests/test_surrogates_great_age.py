@@ -23,7 +23,10 @@ SURROGATES = Replacer.from_options("surrogate", key=KEY)
         ("Born <DATE|3/4/1925>, seen <DATE|3/5/2014>.", "Born 1925, seen 2014."),
         ("Born <DATE|3/4/1924>, seen <DATE|3/5/2014>.", "Born [DATE], seen 2014."),
         ("DOB: <DATE|5/6/1960>.", "DOB: 1960."),
-        ("<AGE|95 days> old, his aunt born <DATE|1930>, seen <DATE|3/5/2014>.", "95 days old, his aunt born 1930, seen 2014."),
+        (
+            "<AGE|95 days> old, his aunt born <DATE|1930>, seen <DATE|3/5/2014>.",
+            "95 days old, his aunt born 1930, seen 2014.",
+        ),
     ],
 )
 def test_a_year_that_shows_a_great_age_becomes_a_tag(marked: str, kept: str) -> None:

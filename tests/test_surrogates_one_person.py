@@ -39,7 +39,13 @@ def test_a_name_that_is_joined_in_one_note_does_not_make_its_parts_others_there(
 
 _PEOPLE = st.sampled_from(
     [
-        *("<PATIENT|Ann Poe> Lee", "Ann <PATIENT|Poe Lee>", "<PATIENT|Ann Poe Lee>", "<PATIENT|Poe Lee>", "<PATIENT|Lee Ann>"),
+        *(
+            "<PATIENT|Ann Poe> Lee",
+            "Ann <PATIENT|Poe Lee>",
+            "<PATIENT|Ann Poe Lee>",
+            "<PATIENT|Poe Lee>",
+            "<PATIENT|Lee Ann>",
+        ),
         *("<PATIENT|Ann>", "<PATIENT|Ann Poe>, <PATIENT|Lee>", "<PATIENT|P.L.>", "Lee <PATIENT|Ann Poe> Lee"),
     ]
 )

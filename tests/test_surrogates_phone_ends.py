@@ -15,7 +15,15 @@ def surrogates(marked: str, *, taken: frozenset[str] = frozenset()) -> list[str]
 
 @pytest.mark.parametrize(
     "number",
-    ["(309) 523-8842", "309-523-8842", "523-8842", "+1 309 523 8842", "309.523.8842 x 12", "3095238842", "(309)523-8842"],
+    [
+        "(309) 523-8842",
+        "309-523-8842",
+        "523-8842",
+        "+1 309 523 8842",
+        "309.523.8842 x 12",
+        "3095238842",
+        "(309)523-8842",
+    ],
 )
 @pytest.mark.parametrize("label", ["PHONE", "FAX"])
 def test_the_end_alone_is_the_end_of_the_surrogate(number: str, label: str) -> None:

@@ -104,7 +104,11 @@ def is_great_age(surface: str) -> bool:
     words = _WORD.findall(_GREAT.sub(" ", _SPELLED.sub(" ", surface)))
     if any(fold(word) not in _FOLDED_AGE_WORDS for word in words):
         return False
-    if _LONG_NUMBER.search(surface) or _DATE.search(surface) or (_SHORT_UNIT.search(surface) and not _YEARS.search(surface)):
+    if (
+        _LONG_NUMBER.search(surface)
+        or _DATE.search(surface)
+        or (_SHORT_UNIT.search(surface) and not _YEARS.search(surface))
+    ):
         return False
     return bool(_GREAT.search(surface)) or _FIRST_CAPPED <= max(_numbers(surface), default=0) <= _OLDEST_KNOWN
 

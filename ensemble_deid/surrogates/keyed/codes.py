@@ -22,7 +22,9 @@ _ATTEMPTS = 200
 _RUN = re.compile(r"[^\W\d_]+|\d+")
 _EXTENSION = re.compile(r"\s*(?:x|ext|extension)\.?\s*\d+\s*\Z", re.IGNORECASE)
 _LAST_DIGITS = re.compile(r"(?<!\d)[0-9]{4}\Z")
-_TELEPHONE = re.compile(r"(?:\+?1[\s.-]*)?(?:\(?[0-9]{3}\)?[\s./-]*)?(?<![0-9])[0-9]{3}[\s.-]+[0-9]{4}|(?:\+?1)?[0-9]{10}")
+_TELEPHONE = re.compile(
+    r"(?:\+?1[\s.-]*)?(?:\(?[0-9]{3}\)?[\s./-]*)?(?<![0-9])[0-9]{3}[\s.-]+[0-9]{4}|(?:\+?1)?[0-9]{10}"
+)
 _NETWORKS = ("192.0.2", "198.51.100", "203.0.113")
 _IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _IPV6 = re.compile(r"[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}", re.IGNORECASE)
@@ -125,7 +127,10 @@ class Codes:
         country = len(digits) - _US_DIGITS if len(digits) == _US_DIGITS + 1 and digits[0] == "1" else 0
         if not digits:
             return self._code(surface, attempt)
-        if any(c.isalnum() and not c.isdecimal() for c in head) or len(digits) - country not in (_LOCAL_DIGITS, _US_DIGITS):
+        if any(c.isalnum() and not c.isdecimal() for c in head) or len(digits) - country not in (
+            _LOCAL_DIGITS,
+            _US_DIGITS,
+        ):
             fresh = self._code(head, attempt)
             return None if fresh is None else fresh + tail
         number = digits[country:]

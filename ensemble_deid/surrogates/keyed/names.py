@@ -52,7 +52,9 @@ class PersonNames:
         staff = clinician and self.staff is not None
         letters = self._initials(surface, names)
         if letters is not None:
-            return self._filled(surface, names, self._replaced_initials(surface, names, letters, staff=staff), staff=staff)
+            return self._filled(
+                surface, names, self._replaced_initials(surface, names, letters, staff=staff), staff=staff
+            )
         beside = {part.word for part in names if len(part.word) > 1}
         fresh = []
         for part in names:

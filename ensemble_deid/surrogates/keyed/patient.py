@@ -62,8 +62,8 @@ def kind_of(label: str, surface: str) -> str:
 class PatientSurrogates:
     """Makes the surrogates for one patient's PHI; `known` has all of it, as far as it is known, without case.
 
-    `scope` is the project and the patient; `avoided` are more strings that no surrogate may equal, of which nothing else
-    is learned. A value depends on nothing else, whatever was asked for before.
+    `scope` is the project and the patient; `avoided` are more strings that no surrogate may equal, from which nothing
+    else is learned. A value depends on nothing else, whatever was asked for before.
     """
 
     secret: bytes = field(repr=False)
