@@ -263,7 +263,7 @@ def _stands_alone(index: int, match: "re.Match[str]") -> bool:
 
 
 def _counts(match: "re.Match[str]", before: str, after: str) -> bool:
-    """Whether a number is no day: it counts (`2 weeks`, `3rd day`) or names an hour or a year (`at 10`, `spring 14`)."""
+    """Whether a number is no day: it counts (`2 weeks`, `3rd day`), or names an hour or year (`at 10`, `spring 14`)."""
     if _UNIT_AFTER.match(after):
         return True
     return match["ord"] is None and _UNIT_BEFORE.search(before) is not None
