@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from ensemble_deid.surrogates.letters import match_case
+from ensemble_deid.surrogates.letters import fold, match_case
 
 _UNITS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
@@ -41,6 +41,8 @@ _SHORT_UNIT = re.compile(
 _DECADE = re.compile(r"[0-9]0\s?['’]?s\b|nineties")
 _YEARS = re.compile(r"\b(?:years?|yrs?|y/?o|años?)\b|[0-9]\s?y", re.I)
 _HUNDRED = re.compile(r"hundred|centenarian|cien", re.I)
+_GREAT = re.compile(r"\b(?:(?:one|a) hundred|hundred|centenarian|cien(?:to)?|noventa|nineties)\b", re.I)
+_FOLDED_AGE_WORDS = frozenset(map(fold, _AGE_WORDS))
 
 
 class AgeShift:
@@ -82,10 +84,9 @@ def capped_age(surface: str, *, following: str = "") -> str | None:
     A string with any other word than those of ages is no age: the word may be a name. Nor is a date.
     `following` is the text after it: months, weeks and days count as such, a decade over 89 (`90s`) as no age.
     """
-    numbers = [int(digits) for digits in _NUMBER.findall(surface)]
-    for match in _SPELLED.finditer(surface):
-        words = match.group().lower()
-        numbers.append((SPANISH_WORDS if words in SPANISH_WORDS else WORDS).index("-".join(words.split())))
+    numbers = _numbers(surface)
+    if any(c.isdecimal() and not c.isascii() for c in surface):
+        return None
     if not numbers or _LONG_NUMBER.search(surface) or _HUNDRED.search(surface) or _DATE.search(surface):
         return None
     if any(word.casefold() not in _AGE_WORDS for word in _WORD.findall(_SPELLED.sub(" ", surface))):
@@ -96,3 +97,26 @@ def capped_age(surface: str, *, following: str = "") -> str | None:
         return surface if max(numbers) < (_FIRST_CAPPED if in_years else _MOST_UNITS) else None
     decade = following[:1] == "s" or _DECADE.search(surface) is not None
     return None if decade or max(numbers) > _OLDEST_KNOWN or len(numbers) > 1 else f"{_FIRST_CAPPED}+"
+
+
+def is_great_age(surface: str) -> bool:
+    """Whether a string, with accents or without, is an age over 89 if it is an age at all (`94`, `in her nineties`)."""
+    words = _WORD.findall(_GREAT.sub(" ", _SPELLED.sub(" ", surface)))
+    if any(fold(word) not in _FOLDED_AGE_WORDS for word in words):
+        return False
+    if (
+        _LONG_NUMBER.search(surface)
+        or _DATE.search(surface)
+        or (_SHORT_UNIT.search(surface) and not _YEARS.search(surface))
+    ):
+        return False
+    return bool(_GREAT.search(surface)) or _FIRST_CAPPED <= max(_numbers(surface), default=0) <= _OLDEST_KNOWN
+
+
+def _numbers(surface: str) -> list[int]:
+    """Return the numbers of a string, in digits and in words."""
+    numbers = [int(digits) for digits in _NUMBER.findall(surface)]
+    for match in _SPELLED.finditer(surface):
+        words = match.group().lower()
+        numbers.append((SPANISH_WORDS if words in SPANISH_WORDS else WORDS).index("-".join(words.split())))
+    return numbers

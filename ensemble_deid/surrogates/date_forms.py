@@ -22,10 +22,15 @@ _YEAR = r"(?:(?P<y>\d{4})|['’](?P<yy>\d{2}))"
 _YEAR_ANY = r"(?:(?P<y>\d{4})|['’]?(?P<yy>\d{2}))"
 _M, _D = r"(?P<m>\d{1,2})", r"(?P<d>\d{1,2})"
 _SIGN = r"(?P<sep>[-/.])"
+# A sign with blanks around it, or blanks alone; and what must then stand between the other two numbers.
+_SIGN_OR_BLANK = r"(?:\s*(?P<sep>[-/.])\s*|\s+)"
+_SAME = r"(?(sep)\s*(?P=sep)\s*|\s+)"
+# A year of two digits has the sign before it; one of four may also stand apart: `3/5 2014`, `3/5, 2014`.
+_THEN_YEAR = rf"(?:(?:{_SAME}|,?\s+){_YEAR4}|(?(sep)\s*(?P=sep)\s*['’]?(?P<yy>\d{{2}})|(?!)))"
 _FORMS = (
-    rf"{_YEAR4}{_SIGN}{_M}(?P=sep){_D}",
-    rf"{_M}{_SIGN}{_D}(?P=sep){_YEAR_ANY}",
-    rf"{_D}{_SIGN}{_M}(?P=sep){_YEAR_ANY}",
+    rf"{_YEAR4}{_SIGN_OR_BLANK}{_M}{_SAME}{_D}",
+    rf"{_M}{_SIGN_OR_BLANK}{_D}{_THEN_YEAR}",
+    rf"{_D}{_SIGN_OR_BLANK}{_M}{_THEN_YEAR}",
     rf"{_DAY}{_SEP}{_MONTH}{_SEP}{_YEAR_ANY}",
     rf"{_MONTH}{_SEP}{_YEAR}",
     rf"{_MONTH}{_SEP}{_DAY}{_SEP}{_YEAR}",

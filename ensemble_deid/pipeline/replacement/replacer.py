@@ -85,13 +85,15 @@ class Replacer:
         """Return the document's text with its spans replaced.
 
         `taken` has the normalised PHI (`normalise`) of all notes of the patient: no surrogate equals any of it, and a
-        part of a name is recognised by the full name in another note. Raises ValueError for spans that overlap.
+        part of a name is recognised by the full name in another note. Without it, and for a note without a patient, the
+        note's own PHI tells what it is a part of. Raises ValueError for spans that overlap.
         """
         spans = sorted(document.spans)
-        surfaces = [document.text[span.start : span.end] for span in spans]
-        known = frozenset(taken) | {self.normalise(surface) for surface in surfaces}
+        own = {self.normalise(document.text[span.start : span.end]) for span in spans}
+        # What is in this note alone, such as spans joined to one, must not make it another person here than elsewhere.
+        known = frozenset(taken) | (own if not taken or document.patient_id is None else set())
         spanish = any(is_spanish(span.label) for span in spans)
-        make = partial(self._surrogates, document.patient, known, spanish=spanish)
+        make = partial(self._surrogates, document.patient, known, spanish=spanish, avoided=frozenset(own - known))
         values = Values(self.styles, make, document.text, spans, numbered_by_note=not taken)
         parts: list[str] = []
         replaced: list[ReplacedSpan] = []
@@ -147,14 +149,21 @@ class Replacer:
         """Return a string of PHI without case, accents and repeated white space, as `taken` holds it."""
         return normalise(surface)
 
-    def _surrogates(self, patient: str, known: frozenset[str], *, spanish: bool = False) -> PatientSurrogates:
+    def _surrogates(
+        self, patient: str, known: frozenset[str], *, spanish: bool = False, avoided: frozenset[str] = frozenset()
+    ) -> PatientSurrogates:
         settings = Settings(**self.styles.settings)
-        return _patient_surrogates(self.key.secret, (self.project, patient), settings, known, spanish)
+        return _patient_surrogates(self.key.secret, (self.project, patient), settings, known, spanish, avoided)
 
 
 @lru_cache(maxsize=8)
 def _patient_surrogates(
-    secret: bytes, scope: tuple[str, str], settings: Settings, known: frozenset[str], spanish: bool
+    secret: bytes,
+    scope: tuple[str, str],
+    settings: Settings,
+    known: frozenset[str],
+    spanish: bool,
+    avoided: frozenset[str],
 ) -> PatientSurrogates:
     # The notes of a patient come one after another and have the same PHI, whose tables are then made once.
-    return PatientSurrogates(secret, scope, settings, known, spanish)
+    return PatientSurrogates(secret, scope, settings, known, spanish, avoided)

@@ -4,7 +4,9 @@ Many of these are names, too (`Minh Le`, `Anh Do`, `Md Rahman`). A part stays on
 stands beside it, leaves the name another part for each of its places; in doubt it is replaced like a name.
 """
 
+import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from ensemble_deid.surrogates.letters import fold
 from ensemble_deid.surrogates.persons import Token, name_tokens
@@ -17,18 +19,56 @@ CREDENTIALS = frozenset(
     "pt ot slp mph mba jd".split()
 )
 ALSO_NAMES = frozenset("le do da das di van al ma pa mba od ot pt slp don".split())
+_NEVER_NAMES = frozenset("phd psyd pharmd".split())
 _ONLY_IN_CAPITALS = frozenset("md ii iii iv".split())
 _BEFORE_HYPHEN = frozenset("al el".split())
+_MOST_LETTERS = 4
+_FULL_STOP = re.compile(r"\.\s?")
+_BETWEEN_LETTERS = re.compile(r"[.\s]")
 
 
 def parts_of_name(surface: str) -> list[Token]:
-    """Return the parts of a name as `name_tokens` does, but a credential such as `PhD` whole."""
+    """Return the parts of a name as `name_tokens` does, but a credential such as `PhD` or `M.D.` whole."""
     parts: list[Token] = []
     for start, end in name_tokens(surface):
         if parts and parts[-1][1] == start and fold(surface[parts[-1][0] : end]) in CREDENTIALS:
             start = parts.pop()[0]
         parts.append((start, end))
+    number = 1
+    while "." in surface and number < len(parts):
+        parts = _with_credential(surface, parts, number) or parts
+        number += 1
     return parts
+
+
+def _with_credential(surface: str, parts: list[Token], number: int) -> list[Token] | None:
+    """Return the parts with those from `number` on joined to a credential with full stops; None where none stays."""
+    for end in range(min(len(parts), number + _MOST_LETTERS), number + 1, -1):
+        run = parts[number:end]
+        if fold(surface[run[0][0] : run[-1][1]]) in CREDENTIALS and _is_clear(surface, parts, number, end):
+            joined = [*parts[:number], (run[0][0], run[-1][1]), *parts[end:]]
+            if kept_parts(surface, joined)[number]:
+                return joined
+    return None
+
+
+def _is_clear(surface: str, parts: Sequence[Token], number: int, end: int) -> bool:
+    """Whether the parts `[number, end)` are a credential with full stops and not somebody's initials.
+
+    Single letters may be initials after one name alone (`Smith, J.D.`), beside other initials, and with blanks between
+    them unless a comma stands before.
+    """
+    gaps = [surface[a[1] : b[0]] for a, b in pairwise(parts)]
+    inside, before = gaps[number - 1 : end - 1][1:], gaps[number - 1]
+    after = gaps[end - 1] if end < len(parts) else ""
+    if not all(map(_FULL_STOP.fullmatch, inside)) or ("," not in before and set(inside) != {"."}):
+        return False
+    if before == "." and fold(surface[slice(*parts[number - 1])]) not in CREDENTIALS | SUFFIXES:
+        return False
+    if after == "." and parts[end][1] - parts[end][0] == 1:
+        return False
+    names = kept_parts(surface, parts[:number]).count(False)
+    return names > 1 or (names == 1 and any(stop - start > 1 for start, stop in parts[number:end]))
 
 
 def kept_parts(surface: str, tokens: Sequence[Token]) -> list[bool]:
@@ -39,7 +79,7 @@ def kept_parts(surface: str, tokens: Sequence[Token]) -> list[bool]:
 class _Name:
     def __init__(self, surface: str, tokens: Sequence[Token]) -> None:
         self.surface, self.tokens = surface, tokens
-        self.written = [surface[start:end] for start, end in tokens]
+        self.written = [_BETWEEN_LETTERS.sub("", surface[start:end]) for start, end in tokens]
         self.words = [fold(part) for part in self.written]
         self.sides = [surface.count(",", 0, start) for start, _ in tokens]
         # Parts that are nothing but names.
@@ -79,7 +119,7 @@ class _Name:
             return False
         if word in _ONLY_IN_CAPITALS and written.istitle():
             return False
-        return word in SUFFIXES or written.isupper() or self.sides[number] > 0 or self.surface.islower()
+        return word in SUFFIXES | _NEVER_NAMES or written.isupper() or self.sides[number] > 0 or self.surface.islower()
 
     def _is_unclear_credential(self, number: int, others: Sequence[int]) -> bool:
         """Whether a part such as `PA`, `DO` or `MA` is a credential beside the names `others`."""

@@ -5,7 +5,7 @@ security numbers that begin with 9, the networks of RFC 5737 and RFC 3849.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ensemble_deid.surrogates.keyed.choices import Keyed
 from ensemble_deid.surrogates.keyed.known import Avoided
@@ -21,6 +21,10 @@ _SHORTEST_WITH_TAIL = 7
 _ATTEMPTS = 200
 _RUN = re.compile(r"[^\W\d_]+|\d+")
 _EXTENSION = re.compile(r"\s*(?:x|ext|extension)\.?\s*\d+\s*\Z", re.IGNORECASE)
+_LAST_DIGITS = re.compile(r"(?<!\d)[0-9]{4}\Z")
+_TELEPHONE = re.compile(
+    r"(?:\+?1[\s.-]*)?(?:\(?[0-9]{3}\)?[\s./-]*)?(?<![0-9])[0-9]{3}[\s.-]+[0-9]{4}|(?:\+?1)?[0-9]{10}"
+)
 _NETWORKS = ("192.0.2", "198.51.100", "203.0.113")
 _IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _IPV6 = re.compile(r"[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}", re.IGNORECASE)
@@ -29,14 +33,24 @@ _SSN_DIGITS, _US_DIGITS, _LOCAL_DIGITS = 9, 10, 7
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """One patient's numbers: a number is replaced alike however it is punctuated, and so are its last four digits."""
+    """One patient's numbers: a number is replaced alike however it is punctuated, and so are its last four digits.
+
+    Of telephone numbers this holds where exactly one that ends in them is among `known`, the patient's PHI.
+    """
 
     keyed: Keyed
     avoided: Avoided
+    known: frozenset[str] = field(default=frozenset(), repr=False)
 
     def replace(self, surface: str, label: str) -> str | None:
         """Return another code in the form of `surface`, None where it has neither digits nor letters."""
         make = {"PHONE": self._phone, "FAX": self._phone, "SSN": self._social_security, "IPADDR": self._address}
+        whole = self._whole_number(surface) if label in ("PHONE", "FAX") else None
+        number = self.replace(whole, "PHONE") if whole else None
+        if number:
+            end = _LAST_DIGITS.sub(number[-_TAIL:], surface)
+            if self.avoided.allows(end):
+                return end
         for attempt in range(_ATTEMPTS):
             value = make.get(label, self._code)(surface, str(attempt))
             if value is None:
@@ -92,6 +106,16 @@ class Codes:
             return "0" if character == "0" and attempt == "0" else str(1 + self.keyed.number(9, *parts))
         return str(self.keyed.number(10, *parts))
 
+    def _whole_number(self, surface: str) -> str | None:
+        """Return the telephone number of which four digits alone are the end; None for none, and for several."""
+        tail = _LAST_DIGITS.search(surface)
+        if tail is None or any(map(str.isalnum, surface[: tail.start()])):
+            return None
+        numbers = (_EXTENSION.sub("", string).strip() for string in self.known)
+        whole = sorted(number for number in numbers if number.endswith(tail.group()) and _TELEPHONE.fullmatch(number))
+        lines = {re.sub(r"\D", "", number)[-_LOCAL_DIGITS:] for number in whole}
+        return whole[0] if len(lines) == 1 else None
+
     def _phone(self, surface: str, attempt: str) -> str | None:
         extension = _EXTENSION.search(surface)
         head = surface[: extension.start()] if extension else surface
@@ -103,7 +127,10 @@ class Codes:
         country = len(digits) - _US_DIGITS if len(digits) == _US_DIGITS + 1 and digits[0] == "1" else 0
         if not digits:
             return self._code(surface, attempt)
-        if any(map(str.isalpha, head)) or len(digits) - country not in (_LOCAL_DIGITS, _US_DIGITS):
+        if any(c.isalnum() and not c.isdecimal() for c in head) or len(digits) - country not in (
+            _LOCAL_DIGITS,
+            _US_DIGITS,
+        ):
             fresh = self._code(head, attempt)
             return None if fresh is None else fresh + tail
         number = digits[country:]
@@ -115,7 +142,7 @@ class Codes:
     def _social_security(self, surface: str, attempt: str) -> str | None:
         places = [place for place, character in enumerate(surface) if character.isdecimal()]
         digits = "".join(surface[place] for place in places)
-        if len(digits) != _SSN_DIGITS:
+        if len(digits) != _SSN_DIGITS or any(map(str.isalnum, _between(surface, places))):
             return self._code(surface, attempt)
         # Numbers 900-01 to 999-49 belong neither to a person nor to a taxpayer.
         area = 900 + self.keyed.number(100, "ssn area", digits, attempt)
@@ -135,6 +162,11 @@ class Codes:
             value = f"2001:db8::{':'.join(groups)}"
             return self._around(surface[: six.start()]) + value + self._around(surface[six.end() :])
         return self._code(surface, attempt)
+
+
+def _between(surface: str, places: list[int]) -> list[str]:
+    """Return the characters between the first and the last of the places that are at none of them."""
+    return [surface[place] for place in range(places[0], places[-1]) if place not in places]
 
 
 def _filled(surface: str, places: list[int], value: str) -> str:

@@ -10,6 +10,7 @@ from ensemble_deid.surrogates.calendar_words import (
     WEEKDAY_STYLES,
     find_word,
     style_word,
+    words_pattern,
 )
 from ensemble_deid.surrogates.date_forms import (
     DAY_FIRST,
@@ -39,6 +40,21 @@ _KEPT_WORDS = frozenset(
 _YEARS = re.compile(r"(?<![\d/.-])(\d{4})([-–/])(\d{2})(?![\d/.-])")
 _YEAR_AFTER = re.compile(r"(,?\s+(?:of\s+|de\s+)?)(\d{4}|['’]\d{2})(?!\d)", re.IGNORECASE)
 _YEAR_MONTH = re.compile(r"(?P<y>\d{4})(?P<sep>[-/])(?P<m>0[1-9]|1[0-2])(?![\d/.-])")
+# Beside a bare number a day of the month is a part of a date whose form is unknown; times of day are no such numbers.
+_BESIDE = r"[\s,;()\[\]/.–—-]+"
+_NUMBER_BEFORE = re.compile(rf"(?<![\d:])\d+{_BESIDE}\Z")
+_NUMBER_AFTER = re.compile(rf"{_BESIDE}(?!\d{{1,2}}(?::\d|st\b|nd\b|rd\b|th\b))\d", re.IGNORECASE)
+# A year may stand beside another year or the month of one, as in 2013 - 2014 and 2013 - 3/2014.
+_PART_BEFORE = re.compile(rf"(?<![\d:])(?:\d{{1,2}}{_BESIDE}|\d+\s+)\Z")
+_PART_AFTER = re.compile(
+    r"[-/.–—]\d{1,2}(?!\d)|\s*[-/.–—]\s*\d{1,2}(?![\d:]|\s*[-/.]\s*\d)"
+    r"|[\s,;()\[\]]+(?!\d{1,2}:\d)\d{1,2}(?!\d)|\s+(?!\d{1,2}:\d)\d"
+)
+_UNITS = "weeks?|weekends?|days?|nights?|months?|years?|semanas?|días?|mes(?:es)?|años?"
+_UNIT_AFTER = re.compile(rf"[\s-]*(?:{_UNITS}|noon|fy|cy)(?![^\W_])", re.IGNORECASE)
+_BEFORE_COUNT = f"weeks?|months?|years?|fy|cy|at|semana|mes|año|{words_pattern(SEASON_STYLES)}"
+_UNIT_BEFORE = re.compile(rf"(?<![^\W_])(?:{_BEFORE_COUNT})[\s-]+\Z", re.IGNORECASE)
+_NTH_WEEK = re.compile(r"[1-5](?:st|nd|rd|th)(?=\s+week(?:end)?\s+(?:of|in)\s)", re.IGNORECASE)
 _MID_SEASON = ((4, 15), (7, 15), (10, 15), (1, 15))
 _YEAR_DAYS = 365.25
 _LONGEST_YEARS = 8
@@ -95,8 +111,8 @@ class DateText:
         return None if self.shift(surface, year=year) is None else sorted(set(self._written))
 
     def _kept(self, surface: str, cursor: int) -> int | None:
-        """Return the end of what stays as it is: separators, times of day, words such as `early`."""
-        for pattern in (_TIME, _BETWEEN):
+        """Return the end of what stays as it is: separators, times of day, words such as `early` and `2nd week`."""
+        for pattern in (_TIME, _BETWEEN, _NTH_WEEK):
             match = pattern.match(surface, cursor)
             if match:
                 return match.end()
@@ -232,11 +248,22 @@ def _stands_alone(index: int, match: "re.Match[str]") -> bool:
     """Whether a short form is not a part of a longer date, such as one with an impossible day."""
     before, after = match.string[: match.start()], match.string[match.end() :]
     if index in (_MONTH_DAY, _DAY_MONTH, _MONTH_SHORT_YEAR):
-        sign = re.escape(match.groupdict().get("sep") or "/")
-    elif index in (_MONTH_YEAR, _YEAR, _SHORT_YEAR, _DAY):
-        sign = "[-/.]"
+        sign = match.groupdict().get("sep") or "/"
+        # Around a hyphen blanks make it a dash, as in 3-5 - 3-9.
+        sign = sign if sign == "-" else rf"\s*{re.escape(sign)}\s*"
+    elif index == _MONTH_YEAR:
+        sign = r"(?:[-/.]|\s+[/.]\s*|\s+)"
+    elif index == _DAY:
+        return not (_NUMBER_BEFORE.search(before) or _NUMBER_AFTER.match(after) or _counts(match, before, after))
+    elif index in (_YEAR, _SHORT_YEAR):
+        return not (_PART_BEFORE.search(before) or _PART_AFTER.match(after))
     else:
         return True
-    if index in (_YEAR, _SHORT_YEAR):
-        return not re.search(rf"(?<!\d)\d{{1,2}}{sign}\Z", before) and not re.match(rf"{sign}\d{{1,2}}(?!\d)", after)
     return not re.search(rf"\d{sign}\Z", before) and not re.match(rf"{sign}\d", after)
+
+
+def _counts(match: "re.Match[str]", before: str, after: str) -> bool:
+    """Whether a number is no day: it counts (`2 weeks`, `3rd day`), or names an hour or year (`at 10`, `spring 14`)."""
+    if _UNIT_AFTER.match(after):
+        return True
+    return match["ord"] is None and _UNIT_BEFORE.search(before) is not None

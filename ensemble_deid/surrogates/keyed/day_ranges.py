@@ -16,7 +16,9 @@ _ALONE = r"(?![\w/.]*\d)(?![^\W_])"
 RANGES: tuple["re.Pattern[str]", ...] = (
     re.compile(rf"{_NAME}(?P<gap>\s+){_DAYS}(?:{_YEAR})?{_ALONE}", re.IGNORECASE),
     re.compile(rf"(?<![\d/.-]){_DAYS}(?P<gap>\s+(?:of\s+)?){_NAME}(?:{_YEAR})?{_ALONE}", re.IGNORECASE),
-    re.compile(r"(?<![\d/.-])(?P<m>\d{1,2})/(?P<d>\d{1,2})(?P<dash>-)(?P<d2>\d{1,2})(?![\d/.-])"),
+    re.compile(
+        rf"(?<![\d/.-])(?P<m>\d{{1,2}})/(?P<d>\d{{1,2}})(?P<dash>\s*[-–]\s*)(?P<d2>\d{{1,2}})(?:{_YEAR})?(?![\d/.:-])"
+    ),
 )
 
 

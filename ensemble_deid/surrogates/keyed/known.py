@@ -39,6 +39,10 @@ class Avoided:
             for start in range(len(folded) - length + 1)
         )
 
+    def has_word(self, word: str) -> bool:
+        """Whether a folded word is one of the strings' words, single letters and generic ones excepted."""
+        return word in self._words
+
     def allows_words(self, value: str) -> bool:
         """Whether, besides, no word of the value is a word of the strings, generic ones such as `Hospital` excepted."""
         return self.allows(value) and all(fold(word) not in self._words for word in _WORD.findall(value))
@@ -106,13 +110,13 @@ class KnownNames:
         return None
 
     def is_known(self, word: str) -> bool:
-        """Whether the folded word is a part of a full name of these notes."""
+        """Whether the folded word is a part of a full name of these notes, or stands beside a title or a credential."""
         return word in self._votes
 
     def role(self, word: str, usual: str) -> str:
         """Return the role of one word alone: as in the full names of these notes, or as the lists have it."""
         votes = self._votes.get(word)
-        if votes is not None:
+        if votes:
             # Ties are decided in favour of the surname, not by the order of the counter.
             return max((GIVEN, FAMILY), key=lambda role: (votes[role], role == FAMILY))
         given, surname = self.lists.is_given(word), self.lists.is_surname(word)
@@ -121,14 +125,15 @@ class KnownNames:
     def _learn(self, string: str) -> None:
         words = [word.group() for word in _WORD.finditer(string)]
         self.words.update(fold(word) for word in words)
-        if any(map(str.isdecimal, string)) or not 2 <= len(words) <= _LONGEST_NAME:
+        if any(map(str.isdecimal, string)) or len(words) < 2 or len(parts_of_name(string)) > _LONGEST_NAME:
             return
         if any(fold(word) in GENERIC_WORDS - KEPT_PARTS and len(word) > 1 for word in words):
             return
         parts = [part for part in self.parts(string, usual=GIVEN) if part.role and part.word]
         for part in parts:
             if len(part.word) > 1:
-                self._votes.setdefault(part.word, Counter())[part.role] += 1
+                # One name beside a title or a credential does not say which of the two it is.
+                self._votes.setdefault(part.word, Counter()).update([part.role] if len(parts) > 1 else ())
         if len([part for part in parts if len(part.word) > 1]) > 1:
             # Given names first, as initials have them; what a comma puts first is the surname.
             self.full.append(tuple(sorted(parts, key=lambda part: part.role == FAMILY)))
@@ -161,7 +166,7 @@ class KnownNames:
 
     def _only(self, word: str, role: str) -> bool:
         votes = self._votes.get(word)
-        if votes is not None:
+        if votes:
             return votes[role] == max(votes.values()) and len(votes) == 1
         given, surname = self.lists.is_given(word), self.lists.is_surname(word)
         return given != surname and (given if role == GIVEN else surname)

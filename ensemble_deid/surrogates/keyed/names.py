@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ensemble_deid.surrogates.keyed.affixes import ALSO_NAMES, KEPT_PARTS, parts_of_name
 from ensemble_deid.surrogates.keyed.choices import Keyed
+from ensemble_deid.surrogates.keyed.codes import Codes
 from ensemble_deid.surrogates.keyed.known import Avoided, KnownNames, Part
 from ensemble_deid.surrogates.keyed.lists import DEFAULT_ORIGIN, MEN, SURNAMES, WOMEN
 from ensemble_deid.surrogates.letters import fold, match_case
@@ -51,7 +52,9 @@ class PersonNames:
         staff = clinician and self.staff is not None
         letters = self._initials(surface, names)
         if letters is not None:
-            return _filled(surface, names, self._replaced_initials(surface, names, letters, staff=staff))
+            return self._filled(
+                surface, names, self._replaced_initials(surface, names, letters, staff=staff), staff=staff
+            )
         beside = {part.word for part in names if len(part.word) > 1}
         fresh = []
         for part in names:
@@ -60,7 +63,7 @@ class PersonNames:
                 fresh.append(self._form(written, self.surrogate(part.word, part.role, staff=staff)))
             else:
                 fresh.append(match_case(written, self._initial(part.word, beside, staff=staff)))
-        value = _filled(surface, names, fresh)
+        value = self._filled(surface, names, fresh, staff=staff)
         # A part may stand twice in a name, once as what stays (`Ma, MA`).
         left = {fold(value[start:end]) for start, end in parts_of_name(value)} - (KEPT_PARTS - ALSO_NAMES)
         return None if beside & left else value
@@ -149,7 +152,10 @@ class PersonNames:
         pool = lists.pool(origin, kinds)
 
         def fits(name: str) -> bool:
-            return fold(name)[:1] != word[:1] and fold(name) not in self.known.words and self.avoided.allows(name)
+            folded = fold(name)
+            if folded[:1] == word[:1] or folded in self.known.words or self.avoided.has_word(folded):
+                return False
+            return self.avoided.allows(name)
 
         # Where a patient's notes have more names than the list, two of them may have the same surrogate.
         unused = keyed.draw(
@@ -189,6 +195,15 @@ class PersonNames:
         value = keyed.pick(tuple(_ALPHABET), "initial", letter, fits=lambda other: other.casefold() != letter)
         return value or _ALPHABET[0]
 
+    def _filled(self, surface: str, names: list[Part], fresh: list[str], *, staff: bool) -> str:
+        """Put the new parts in the place of the old ones. Digits between them are a number, a date, or an address."""
+        codes = Codes(self.staff if staff and self.staff is not None else self.keyed, self.avoided)
+        done, cursor = "", 0
+        for part, value in zip(names, fresh, strict=True):
+            done += codes.digits(surface[cursor : part.start]) + value
+            cursor = part.end
+        return done + codes.digits(surface[cursor:])
+
     @staticmethod
     def _form(written: str, value: str) -> str:
         # Notes that are written without accents stay so: their readers may not be able to show them.
@@ -210,11 +225,3 @@ def _with_all(index: dict[str, list[frozenset[str]]], words: Collection[str]) ->
 
 def _plain(value: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKD", value) if c.isascii())
-
-
-def _filled(surface: str, names: list[Part], fresh: list[str]) -> str:
-    done, cursor = "", 0
-    for part, value in zip(names, fresh, strict=True):
-        done += surface[cursor : part.start] + value
-        cursor = part.end
-    return done + surface[cursor:]

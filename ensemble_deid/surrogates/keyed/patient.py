@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ensemble_deid.phi.groups import category_of
 from ensemble_deid.phi.maps import MEDDOCAN_TO_I2B2, to_i2b2
 from ensemble_deid.phi.taxonomy import I2B2_TYPES
-from ensemble_deid.surrogates.ages import capped_age
+from ensemble_deid.surrogates.ages import capped_age, is_great_age
 from ensemble_deid.surrogates.dates import is_day_first
 from ensemble_deid.surrogates.keyed.choices import Keyed
 from ensemble_deid.surrogates.keyed.codes import Codes
@@ -18,7 +18,7 @@ from ensemble_deid.surrogates.keyed.lists import plain_list
 from ensemble_deid.surrogates.keyed.named_places import NamedPlaces
 from ensemble_deid.surrogates.keyed.names import PersonNames
 from ensemble_deid.surrogates.keyed.web import Web
-from ensemble_deid.surrogates.letters import fold, match_case
+from ensemble_deid.surrogates.letters import fold, match_case, without_marks
 
 _SPANISH = set(MEDDOCAN_TO_I2B2) - set(I2B2_TYPES)
 _KIND_OF_CATEGORY = {"NAME": "PATIENT", "ID": "IDNUM", "LOCATION": "LOCATION-OTHER"}
@@ -26,6 +26,8 @@ _AROUND = 24
 _VOWELS = "aeiou"
 # What years of two digits are read by where no year has four: 00 to 29 are years of this century.
 _USUAL_YEAR = 2028
+# Electronic notes are hardly older: where the latest date is, it is a birth date or the like, not that of the notes.
+_FIRST_NOTES = 1990
 _POSSIBLE_YEARS = range(1850, 2150)
 OLDEST = 89
 
@@ -60,7 +62,8 @@ def kind_of(label: str, surface: str) -> str:
 class PatientSurrogates:
     """Makes the surrogates for one patient's PHI; `known` has all of it, as far as it is known, without case.
 
-    `scope` is the project and the patient. A value depends on nothing else, whatever was asked for before.
+    `scope` is the project and the patient; `avoided` are more strings that no surrogate may equal, from which nothing
+    else is learned. A value depends on nothing else, whatever was asked for before.
     """
 
     secret: bytes = field(repr=False)
@@ -68,9 +71,11 @@ class PatientSurrogates:
     settings: Settings
     known: frozenset[str] = field(repr=False)
     spanish: bool = False
+    avoided: frozenset[str] = field(default=frozenset(), repr=False)
     dates: DateText = field(init=False, repr=False)
     names: PersonNames = field(init=False, repr=False)
     year: int = field(init=False)
+    _latest_possible: int = field(init=False, repr=False)
     _keyed: Keyed = field(init=False, repr=False)
     _avoided: Avoided = field(init=False, repr=False)
     _codes: Codes = field(init=False, repr=False)
@@ -80,6 +85,7 @@ class PatientSurrogates:
     _numbers: dict[str, dict[str, int]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self.known = frozenset(map(without_marks, self.known))
         project, patient = self.scope
         language = "es" if self.spanish else "en"
         keyed = self._keyed = Keyed(self.secret, (project, "patient", patient))
@@ -89,9 +95,11 @@ class PatientSurrogates:
             day_first = self.spanish or is_day_first(iter(sorted(self.known)))
         self.dates = DateText(keyed_days(keyed, whole_weeks=self.settings.whole_weeks), day_first=day_first)
         self.year = self.latest_year(self.known) or _USUAL_YEAR
-        self._avoided = Avoided(self.known)
+        unclear = self.year < _FIRST_NOTES or any(map(is_great_age, self.known))
+        self._latest_possible = max(self.year, _USUAL_YEAR) if unclear else self.year
+        self._avoided = Avoided(self.known | set(map(without_marks, self.avoided)))
         self.names = PersonNames(keyed, KnownNames(self.known), self._avoided, language, staff)
-        self._codes = Codes(keyed, self._avoided)
+        self._codes = Codes(keyed, self._avoided, self.known)
         self._geography = Geography(keyed, self._avoided, self.known, language)
         self._places = NamedPlaces(keyed, self._avoided, self._codes, self._geography, self.known, language)
         self._web = Web(keyed, self._avoided, self.names, self._codes)
@@ -101,9 +109,10 @@ class PatientSurrogates:
 
         `year` is that of dates without one: the latest of the note, by default of all the patient's PHI.
         """
-        surface = text[start:end]
+        surface = without_marks(text[start:end])
         kind = kind_of(label, surface)
-        value = self._value(text, start, end, kind, year or self.year)
+        beside = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
+        value = self._value(surface, kind, year or self.year, beside)
         if value is None or kind == "AGE":
             # An age of up to 89 stays: all dates are shifted alike, so it still is the age of that day.
             return value
@@ -115,7 +124,7 @@ class PatientSurrogates:
 
     def identity(self, text: str, start: int, end: int, label: str) -> str:
         """Return what all mentions of the same person, place or number have in common."""
-        surface = text[start:end]
+        surface = without_marks(text[start:end])
         if kind_of(label, surface) in ("PATIENT", "DOCTOR"):
             clinician = kind_of(label, surface) == "DOCTOR"
             return self.names.identity(surface, before=text[max(0, start - _AROUND) : start], clinician=clinician)
@@ -140,14 +149,16 @@ class PatientSurrogates:
         return max((year for year in years if year in _POSSIBLE_YEARS), default=None)
 
     def shows_great_age(self, surface: str) -> bool:
-        """Whether a date is so long before the patient's latest that, as a birth date, it shows an age over 89."""
-        years = self.dates.years(surface, year=self.year)
-        return bool(years) and min(years or [self.year]) < self.year - OLDEST
+        """Whether a date is so long before the patient's latest that, as a birth date, it shows an age over 89.
 
-    def _value(self, text: str, start: int, end: int, kind: str, year: int) -> str | None:
-        surface, after = text[start:end], text[end : end + _AROUND]
+        Where the PHI has an age over 89, or no date that could be that of a note, the latest may be up to a fixed year.
+        """
+        years = self.dates.years(surface, year=self.year)
+        return bool(years) and min(years or [self.year]) < self._latest_possible - OLDEST
+
+    def _value(self, surface: str, kind: str, year: int, beside: tuple[str, str]) -> str | None:
+        before, after = beside
         if kind in ("PATIENT", "DOCTOR"):
-            before = text[max(0, start - _AROUND) : start]
             return self.names.replace(surface, before=before, clinician=kind == "DOCTOR")
         if kind == "DATE":
             return None if self.shows_great_age(surface) else self.dates.shift(surface, year=year)

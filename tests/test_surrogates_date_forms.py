@@ -1,0 +1,91 @@
+"""Dates whose parts stand apart are shifted as one date, or are not understood; never part by part."""
+
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from marked_notes import marked_note
+
+from ensemble_deid.pipeline.replacement import Key, Replacer
+from ensemble_deid.surrogates.keyed.dates import DateText
+
+DAYS = 400
+YEAR = 2014
+
+
+def shifted(written: str, *, day_first: bool = False) -> str | None:
+    return DateText(DAYS, day_first=day_first).shift(written, year=YEAR)
+
+
+@pytest.mark.parametrize(
+    ("written", "moved"),
+    [
+        ("12 25 2014", "01 29 2016"),
+        ("3 - 5 - 2014", "4 - 9 - 2015"),
+        ("3 / 5 / 2014", "4 / 9 / 2015"),
+        ("3. 5. 2014", "4. 9. 2015"),
+        ("2014 03 05", "2015 04 09"),
+        ("2014. 03. 05", "2015. 04. 09"),
+        ("12/25 2014", "01/29 2016"),
+        ("12/25, 2014", "01/29, 2016"),
+        ("12/4 - 9", "1/8 - 13"),
+        ("12/4-9, 2014", "1/8-13, 2016"),
+        ("2nd week of May", "2nd week of June"),
+        ("1st weekend in May 2014", "1st weekend in June 2015"),
+    ],
+)
+def test_parts_that_stand_apart_are_one_date(written: str, moved: str) -> None:
+    assert shifted(written) == moved
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("5 2014", "5, 2014", "3, 5, 2014", "5th 2014", "3 5 14", "3(5)2014", "3–5–2014", "1 9 9 7", "2014 3/5"),
+        *("on 3/5 (2014)", "2014 (3/5)", "3/5 '14", "Dec 25 14", "Dec 25, 14", "March 3, 5 and 7", "13 45 2014"),
+        *("30 - 2 - 2014", "2/29 / 2013", "2/29, 2013", "2/29 2013", "3/5/2014 1430", "2014-03-05 10"),
+        *("week 2", "2 weeks", "2 days", "12 noon", "5th night", "3rd day of March", "FY 14", "year 14", "spring 14"),
+        *("week 12 2014", "3/5/2014 at 10", "May 5 2014 5"),
+    ],
+)
+def test_a_number_whose_part_in_a_date_is_unknown_has_no_surrogate(written: str) -> None:
+    assert shifted(written) is None
+    note = marked_note(f"<DATE|{written}>")
+    assert (
+        Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more")).replace(note).text == "[DATE]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "moved"),
+    [
+        ("the 3rd, 5th and 7th", "the 7th, 9th and 11th"),
+        ("5 10:30", "9 10:30"),
+        ("10:30 2014", "10:30 2015"),
+        ("2013 - 2014", "2014 - 2015"),
+        ("2/2013 - 3/2014", "3/2014 - 4/2015"),
+        ("2012 - 3/2014", "2013 - 4/2015"),
+        ("2012, 2013", "2013, 2014"),
+        ("3-5 - 3-9", "4-9 - 4-13"),
+        ("night of the 5th", "night of the 9th"),
+        ("el día 5", "el día 9"),
+        ("Monday 5 March", "Tuesday 9 April"),
+    ],
+)
+def test_several_dates_and_days_alone_are_still_understood(written: str, moved: str) -> None:
+    assert shifted(written) == moved
+
+
+_BLANKS = st.sampled_from(["", " ", "  ", "\n"])
+_SIGNS = st.sampled_from(["", "-", "/", ".", ",", "–", ";", "("])
+_SEPARATORS = st.builds(lambda before, sign, after: (before + sign + after) or " ", _BLANKS, _SIGNS, _BLANKS)
+
+
+@given(st.dates(date(1950, 1, 1), date(2030, 1, 1)), _SEPARATORS, _SEPARATORS, st.sampled_from(["mdy", "dmy", "ymd"]))
+def test_three_numbers_are_one_date_or_none(day: date, first: str, second: str, order: str) -> None:
+    def written(day: date) -> str:
+        parts = {"y": f"{day.year}", "m": f"{day.month:02d}", "d": f"{day.day:02d}"}
+        return f"{parts[order[0]]}{first}{parts[order[1]]}{second}{parts[order[2]]}"
+
+    assert shifted(written(day), day_first=order == "dmy") in (None, written(day + timedelta(days=DAYS)))

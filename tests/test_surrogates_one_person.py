@@ -1,0 +1,79 @@
+"""A person has one surrogate in all notes of a patient, also where spans of one note are joined to a longer name."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from marked_notes import marked_note
+
+from ensemble_deid.errors import DeidError
+from ensemble_deid.pipeline.batch.together import replaced_together
+from ensemble_deid.pipeline.known.identifiers import KnownIdentifiers
+from ensemble_deid.pipeline.known.site_lists import SiteLists
+from ensemble_deid.pipeline.replaced import replaced
+from ensemble_deid.pipeline.replacement import Key, Replacer
+from ensemble_deid.surrogates.letters import fold
+
+REPLACER = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"))
+
+
+def together(*marked: str) -> list[str]:
+    texts = []
+    for outcome in replaced_together([marked_note(text, id=str(n)) for n, text in enumerate(marked)], REPLACER):
+        assert not isinstance(outcome, DeidError)
+        texts.append(outcome.text)
+    return texts
+
+
+def test_a_name_that_is_joined_in_one_note_does_not_make_its_parts_others_there() -> None:
+    ann, poe, alone, joined = together(
+        "Name: <PATIENT|Ann Poe>.",
+        "Signed <PATIENT|Poe Lee>.",
+        "Today <PATIENT|Poe> came.",
+        "<PATIENT|Ann Poe> Lee here. Today <PATIENT|Poe> came.",
+    )
+    assert joined.endswith(alone)
+    family = alone.split()[1]
+    assert family in f"{ann} {poe}"
+
+
+_PEOPLE = st.sampled_from(
+    [
+        *(
+            "<PATIENT|Ann Poe> Lee",
+            "Ann <PATIENT|Poe Lee>",
+            "<PATIENT|Ann Poe Lee>",
+            "<PATIENT|Poe Lee>",
+            "<PATIENT|Lee Ann>",
+        ),
+        *("<PATIENT|Ann>", "<PATIENT|Ann Poe>, <PATIENT|Lee>", "<PATIENT|P.L.>", "Lee <PATIENT|Ann Poe> Lee"),
+    ]
+)
+_NOTES = st.lists(st.lists(_PEOPLE, min_size=1, max_size=3), min_size=1, max_size=4)
+
+
+@given(_NOTES)
+def test_every_note_calls_a_person_the_same_in_any_order(notes: list[list[str]]) -> None:
+    marked = [" then ".join(people) + ". Call <PATIENT|Poe>" for people in notes]
+    texts = together(*marked)
+    assert len({text.rsplit(" ", 1)[1] for text in texts}) == 1
+    assert together(*marked[::-1]) == texts[::-1]
+
+
+def test_no_surrogate_has_a_word_of_what_is_in_this_note_alone() -> None:
+    for patient in map(str, range(20)):
+        first = REPLACER.replace(marked_note("<PATIENT|John Smith>", patient=patient), taken={"john smith"}).text
+        family = first.split()[1]
+        note = marked_note(f"<PATIENT|John Smith>; <PATIENT|{family} Zzyzxk>", patient=patient)
+        assert fold(family) not in fold(REPLACER.replace(note, taken={"john smith"}).text)
+
+
+def test_a_note_alone_tells_what_its_names_are_also_where_the_site_knows_something_else(tmp_path: Path) -> None:
+    (tmp_path / "known.csv").write_text("patient_id,kind,value\n7,mrn,4711-0815\n", encoding="utf-8")
+    lists = SiteLists(known=KnownIdentifiers.read(tmp_path / "known.csv", labels=("PATIENT", "MEDICALRECORD")))
+    outcome = replaced(marked_note("<PATIENT|John Zzyzxk>; <PATIENT|J.Z.>; <PATIENT|Zzyzxk>"), REPLACER, lists)
+    assert not isinstance(outcome, DeidError)
+    whole, initials, alone = outcome.text.split("; ")
+    first, last = whole.split()
+    assert initials == f"{first[0]}.{last[0]}."
+    assert alone == last
