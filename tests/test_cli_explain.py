@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_stack
 
 from ensemble_deid.cli.main import main
+from ensemble_deid.config import make_config
 from ensemble_deid.experiments import explain as module
 from ensemble_deid.experiments.explain import Explanation, explain
+from ensemble_deid.experiments.train import train
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.portions import portions
+from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.text.document import Document
 
 TEXT = "Patient: Anna Bell\nSeen by Dr. Irons on 03/04/2020. BP 120/80.\n"
@@ -75,6 +79,51 @@ def test_all_candidates_of_the_whole_note_are_accounted_for(ensemble: Ensemble) 
             assert row.probability is None
             assert max(p.confidence for p in row.proposals) < ensemble.stacker.min_confidence
             assert not any(p.answer for p in row.proposals)
+
+
+def test_a_single_token_that_a_submodel_proposed_too_weakly_is_one_row_with_the_tokens_score(
+    ensemble: Ensemble,
+) -> None:
+    strict = replace(ensemble, stacker=replace(ensemble.stacker, min_confidence=0.999, threshold=0.9))
+    (place,) = explain(strict, Document("n", TEXT), places=[(0, len(TEXT))]).places
+    keys = {candidate.key for candidate in place.candidates}
+    assert len(place.candidates) == len(keys)
+    both = [c for c in place.candidates if {p.submodel for p in c.proposals} > {"token"}]
+    assert both
+    for candidate in both:
+        token = next(p for p in candidate.proposals if p.submodel == "token")
+        assert (candidate.probability, candidate.outcome) == (token.confidence, "below the threshold")
+        weak = [p for p in candidate.proposals if p.submodel != "token"]
+        assert max(p.confidence for p in weak) < strict.stacker.min_confidence
+
+
+@pytest.fixture(scope="module")
+def net_ensemble() -> Ensemble:
+    """A model with a net under its submodels, `stack.net`."""
+    stack = {"c_grid": [1.0], "gamma_grid": [0.01], "weight_grid": [1.0], "net": True}
+    content = {"submodels": ["regex", "crf"], "folds": 2, "jobs": 1, "crf": {"max_iterations": 8}, "stack": stack}
+    trained = train(tiny_stack.notes(), [], config=make_config(content), report=lambda step: None)
+    return trained.ensemble
+
+
+@pytest.mark.parametrize("min_confidence", [0.01, 0.9])
+def test_what_the_net_alone_proposed_is_explained(net_ensemble: Ensemble, min_confidence: float) -> None:
+    stacker = replace(net_ensemble.stacker, threshold=0.0, min_confidence=min_confidence)
+    loose = replace(net_ensemble, stacker=stacker)
+    document = Document("n", TEXT)
+    (place,) = explain(loose, document, places=[(0, len(TEXT))]).places
+    assert place.found == tuple(span.key for span in loose.predict([document])[0])
+    keys = {candidate.key for candidate in place.candidates}
+    assert len(place.candidates) == len(keys)
+    batch = loose.feature_extractor.extract([document])
+    proposals = loose.propose(batch)
+    scored = {span.key: span.score for span in stacker.predict_proba(proposals, batch)[0]}
+    assert {c.key: c.probability for c in place.candidates if c.probability is not None} == scored
+    of_net = {c.key for c in place.candidates if any(p.submodel == "net" for p in c.proposals)}
+    candidates = collect(proposals, labels=stacker.labels, min_confidence=min_confidence).keys()
+    tokens = {c.key for c in place.candidates if any(p.submodel == "token" for p in c.proposals)}
+    assert of_net
+    assert of_net == set(scored) - set(candidates) - tokens
 
 
 def test_what_a_better_candidate_beats_is_named(ensemble: Ensemble) -> None:

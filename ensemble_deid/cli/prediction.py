@@ -63,7 +63,7 @@ def run_predict(options: argparse.Namespace) -> int:
     own = location.format.name
 
     def rounded(document: Document) -> Document:
-        return document.with_spans(replace(span, score=round(span.score, 4)) for span in document.spans)
+        return document.with_spans(replace(span, score=rounded(span.score)) for span in document.spans)
 
     format = options.format or (own if own in ANNOTATED else "jsonl")
     return _run(options, location, rounded, format=format, submodel=options.submodel)
