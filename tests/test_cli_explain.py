@@ -13,11 +13,14 @@ from ensemble_deid.config import make_config
 from ensemble_deid.experiments import explain as module
 from ensemble_deid.experiments.explain import Explanation, explain
 from ensemble_deid.experiments.train import train
+from ensemble_deid.features.batch import Batch
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.portions import portions
 from ensemble_deid.stacking.candidates import collect
+from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span
 
 TEXT = "Patient: Anna Bell\nSeen by Dr. Irons on 03/04/2020. BP 120/80.\n"
 
@@ -82,19 +85,26 @@ def test_all_candidates_of_the_whole_note_are_accounted_for(ensemble: Ensemble) 
 
 
 def test_a_single_token_that_a_submodel_proposed_too_weakly_is_one_row_with_the_tokens_score(
-    ensemble: Ensemble,
+    ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    strict = replace(ensemble, stacker=replace(ensemble.stacker, min_confidence=0.999, threshold=0.9))
-    (place,) = explain(strict, Document("n", TEXT), places=[(0, len(TEXT))]).places
+    document, everywhere = Document("n", TEXT), [(0, len(TEXT))]
+    strict = replace(ensemble, stacker=replace(ensemble.stacker, min_confidence=0.2))
+    before = all_candidates(explain(strict, document, places=everywhere))
+    token = next(row for row in before.values() if [p.submodel for p in row.proposals] == ["token"])
+    real = Ensemble.propose
+
+    def with_a_doubt(self: Ensemble, batch: Batch) -> dict[str, Proposals]:
+        proposals = real(self, batch)
+        crf = proposals["crf"]
+        return {**proposals, "crf": replace(crf, candidates=((*crf.candidates[0], Span(*token.key, 0.1)),))}
+
+    monkeypatch.setattr(Ensemble, "propose", with_a_doubt)
+    (place,) = explain(strict, document, places=everywhere).places
     keys = {candidate.key for candidate in place.candidates}
     assert len(place.candidates) == len(keys)
-    both = [c for c in place.candidates if {p.submodel for p in c.proposals} > {"token"}]
-    assert both
-    for candidate in both:
-        token = next(p for p in candidate.proposals if p.submodel == "token")
-        assert (candidate.probability, candidate.outcome) == (token.confidence, "below the threshold")
-        weak = [p for p in candidate.proposals if p.submodel != "token"]
-        assert max(p.confidence for p in weak) < strict.stacker.min_confidence
+    row = next(candidate for candidate in place.candidates if candidate.key == token.key)
+    assert [(p.submodel, p.confidence) for p in row.proposals] == [("crf", 0.1), ("token", token.probability)]
+    assert (row.probability, row.outcome) == (token.probability, "below the threshold")
 
 
 @pytest.fixture(scope="module")

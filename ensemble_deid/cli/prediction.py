@@ -62,11 +62,11 @@ def run_predict(options: argparse.Namespace) -> int:
     location = locate_corpus(options.input)
     own = location.format.name
 
-    def rounded(document: Document) -> Document:
+    def as_written(document: Document) -> Document:
         return document.with_spans(replace(span, score=rounded(span.score)) for span in document.spans)
 
     format = options.format or (own if own in ANNOTATED else "jsonl")
-    return _run(options, location, rounded, format=format, submodel=options.submodel)
+    return _run(options, location, as_written, format=format, submodel=options.submodel)
 
 
 def _run(

@@ -23,7 +23,9 @@ class EnsembleRecognizer(EntityRecognizer):
     `model` is a `Deidentifier`, a model's folder, or the name of an installed model. `label_map` is from the model's
     labels to entity types; a label that is not in it has the type of `to_presidio` (`DOCTOR`: `PERSON`). With
     `explanations`, the decision process (`analyze(..., return_decision_process=True)`) names patterns, rules and the
-    submodels' confidences, at some twice the time. Raises ModelError where the model cannot be loaded.
+    submodels' confidences, at some twice the time. `threshold` overrides the model's: below 0.05 single words are
+    found, too, at 0 up to a quarter of a note's (only for models with `stack.tokens`). Raises ModelError where the
+    model cannot be loaded.
     """
 
     def __init__(
