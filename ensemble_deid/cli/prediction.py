@@ -20,6 +20,7 @@ from ensemble_deid.corpora.read import iterate_notes
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.evaluation.render.html.notes import NotesPage, notes_page
 from ensemble_deid.experiments.progress import Step
+from ensemble_deid.text.digits import rounded
 from ensemble_deid.text.document import Document
 
 
