@@ -53,7 +53,7 @@ endef
 # How the English model was made (about an hour on 2 cores): on all sites, so with fewer epochs than on few.
 english-model: $(VENV)/installed-transformer
 	$(BIN)/ensemble-deid train demo:train --dev demo:dev --config best --out $(MODEL) --set transformer.epochs=3 --set neural.epochs=8
-	$(BIN)/ensemble-deid package $(MODEL) --name en --version 1.0.0 --out $(ENGLISH) --licence LICENSE --compact --score demo:test
+	$(BIN)/ensemble-deid package $(MODEL) --name en --version 1.1.0 --out $(ENGLISH) --licence LICENSE --compact --score demo:test
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile

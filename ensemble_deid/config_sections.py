@@ -280,6 +280,12 @@ class StackConfig(Section):
         True,
         description="a low score for every token that no candidate covers, so that any recall can be asked for",
     )
+    pool_weight: float = Field(
+        0.0,
+        ge=0,
+        le=0.5,
+        description="weight of the sequence models' log odds of PHI in a candidate's score, where there is a net",
+    )
     net: bool = Field(False, description="candidates that no submodel proposes: doubts, unknown words, codes, repeats")
     also_without: tuple[str, ...] = Field(
         (),
@@ -305,4 +311,10 @@ class StackConfig(Section):
     def _one_threshold(self) -> "StackConfig":
         if self.threshold is not None and self.operating_point != "f1":
             raise ConfigError("stack.threshold and stack.operating_point: give one of the two")
+        return self
+
+    @model_validator(mode="after")
+    def _a_pool_has_a_net(self) -> "StackConfig":
+        if self.pool_weight and not self.net:
+            raise ConfigError("stack.pool_weight: the scores that are pooled are the net's: set stack.net=true, too")
         return self

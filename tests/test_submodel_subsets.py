@@ -1,7 +1,9 @@
 """A model whose slow submodel may be left out: a final estimator of its own for the others."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tiny_stack
 
@@ -10,6 +12,12 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.config import make_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.pipeline import submodels as pipeline_submodels
+from ensemble_deid.pipeline.loading import load_model
+from ensemble_deid.stacking.context import extract_candidates
+from ensemble_deid.stacking.dataset import StackingDataset
+from ensemble_deid.stacking.opinion_pool import pooled
+from ensemble_deid.stacking.search import strict_f1
+from ensemble_deid.stacking.stacker import Stacker
 
 NOTES, OTHERS = tiny_stack.notes(), tiny_stack.notes(400, patients=2)
 FEWER = ("regex", "tbed")
@@ -17,7 +25,8 @@ FEWER = ("regex", "tbed")
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    stack = {"c_grid": [1.0], "gamma_grid": [0.01], "weight_grid": [1.0], "also_without": ["crf"], "net": True}
+    grid = {"c_grid": [1.0], "gamma_grid": [0.01], "weight_grid": [1.0]}
+    stack = {**grid, "also_without": ["crf"], "net": True, "pool_weight": 0.3}
     content = {
         "submodels": ["regex", "tbed", "crf"],
         "folds": 2,
@@ -54,9 +63,38 @@ def test_a_subset_is_loaded_without_the_others_and_has_a_final_estimator_of_its_
     assert any(note.spans for note in fewer.predict(OTHERS))
 
 
+def test_candidates_are_scored_by_the_pool_of_the_svm_and_the_sequence_models(model: Path) -> None:
+    ensemble = Deidentifier.load(model).ensemble
+    stacker = replace(ensemble.stacker, tokens=False)
+    assert stacker.pool_weight == 0.3
+    batch = ensemble.feature_extractor.extract(OTHERS)
+    proposals = ensemble.propose(batch)
+    scored = [span for spans in stacker.predict_proba(proposals, batch) for span in spans]
+    svm = [span for spans in replace(stacker, pool_weight=0.0).predict_proba(proposals, batch) for span in spans]
+    table, context = extract_candidates(
+        proposals, batch, labels=stacker.labels, min_confidence=stacker.min_confidence, net=True
+    )
+    assert [span.key for span in scored] == [span.key for span in svm] == table.keys()
+    odds = context.more.values[:, context.more.names.index("phi:crf")]
+    expected = pooled(np.array([span.score for span in svm]), odds, 0.3)
+    np.testing.assert_allclose([span.score for span in scored], expected)
+    assert max(abs(a.score - b.score) for a, b in zip(scored, svm, strict=True)) > 0.01
+
+
+def test_the_threshold_of_training_is_one_of_pooled_scores(model: Path) -> None:
+    """The best F1 of the pooled scores out of fold, among the thresholds that are tried."""
+    stacker = Stacker.load(model)
+    dataset = StackingDataset.load(model / "private")
+    fitted, probability = Stacker.fit_and_score(dataset, config=load_model(model)[0].config, progress=lambda _: None)
+    assert (fitted.cv_threshold, fitted.cv_f1) == (stacker.cv_threshold, stacker.cv_f1)
+    tried = [k / 100 for k in range(5, 96, 5)]
+    f1s = {t: strict_f1(dataset.table, probability, t, dataset.correct, dataset.n_gold) or 0.0 for t in tried}
+    assert f1s[stacker.cv_threshold] == max(f1s.values()) == stacker.cv_f1
+
+
 def test_a_subset_is_as_if_trained_alone(model: Path) -> None:
     fewer = Deidentifier.load(model, submodels=FEWER)
-    stack = {"c_grid": [1.0], "gamma_grid": [0.01], "weight_grid": [1.0], "net": True}
+    stack = {"c_grid": [1.0], "gamma_grid": [0.01], "weight_grid": [1.0], "net": True, "pool_weight": 0.3}
     alone = train(NOTES, dev=OTHERS, config=make_config({"submodels": FEWER, "folds": 2, "jobs": 1, "stack": stack}))
     assert fewer.predict(OTHERS, threshold=0.0) == alone.deidentifier.predict(OTHERS, threshold=0.0)
     assert fewer.ensemble.stacker.threshold == alone.ensemble.stacker.threshold

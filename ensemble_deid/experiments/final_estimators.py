@@ -71,6 +71,8 @@ def _fit(
         probability,
         cv_threshold=stacker.cv_threshold,
         config=options,
-        others=partial(single_tokens, proposals=proposals, batch=batch, labels=labels) if options.tokens else None,
+        others=partial(single_tokens, proposals=proposals, batch=batch, labels=labels, pool_weight=options.pool_weight)
+        if options.tokens
+        else None,
     )
     return replace(stacker, threshold=points.threshold), dataset, points

@@ -14,6 +14,7 @@ from ensemble_deid.parallel import in_processes
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.dataset import StackingDataset
+from ensemble_deid.stacking.opinion_pool import pooled_with_sequences
 from ensemble_deid.stacking.svm import ZHAO2020, Floats, Sigmoid, Svm, SvmSettings
 from ensemble_deid.text.counts import f1_score
 from ensemble_deid.text.span import drop_overlaps
@@ -29,7 +30,7 @@ class Chosen:
 
     That F1 is slightly optimistic (by about 0.1 points where it was measured): settings and threshold were chosen on
     it, and the statistics behind the features are counted once, over the patients of all folds. `probability` (n,) is
-    each candidate's, by an SVM that did not see its group.
+    each candidate's, by an SVM that did not see its group, pooled with the sequence models' where it is so configured.
     """
 
     settings: SvmSettings
@@ -103,10 +104,12 @@ def choose(dataset: StackingDataset, features: Floats, *, config: Config, progre
     decisions = np.zeros(len(features))
     for fold, values in zip(numbers, in_processes(tasks, jobs=config.jobs), strict=True):
         decisions[folds == fold] = values
-    sigmoid, threshold, f1 = _best_threshold(dataset.table, decisions, dataset.correct, dataset.n_gold)
+    sigmoid = Sigmoid.fit(decisions, dataset.correct)
+    probability = pooled_with_sequences(sigmoid.probability(decisions), dataset.context.more, options.pool_weight)
+    threshold, f1 = _best_of(dataset.table, probability, dataset.correct, dataset.n_gold)
     shown = "undefined" if f1 is None else f"{100 * f1:.2f}"
     progress(f"stacker: C+ {best.c_positive:g}, C- {best.c_negative:g}, gamma {best.gamma:g}, CV F1 {shown}")
-    return Chosen(best, sigmoid, threshold, f1, sigmoid.probability(decisions))
+    return Chosen(best, sigmoid, threshold, f1, probability)
 
 
 def _search(
@@ -155,10 +158,16 @@ def _best_threshold(
     table: CandidateTable, decisions: Floats, correct: NDArray[np.bool_], n_gold: int
 ) -> tuple[Sigmoid, float, float | None]:
     sigmoid = Sigmoid.fit(decisions, correct)
-    probability = sigmoid.probability(decisions)
+    return sigmoid, *_best_of(table, sigmoid.probability(decisions), correct, n_gold)
+
+
+def _best_of(
+    table: CandidateTable, probability: Floats, correct: NDArray[np.bool_], n_gold: int
+) -> tuple[float, float | None]:
+    """Return the threshold with the best strict F1, and that."""
     f1s = {t: strict_f1(table, probability, t, correct, n_gold) for t in _THRESHOLDS}
     threshold = max(_THRESHOLDS, key=lambda t: (_rank(f1s[t]), -abs(t - 0.5), t))
-    return sigmoid, threshold, f1s[threshold]
+    return threshold, f1s[threshold]
 
 
 def _rank(f1: float | None) -> float:

@@ -2,9 +2,10 @@
 
 What no submodel and no net proposes cannot be found at any threshold of the candidates. Johnson et al. 2020 (table 5)
 fix sensitivities up to 99.9, which a system can serve only where other tokens have a score, too. A token's is `HIGHEST`
-times the probability of PHI that the sequence models' mean log odds stand for. So all of them lie below the thresholds
-that training searches for the best F1, and nearly all below every candidate; they matter to those alone who ask for
-more than the candidates can give.
+times the probability of PHI that the sequence models' mean log odds stand for; where candidates' scores are pooled with
+these (`opinion_pool.py`), it is the pool with an SVM that is sure of nothing there, and at most `HIGHEST`. So all of
+them lie below the thresholds that training searches for the best F1, and nearly all below every candidate; they matter
+to those alone who ask for more than the candidates can give.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.stacking.named_columns import Floats
+from ensemble_deid.stacking.opinion_pool import pooled
 from ensemble_deid.stacking.sequence_scores import SequenceScores
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.text.span import Span
@@ -28,7 +30,12 @@ _LEAST = 1e-12
 
 
 def single_tokens(
-    resolved: Sequence[Sequence[Span]], proposals: Mapping[str, Proposals], batch: Batch, *, labels: Sequence[str]
+    resolved: Sequence[Sequence[Span]],
+    proposals: Mapping[str, Proposals],
+    batch: Batch,
+    *,
+    labels: Sequence[str],
+    pool_weight: float = 0.0,
 ) -> list[list[Span]]:
     """Return the likeliest tokens with a letter or digit that no candidate covers as spans, by document.
 
@@ -40,6 +47,7 @@ def single_tokens(
     if not scores.models:
         return found
     odds, label, tokens = _mean_log_odds(scores.phi), scores.likeliest(), batch.tokens
+    score = _scores(odds, pool_weight)
     for document, (low, high) in enumerate(pairwise(tokens.document_starts.tolist())):
         starts, ends = tokens.start[low:high], tokens.end[low:high]
         free = _uncovered(starts, ends, resolved[document])
@@ -48,8 +56,8 @@ def single_tokens(
         for place in np.sort(free).tolist():
             start, end = int(starts[place]), int(ends[place])
             if any(character.isalnum() for character in text[start:end]):
-                score = float(HIGHEST / (1 + np.exp(-odds[low + place])))
-                found[document].append(Span(start, end, labels[label[low + place]], score, SOURCE))
+                row = low + place
+                found[document].append(Span(start, end, labels[label[row]], float(score[row]), SOURCE))
     return found
 
 
@@ -59,6 +67,12 @@ def _uncovered(starts: NDArray[np.int32], ends: NDArray[np.int32], spans: Sequen
     np.add.at(change, np.searchsorted(ends, [span.start for span in spans], side="right"), 1)
     np.add.at(change, np.searchsorted(starts, [span.end for span in spans], side="left"), -1)
     return np.flatnonzero(np.cumsum(change)[:-1] == 0)
+
+
+def _scores(odds: Floats, pool_weight: float) -> Floats:
+    if not pool_weight:
+        return np.asarray(HIGHEST / (1 + np.exp(-odds)), dtype=np.float64)
+    return np.minimum(pooled(np.zeros(len(odds)), odds, pool_weight), HIGHEST)
 
 
 def _mean_log_odds(phi: Floats) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
+from ensemble_deid.stacking.opinion_pool import pooled_with_sequences
 from ensemble_deid.stacking.search import choose, sample_rows
 from ensemble_deid.stacking.single_tokens import HIGHEST, single_tokens
 from ensemble_deid.stacking.statistics import KeyStatistics
@@ -39,7 +41,8 @@ class Stacker:
 
     `threshold` is the one in use: `cv_threshold`, chosen by cross-validation, unless the configuration or
     `experiments/thresholds.py` set another. Of the labels `unseen` it has learned nothing: in place of a probability,
-    their candidates have the highest confidence of a submodel.
+    their candidates have the highest confidence of a submodel. `pool_weight` is that of the sequence models in a
+    candidate's score (`opinion_pool.py`).
     """
 
     submodels: tuple[str, ...]
@@ -54,6 +57,7 @@ class Stacker:
     net: bool = False
     tokens: bool = False
     unseen: tuple[str, ...] = ()
+    pool_weight: float = 0.0
 
     @classmethod
     def fit(cls, dataset: StackingDataset, *, config: Config, progress: Callable[[str], None]) -> "Stacker":
@@ -93,6 +97,7 @@ class Stacker:
             bool(dataset.context.more.of_kinds("net").shape[1]),
             config.stack.tokens,
             dataset.unseen,
+            config.stack.pool_weight,
         )
         probability = table.highest_confidence()
         probability[judged] = chosen.probability
@@ -101,7 +106,7 @@ class Stacker:
     def predict_proba(
         self, proposals: Mapping[str, Proposals], batch: Batch, *, least: float = 0.0
     ) -> list[list[Span]]:
-        """Return every candidate of each document, scored with its probability of being a PHI span.
+        """Return every candidate of each document, scored with its probability of being PHI.
 
         Where `tokens` is set, the likeliest single tokens that no candidate covers are among them, unless `least`, the
         lowest score of interest, is above them all.
@@ -114,11 +119,13 @@ class Stacker:
         if len(table):
             features = candidate_features(table, context, self.statistics)
             probability = self.sigmoid.probability(self.svm.decision_function(features))
+            probability = pooled_with_sequences(probability, context.more, self.pool_weight)
             probability = np.where(table.has_label(self.unseen), table.highest_confidence(), probability)
             found = table.spans(probability, np.ones(len(table), bool), len(batch.documents))
         if not self.tokens or least > HIGHEST:
             return found
-        tokens = single_tokens([drop_overlaps(spans) for spans in found], ordered, batch, labels=self.labels)
+        resolved = [drop_overlaps(spans) for spans in found]
+        tokens = single_tokens(resolved, ordered, batch, labels=self.labels, pool_weight=self.pool_weight)
         return [[*spans, *more] for spans, more in zip(found, tokens, strict=True)]
 
     def predict(
@@ -144,6 +151,7 @@ class Stacker:
             "cv_f1": self.cv_f1,
             "net": self.net,
             "tokens": self.tokens,
+            "pool_weight": self.pool_weight,
             "unseen": list(self.unseen),
         }
         (directory / _of(SETTINGS, variant)).write_text(json.dumps(content, indent=1), encoding="utf-8")
@@ -173,11 +181,19 @@ class Stacker:
                 bool(content["net"]),
                 bool(content.get("tokens", False)),
                 tuple(content.get("unseen", ())),
+                _weight(content.get("pool_weight", 0.0)),
             )
         except ConfigError as error:
             raise ModelError(f"{settings}: damaged: {error}") from None
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise ModelError(f"{settings}: damaged ({type(error).__name__})") from None
+
+
+def _weight(value: Any) -> float:
+    weight = float(value)
+    if not 0 <= weight <= 1:
+        raise ValueError("a weight that is none")
+    return weight
 
 
 def _of(file: str, variant: str) -> str:
