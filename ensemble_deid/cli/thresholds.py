@@ -61,7 +61,9 @@ def run_threshold(options: argparse.Namespace) -> int:
         chosen = freeze_threshold(options.model, dev, rule=rule, wanted=wanted, allow_overlap=options.allow_overlap)
         notes = options.dev
     point = chosen.chosen_at
-    say(f"threshold {four_digits(chosen.threshold)} is now in {options.model}")
+    # Neither is missing: where no threshold reaches the target, freezing refuses.
+    if chosen.threshold is not None:
+        say(f"threshold {four_digits(chosen.threshold)} is now in {options.model}")
     if point is not None:
         counts, rate = point.counts, point.fp_per_1000
         say(
