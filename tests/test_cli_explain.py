@@ -6,14 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_stack
 
 from ensemble_deid.cli.main import main
+from ensemble_deid.config import make_config
 from ensemble_deid.experiments import explain as module
 from ensemble_deid.experiments.explain import Explanation, explain
+from ensemble_deid.experiments.train import train
+from ensemble_deid.features.batch import Batch
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.portions import portions
+from ensemble_deid.stacking.candidates import collect
+from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span
 
 TEXT = "Patient: Anna Bell\nSeen by Dr. Irons on 03/04/2020. BP 120/80.\n"
 
@@ -75,6 +82,58 @@ def test_all_candidates_of_the_whole_note_are_accounted_for(ensemble: Ensemble) 
             assert row.probability is None
             assert max(p.confidence for p in row.proposals) < ensemble.stacker.min_confidence
             assert not any(p.answer for p in row.proposals)
+
+
+def test_a_single_token_that_a_submodel_proposed_too_weakly_is_one_row_with_the_tokens_score(
+    ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document, everywhere = Document("n", TEXT), [(0, len(TEXT))]
+    strict = replace(ensemble, stacker=replace(ensemble.stacker, min_confidence=0.2))
+    before = all_candidates(explain(strict, document, places=everywhere))
+    token = next(row for row in before.values() if [p.submodel for p in row.proposals] == ["token"])
+    real = Ensemble.propose
+
+    def with_a_doubt(self: Ensemble, batch: Batch) -> dict[str, Proposals]:
+        proposals = real(self, batch)
+        crf = proposals["crf"]
+        return {**proposals, "crf": replace(crf, candidates=((*crf.candidates[0], Span(*token.key, 0.1)),))}
+
+    monkeypatch.setattr(Ensemble, "propose", with_a_doubt)
+    (place,) = explain(strict, document, places=everywhere).places
+    keys = {candidate.key for candidate in place.candidates}
+    assert len(place.candidates) == len(keys)
+    row = next(candidate for candidate in place.candidates if candidate.key == token.key)
+    assert [(p.submodel, p.confidence) for p in row.proposals] == [("crf", 0.1), ("token", token.probability)]
+    assert (row.probability, row.outcome) == (token.probability, "below the threshold")
+
+
+@pytest.fixture(scope="module")
+def net_ensemble() -> Ensemble:
+    """A model with a net under its submodels, `stack.net`."""
+    stack = {"c_grid": [1.0], "gamma_grid": [0.01], "weight_grid": [1.0], "net": True}
+    content = {"submodels": ["regex", "crf"], "folds": 2, "jobs": 1, "crf": {"max_iterations": 8}, "stack": stack}
+    trained = train(tiny_stack.notes(), [], config=make_config(content), report=lambda step: None)
+    return trained.ensemble
+
+
+@pytest.mark.parametrize("min_confidence", [0.01, 0.9])
+def test_what_the_net_alone_proposed_is_explained(net_ensemble: Ensemble, min_confidence: float) -> None:
+    stacker = replace(net_ensemble.stacker, threshold=0.0, min_confidence=min_confidence)
+    loose = replace(net_ensemble, stacker=stacker)
+    document = Document("n", TEXT)
+    (place,) = explain(loose, document, places=[(0, len(TEXT))]).places
+    assert place.found == tuple(span.key for span in loose.predict([document])[0])
+    keys = {candidate.key for candidate in place.candidates}
+    assert len(place.candidates) == len(keys)
+    batch = loose.feature_extractor.extract([document])
+    proposals = loose.propose(batch)
+    scored = {span.key: span.score for span in stacker.predict_proba(proposals, batch)[0]}
+    assert {c.key: c.probability for c in place.candidates if c.probability is not None} == scored
+    of_net = {c.key for c in place.candidates if any(p.submodel == "net" for p in c.proposals)}
+    candidates = collect(proposals, labels=stacker.labels, min_confidence=min_confidence).keys()
+    tokens = {c.key for c in place.candidates if any(p.submodel == "token" for p in c.proposals)}
+    assert of_net
+    assert of_net == set(scored) - set(candidates) - tokens
 
 
 def test_what_a_better_candidate_beats_is_named(ensemble: Ensemble) -> None:

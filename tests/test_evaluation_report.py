@@ -141,7 +141,7 @@ def test_the_curves_go_over_all_that_is_scored() -> None:
     assert curve_thresholds(page) == [1.0, 0.8, 0.7, 0.4]
     # The slider rises to the right and starts where the system works: at 0.7, the lowest score that it keeps.
     assert '<input id="threshold" type="range" min="0" max="3" step="1" value="1">' in page
-    assert "the system's own threshold, 0.5000" in page
+    assert "the system's own threshold, 0.5" in page
     assert page.count('class="own"') == 2
     kept = render_report(GOLD, answer, resamples=0)
     assert curve_thresholds(kept) == [1.0, 0.8, 0.7]
@@ -162,7 +162,7 @@ def test_the_point_of_the_systems_own_threshold_is_drawn_on_a_long_curve(monkeyp
     monkeypatch.setattr(curves_module, "MOST_POINTS", 2)
     page = render_report(GOLD, keep_above(SYSTEM, 0.75), scored=SYSTEM, threshold=0.75, resamples=0)
     assert curve_thresholds(page) == [1.0, 0.8, 0.4]
-    assert "all 4 distinct scores, from 1.0000 down to 0.4000, and are drawn at 3 of them." in page
+    assert "all 4 distinct scores, from 1 down to 0.4, and are drawn at 3 of them." in page
 
 
 def test_the_command_draws_a_models_curves_below_its_threshold(

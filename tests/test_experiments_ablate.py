@@ -98,6 +98,30 @@ def test_a_threshold_rule_holds_for_every_system(tiny_model: Path, tiny_dev: Pat
     assert all((row.threshold is None) == (row.counts is None) for row in stacked)
 
 
+def test_a_model_that_scores_no_single_tokens_is_compared_with_others_that_score_none(
+    model: Path, tiny_dev: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a model from before `stack.tokens`, whose configuration has the default."""
+
+    def edit(directory: Path, manifest: Manifest) -> Manifest:
+        replace(Stacker.load(directory), tokens=False).save(directory)
+        return manifest
+
+    update_model(model, edit)
+    assert load_model(model)[0].config.stack.tokens
+    fitted: list[bool] = []
+    real = Stacker.predict
+
+    def noted(self: Stacker, *arguments: Any, **options: Any) -> Any:
+        fitted.append(self.tokens)
+        return real(self, *arguments, **options)
+
+    monkeypatch.setattr(Stacker, "predict", noted)
+    rows_of(model, tiny_dev, threshold_rule=ThresholdTarget("sensitivity", 0.5))
+    assert len(fitted) > 4
+    assert not any(fitted)
+
+
 def test_a_rule_that_the_ensemble_cannot_follow_is_an_error(model: Path, tiny_dev: Path) -> None:
     unlike_any = tiny_stack.note("z", (" ".join(f"w{k} {'-' * k}" for k in range(1, 60)), "CITY"), patient="z")
     with pytest.raises(ModelError, match="no threshold of the ensemble reaches"):

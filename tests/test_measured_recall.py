@@ -41,7 +41,7 @@ def test_recall_on_the_notes_that_the_threshold_was_chosen_on() -> None:
 
 
 def test_other_thresholds_and_fewer_submodels_were_not_measured() -> None:
-    assert measured_recall(MANIFEST, 0.2, submodels=NAMES).startswith("no recall was measured at the threshold 0.200:")
+    assert measured_recall(MANIFEST, 0.2, submodels=NAMES).startswith("no recall was measured at the threshold 0.2:")
     assert "with these submodels" in measured_recall(MANIFEST, 0.4, submodels=["crf"])
 
 

@@ -180,7 +180,7 @@ def test_the_threshold_is_chosen_without_notes(model: Path, capsys: Said) -> Non
         capsys.readouterr()
         assert main(["threshold", str(path), "--min-recall", str(wanted)]) == 0
         said = capsys.readouterr().out
-        assert said.splitlines()[0] == f"threshold {expected.threshold:.4f} is now in {path}"
+        assert said.splitlines()[0] == f"threshold {expected.threshold:.4g} is now in {path}"
         assert "on its 8 training notes of 4 patients, out of fold: token recall" in said
         assert load_model(path)[0].stacker.threshold == expected.threshold
     assert main(["threshold", str(model), "--max-false-positives", "1000"]) == 0
@@ -232,7 +232,7 @@ def test_deidentify_quotes_the_curve_at_any_threshold(
 
     def expected(threshold: float) -> str:
         return (
-            f"({threshold:.3f}) the model found {100 * (curve.at(threshold).counts.recall or 0):.1f}% of the PHI tokens"
+            f"({threshold:.4g}) the model found {100 * (curve.at(threshold).counts.recall or 0):.1f}% of the PHI tokens"
         )
 
     assert expected(0.05) in said("--threshold", "0.05")

@@ -136,7 +136,7 @@ def test_figures_are_on_the_card(tiny_model: Path, tiny_dev: Path, tmp_path: Pat
         assert row["token_recall"] >= bounded[0]["token_recall"]
     card = (tmp_path / "project" / "README.md").read_text()
     assert f"## Figures on {tiny_dev}" in card
-    assert f"| the model's own | {own['threshold']:.3f} | " in card
+    assert f"| the model's own | {own['threshold']:.4g} | " in card
 
 
 def test_thresholds_found_on_the_scored_notes_are_called_an_oracle(
@@ -152,13 +152,13 @@ def test_thresholds_found_on_the_scored_notes_are_called_an_oracle(
     rows, card = packaged("en", tiny_model)
     assert [row["oracle"] for row in rows] == [False] + [True] * (len(rows) - 1)
     for row in rows[1:]:
-        assert f"| {row['point']}, threshold found on these notes (oracle) | {row['threshold']:.3f} |" in card
+        assert f"| {row['point']}, threshold found on these notes (oracle) | {row['threshold']:.4g} |" in card
     assert "they say what could be reached, not what a threshold that was chosen on other notes gives" in card
     chosen = Path(shutil.copytree(tiny_model, tmp_path / "chosen"))
     assert main(["threshold", str(chosen), str(tiny_dev), "--max-false-positives", "1000"]) == 0
     rows, card = packaged("own", chosen)
     assert rows[0]["oracle"]
-    assert f"| the model's own, threshold found on these notes (oracle) | {rows[0]['threshold']:.3f} |" in card
+    assert f"| the model's own, threshold found on these notes (oracle) | {rows[0]['threshold']:.4g} |" in card
 
 
 def test_every_model_has_a_card(tiny_model: Path) -> None:

@@ -137,6 +137,13 @@ def test_bad_requests_quote_nothing(service: Service) -> None:
         (f"notes/{note}/spans", {"start": MARKER, "end": 4, "label": "DATE"}),
         (f"notes/{note}/spans", {"start": 0, "end": 10**9, "label": "DATE"}),
         (f"notes/{note}/spans/999999/status", {"status": "accepted"}),
+        (f"notes/{note}/spans/{2**70}/status", {"status": "accepted"}),
+        (f"notes/{note}/spans/{2**70}", {"label": "DATE"}),
+        (f"notes/{note}/spans", {"start": 0, "end": 2**70, "label": "DATE"}),
+        (f"notes/{2**70}/spans", {"start": 0, "end": 4, "label": "DATE"}),
+        (f"notes/{2**70}/finished", {"finished": True}),
+        (f"notes/{2**70}/explain", {"start": 0, "end": 4}),
+        ("notes/0/finished", {"finished": True}),
         (f"notes/{note}/finished", {"finished": MARKER}),
         (f"notes/{note}/explain", {"start": 5, "end": 5}),
         ("notes/999/spans", {"start": 0, "end": 4, "label": "DATE"}),
@@ -149,6 +156,10 @@ def test_bad_requests_quote_nothing(service: Service) -> None:
         assert answer.status in (404, 409, 422), path
         assert MARKER not in answer.body.decode()
     assert service.get("/api/export?format=exe").status == 422
+    assert service.get(f"/api/notes/{2**70}?reviewer=kim").status == 422
+    assert service.get(f"/api/notes/{-(2**70)}?reviewer=kim").status == 422
+    assert service.get(f"/api/notes?reviewer=kim&around={2**70}").status == 200
+    assert service.get(f"/api/notes?reviewer=kim&offset={2**70}").json["lines"] == []
     assert MARKER not in service.output()
 
 

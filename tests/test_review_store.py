@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,7 +20,7 @@ from ensemble_deid.service.review.file import ReviewFile
 from ensemble_deid.service.review.fill import add_note, fill
 from ensemble_deid.service.review.layers import begin_layer, merge
 from ensemble_deid.service.review.overview import PAGE, agreement, note_page, reviewers
-from ensemble_deid.service.review.records import ADJUDICATION, ReviewSpan, read_disagreements, read_spans
+from ensemble_deid.service.review.records import ADJUDICATION, ReviewSpan, Status, read_disagreements, read_spans
 from ensemble_deid.service.review.search import occurrences, searched
 from ensemble_deid.service.review.steps import redo, undo
 from ensemble_deid.service.review.uncertainty import disagreement, uncertainty
@@ -73,6 +74,12 @@ def test_a_layer_begins_with_what_was_found_and_suggested(file: ReviewFile) -> N
         (26, 30, "CITY", "suggested", "undecided"),
     ]
     assert TEXT[17:22] == "Bo Li"
+
+
+def test_a_single_token_is_no_submodels_vote() -> None:
+    token, one = Span(0, 3, "PATIENT", 0.02, "token"), Span(0, 3, "PATIENT", 0.02, "crf")
+    assert [disagreement(span, 4) for span in (token, one)] == [0.0, pytest.approx(0.8112781)]
+    assert disagreement(replace(one, source="crf+neural"), 4) == 1.0
 
 
 def test_uncertain_notes_come_first_and_finished_ones_last(file: ReviewFile) -> None:
@@ -211,6 +218,58 @@ def test_the_last_decision_holds_where_spans_overlap(file: ReviewFile) -> None:
     assert [status for *_, status in told(file)] == ["accepted", "rejected", "rejected", "undecided"]
 
 
+def test_what_was_found_counts_again_once_it_is_undecided_and_rejects_what_overlaps_it(file: ReviewFile) -> None:
+    patient = at(file, 0)
+    with file.transaction() as database:
+        add_span(database, "kim", 1, 4, 12, "DOCTOR")
+        decide(database, "kim", 1, patient, "undecided")
+    assert [status for *_, status in told(file)] == ["undecided", "rejected", "undecided", "undecided"]
+    with file.transaction() as database:
+        finish(database, "kim", 1, finished=True)
+        (note,) = reviewed(database).documents
+    assert [span.key for span in note.spans] == [(0, 7, "PATIENT"), (17, 22, "DOCTOR")]
+    # A suggestion does not count while it is undecided: it rejects nothing.
+    city = at(file, 26)
+    with file.transaction() as database:
+        add_span(database, "kim", 1, 24, 28, "CITY")
+        decide(database, "kim", 1, city, "undecided")
+    assert told(file)[-2:] == [(24, 28, "CITY", "accepted"), (26, 30, "CITY", "undecided")]
+
+
+def test_an_undecided_difference_rejects_no_other(file: ReviewFile) -> None:
+    lees = at(file, 17, "lee")
+    with file.transaction() as database:
+        begin_layer(database, "kim", 1)
+        finish(database, "kim", 1, finished=True)
+        alter(database, "lee", 1, lees, start=14)
+        finish(database, "lee", 1, finished=True)
+    choice = at(file, 14, ADJUDICATION)
+    states: tuple[Status, ...] = ("rejected", "undecided")
+    for status in states:
+        with file.transaction() as database:
+            decide(database, ADJUDICATION, 1, choice, status)
+        assert told(file, ADJUDICATION)[-1] == (17, 22, "DOCTOR", "undecided")
+    # Nothing is lost by it: both are to be decided before the end.
+    with file.transaction() as database, pytest.raises(ReviewError, match="2 left"):
+        finish(database, ADJUDICATION, 1, finished=True)
+
+
+def test_overlapping_spans_of_an_older_store_are_neither_accepted_nor_exported(file: ReviewFile) -> None:
+    with file.transaction() as database:
+        finish(database, "kim", 1, finished=True)
+        database.execute('UPDATE spans SET "end" = 20 WHERE start = 0')
+        with pytest.raises(ReviewError, match=r"^a: the spans 0-20 and 17-22 overlap: .* finish the note again$"):
+            reviewed(database)
+        finish(database, "kim", 1, finished=False)
+        with pytest.raises(ReviewError, match=r"^the spans 0-20 and 17-22 overlap: accept one of them"):
+            finish(database, "kim", 1, finished=True)
+    patient = at(file, 0)
+    with file.transaction() as database:
+        decide(database, "kim", 1, patient, "rejected")
+        finish(database, "kim", 1, finished=True)
+        assert [span.key for span in reviewed(database).documents[0].spans] == [(17, 22, "DOCTOR")]
+
+
 def test_finishing_accepts_what_was_found_and_rejects_suggestions(file: ReviewFile) -> None:
     with file.transaction() as database:
         finish(database, "kim", 1, finished=True)
@@ -321,13 +380,16 @@ def test_reviewers_who_agree_need_no_adjudication(file: ReviewFile) -> None:
 
 
 Action = tuple[str, int, int]
+STATES: dict[str, Status] = {"accept": "accepted", "reject": "rejected", "undecide": "undecided"}
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["add", "accept", "reject", "stretch", "mark"]), st.integers(0, 40), st.integers(1, 9)
+            st.sampled_from(["add", "accept", "reject", "undecide", "stretch", "mark"]),
+            st.integers(0, 40),
+            st.integers(1, 9),
         ),
         max_size=12,
     )
@@ -351,11 +413,16 @@ def test_whatever_is_done_leaves_no_overlap_and_can_be_undone(tmp_path: Path, ac
                         database, "kim", Search(("Ada", "Bo", "o", "Ada Gil")[number % 4], whole_words=False), "CITY"
                     )
                 else:
-                    decide(database, "kim", 1, chosen.id, "accepted" if kind == "accept" else "rejected")
+                    decide(database, "kim", 1, chosen.id, STATES[kind])
         except ReviewError:
             continue
         accepted = [span for span in spans(file) if span.marked]
         assert not [1 for a in accepted for b in accepted if a.id < b.id and a.overlaps(b.start, b.end)]
+    marked = [span.key for span in spans(file) if span.marked]
+    with file.transaction() as database:
+        finish(database, "kim", 1, finished=True)
+        exported = [span.key for span in reviewed(database).documents[0].spans]
+    assert exported == marked
     with file.transaction() as database:
         while undo(database, "kim") is not None:
             pass

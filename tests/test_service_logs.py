@@ -1,5 +1,7 @@
 """What the service writes to standard error quotes no note, whichever library writes it and however."""
 
+import asyncio
+import gc
 import logging
 from collections.abc import Iterator
 
@@ -45,6 +47,37 @@ def test_an_error_of_ours_is_logged_as_it_is(capsys: pytest.CaptureFixture[str])
     except CorpusError:
         LIBRARY.exception("Task failed")
     assert capsys.readouterr().err == "ensemble-deid: Task failed\nnote 1: is empty\n"
+
+
+class NoteError(ValueError):
+    """An exception whose message quotes a note, as a parser's may."""
+
+
+def test_what_asyncio_says_of_an_exception_that_nobody_awaited_quotes_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    set_up()
+
+    async def fail() -> None:
+        raise NoteError(MARKER)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(fail())
+        future = asyncio.get_running_loop().create_future()
+        future.set_exception(NoteError(MARKER))
+        await asyncio.sleep(0)
+        del task, future
+        gc.collect()
+        # A callback's arguments stand in the first line.
+        asyncio.get_running_loop().call_soon(int, MARKER)
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    said = capsys.readouterr().err
+    assert MARKER not in said
+    for message in ("Task exception was never retrieved", "Future exception was never retrieved"):
+        assert f"ensemble-deid: {message}\nunforeseen NoteError; its message is left out" in said
+    assert "ensemble-deid: Exception in callback int\nunforeseen ValueError" in said
 
 
 def test_a_traceback_in_a_message_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:

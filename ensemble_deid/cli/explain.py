@@ -12,6 +12,7 @@ from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.text.digits import four_digits
 
 if TYPE_CHECKING:
     from ensemble_deid.experiments.explain import Explanation, PlaceExplanation
@@ -86,7 +87,8 @@ def _as_json(explanation: "Explanation", quoted: "Document | None") -> str:
 
 
 def _lines(explanation: "Explanation", quoted: "Document | None") -> Iterator[str]:
-    yield f"{explanation.note}: threshold {explanation.threshold:.4f}; submodels {', '.join(explanation.submodels)}"
+    threshold, submodels = four_digits(explanation.threshold), ", ".join(explanation.submodels)
+    yield f"{explanation.note}: threshold {threshold}; submodels {submodels}"
     for place in explanation.places:
         yield ""
         found = "found" if place.found else "nothing is found here"
@@ -105,7 +107,8 @@ def _of_place(place: "PlaceExplanation", explanation: "Explanation", quoted: "Do
         text = _quote(quoted, candidate.start, candidate.end)
         yield f"    {candidate.start}-{candidate.end} {candidate.label}{text}: {outcome_text(candidate, explanation)}"
         proposals = (
-            f"{p.submodel} {p.confidence:.3f}{' (its answer)' if p.answer else ''}" for p in candidate.proposals
+            f"{p.submodel} {four_digits(p.confidence)}{' (its answer)' if p.answer else ''}"
+            for p in candidate.proposals
         )
         yield f"        proposed by {', '.join(proposals)}"
     yield from _listed(

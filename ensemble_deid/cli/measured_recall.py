@@ -10,6 +10,7 @@ from ensemble_deid.experiments.out_of_fold import out_of_fold
 from ensemble_deid.experiments.thresholds import CHOSEN, CHOSEN_WITH
 from ensemble_deid.pipeline.changes import changes_since, changes_since_training, listed
 from ensemble_deid.pipeline.manifest import Manifest
+from ensemble_deid.text.digits import four_digits
 
 
 def measured_recall(manifest: Manifest, threshold: float, *, submodels: Sequence[str]) -> str:
@@ -40,7 +41,7 @@ def measured_recall(manifest: Manifest, threshold: float, *, submodels: Sequence
         exact = stored.curve.knows_fp(threshold)
         return _of_point(stored.curve.at(threshold), stored.notes, changes, exact=exact)
     return (
-        f"no recall was measured at the threshold {threshold:.3f}{'' if whole else ' with these submodels'}: "
+        f"no recall was measured at the threshold {four_digits(threshold)}{'' if whole else ' with these submodels'}: "
         "measure it on annotated notes of your own (ensemble-deid evaluate)"
     )
 
@@ -59,7 +60,7 @@ def _wrong(rate: float | None, *, exact: bool = True) -> str:
 
 def _sentence(threshold: float, recall: float | None, wrong: str, notes: str, changes: Sequence[str] | None) -> str:
     shares = "an undefined share" if recall is None else f"{100 * recall:.1f}%"
-    found = f"at its threshold ({threshold:.3f}) the model found {shares} of the PHI tokens in {notes}{wrong}"
+    found = f"at its threshold ({four_digits(threshold)}) the model found {shares} of the PHI tokens in {notes}{wrong}"
     again = "measure it again on annotated notes (ensemble-deid evaluate)"
     if changes is None:
         return f"{found}; it is not on record whether the model was changed since: {again}"

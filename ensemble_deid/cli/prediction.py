@@ -20,6 +20,7 @@ from ensemble_deid.corpora.read import iterate_notes
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.evaluation.render.html.notes import NotesPage, notes_page
 from ensemble_deid.experiments.progress import Step
+from ensemble_deid.text.digits import rounded
 from ensemble_deid.text.document import Document
 
 
@@ -62,11 +63,11 @@ def run_predict(options: argparse.Namespace) -> int:
     location = locate_corpus(options.input)
     own = location.format.name
 
-    def rounded(document: Document) -> Document:
-        return document.with_spans(replace(span, score=round(span.score, 4)) for span in document.spans)
+    def as_written(document: Document) -> Document:
+        return document.with_spans(replace(span, score=rounded(span.score)) for span in document.spans)
 
     format = options.format or (own if own in ANNOTATED else "jsonl")
-    return _run(options, location, rounded, format=format, submodel=options.submodel)
+    return _run(options, location, as_written, format=format, submodel=options.submodel)
 
 
 def _run(

@@ -20,6 +20,7 @@ from ensemble_deid.pipeline.changes import changes_since, changes_since_training
 from ensemble_deid.pipeline.manifest import FILE, Manifest, fingerprint, installed_packages, read_manifest
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.tbed.tagger import RULES
+from ensemble_deid.text.digits import four_digits
 
 _NOT_STATED = "not stated"
 
@@ -92,12 +93,12 @@ def _choice(model: Path, manifest: Manifest) -> str:
         notes = (
             "the training notes, out of fold," if chosen.notes == OUT_OF_FOLD else f"{len(chosen.notes)} other notes"
         )
-        text = f"{threshold:.4f}, chosen on {notes} for {target_text(chosen.rule, chosen.wanted)}"
+        text = f"{four_digits(threshold)}, chosen on {notes} for {target_text(chosen.rule, chosen.wanted)}"
         overlap = manifest.choices.get("overlap_of_threshold")
         return f"{text}; {overlap} of these were training notes" if overlap else text
     choice = manifest.choices.get("operating_point")
     if not isinstance(choice, dict):
-        return f"{threshold:.4f}, as training left it"
+        return f"{four_digits(threshold)}, as training left it"
     how = {
         "f1": "the best strict F1 by cross-validation on the training notes",
         "recall": "the highest token recall at up to "
@@ -105,7 +106,7 @@ def _choice(model: Path, manifest: Manifest) -> str:
         "training notes",
         "given": "given in the configuration",
     }
-    return f"{threshold:.4f}: {how.get(str(choice.get('frozen')), 'as training left it')}"
+    return f"{four_digits(threshold)}: {how.get(str(choice.get('frozen')), 'as training left it')}"
 
 
 def _rules(model: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:

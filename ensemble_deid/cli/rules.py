@@ -13,6 +13,7 @@ from ensemble_deid.cli.terminal import counted, percent, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.errors import CorpusError, RuleError
+from ensemble_deid.text.digits import rounded
 
 if TYPE_CHECKING:
     from ensemble_deid.experiments.rules import RuleModel
@@ -162,8 +163,8 @@ def run_apply(options: argparse.Namespace) -> int:
     refuse_output(options.out, locate_corpus(options.corpus), options.model, options.rules, format=options.format)
     model = _rule_model(options)
     found = apply_rules_to(model, read_gold(options.corpus).documents)
-    # Four digits of the scores, as `predict` writes them.
-    documents = [d.with_spans(replace(span, score=round(span.score, 4)) for span in d.spans) for d in found]
+    # Four significant digits of the scores, as `predict` writes them.
+    documents = [d.with_spans(replace(span, score=rounded(span.score)) for span in d.spans) for d in found]
     write_corpus(documents, options.out, options.format)
     say(f"{counted(len(documents), 'note')} written to {options.out}")
     return 0

@@ -7,6 +7,7 @@ from typing import Any
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import percent, say
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.text.digits import four_digits
 
 
 def add_commands(commands: Any) -> None:
@@ -41,7 +42,7 @@ def run_threshold(options: argparse.Namespace) -> int:
     if options.reset:
         if options.dev is not None:
             raise ConfigError("--reset takes no DEV: the threshold of training is recorded in the model")
-        say(f"threshold {reset_threshold(options.model):.4f}, which training chose, is now in {options.model}")
+        say(f"threshold {four_digits(reset_threshold(options.model))}, which training chose, is now in {options.model}")
         return 0
     targets: dict[ThresholdRule, float | None] = {
         "sensitivity": options.sensitivity,
@@ -60,7 +61,9 @@ def run_threshold(options: argparse.Namespace) -> int:
         chosen = freeze_threshold(options.model, dev, rule=rule, wanted=wanted, allow_overlap=options.allow_overlap)
         notes = options.dev
     point = chosen.chosen_at
-    say(f"threshold {chosen.threshold:.4f} is now in {options.model}")
+    # Neither is missing: where no threshold reaches the target, freezing refuses.
+    if chosen.threshold is not None:
+        say(f"threshold {four_digits(chosen.threshold)} is now in {options.model}")
     if point is not None:
         counts, rate = point.counts, point.fp_per_1000
         say(

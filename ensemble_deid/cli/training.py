@@ -16,6 +16,7 @@ from ensemble_deid.config_files import load_config
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.reproducible import is_pinned
 from ensemble_deid.submodels import NAMES
+from ensemble_deid.text.digits import four_digits
 
 if TYPE_CHECKING:
     from ensemble_deid.experiments.ablate import ThresholdTarget
@@ -172,7 +173,9 @@ def _say_points(points: "TrainingPoints") -> None:
         "recall": f"recall first (up to {points.max_false_positives:g} false positives in 1000 tokens)",
         "given": "as configured",
     }
-    say("operating points   threshold  strict F1  token recall  token precision  false positives in 1000 tokens")
+    say(
+        "operating points           threshold  strict F1  token recall  token precision  false positives in 1000 tokens"
+    )
     for point in points.points:
         say(f"  {names[point.name]}{', frozen into the model' if point.name == points.frozen else ''}")
         rows = {"training, out of fold": (point.strict, point.tokens), "dev": point.dev}
@@ -182,7 +185,8 @@ def _say_points(points: "TrainingPoints") -> None:
             strict, tokens = row
             figures = f"{percent(strict.f1):>9}  {percent(tokens.counts.recall):>12}"
             rate = "undefined" if tokens.fp_per_1000 is None else f"{tokens.fp_per_1000:.2f}"
-            say(f"    {name:<22} {point.threshold:.3f}  {figures}  {percent(tokens.counts.precision):>15}  {rate:>30}")
+            head = f"    {name:<22} {four_digits(point.threshold):>9}"
+            say(f"{head}  {figures}  {percent(tokens.counts.precision):>15}  {rate:>30}")
 
 
 def _overrides(options: argparse.Namespace) -> list[str]:

@@ -32,7 +32,6 @@ from ensemble_deid.stacking.dataset import FILES as STACKING_FILES
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.search import with_settings
 from ensemble_deid.stacking.stacker import Stacker
-from ensemble_deid.stacking.svm import SvmSettings
 from ensemble_deid.stacking.voting import METHODS, combine
 from ensemble_deid.submodels import BY_NAME
 from ensemble_deid.taggers.base import Proposals
@@ -128,7 +127,7 @@ def ablate(
     ensemble, _ = load_model(model)
     private = private_files(model, *STACKING_FILES, purpose="an ablation")
     notes = None if retrain is None else check_training_notes(model, retrain)
-    config = _with_settings(ensemble.config, ensemble.stacker.svm.settings, jobs=jobs)
+    config = _with_settings(ensemble.config, ensemble.stacker, jobs=jobs)
     # Now, since the other rows take long.
     changed = None if notes is None else without_patterns(config)
     names = tuple(ensemble.taggers)
@@ -226,10 +225,15 @@ def _nothing(message: str) -> None:
     """Report nothing: the steps of an ablation are its systems."""
 
 
-def _with_settings(config: Config, settings: SvmSettings, *, jobs: int) -> Config:
-    """Return the configuration with these settings as the whole grid, and the threshold left to cross-validation."""
-    content = with_settings(config, settings).model_dump(mode="json")
-    return make_config({**content, "jobs": jobs, "stack": {**content["stack"], "threshold": None}})
+def _with_settings(config: Config, stacker: Stacker, *, jobs: int) -> Config:
+    """Return the configuration with these settings as the whole grid, and the threshold left to cross-validation.
+
+    Single tokens are scored if the model scores them: one from before `stack.tokens` does not, whatever the default is.
+    """
+    content = with_settings(config, stacker.svm.settings).model_dump(mode="json")
+    return make_config(
+        {**content, "jobs": jobs, "stack": {**content["stack"], "threshold": None, "tokens": stacker.tokens}}
+    )
 
 
 def _rows(documents: Sequence[Document], systems: Sequence[_System], model: Path) -> list[AblationRow]:

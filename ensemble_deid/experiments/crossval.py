@@ -28,6 +28,7 @@ from ensemble_deid.parallel import in_processes
 from ensemble_deid.pipeline.manifest import fingerprint
 from ensemble_deid.seeding import generator
 from ensemble_deid.text.counts import Counts, strict_counts
+from ensemble_deid.text.digits import rounded
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
@@ -179,7 +180,7 @@ def _peak_memory() -> int:
 
 
 def _to_list(span: Span) -> list[Any]:
-    return [span.start, span.end, span.label, round(span.score, 4)]
+    return [span.start, span.end, span.label, rounded(span.score)]
 
 
 def _folds_that_fit(max_memory: float, peak: int) -> int:

@@ -3,7 +3,7 @@
 Every span that is found is explained, or any place that is named, whether something is found there or not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
@@ -22,12 +22,20 @@ from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, SpanKey
 from ensemble_deid.threads import one_thread
 
+NET = "net"
+"""Stands for the net under the submodels (`stacking/net.py`) where a submodel's name would stand."""
+
 Outcome = Literal["found", "overlapped", "below the threshold", "confidence too low to be a candidate"]
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A submodel's confidence in a span; `answer` says that the span is in the submodel's own answer."""
+    """A submodel's confidence in a span; `answer` says that the span is in the submodel's own answer.
+
+    Where `submodel` is `NET` or `token`, no submodel is meant: the net under them made a candidate of the place, or the
+    span is a single token that no candidate covers (`stacking/single_tokens.py`). Their confidence is the span's
+    probability, since they have none of their own.
+    """
 
     submodel: str
     confidence: float
@@ -144,7 +152,10 @@ def _place(
 
     near = sorted(
         filter(here, candidates),
-        key=lambda c: (-1.0 if c.probability is None else c.probability, max(p.confidence for p in c.proposals)),
+        key=lambda c: (
+            -1.0 if c.probability is None else c.probability,
+            max((p.confidence for p in c.proposals), default=0.0),
+        ),
         reverse=True,
     )
     found = tuple(sorted(c.key for c in near if c.outcome == "found"))
@@ -169,32 +180,42 @@ def _shifted(parts: Sequence[_Part], piece: Piece) -> list[_Part]:
 
 
 def _candidates(ensemble: Ensemble, batch: Batch) -> list[Candidate]:
-    """Return everything that any submodel proposed on the one note of a batch, in text order."""
+    """Return everything that was proposed on the one note of a batch, by submodels, net and single tokens."""
     if not len(batch.tokens):
         return []
     stacker = ensemble.stacker
     proposals: dict[str, Proposals] = ensemble.propose(batch)
-    table = collect({name: proposals[name] for name in stacker.submodels}, labels=stacker.labels)
+    ordered = {name: proposals[name] for name in stacker.submodels}
+    made = _made(ordered, stacker.labels)
+    proposed = set(collect(ordered, labels=stacker.labels, min_confidence=stacker.min_confidence).keys())
     with one_thread():
         scored = stacker.predict_proba(proposals, batch)[0]
         found = stacker.predict(proposals, batch)[0]
-    probability = {span.key: span.score for span in scored}
+    probability: dict[SpanKey, float] = {}
+    for span in scored:
+        probability[span.key] = span.score
+        # What no submodel proposed with enough confidence has a score from the net or as a single token alone.
+        if span.key not in proposed:
+            name = SOURCE if span.source == SOURCE else NET
+            made.setdefault(span.key, []).append(Proposal(name, span.score, False))
     candidates = []
-    for key, confidence, chosen in zip(table.keys(), table.confidence.tolist(), table.chosen.tolist(), strict=True):
-        made = [
+    for key, parts in sorted(made.items()):
+        outcome, beaten_by = _outcome(Span(*key), probability.get(key), stacker.threshold, found)
+        candidates.append(Candidate(*key, tuple(parts), probability.get(key), outcome, beaten_by))
+    return candidates
+
+
+def _made(proposals: Mapping[str, Proposals], labels: tuple[str, ...]) -> dict[SpanKey, list[Proposal]]:
+    """Return what the submodels proposed for each span on the one note, whatever their confidence."""
+    table = collect(proposals, labels=labels)
+    return {
+        key: [
             Proposal(name, score, answer)
             for name, score, answer in zip(table.submodels, confidence, chosen, strict=True)
             if answer or score > 0
         ]
-        outcome, beaten_by = _outcome(Span(*key), probability.get(key), stacker.threshold, found)
-        candidates.append(Candidate(*key, tuple(made), probability.get(key), outcome, beaten_by))
-    # Single tokens that no candidate covers have scores, too.
-    for span in scored:
-        if span.source == SOURCE:
-            outcome, beaten_by = _outcome(span, span.score, stacker.threshold, found)
-            made = [Proposal(SOURCE, span.score, False)]
-            candidates.append(Candidate(*span.key, tuple(made), span.score, outcome, beaten_by))
-    return sorted(candidates, key=lambda candidate: candidate.key)
+        for key, confidence, chosen in zip(table.keys(), table.confidence.tolist(), table.chosen.tolist(), strict=True)
+    }
 
 
 def _outcome(

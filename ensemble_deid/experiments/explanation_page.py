@@ -3,6 +3,7 @@
 from ensemble_deid.evaluation.render.html.markup import Html, element, join, static_page
 from ensemble_deid.evaluation.render.html.tables import data_table
 from ensemble_deid.experiments.explain import Candidate, Explanation, PlaceExplanation
+from ensemble_deid.text.digits import four_digits
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:1rem auto;padding:0 1rem;overflow-wrap:anywhere}
@@ -18,9 +19,9 @@ def outcome_text(candidate: Candidate, explanation: Explanation) -> str:
     """Say what became of a candidate, with its probability and the threshold."""
     if candidate.probability is None:
         return f"no submodel's confidence reaches {explanation.min_confidence:g}, so it is no candidate"
-    text = f"probability {candidate.probability:.4f}"
+    text = f"probability {four_digits(candidate.probability)}"
     if candidate.outcome == "below the threshold":
-        return f"{text}, below the threshold {explanation.threshold:.4f}"
+        return f"{text}, below the threshold {four_digits(explanation.threshold)}"
     if candidate.outcome == "overlapped":
         winners = ", ".join(f"{start}-{end} {label}" for start, end, label in candidate.beaten_by)
         return f"{text}, beaten by {winners}, which overlaps it and scores higher (or is longer)"
@@ -36,7 +37,7 @@ def explanation_page(explanation: Explanation, *, text: str | None) -> str:
         element("h1", title),
         element(
             "p",
-            f"Threshold {explanation.threshold:.4f}; submodels {', '.join(explanation.submodels)}. "
+            f"Threshold {four_digits(explanation.threshold)}; submodels {', '.join(explanation.submodels)}. "
             "Offsets count characters of the note from 0.",
         ),
         *(_section(place, explanation, text) for place in explanation.places),
@@ -63,7 +64,9 @@ def _section(place: PlaceExplanation, explanation: Explanation, text: str | None
             [
                 (
                     f"{c.start}-{c.end} {c.label}{_quote(text, c.start, c.end)}",
-                    ", ".join(f"{p.submodel} {p.confidence:.3f}{'*' if p.answer else ''}" for p in c.proposals),
+                    ", ".join(
+                        f"{p.submodel} {four_digits(p.confidence)}{'*' if p.answer else ''}" for p in c.proposals
+                    ),
                     outcome_text(c, explanation),
                 )
                 for c in place.candidates

@@ -11,6 +11,7 @@ from ensemble_deid.evaluation.threshold_record import threshold_from_record
 from ensemble_deid.experiments.thresholds import CHOSEN
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.manifest import Manifest, fingerprint
+from ensemble_deid.text.digits import four_digits
 from ensemble_deid.text.document import Document
 
 BOUNDS = (2.0, 5.0, 10.0, 15.0)
@@ -112,7 +113,7 @@ def figures_table(name: str, documents: Sequence[Document], rows: Sequence[Figur
         _, threshold, _, *shares, rate, redacted = list(asdict(row).values())
         cells = [
             f"{row.point}{_FOUND_HERE if row.oracle else ''}",
-            f"{threshold:.3f}",
+            four_digits(threshold),
             *map(_percent, shares),
             "-" if rate is None else f"{rate:.2f}",
         ]

@@ -23,6 +23,7 @@ from ensemble_deid.pipeline.directory import update_model
 from ensemble_deid.pipeline.manifest import Manifest, read_manifest
 from ensemble_deid.pipeline.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.text.digits import four_digits
 from ensemble_deid.text.document import Document
 
 # Figures of the manifest: how the model's threshold was chosen, with which files of those that can be changed after
@@ -127,4 +128,4 @@ def _best(curve: Curve, rule: ThresholdRule) -> str:
     shown = (
         f"the fewest are {best.fp_per_1000:.2f}" if rule == "false-positives" else f"the highest is {value(best):.4f}"
     )
-    return f": {shown}, at threshold {best.threshold:.4f}, with {other} {rest:.4f}"
+    return f": {shown}, at threshold {four_digits(best.threshold)}, with {other} {rest:.4f}"

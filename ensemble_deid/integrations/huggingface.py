@@ -17,6 +17,9 @@ AGGREGATED = ("simple", "first", "average", "max")
 class TokenClassifier:
     """Finds PHI; stands where `pipeline("token-classification", aggregation_strategy="simple")` stood.
 
+    `threshold` overrides the model's: below 0.05 single words are found, too, at 0 up to a quarter of a note's (only
+    for models with `stack.tokens`).
+
     >>> from ensemble_deid.integrations.huggingface import TokenClassifier
     >>> classify = TokenClassifier.load("model")
     >>> [(found["entity_group"], found["word"]) for found in classify("Date: 03/04/2019")]

@@ -7,9 +7,12 @@ from typing import Any
 from presidio_analyzer import AnalysisExplanation, EntityRecognizer, RecognizerResult
 
 from ensemble_deid.errors import CorpusError, DeidError
-from ensemble_deid.experiments.explain import Candidate, PlaceExplanation, explain
+from ensemble_deid.experiments.explain import NET, Candidate, PlaceExplanation, explain
 from ensemble_deid.phi.presidio import to_presidio
 from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.pipeline.sources import predicted_by
+from ensemble_deid.stacking.single_tokens import SOURCE
+from ensemble_deid.text.digits import four_digits
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
@@ -20,7 +23,9 @@ class EnsembleRecognizer(EntityRecognizer):
     `model` is a `Deidentifier`, a model's folder, or the name of an installed model. `label_map` is from the model's
     labels to entity types; a label that is not in it has the type of `to_presidio` (`DOCTOR`: `PERSON`). With
     `explanations`, the decision process (`analyze(..., return_decision_process=True)`) names patterns, rules and the
-    submodels' confidences, at some twice the time. Raises ModelError where the model cannot be loaded.
+    submodels' confidences, at some twice the time. `threshold` overrides the model's: below 0.05 single words are
+    found, too, at 0 up to a quarter of a note's (only for models with `stack.tokens`). Raises ModelError where the
+    model cannot be loaded.
     """
 
     def __init__(
@@ -84,13 +89,16 @@ def _pattern(span: Span, place: PlaceExplanation) -> str | None:
 
 def _reasons(span: Span, place: PlaceExplanation | None) -> list[str]:
     """Return why a span was found; none of it quotes the text."""
-    predicted_by = span.source.replace("+", ", ") or "the ensemble"
-    reasons = [f"label {span.label}, predicted by {predicted_by}"]
+    reasons = [f"label {span.label}, predicted by {predicted_by(span.source)}"]
     if place is None:
         return reasons
     candidate: Candidate | None = next((c for c in place.candidates if c.key == span.key), None)
     if candidate is not None:
-        reasons += [f"{proposal.submodel}: confidence {proposal.confidence:.3f}" for proposal in candidate.proposals]
+        reasons += [
+            f"{proposal.submodel}: confidence {four_digits(proposal.confidence)}"
+            for proposal in candidate.proposals
+            if proposal.submodel not in (NET, SOURCE)
+        ]
     reasons += [f"pattern {match.pattern}" for match in place.patterns if match.used]
     reasons += [f"rule {rule.number}: {rule.words}" for rule in place.rules]
     return reasons

@@ -38,7 +38,9 @@ def make_component(
     """Return the component for a model, given by its folder or the name of an installed one. Raises ModelError.
 
     Spans go to `doc.spans[spans_key]` (no key: an empty string), with their probabilities in its `attrs["scores"]`,
-    and with `set_ents` to `doc.ents`, in the place of earlier entities that they overlap.
+    and with `set_ents` to `doc.ents`, in the place of earlier entities that they overlap. `threshold` overrides the
+    model's: below 0.05 single words are marked, too, at 0 up to a quarter of a note's (only for models with
+    `stack.tokens`).
     """
     if not Doc.has_extension(EXTENSION):
         Doc.set_extension(EXTENSION, default=None)

@@ -62,8 +62,9 @@ class Ensemble:
 
         With `submodel`, that submodel's own predictions are returned instead of the ensemble's. `threshold` overrides
         the model's: 0 returns every candidate that does not overlap a higher-scoring one, as operating points need
-        them. `combiner` (`COMBINERS`) makes one answer of the submodels'. Raises ConfigError for what `check_options`
-        refuses.
+        them. Below 0.05 single words that no candidate covers are returned, too, at 0 up to a quarter of a note's (only
+        for models with `stack.tokens`). `combiner` (`COMBINERS`) makes one answer of the submodels'. Raises ConfigError
+        for what `check_options` refuses.
         """
         self.check_options(submodel=submodel, threshold=threshold, combiner=combiner)
         found: list[list[Span]] = [[] for _ in documents]

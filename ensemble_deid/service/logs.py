@@ -17,9 +17,14 @@ class _Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         record.exc_text = None
-        if record.exc_info is None and record.levelno >= logging.ERROR and record.name != LOG.name:
-            # Libraries put tracebacks into messages, too (uvicorn does when the start fails).
-            record = logging.makeLogRecord({**record.__dict__, "msg": _first_line(record.getMessage()), "args": ()})
+        if record.levelno >= logging.ERROR and record.name != LOG.name:
+            # Libraries put tracebacks into messages, too (uvicorn does when the start fails), and asyncio an
+            # exception's repr into the lines after the first, whether or not the exception comes with the record.
+            message = _first_line(record.getMessage())
+            if record.name == "asyncio":
+                # "Exception in callback f('an argument') at file:line".
+                message = message.partition("(")[0]
+            record = logging.makeLogRecord({**record.__dict__, "msg": message, "args": ()})
         return super().format(record)
 
 

@@ -13,6 +13,7 @@ from ensemble_deid.pipeline.replacement.styles import STYLES, policies
 from ensemble_deid.service.metrics import Metrics
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused
+from ensemble_deid.text.digits import rounded
 from ensemble_deid.text.document import Document
 
 Result = TypeVar("Result")
@@ -100,6 +101,6 @@ class Notes:
         finally:
             self.metrics.listed(counts)
         self.metrics.processed(len(text), [span.label for span in result.spans])
-        spans = [{**asdict(span), "score": round(span.score, 4)} for span in result.replaced]
+        spans = [{**asdict(span), "score": rounded(span.score)} for span in result.replaced]
         known = {} if self.lists.known is None else {"known_left": result.known_left}
         return {"text": result.text, "spans": spans, **known}

@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from ensemble_deid.phi.presidio import to_presidio
+from ensemble_deid.pipeline.sources import predicted_by
 from ensemble_deid.service.notes import Notes
 from ensemble_deid.service.operators import OPERATORS, Entity, Operator, anonymize
 from ensemble_deid.service.refusal import Refused
@@ -120,7 +121,7 @@ def _explanation(span: Span) -> dict[str, Any]:
         "pattern": None,
         "original_score": span.score,
         "score": span.score,
-        "textual_explanation": f"label {span.label}, predicted by {span.source.replace('+', ', ') or 'the ensemble'}",
+        "textual_explanation": f"label {span.label}, predicted by {predicted_by(span.source)}",
         "score_context_improvement": 0,
         "supportive_context_word": "",
         "validation_result": None,

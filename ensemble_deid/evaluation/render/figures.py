@@ -6,6 +6,7 @@ from ensemble_deid.evaluation.curve import OperatingPoint
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.leaks import LeakView
 from ensemble_deid.evaluation.scores import Estimate, Resampling
+from ensemble_deid.text.digits import four_digits
 
 UNDEFINED = "undefined"
 
@@ -64,7 +65,7 @@ def point_cells(point: OperatingPoint) -> tuple[str, ...]:
     """Return threshold, precision, recall, F1, FN and FP per 1000 tokens of an operating point, as cells of a table."""
     counts = point.counts
     return (
-        figure(point.threshold),
+        four_digits(point.threshold),
         figure(counts.precision),
         figure(counts.recall),
         figure(counts.f1),

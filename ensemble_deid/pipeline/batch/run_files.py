@@ -13,6 +13,7 @@ from ensemble_deid.atomic import open_atomically
 from ensemble_deid.corpora.records import NewRecord, Record
 from ensemble_deid.pipeline.batch.chain import FAILED, MANIFEST, SPANS, STANDARD_OUTPUT, Chain, TextsDigest
 from ensemble_deid.pipeline.replacement import Replacement
+from ensemble_deid.text.digits import rounded
 
 _TOGETHER = 100
 
@@ -60,7 +61,7 @@ class RunFiles:
                 new_start=span.new_start,
                 new_end=span.new_end,
                 label=span.label,
-                score=round(span.score, 4),
+                score=rounded(span.score),
             )
         self._count(record.text, replacement.text)
 

@@ -26,6 +26,7 @@ from ensemble_deid.service.guard import HEALTH, Guard
 from ensemble_deid.service.metrics import Metrics
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused
+from ensemble_deid.service.review.errors import ReviewError
 from ensemble_deid.service.review.export import reviewed
 from ensemble_deid.service.review.own_site import OwnSite
 from ensemble_deid.service.review.pages import PAGE_PATHS, WithHeaders, page_routes
@@ -102,11 +103,11 @@ def _export_routes(review: Review) -> APIRouter:
     def export(format: str = EXPORT_FORMATS[0]) -> Response:
         if format not in EXPORT_FORMATS:
             raise Refused(422, f"format: must be one of {', '.join(EXPORT_FORMATS)}")
-        with review.file.transaction() as database:
-            ready = reviewed(database)
         try:
+            with review.file.transaction() as database:
+                ready = reviewed(database)
             files = _rendered(ready.documents, format)
-        except CorpusError as error:
+        except (CorpusError, ReviewError) as error:
             raise Refused(409, str(error)) from None
         counts = {"x-notes": str(len(ready.documents)), "x-unfinished": str(ready.unfinished)}
         counts["x-disputed"] = str(ready.disputed)

@@ -6,10 +6,10 @@ has no overlaps.
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ensemble_deid.service.review.errors import ReviewError
-from ensemble_deid.service.review.layers import begin_layer, finished_by
+from ensemble_deid.service.review.layers import begin_layer, check_no_overlap, finished_by
 from ensemble_deid.service.review.records import ADJUDICATION, ReviewSpan, Status, read_span, read_spans
 from ensemble_deid.service.review.search import occurrences, searched
 from ensemble_deid.service.review.steps import Step, is_adjudicated, refuse_adjudicated
@@ -43,10 +43,14 @@ def add_span(database: sqlite3.Connection, reviewer: str, note: int, start: int,
 
 
 def decide(database: sqlite3.Connection, reviewer: str, note: int, span: int, status: Status) -> None:
-    """Accept or reject a span, or leave it undecided again."""
+    """Accept or reject a span, or leave it undecided again.
+
+    What the model found counts as PHI while it is undecided, so that leaving it undecided rejects what it overlaps, as
+    accepting it does. An undecided difference rejects nothing: the note cannot be finished before it is decided.
+    """
     found = _find(database, reviewer, note, span)
     step = Step(database, reviewer, status)
-    if status == "accepted":
+    if replace(found, status=status).marked and (status == "accepted" or found.kind != "disputed"):
         _reject_overlapped(step, read_spans(database, reviewer, note), note, found.start, found.end, besides=span)
     step.change(note, found, status=status)
     step.close()
@@ -76,7 +80,8 @@ def alter(
 def finish(database: sqlite3.Connection, reviewer: str, note: int, *, finished: bool) -> None:
     """End the work on a note: what the model found and nobody rejected is accepted, what it suggested is rejected.
 
-    Raises ReviewError in adjudication while differences are undecided.
+    Raises ReviewError in adjudication while differences are undecided, and where two spans that would be accepted
+    overlap, as stores of earlier versions may hold them.
     """
     _open(database, reviewer, note)
     spans = read_spans(database, reviewer, note)
@@ -84,6 +89,8 @@ def finish(database: sqlite3.Connection, reviewer: str, note: int, *, finished: 
     disputed = sum(span.kind == "disputed" for span in undecided)
     if disputed:
         raise ReviewError(f"decide about the differences first: {disputed} left")
+    if finished:
+        check_no_overlap([span for span in spans if span.marked])
     step = Step(database, reviewer, "finish" if finished else "reopen")
     for span in undecided:
         step.change(note, span, status="accepted" if span.marked else "rejected")

@@ -5,10 +5,11 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ensemble_deid.service.review.layers import accepted, finished_by, merge
+from ensemble_deid.service.review.errors import ReviewError
+from ensemble_deid.service.review.layers import accepted, check_no_overlap, finished_by, merge
 from ensemble_deid.service.review.records import ADJUDICATION
 from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span, drop_overlaps
+from ensemble_deid.text.span import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ def reviewed(database: sqlite3.Connection, *, reviewer: str | None = None) -> Re
     """Return the finished notes with their accepted spans, in the order in which they came into the store.
 
     A note's spans are those of its adjudication; without one, those of its one reviewer, or of several who agree. With
-    `reviewer`, those of this one alone.
+    `reviewer`, those of this one alone. Raises ReviewError where a note's accepted spans overlap: the corpus could hold
+    only one of them, and the other's text would count as no PHI.
     """
     documents: list[Document] = []
     unfinished = disputed = 0
@@ -35,8 +37,12 @@ def reviewed(database: sqlite3.Connection, *, reviewer: str | None = None) -> Re
         elif layer == "":
             disputed += 1
         else:
-            spans = (Span(*span.key) for span in accepted(database, layer, row["id"]))
-            documents.append(_document(row, drop_overlaps(spans)))
+            spans = accepted(database, layer, row["id"])
+            try:
+                check_no_overlap(spans)
+            except ReviewError as error:
+                raise ReviewError(f"{row['name']}: {error}; then finish the note again") from None
+            documents.append(_document(row, [Span(*span.key) for span in spans]))
     return Reviewed(tuple(documents), unfinished, disputed)
 
 

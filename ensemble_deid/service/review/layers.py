@@ -1,11 +1,12 @@
 """A reviewer's layer of a note: begun from what the model found; in adjudication, from what the reviewers decided."""
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ensemble_deid.service.review.errors import ReviewError
 from ensemble_deid.service.review.records import ADJUDICATION, ReviewSpan, read_spans
+from ensemble_deid.text.span import Span, overlapping_pairs
 
 _Key = tuple[int, int, str]
 
@@ -53,6 +54,17 @@ def finished_by(database: sqlite3.Connection, note: int) -> list[str]:
 def accepted(database: sqlite3.Connection, reviewer: str, note: int) -> list[ReviewSpan]:
     """Return the accepted spans of a layer in text order."""
     return [span for span in read_spans(database, reviewer, note) if span.status == "accepted"]
+
+
+def check_no_overlap(spans: Sequence[ReviewSpan]) -> None:
+    """Raise ReviewError where two spans overlap: a result can hold only one of them, and a person has to say which."""
+    pairs = overlapping_pairs([Span(*span.key) for span in spans])
+    if pairs:
+        first, second = pairs[0]
+        raise ReviewError(
+            f"the spans {first.start}-{first.end} and {second.start}-{second.end} overlap: accept one of them, which "
+            "rejects the other"
+        )
 
 
 def merge(database: sqlite3.Connection, note: int) -> Merged:

@@ -20,7 +20,10 @@ from ensemble_deid.service.review.steps import is_adjudicated, redo, undo
 from ensemble_deid.service.review.uncertainty import uncertainty
 
 ReviewerQuery = Annotated[requests.ReviewerName, Query()]
-NotePath = Annotated[int, Path()]
+# SQLite's integers have 64 bits.
+_LARGEST = 2**63 - 1
+NotePath = Annotated[int, Path(ge=1, le=_LARGEST)]
+SpanPath = Annotated[int, Path(ge=1, le=_LARGEST)]
 
 
 class Review:
@@ -122,11 +125,11 @@ def _decisions(review: Review) -> APIRouter:
         return {**shown, "selected": made[0]}
 
     @routes.post("/spans/{span}/status")
-    def status(note: NotePath, span: Annotated[int, Path()], body: requests.Decision) -> dict[str, Any]:
+    def status(note: NotePath, span: SpanPath, body: requests.Decision) -> dict[str, Any]:
         return review.change(note, body.reviewer, lambda db: decide(db, body.reviewer, note, span, body.status))
 
     @routes.post("/spans/{span}")
-    def change(note: NotePath, span: Annotated[int, Path()], body: requests.Alteration) -> dict[str, Any]:
+    def change(note: NotePath, span: SpanPath, body: requests.Alteration) -> dict[str, Any]:
         review.require_label(body.label)
         new: dict[str, Any] = body.model_dump(exclude={"reviewer"})
         return review.change(note, body.reviewer, lambda db: alter(db, body.reviewer, note, span, **new))

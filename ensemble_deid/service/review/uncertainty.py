@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 
 from ensemble_deid.service.review.records import Kind
+from ensemble_deid.stacking.single_tokens import SOURCE
 from ensemble_deid.text.span import Span
 
 # Of what scores below the threshold, the part from here on is suggested: this share of the threshold.
@@ -25,9 +26,9 @@ def disagreement(span: Span, submodels: int) -> float:
     """Return the vote entropy of a span, in bits: how evenly the submodels are divided on it.
 
     A submodel votes for a span where it is part of its own answer (`Span.source`). 1 where half of them do, 0 where all
-    or none do (query by committee; Dagan and Engelson 1995).
+    or none do (query by committee; Dagan and Engelson 1995). A single token that no candidate covers is no submodel's.
     """
-    votes = len([name for name in span.source.split("+") if name])
+    votes = len([name for name in span.source.split("+") if name and name != SOURCE])
     if not 0 < votes < submodels:
         return 0.0
     share = votes / submodels

@@ -10,6 +10,7 @@ from ensemble_deid.evaluation.render.html.charts import ORIGIN_X, ORIGIN_Y, SPAN
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import data_table, section
 from ensemble_deid.evaluation.views import VIEWS
+from ensemble_deid.text.digits import four_digits
 
 MOST_POINTS = 400
 """Points of a longer curve that are drawn, evenly spread; the page says so."""
@@ -62,11 +63,12 @@ def _explanation(curve: Curve, drawn: _Drawn) -> list[str]:
     highest, lowest = drawn.points[0].threshold, drawn.points[-1].threshold
     said = [
         f"Counted in {_unit(curve.view)} (view {curve.view}). An annotation is kept when its score is at least the "
-        f"threshold. The curves go over all {len(curve):,} distinct scores, from {highest:.4f} down to {lowest:.4f}"
+        f"threshold. The curves go over all {len(curve):,} distinct scores, from {four_digits(highest)} down to "
+        f"{four_digits(lowest)}"
     ]
     said.append(f", and are drawn at {len(drawn.points):,} of them. " if len(drawn.points) < len(curve) else ". ")
     if drawn.threshold is not None:
-        said.append(f"The ring and the dashed line mark the system's own threshold, {drawn.threshold:.4f}.")
+        said.append(f"The ring and the dashed line mark the system's own threshold, {four_digits(drawn.threshold)}.")
     return said
 
 

@@ -101,17 +101,19 @@ const curve = byId('curve-data');
 if (curve) {
   const points = JSON.parse(curve.textContent), slider = byId('threshold');
   const show = value => value === null ? 'undefined' : value.toFixed(4);
+  // As Python's: four significant digits, since thresholds of single tokens are far below 0.0001.
+  const four = value => String(Number(value.toPrecision(4)));
   const rate = value => value === null ? 'undefined' : value.toFixed(2);
   const read = () => {
     const [threshold, precision, recall, f1, missed, spurious] = points[slider.max - slider.value];
-    byId('r-threshold').textContent = show(threshold);
+    byId('r-threshold').textContent = four(threshold);
     byId('r-precision').textContent = show(precision);
     byId('r-recall').textContent = show(recall);
     byId('r-f1').textContent = show(f1);
     byId('r-fn').textContent = rate(missed);
     byId('r-fp').textContent = rate(spurious);
     slider.setAttribute('aria-valuetext',
-      'threshold ' + show(threshold) + ', precision ' + show(precision) + ', recall ' + show(recall));
+      'threshold ' + four(threshold) + ', precision ' + show(precision) + ', recall ' + show(recall));
     const line = byId('threshold-line');
     const x = Number(line.dataset.x0) + Number(line.dataset.w) * threshold;
     line.setAttribute('x1', x);

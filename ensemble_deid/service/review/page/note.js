@@ -105,7 +105,7 @@ const byRank = (a, b) => rank(b) - rank(a) || a.end - a.start - (b.end - b.start
 
 export function words(span) {
   const kinds = { found: "found", suggested: "suggested (below the threshold)", added: "added", disputed: "disputed" };
-  const score = span.score === null ? "" : `, score ${span.score.toFixed(3)}`;
+  const score = span.score === null ? "" : `, score ${Number(span.score.toPrecision(4))}`;
   const origin = span.origin ? `, marked by ${span.origin}` : "";
   return `${kinds[span.kind]}, ${span.status}${score}${origin}`;
 }

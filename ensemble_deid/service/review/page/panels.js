@@ -41,7 +41,7 @@ export function showExplanation(explanation, text) {
     parts.push(element("p", `${candidate.label} “${quoted}”: ${candidate.outcome}`));
     const list = document.createElement("ul");
     for (const { submodel, confidence, answer } of candidate.proposals) {
-      list.append(element("li", `${submodel} ${confidence.toFixed(3)}${answer ? ", its answer" : ""}`));
+      list.append(element("li", `${submodel} ${Number(confidence.toPrecision(4))}${answer ? ", its answer" : ""}`));
     }
     parts.push(list);
   }
