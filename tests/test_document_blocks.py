@@ -24,7 +24,7 @@ from ensemble_deid.phi.label_map import load_label_map
 from ensemble_deid.taggers.tbed import parse_templates
 
 # How many blocks of a document are not run. A new one needs a reason in the document, and a change here.
-NOT_RUN = {"README.md": 1, "docs/benchmarks.md": 6, "docs/papers.md": 5, "docs/tasks/review-and-retrain.md": 1}
+NOT_RUN = {"README.md": 1, "docs/benchmarks.md": 7, "docs/papers.md": 5, "docs/tasks/review-and-retrain.md": 1}
 _REQUESTS = [ROOT / "docs" / "service.md", ROOT / "docs" / "tasks" / "run-a-service.md"]
 _PROGRAMS = ("ensemble-deid", "make", "pip", "python", "python3")
 
