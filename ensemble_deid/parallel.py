@@ -54,10 +54,13 @@ def beside(call: Any, *, jobs: int) -> Iterator[None]:
     with _joblib_quiet():
         results = Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
         try:
-            yield
-            with suppress(Exception):
-                for _ in results:
-                    pass
+            try:
+                yield
+            finally:
+                # Also where the block fails: processes that are stopped while they begin upset their manager.
+                with suppress(Exception):
+                    for _ in results:
+                        pass
         finally:
             results.close()
 
