@@ -212,8 +212,9 @@ class _TableWriter:
 
 def _digest_of_rows(connection: Any, table: str) -> str:
     """Return the names of the columns and the sum of the hashes of all rows, which their order does not change."""
-    reading = connection.execution_options(stream_results=True, yield_per=_ROWS)
-    result = reading.execute(sqlalchemy().text(f"SELECT * FROM {table}"))
+    # Of this statement alone: those of the connection would make a cursor of the next statement, too.
+    options = {"stream_results": True, "yield_per": _ROWS}
+    result = connection.execute(sqlalchemy().text(f"SELECT * FROM {table}"), execution_options=options)
     total = _hash_of(tuple(result.keys()))
     for row in result:
         total += _hash_of(tuple(row))
