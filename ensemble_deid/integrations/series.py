@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.pipeline.batch.together import replaced_together
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
-from ensemble_deid.pipeline.replacement import Replacer
+from ensemble_deid.pipeline.replacement import Replacement, Replacer
 from ensemble_deid.text.document import Document
 
 _log = logging.getLogger("ensemble_deid")
@@ -66,20 +66,39 @@ def deidentify_series(
     owners = None if patients is None else list(patients)
     if owners is not None and len(owners) != len(series):
         raise CorpusError(f"there are {len(owners)} patients for {len(series)} notes")
-    problems: list[WithheldNote] = []
-    loaded = model if isinstance(model, Deidentifier) else Deidentifier.load(model)
+    loaded = model if isinstance(model, Deidentifier) else Deidentifier.load(model, jobs=jobs)
     texts = [None if _is_missing(text) else text for text in series]
-    positions = [position for position, text in enumerate(texts) if text is not None]
     places = None if lists is None else lists.places
     notes = list(loaded.predict_each(_documents(texts, owners), must_stay=places, threshold=threshold, jobs=jobs))
-    new: list[str | None] = [None] * len(texts)
     acted: Counter[str] = Counter()
     outcomes = replaced_together(notes, replacer or Replacer.from_options(), lists, counts=acted)
-    for position, outcome in zip(positions, outcomes, strict=True):
+    positions = (position for position, text in enumerate(texts) if text is not None)
+    new, problems = _by_position(zip(positions, outcomes, strict=True), len(texts))
+    _tell(problems, acted, withheld, counts)
+    dtype = _text_type(series, module)
+    if module == "polars":
+        return type(series)(series.name, new, dtype=dtype)
+    return type(series)(new, index=series.index, name=series.name, dtype=dtype)
+
+
+def _by_position(
+    outcomes: Iterable[tuple[int, Replacement | DeidError]], size: int
+) -> tuple[list[str | None], list[WithheldNote]]:
+    """Return the new texts, None where there is none, and the notes that are withheld."""
+    new: list[str | None] = [None] * size
+    problems: list[WithheldNote] = []
+    for position, outcome in outcomes:
         if isinstance(outcome, DeidError):
             problems.append(WithheldNote(position, str(outcome).removeprefix(f"{position}: ")))
         else:
             new[position] = outcome.text
+    return new, problems
+
+
+def _tell(
+    problems: list[WithheldNote], acted: Counter[str], withheld: list[WithheldNote] | None, counts: Counter[str] | None
+) -> None:
+    """Hand over what was withheld and counted, or log it where nobody takes it."""
     if withheld is not None:
         withheld.extend(problems)
     else:
@@ -89,10 +108,6 @@ def deidentify_series(
         counts.update(acted)
     elif acted[LEFT]:
         _log.warning("%d %s", acted[LEFT], LEFT)
-    dtype = _text_type(series, module)
-    if module == "polars":
-        return type(series)(series.name, new, dtype=dtype)
-    return type(series)(new, index=series.index, name=series.name, dtype=dtype)
 
 
 def _text_type(series: Any, module: str) -> Any:

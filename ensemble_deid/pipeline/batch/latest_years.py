@@ -4,13 +4,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from ensemble_deid.corpora.records import Record, Value
-from ensemble_deid.surrogates.keyed.dates import DateText
-
-_USUAL_YEAR = 2028
-"""What years of two digits are read by, as in the notes of a patient without a year of four digits."""
-
-# Others, such as 9999, stand for no date.
-_POSSIBLE = range(1850, 2150)
+from ensemble_deid.surrogates.keyed.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText
 
 
 @dataclass(slots=True)
@@ -34,7 +28,7 @@ class LatestYears:
 
 def _latest(record: Record) -> int | None:
     years = (year for value in record.dates for year in _years(value))
-    return max((year for year in years if year in _POSSIBLE), default=None)
+    return max((year for year in years if year in POSSIBLE_YEARS), default=None)
 
 
 def _years(value: Value) -> list[int]:
@@ -42,5 +36,5 @@ def _years(value: Value) -> list[int]:
         return [value.year]
     # The year is the same in either order of day and month.
     readings = (DateText(1, day_first=first) for first in (False, True))
-    found = (reading.years(str(value), year=_USUAL_YEAR) for reading in readings if value is not None)
+    found = (reading.years(str(value), year=USUAL_YEAR) for reading in readings if value is not None)
     return next((years for years in found if years), [])

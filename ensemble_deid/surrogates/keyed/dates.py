@@ -27,6 +27,10 @@ from ensemble_deid.surrogates.keyed.choices import Keyed
 from ensemble_deid.surrogates.keyed.day_ranges import RANGES, Move, shift_range
 from ensemble_deid.surrogates.letters import match_case
 
+USUAL_YEAR = 2028
+"""What years of two digits are read by where no year has four: 00 to 29 are years of this century."""
+POSSIBLE_YEARS = range(1850, 2150)
+"""Others, such as 9999, stand for no date."""
 _TIME = re.compile(
     r"(?:t|at\s+)?\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s*[ap]\.?m\b\.?)?(?:\s*(?:z\b|utc\b|[+-]\d{2}:?\d{2}))?", re.I
 )

@@ -11,7 +11,7 @@ from ensemble_deid.surrogates.ages import capped_age, is_great_age
 from ensemble_deid.surrogates.dates import is_day_first
 from ensemble_deid.surrogates.keyed.choices import Keyed
 from ensemble_deid.surrogates.keyed.codes import Codes
-from ensemble_deid.surrogates.keyed.dates import DateText, keyed_days
+from ensemble_deid.surrogates.keyed.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText, keyed_days
 from ensemble_deid.surrogates.keyed.geography import Geography
 from ensemble_deid.surrogates.keyed.known import Avoided, KnownNames
 from ensemble_deid.surrogates.keyed.lists import plain_list
@@ -24,11 +24,8 @@ _SPANISH = set(MEDDOCAN_TO_I2B2) - set(I2B2_TYPES)
 _KIND_OF_CATEGORY = {"NAME": "PATIENT", "ID": "IDNUM", "LOCATION": "LOCATION-OTHER"}
 _AROUND = 24
 _VOWELS = "aeiou"
-# What years of two digits are read by where no year has four: 00 to 29 are years of this century.
-_USUAL_YEAR = 2028
 # Electronic notes are hardly older: where the latest date is, it is a birth date or the like, not that of the notes.
 _FIRST_NOTES = 1990
-_POSSIBLE_YEARS = range(1850, 2150)
 OLDEST = 89
 
 
@@ -94,9 +91,9 @@ class PatientSurrogates:
         if day_first is None:
             day_first = self.spanish or is_day_first(iter(sorted(self.known)))
         self.dates = DateText(keyed_days(keyed, whole_weeks=self.settings.whole_weeks), day_first=day_first)
-        self.year = self.latest_year(self.known) or _USUAL_YEAR
+        self.year = self.latest_year(self.known) or USUAL_YEAR
         unclear = self.year < _FIRST_NOTES or any(map(is_great_age, self.known))
-        self._latest_possible = max(self.year, _USUAL_YEAR) if unclear else self.year
+        self._latest_possible = max(self.year, USUAL_YEAR) if unclear else self.year
         self._avoided = Avoided(self.known | set(map(without_marks, self.avoided)))
         self.names = PersonNames(keyed, KnownNames(self.known), self._avoided, language, staff)
         self._codes = Codes(keyed, self._avoided, self.known)
@@ -144,9 +141,9 @@ class PatientSurrogates:
             year
             for surface in surfaces
             if any(map(str.isdecimal, surface)) and not surface.isdecimal()
-            for year in self.dates.years(surface, year=_USUAL_YEAR) or ()
+            for year in self.dates.years(surface, year=USUAL_YEAR) or ()
         ]
-        return max((year for year in years if year in _POSSIBLE_YEARS), default=None)
+        return max((year for year in years if year in POSSIBLE_YEARS), default=None)
 
     def shows_great_age(self, surface: str) -> bool:
         """Whether a date is so long before the patient's latest that, as a birth date, it shows an age over 89.
