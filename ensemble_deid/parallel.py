@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -42,27 +42,25 @@ def in_processes(calls: Iterable[Any], *, jobs: int, ordered: bool = True, ahead
             results.close()
 
 
-@contextmanager
-def beside(call: Any, *, jobs: int) -> Iterator[None]:
-    """Let a `joblib.delayed` call run in each of the processes that `in_processes` will use, while the block runs.
+def in_each_process(call: Any, *, jobs: int) -> Any:
+    """Let each of the processes that `in_processes` will use run a `joblib.delayed` call, and return one's result.
 
-    It is for what every process has to do before its first call, such as loading a model. At the end of the block all
-    of them are waited for; a call that fails is no error, since what needs its result fails as well.
+    It is for what every process has to do before its first call, such as loading a model. Raises what the call raises,
+    but only when all processes have ended it: those that are stopped while they begin upset their manager.
     """
     function, args, options = call
-    calls = [delayed(_run_for)(os.getpid(), function, args, options)] * jobs
-    with _joblib_quiet():
-        results = Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
-        try:
-            try:
-                yield
-            finally:
-                # Also where the block fails: processes that are stopped while they begin upset their manager.
-                with suppress(Exception):
-                    for _ in results:
-                        pass
-        finally:
-            results.close()
+    outcomes = list(in_processes([delayed(_result_or_error)(function, args, options)] * jobs, jobs=jobs))
+    for outcome in outcomes:
+        if isinstance(outcome, Exception):
+            raise outcome
+    return outcomes[0]
+
+
+def _result_or_error(function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    try:
+        return function(*args, **options)
+    except Exception as error:  # noqa: BLE001 (the caller raises it)
+        return error
 
 
 @contextmanager

@@ -18,7 +18,6 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.config import Config, NeuralConfig, TransformerConfig
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.pipeline.arithmetic import arithmetic_in_use, arithmetic_of_training
-from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import read_manifest
 from ensemble_deid.reproducible import MARK, pinned_environment
@@ -112,13 +111,13 @@ def test_it_is_a_setting_of_a_run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert load_model(tiny_model)[0].arithmetic == {"neural": f"single precision, {HERE}"}
+    assert load_model(tiny_model)[0].description.arithmetic == {"neural": f"single precision, {HERE}"}
     run = ["deidentify", str(tiny_model), str(tiny_dev), "--out", str(tmp_path / "out.jsonl"), "--quiet"]
     assert main([*run, "--run", str(tmp_path / "run")]) == 0
     settings = json.loads((tmp_path / "run" / "manifest.jsonl").read_text(encoding="utf-8").splitlines()[0])["settings"]
     assert settings["arithmetic"] == {"neural": f"single precision, {HERE}"}
     # What was begun on one machine is not continued in another arithmetic.
-    monkeypatch.setattr(Ensemble, "arithmetic", {"neural": "another"})
+    monkeypatch.setattr("ensemble_deid.pipeline.ensemble.arithmetic_in_use", lambda _: {"neural": "another"})
     assert main([*run, "--run", str(tmp_path / "run"), "--resume"]) == 2
     assert "other settings: arithmetic" in capsys.readouterr().err
 

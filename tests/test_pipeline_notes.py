@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiny_stack
@@ -14,12 +15,14 @@ from joblib import delayed
 from ensemble_deid.errors import ConfigError, CorpusError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.parallel import in_processes
+from ensemble_deid.pipeline import loading
 from ensemble_deid.pipeline import notes as notes_module
 from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.directory import save_model, update_model
+from ensemble_deid.pipeline.directory import PATTERNS, save_model, update_model
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.loading import load_model, load_once
-from ensemble_deid.pipeline.notes import Note, predict_notes
+from ensemble_deid.pipeline.manifest import Manifest
+from ensemble_deid.pipeline.notes import Note
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
@@ -176,16 +179,46 @@ def loaded_here(seconds: float) -> tuple[int, int]:
     return os.getpid(), load_once.cache_info().misses
 
 
-def test_processes_load_the_model_while_this_one_does(tiny_model: Path, tmp_path: Path) -> None:
+def test_only_other_processes_load_a_model_that_they_will_use(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = Path(shutil.copytree(tiny_model, tmp_path / "model"))
+    here = Deidentifier.load(place)
     before = dict(in_processes([delayed(loaded_here)(0.5)] * 2, jobs=2))
+    calls: list[Path] = []
+
+    def load_here(directory: Path, **options: Any) -> tuple[Ensemble, Manifest]:
+        calls.append(directory)
+        return load_model(directory, **options)
+
+    monkeypatch.setattr(loading, "load_model", load_here)
     loaded = Deidentifier.load(place, jobs=2)
-    assert loaded.source == Deidentifier.load(place).source
+    assert (loaded.source, loaded.labels, loaded.description) == (here.source, here.labels, here.description)
     after = dict(in_processes([delayed(loaded_here)(0.5)] * 2, jobs=2))
     assert after == {process: misses + 1 for process, misses in before.items()}
     # None of them loads it again.
-    assert len(list(loaded.predict_each(given_notes(16), jobs=2))) == 16
+    notes = given_notes(16)
+    assert list(loaded.predict_each(notes, jobs=2)) == here.predict(notes)
     assert dict(in_processes([delayed(loaded_here)(0.5)] * 2, jobs=2)) == after
+    assert not calls
+    # This one does when it must, and once.
+    assert loaded.predict(notes) == loaded.predict(notes) == here.predict(notes)
+    assert calls == [place]
+
+
+def test_what_other_processes_cannot_load_is_said(tiny_model: Path, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(tiny_model, tmp_path / "model"))
+
+    def damage(scratch: Path, manifest: Manifest) -> Manifest:
+        (scratch / PATTERNS).write_text("[", encoding="utf-8")
+        return manifest
+
+    update_model(place, damage)
+    with pytest.raises(ModelError, match="model") as here:
+        Deidentifier.load(place)
+    with pytest.raises(ModelError) as elsewhere:
+        Deidentifier.load(place, jobs=2)
+    assert str(elsewhere.value) == str(here.value)
 
 
 def test_a_model_replaced_while_it_is_in_use_is_refused(tiny_model: Path, tmp_path: Path) -> None:
@@ -194,6 +227,10 @@ def test_a_model_replaced_while_it_is_in_use_is_refused(tiny_model: Path, tmp_pa
     update_model(place, lambda _, manifest: replace(manifest, figures={}))
     with pytest.raises(ModelError, match="the model was replaced while it was in use"):
         list(loaded.predict_each(given_notes(2), jobs=2))
+    elsewhere = Deidentifier.load(place, jobs=2)
+    update_model(place, lambda _, manifest: replace(manifest, figures={"more": {}}))
+    with pytest.raises(ModelError, match="the model was replaced while it was in use"):
+        _ = elsewhere.ensemble
 
 
 def test_notes_are_read_while_others_are_processed(model: Deidentifier) -> None:
@@ -206,7 +243,7 @@ def test_notes_are_read_while_others_are_processed(model: Deidentifier) -> None:
             read += 1
             yield note
 
-    predicted = predict_notes(model.ensemble, notes(), submodel="regex", batch_size=5)
+    predicted = model.predict_each(notes(), submodel="regex", batch_size=5)
     next(predicted)
     assert read == 5
     assert sum(1 for _ in predicted) == 39

@@ -9,7 +9,7 @@ import pytest
 from joblib import delayed
 
 from ensemble_deid.errors import DeidError
-from ensemble_deid.parallel import beside, in_processes
+from ensemble_deid.parallel import in_each_process, in_processes
 
 MARKER = "Zyxwvutsr"
 
@@ -40,24 +40,29 @@ def processes(folder: Path) -> set[int]:
     return {int(path.name) for path in folder.iterdir()}
 
 
-def test_each_process_is_prepared_while_the_block_runs(tmp_path: Path) -> None:
-    with beside(delayed(note_process)(tmp_path), jobs=2):
-        inside = "the block runs"
-    assert inside
+def test_each_process_runs_the_call(tmp_path: Path) -> None:
+    in_each_process(delayed(note_process)(tmp_path), jobs=2)
     prepared = processes(tmp_path)
     assert len(prepared) == 2
     assert os.getpid() not in prepared
     later = set(in_processes((delayed(os.getpid)() for _ in range(8)), jobs=2))
     assert later <= prepared
+    assert in_each_process(delayed(abs)(-3), jobs=2) == 3
 
 
-def fail() -> None:
-    raise ValueError(MARKER)
+def fail_in_one(folder: Path) -> None:
+    """Fail in the process that is the first, and take longer in the other."""
+    try:
+        (folder / "first").mkdir()
+    except FileExistsError:
+        time.sleep(0.5)
+        (folder / "second").mkdir()
+    else:
+        raise DeidError(MARKER)
 
 
-def test_what_fails_beside_the_block_is_left_to_those_who_need_it() -> None:
-    with beside(delayed(fail)(), jobs=2):
-        pass
-    with pytest.raises(KeyError), beside(delayed(abs)(1), jobs=2):
-        raise KeyError
+def test_what_fails_in_a_process_is_raised_when_all_have_ended(tmp_path: Path) -> None:
+    with pytest.raises(DeidError, match=MARKER):
+        in_each_process(delayed(fail_in_one)(tmp_path), jobs=2)
+    assert (tmp_path / "second").exists()
     assert list(in_processes((delayed(abs)(-k) for k in range(3)), jobs=2)) == [0, 1, 2]

@@ -115,15 +115,15 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
     check_threshold(options.threshold)
     submodels = options.submodels.split(",") if options.submodels is not None else None
     model = Deidentifier.load(options.model, device=options.device, submodels=submodels, jobs=options.jobs)
-    model.ensemble.check_options(submodel=None, threshold=options.threshold, combiner=options.combiner)
+    model.description.check_options(submodel=None, threshold=options.threshold, combiner=options.combiner)
     replacer = make_replacer(options, tell=warn if places.standard else say)
     columns = getattr(source, "columns", None) or Columns()
     lists = read_lists(options, model.labels)
     finding = {
         "version": __version__,
         "model": "" if model.source is None else model.source.checksum,
-        "submodels": list(model.ensemble.taggers),
-        "arithmetic": model.ensemble.arithmetic,
+        "submodels": list(model.description.submodels),
+        "arithmetic": model.description.arithmetic,
         "threshold": options.threshold,
         "combiner": options.combiner,
         "format": source.format,
@@ -211,15 +211,15 @@ def _tell_recall(batch: "Batch", *, tell: Callable[[str], None]) -> None:
     from ensemble_deid.pipeline.combiners import SVM
     from ensemble_deid.pipeline.manifest import read_manifest
 
-    source, ensemble = batch.model.source, batch.model.ensemble
+    source, model = batch.model.source, batch.model.description
     if source is None:
         return
     if batch.combiner != SVM:
         tell(f"no recall was measured with the combiner {batch.combiner}: measure it on annotated notes of your own")
         return
     manifest = read_manifest(source.directory)
-    threshold = ensemble.stacker.threshold if batch.threshold is None else batch.threshold
-    tell(measured_recall(manifest, threshold, submodels=list(ensemble.taggers)))
+    threshold = model.threshold if batch.threshold is None else batch.threshold
+    tell(measured_recall(manifest, threshold, submodels=list(model.submodels)))
 
 
 def _copy_to_standard_output(path: Path) -> None:

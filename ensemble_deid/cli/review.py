@@ -59,7 +59,7 @@ def run_review(options: argparse.Namespace) -> int:
     for remark in corpus.warnings:
         warn(remark)
     model = Deidentifier.load(options.model, device=options.device, jobs=options.jobs)
-    threshold = model.ensemble.stacker.threshold
+    threshold = model.description.threshold
     checksum = model.source.checksum if model.source is not None else ""
     file = ReviewFile(options.store, create=True)
     labels = (*model.labels, *_further_labels(options.labels))

@@ -90,12 +90,12 @@ def read_system(name: str, gold: Documents, *, votes: bool = False, combiner: st
 
     deidentifier = Deidentifier.load(model)
     if combiner == "svm":
-        threshold = deidentifier.ensemble.stacker.threshold
+        threshold = deidentifier.description.threshold
         scored = tuple(deidentifier.predict(gold, threshold=0.0))
     else:
         threshold = 0.0
         scored = tuple(deidentifier.predict(gold, combiner=combiner))
-    submodels = deidentifier.ensemble.taggers if votes else ()
+    submodels = deidentifier.description.submodels if votes else ()
     by_submodel = {submodel: tuple(deidentifier.predict(gold, submodel=submodel)) for submodel in submodels}
     overlap = training_overlap(model, gold)
     phrases = deidentifier.ensemble.feature_extractor.lexicon.phrases

@@ -3,15 +3,26 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
+from typing import Self
 
-from ensemble_deid.errors import CorpusError, DeidError
+from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.pipeline.combiners import SVM
+from ensemble_deid.pipeline.description import ModelDescription
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.installed import find_model
 from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
-from ensemble_deid.pipeline.loading import ModelSource, load_model, model_source
-from ensemble_deid.pipeline.notes import BATCH_SIZE, Note, check_note, load_apart, predict_notes
+from ensemble_deid.pipeline.loading import ModelSource, load_again, load_model, model_source
+from ensemble_deid.pipeline.notes import (
+    BATCH_SIZE,
+    Note,
+    Options,
+    check_note,
+    describe_apart,
+    predict_apart,
+    predict_here,
+)
 from ensemble_deid.pipeline.replaced import replaced
 from ensemble_deid.pipeline.replacement import Key, ReplacedSpan, Replacer
 from ensemble_deid.text.document import Document
@@ -39,11 +50,11 @@ class DeidentificationResult:
     counts: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
 class Deidentifier:
     """Finds and removes PHI with a trained model.
 
-    `source` is where it was loaded from; processes of `jobs` load it from there, too.
+    `description` says what the model is, and `source` where it was loaded from; processes of `jobs` load it from there,
+    too.
 
     >>> from ensemble_deid import Deidentifier
     >>> model = Deidentifier.load("model")
@@ -51,8 +62,16 @@ class Deidentifier:
     'Date: [DATE]'
     """
 
-    ensemble: Ensemble
-    source: ModelSource | None = None
+    def __init__(self, ensemble: Ensemble, source: ModelSource | None = None) -> None:
+        self.description = ensemble.description
+        self.source = source
+        self._load: Callable[[], Ensemble] = lambda: ensemble
+
+    @classmethod
+    def _loaded_elsewhere(cls, source: ModelSource, description: ModelDescription) -> Self:
+        model = cls.__new__(cls)
+        model.description, model.source, model._load = description, source, cache(partial(load_again, source))
+        return model
 
     @classmethod
     def load(
@@ -63,21 +82,27 @@ class Deidentifier:
         key: str | Path | None = None,
         submodels: Sequence[str] | None = None,
         jobs: int = 1,
-    ) -> "Deidentifier":
+    ) -> Self:
         """Read a model: its folder, or the name of an installed one. Raises ModelError if it is missing or damaged.
 
         `device` is `auto`, `cpu` or `cuda`, None for the one it was trained with. Raises ConfigError for another one,
         and for `cuda` where the model has a network and there is no GPU. `key` is the file of the key that the model
         must be signed with; without it, the environment variable ENSEMBLE_DEID_MODEL_KEY_FILE may name one.
         With `submodels` only these are loaded, which is faster without a slow one; ConfigError where the model has no
-        final estimator for them (`stack.also_without` in its training). With `jobs`, the processes that `predict_each`
-        will need for as many load it at the same time.
+        final estimator for them (`stack.also_without` in its training). With more than one of `jobs`, the processes
+        that `predict_each` will need for as many load it, and this one only when something else is asked of it.
         """
         place = find_model(directory)
         source = model_source(place, device=device, key=key, submodels=submodels)
-        with load_apart(source, jobs=jobs):
-            ensemble, manifest = load_model(place, device=device, key=key, submodels=submodels)
+        if jobs > 1:
+            return cls._loaded_elsewhere(source, describe_apart(source, jobs=jobs))
+        ensemble, manifest = load_model(place, device=device, key=key, submodels=submodels)
         return cls(ensemble, replace(source, checksum=manifest.checksum))
+
+    @property
+    def ensemble(self) -> Ensemble:
+        """The submodels and the stacker. Raises ModelError where the model must be loaded now, and was replaced."""
+        return self._load()
 
     def predict(
         self,
@@ -110,9 +135,9 @@ class Deidentifier:
 
         What overlaps a span of `must_stay` is kept. `predict`, `predict_each`, `deidentify` and `pipe` do this already.
         """
-        if self.ensemble.inclusion is None:
+        if self.description.inclusion is None:
             return document, 0
-        return self.ensemble.inclusion.apply(document, must_stay=must_stay)
+        return self.description.inclusion.apply(document, must_stay=must_stay)
 
     def predict_each(
         self,
@@ -130,17 +155,11 @@ class Deidentifier:
         `must_stay` gives the places of a note where PHI is known to be, for `without_listed`.
         Notes are read as they are needed, so there may be more than fit into memory. Raises ConfigError at the call.
         """
-        predicted = predict_notes(
-            self.ensemble,
-            notes,
-            source=self.source,
-            submodel=submodel,
-            threshold=threshold,
-            combiner=combiner,
-            batch_size=batch_size,
-            jobs=jobs,
+        chunks = self.predict_chunks(
+            notes, submodel=submodel, threshold=threshold, combiner=combiner, batch_size=batch_size, jobs=jobs
         )
-        if submodel is not None or self.ensemble.inclusion is None:
+        predicted = (note for chunk in chunks for note in chunk)
+        if submodel is not None or self.description.inclusion is None:
             return predicted
 
         def listed_left_out(note: Note) -> Note:
@@ -149,6 +168,32 @@ class Deidentifier:
             return self.without_listed(note, must_stay=must_stay(note) if must_stay else ())[0]
 
         return map(listed_left_out, predicted)
+
+    def predict_chunks(
+        self,
+        notes: Iterable[Note],
+        *,
+        submodel: str | None = None,
+        threshold: float | None = None,
+        combiner: str = SVM,
+        batch_size: int = BATCH_SIZE,
+        jobs: int = 1,
+    ) -> Iterator[list[Note]]:
+        """Return what `predict_each` does before the inclusion list, in one list the notes that go together.
+
+        Who begins again where one of the lists ended gets the same lists from there on. Raises ConfigError, at the
+        call, for options that this model cannot serve.
+        """
+        for name, value in (("batch_size", batch_size), ("jobs", jobs)):
+            if not isinstance(value, int) or value < 1:
+                raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}")
+        self.description.check_options(submodel=submodel, threshold=threshold, combiner=combiner)
+        options = Options(submodel, threshold, combiner)
+        if jobs == 1:
+            return predict_here(self.ensemble, notes, options, batch_size=batch_size)
+        if self.source is None:
+            raise ConfigError(f"jobs={jobs} needs a model that other processes can load: save this one, then load it")
+        return predict_apart(self.source, notes, options, batch_size=batch_size, jobs=jobs)
 
     def deidentify(
         self,
@@ -249,7 +294,7 @@ class Deidentifier:
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels that the model predicts."""
-        return self.ensemble.scheme.labels
+        return self.description.labels
 
 
 def _documents(texts: Iterable[str], patients: Iterable[str] | None) -> Iterator[Document]:

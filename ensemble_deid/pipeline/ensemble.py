@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.pipeline.arithmetic import arithmetic_in_use
-from ensemble_deid.pipeline.combiners import SVM, check_combiner, combine_named
+from ensemble_deid.pipeline.combiners import SVM, combine_named
+from ensemble_deid.pipeline.description import ModelDescription
 from ensemble_deid.pipeline.feature_extractor import FeatureExtractor
 from ensemble_deid.pipeline.inclusion import InclusionList
 from ensemble_deid.pipeline.portions import portions
-from ensemble_deid.pipeline.submodels import refuse_unknown
 from ensemble_deid.stacking.best_members import BestMembers
-from ensemble_deid.stacking.stacker import Stacker, check_threshold
+from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals, Tagger
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span, drop_overlaps
@@ -39,9 +39,16 @@ class Ensemble:
     best_members: BestMembers = field(default_factory=dict, repr=False)
 
     @property
-    def arithmetic(self) -> dict[str, str]:
-        """In which arithmetic the networks compute here, by submodel: what they find depends on it."""
-        return arithmetic_in_use(self.taggers)
+    def description(self) -> ModelDescription:
+        """What can be asked of it but predictions."""
+        return ModelDescription(
+            tuple(self.taggers),
+            self.scheme.labels,
+            self.stacker.threshold,
+            arithmetic_in_use(self.taggers),
+            self.best_members,
+            self.inclusion,
+        )
 
     def propose(self, batch: Batch) -> dict[str, Proposals]:
         """Return every submodel's proposals for a batch."""
@@ -64,32 +71,15 @@ class Ensemble:
         the model's: 0 returns every candidate that does not overlap a higher-scoring one, as operating points need
         them. Below 0.05 single words that no candidate covers are returned, too, at 0 up to a quarter of a note's (only
         for models with `stack.tokens`). `combiner` (`COMBINERS`) makes one answer of the submodels'. Raises ConfigError
-        for what `check_options` refuses.
+        for what `ModelDescription.check_options` refuses.
         """
-        self.check_options(submodel=submodel, threshold=threshold, combiner=combiner)
+        self.description.check_options(submodel=submodel, threshold=threshold, combiner=combiner)
         found: list[list[Span]] = [[] for _ in documents]
         for portion in portions(documents):
             batch = self.feature_extractor.extract([piece.document for piece in portion])
             for piece, spans in zip(portion, self._predict_batch(batch, submodel, threshold, combiner), strict=True):
                 found[piece.index].extend(piece.in_whole(span) for span in spans)
         return [tuple(spans) for spans in found]
-
-    def check_options(self, *, submodel: str | None, threshold: float | None, combiner: str) -> None:
-        """Raise ConfigError for options that this model cannot serve.
-
-        These are a submodel or a combiner that it does not have, a threshold outside [0, 1], and two of them that
-        exclude each other.
-        """
-        refuse_unknown(submodel, self.taggers)
-        check_threshold(threshold)
-        check_combiner(
-            combiner,
-            submodels=tuple(self.taggers),
-            labels=self.scheme.labels,
-            members=self.best_members,
-            submodel=submodel,
-            threshold=threshold,
-        )
 
     def _predict_batch(
         self, batch: Batch, submodel: str | None, threshold: float | None, combiner: str

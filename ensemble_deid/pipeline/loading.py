@@ -152,7 +152,12 @@ def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config)
 
 @lru_cache(maxsize=1)
 def load_once(source: ModelSource) -> Ensemble:
-    """Load a model once in a process, however often it is asked for. Raises ModelError where it was replaced since."""
+    """Load a model once in a process, however often it is asked for, and raise what `load_again` raises."""
+    return load_again(source)
+
+
+def load_again(source: ModelSource) -> Ensemble:
+    """Load the model that a source stands for. Raises ModelError as `load_model`, and where it was replaced since."""
     ensemble, manifest = load_model(source.directory, device=source.device, submodels=source.submodels)
     if manifest.checksum != source.checksum:
         raise ModelError(f"{source.directory}: the model was replaced while it was in use")

@@ -5,15 +5,14 @@ why it is withheld.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from joblib import delayed
 
 from ensemble_deid.corpora.checks import check_text
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
-from ensemble_deid.parallel import beside, in_processes
-from ensemble_deid.pipeline.combiners import SVM
+from ensemble_deid.parallel import in_each_process, in_processes
+from ensemble_deid.pipeline.description import ModelDescription
 from ensemble_deid.pipeline.ensemble import Ensemble
 from ensemble_deid.pipeline.loading import ModelSource, load_once
 from ensemble_deid.pipeline.portions import PORTION
@@ -34,68 +33,35 @@ class Options:
     combiner: str
 
 
-def predict_notes(
-    ensemble: Ensemble,
-    notes: Iterable[Note],
-    *,
-    source: ModelSource | None = None,
-    submodel: str | None = None,
-    threshold: float | None = None,
-    combiner: str = SVM,
-    batch_size: int = BATCH_SIZE,
-    jobs: int = 1,
-) -> Iterator[Note]:
-    """Return an iterator over the notes, in order, with the spans found; errors among them are handed on.
-
-    Notes are read while others are processed, `batch_size` at a time in each of `jobs` processes, so a corpus larger
-    than memory passes. `source` is what other processes load the model from. Raises ConfigError, at the call, for
-    options that this model cannot serve; what only shows when a process loads the model is raised by the iterator.
-    """
-    chunks = predict_chunks(
-        ensemble,
-        notes,
-        source=source,
-        submodel=submodel,
-        threshold=threshold,
-        combiner=combiner,
-        batch_size=batch_size,
-        jobs=jobs,
-    )
-    return (note for chunk in chunks for note in chunk)
-
-
-def predict_chunks(
-    ensemble: Ensemble,
-    notes: Iterable[Note],
-    *,
-    source: ModelSource | None = None,
-    submodel: str | None = None,
-    threshold: float | None = None,
-    combiner: str = SVM,
-    batch_size: int = BATCH_SIZE,
-    jobs: int = 1,
+def predict_here(
+    ensemble: Ensemble, notes: Iterable[Note], options: Options, *, batch_size: int
 ) -> Iterator[list[Note]]:
-    """Return what `predict_notes` does, with the notes that were processed together in one list.
+    """Yield the notes, in order, with the spans found, those together in a list that were processed together.
 
-    Who begins again where one of the lists ended gets the same lists from there on.
+    Errors among the notes are handed on. Who begins again where a list ended gets the same lists from there on.
     """
-    for name, value in (("batch_size", batch_size), ("jobs", jobs)):
-        if not isinstance(value, int) or value < 1:
-            raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}")
-    ensemble.check_options(submodel=submodel, threshold=threshold, combiner=combiner)
-    options = Options(submodel, threshold, combiner)
-    chunks = _chunks(notes, batch_size)
-    if jobs == 1:
-        return (_predict_chunk(ensemble, chunk, options) for chunk in chunks)
-    if source is None:
-        raise ConfigError(f"jobs={jobs} needs a model that other processes can load: save this one, then load it")
-    runs = (delayed(_predict_apart)(source, chunk, options) for chunk in chunks)
+    return (_predict_chunk(ensemble, chunk, options) for chunk in _chunks(notes, batch_size))
+
+
+def predict_apart(
+    source: ModelSource, notes: Iterable[Note], options: Options, *, batch_size: int, jobs: int
+) -> Iterator[list[Note]]:
+    """Yield what `predict_here` does, from `jobs` other processes, which load the model where they have not yet.
+
+    Notes are read while others are processed, so a corpus larger than memory passes. Raises ModelError where the model
+    was replaced.
+    """
+    runs = (delayed(_predict_chunk_of)(source, chunk, options) for chunk in _chunks(notes, batch_size))
     return in_processes(runs, jobs=jobs, ahead="2*n_jobs")
 
 
-def load_apart(source: ModelSource, *, jobs: int) -> AbstractContextManager[None]:
-    """Let the processes that `jobs` stands for load a model while the block runs, which loads it here."""
-    return beside(delayed(_load_apart)(source), jobs=jobs) if jobs > 1 else nullcontext()
+def describe_apart(source: ModelSource, *, jobs: int) -> ModelDescription:
+    """Let `jobs` other processes load a model, at the same time, and return what one of them says of it.
+
+    Raises what `load_model` raises there.
+    """
+    description: ModelDescription = in_each_process(delayed(_describe)(source), jobs=jobs)
+    return description
 
 
 def check_note(document: Document) -> None:
@@ -132,12 +98,12 @@ def _checked(note: Note) -> Note:
     return note
 
 
-def _load_apart(source: ModelSource) -> None:
-    # The model stays in its process: what is returned would be sent.
-    load_once(source)
+def _describe(source: ModelSource) -> ModelDescription:
+    # The model stays in its process: what is returned is sent.
+    return load_once(source).description
 
 
-def _predict_apart(source: ModelSource, chunk: list[Note], options: Options) -> list[Note]:
+def _predict_chunk_of(source: ModelSource, chunk: list[Note], options: Options) -> list[Note]:
     return _predict_chunk(load_once(source), chunk, options)
 
 

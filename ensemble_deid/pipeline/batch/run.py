@@ -24,7 +24,7 @@ from ensemble_deid.pipeline.batch.run_files import RunFiles
 from ensemble_deid.pipeline.combiners import SVM
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.known.site_lists import SiteLists
-from ensemble_deid.pipeline.notes import Note, predict_chunks
+from ensemble_deid.pipeline.notes import Note
 from ensemble_deid.pipeline.replaced import replaced
 from ensemble_deid.pipeline.replacement import Replacement, Replacer
 from ensemble_deid.text.document import Document
@@ -81,13 +81,8 @@ class Batch:
             done += 1
         report(done)
         texts: list[Record] = []
-        chunks = predict_chunks(
-            self.model.ensemble,
-            _documents(records, texts),
-            source=self.model.source,
-            threshold=self.threshold,
-            combiner=self.combiner,
-            jobs=self.jobs,
+        chunks = self.model.predict_chunks(
+            _documents(records, texts), threshold=self.threshold, combiner=self.combiner, jobs=self.jobs
         )
         with offsets.appending() as file:
             for chunk in chunks:
@@ -181,7 +176,8 @@ class Batch:
         return replaced(listed, self.replacer, self.lists, taken=known.taken, counts=self.counts)
 
     def _without_listed(self, note: Document) -> tuple[Document, int]:
-        if self.model.ensemble.inclusion is None:
+        if self.model.description.inclusion is None:
+            # Looking for what is known takes longer.
             return note, 0
         return self.model.without_listed(note, must_stay=self.lists.places(note))
 

@@ -35,7 +35,7 @@ def fill(
             withheld.append(str(note))
         else:
             with file.transaction() as database:
-                add_note(database, note, threshold, submodels=len(model.ensemble.taggers))
+                add_note(database, note, threshold, submodels=len(model.description.submodels))
         progress(done, len(missing))
     return withheld
 
