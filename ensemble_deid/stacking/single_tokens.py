@@ -24,8 +24,9 @@ from ensemble_deid.text.span import Span
 HIGHEST = 0.05
 SOURCE = "token"
 """The source of such a span."""
-_SHARE = 4
-"""A note has at most a quarter of its tokens as such spans, the likeliest: with all, every word would be PHI at 0."""
+_LEAST_TOKENS, _SHARE = 12, 4
+"""A note has such spans at a quarter of its tokens at most, or at twelve (as many as the net's): the likeliest. With
+all of them every word of a long note would be PHI at 0."""
 _LEAST = 1e-12
 
 
@@ -51,14 +52,21 @@ def single_tokens(
     for document, (low, high) in enumerate(pairwise(tokens.document_starts.tolist())):
         starts, ends = tokens.start[low:high], tokens.end[low:high]
         free = _uncovered(starts, ends, resolved[document])
-        free = free[np.argsort(-odds[low + free], kind="stable")[: (high - low) // _SHARE]]
-        text = batch.documents[document].text
-        for place in np.sort(free).tolist():
-            start, end = int(starts[place]), int(ends[place])
-            if any(character.isalnum() for character in text[start:end]):
-                row = low + place
-                found[document].append(Span(start, end, labels[label[row]], float(score[row]), SOURCE))
+        # Before the cut: a comma is never PHI by itself, and would take a word's place.
+        free = free[_has_letter_or_digit(batch.documents[document].text, starts[free], ends[free])]
+        most = max(_LEAST_TOKENS, (high - low) // _SHARE)
+        likeliest = free[np.argsort(-odds[low + free], kind="stable")[:most]]
+        for place in np.sort(likeliest).tolist():
+            row = low + place
+            span = Span(int(starts[place]), int(ends[place]), labels[label[row]], float(score[row]), SOURCE)
+            found[document].append(span)
     return found
+
+
+def _has_letter_or_digit(text: str, starts: NDArray[np.int32], ends: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return which of these strings of a text have a letter or digit."""
+    bounds = zip(starts.tolist(), ends.tolist(), strict=True)
+    return np.array([any(map(str.isalnum, text[start:end])) for start, end in bounds], dtype=bool)
 
 
 def _uncovered(starts: NDArray[np.int32], ends: NDArray[np.int32], spans: Sequence[Span]) -> NDArray[np.intp]:
