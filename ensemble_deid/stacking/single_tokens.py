@@ -3,9 +3,9 @@
 What no submodel and no net proposes cannot be found at any threshold of the candidates. Johnson et al. 2020 (table 5)
 fix sensitivities up to 99.9, which a system can serve only where other tokens have a score, too. A token's is `HIGHEST`
 times the probability of PHI that the sequence models' mean log odds stand for; where candidates' scores are pooled with
-these (`opinion_pool.py`), it is the pool with an SVM that is sure of nothing there, and at most `HIGHEST`. So all of
-them lie below the thresholds that training searches for the best F1, and nearly all below every candidate; they matter
-to those alone who ask for more than the candidates can give.
+these (`opinion_pool.py`), it is the pool with an SVM that is sure of nothing there, and below `HIGHEST`. So all of them
+lie below the thresholds that training searches for the best F1, and nearly all below every candidate; they matter to
+those alone who ask for more than the candidates can give.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +22,7 @@ from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.text.span import Span
 
 HIGHEST = 0.05
+"""All scores lie below it: it is the lowest threshold that training searches, and what has that score is found."""
 SOURCE = "token"
 """The source of such a span."""
 _LEAST_TOKENS, _SHARE = 12, 4
@@ -80,7 +81,7 @@ def _uncovered(starts: NDArray[np.int32], ends: NDArray[np.int32], spans: Sequen
 def _scores(odds: Floats, pool_weight: float) -> Floats:
     if not pool_weight:
         return np.asarray(HIGHEST / (1 + np.exp(-odds)), dtype=np.float64)
-    return np.minimum(pooled(np.zeros(len(odds)), odds, pool_weight), HIGHEST)
+    return np.minimum(pooled(np.zeros(len(odds)), odds, pool_weight), np.nextafter(HIGHEST, 0))
 
 
 def _mean_log_odds(phi: Floats) -> NDArray[np.float64]:
