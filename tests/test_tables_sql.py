@@ -97,6 +97,13 @@ def test_a_finished_run_is_compared_with_its_table(
     # The order of rows means nothing in a database.
     copied = "CREATE TABLE t AS SELECT * FROM clean ORDER BY n DESC"
     assert resumed(copied, "DROP TABLE clean", "ALTER TABLE t RENAME TO clean")[0] == 0
+    # Notes that were changed or added since are not done, whatever the order.
+    copied = "CREATE TABLE t AS SELECT * FROM notes ORDER BY n DESC"
+    assert resumed(copied, "DROP TABLE notes", "ALTER TABLE t RENAME TO notes")[0] == 0
+    status, said = resumed("INSERT INTO notes SELECT n + 100, mrn, seen, score, body FROM notes WHERE n = 7")
+    assert status == 2
+    assert "a finished run with other settings: inputs" in said
+    assert resumed("DELETE FROM notes WHERE n > 100")[0] == 0
     status, said = resumed("UPDATE clean SET score = 1.25 WHERE score = 1.5")
     assert status == 2
     assert "clean: the table is not as the run" in said

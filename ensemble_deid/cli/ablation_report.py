@@ -9,6 +9,7 @@ from ensemble_deid.evaluation.render.picture import Point, draw_points
 from ensemble_deid.evaluation.render.publication import Publication
 from ensemble_deid.evaluation.render.tables import Table
 from ensemble_deid.experiments.ablate import AS_TRAINED, RETRAINED, AblationRow, ThresholdTarget
+from ensemble_deid.text.digits import four_digits
 
 COLUMNS = ("system", "other submodels", "threshold", "P", "R", "F1", "change", "paired 95% interval", "p")
 _MEANING = {
@@ -63,7 +64,7 @@ def _line(row: AblationRow) -> str:
 def _cells(row: AblationRow) -> tuple[str, ...]:
     if row.counts is None:
         return (row.name, row.members, "not reached", *[""] * (len(COLUMNS) - 3))
-    threshold = "" if row.threshold is None else f"{row.threshold:.4g}"
+    threshold = "" if row.threshold is None else four_digits(row.threshold)
     figures = [percent(v) for v in (row.counts.precision, row.counts.recall, row.counts.f1)]
     change = interval = p = ""
     if row.difference is not None and row.difference.difference is not None:

@@ -7,10 +7,13 @@ from pathlib import Path
 from ensemble_deid.corpora.note_files import NoteFiles
 from ensemble_deid.corpora.records import Source, digest_of
 from ensemble_deid.corpora.tables.several import SeveralTables
+from ensemble_deid.corpora.tables.sql import SqlQuery
 
 
 def input_digest(source: Source) -> str | None:
-    """Return a digest of all files of a folder, so that a run is not taken for done with others; None for a table."""
+    """Return a digest of all files of a folder or all rows of a query; None for one file, whose digest is known."""
+    if isinstance(source, SqlQuery):
+        return source.input_digest()
     if isinstance(source, NoteFiles):
         files = {file for _, place in source.places for file in place.files}
     elif isinstance(source, SeveralTables):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ensemble_deid.pipeline.manifest import Manifest
+from ensemble_deid.text.digits import four_digits
 
 FILE = "MODEL_CARD.md"
 _WHAT = (
@@ -59,9 +60,8 @@ def _figures(manifest: Manifest) -> str:
         keys = ("strict_f1", "token_recall", "token_precision")
         for name, point in points.items():
             shares = " | ".join(_percent(point.get(key)) for key in keys)
-            lines.append(
-                f"| {name} | {point['threshold']:.3f} | {shares} | {_number(point.get('false_positives_per_1000'))} |"
-            )
+            wrong = _number(point.get("false_positives_per_1000"))
+            lines.append(f"| {name} | {four_digits(point['threshold'])} | {shares} | {wrong} |")
     dev: Mapping[str, Any] = manifest.figures.get("dev_strict_f1", {})
     if dev:
         scores = ", ".join(f"{name} {_percent(value)}" for name, value in dev.items())

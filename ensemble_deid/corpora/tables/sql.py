@@ -141,6 +141,11 @@ class SqlQuery:
         with self._connected() as connection:
             return _digest_of_rows(connection, self.table_out) if self._exists(connection) else None
 
+    def input_digest(self) -> str:
+        """Return the digest of the rows that the query returns, in whatever order they are."""
+        with self._connected() as connection:
+            return _digest_of_rows(connection, f"({self._inner}) AS notes")
+
     def _refuse_existing(self, connection: Any) -> None:
         if self._exists(connection):
             raise CorpusError(f"{self.table_out}: the table exists; drop it, or name another one")

@@ -8,6 +8,7 @@ from ensemble_deid.evaluation.render.figures import UNDEFINED
 from ensemble_deid.evaluation.render.html.context import snippet
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import section
+from ensemble_deid.text.digits import four_digits
 from ensemble_deid.text.span import Span
 
 MOST_ERRORS = 500
@@ -127,7 +128,7 @@ def _what(error: Error) -> str:
 
 
 def _score(span: Span) -> str:
-    return f"score {span.score:.3f}" + (f", from {span.source}" if span.source else "")
+    return f"score {four_digits(span.score)}" + (f", from {span.source}" if span.source else "")
 
 
 def _vote_list(votes: Votes, document_id: str, start: int, end: int) -> Html | None:
@@ -141,7 +142,7 @@ def _vote_list(votes: Votes, document_id: str, start: int, end: int) -> Html | N
             items.append(element("li", f"{model}: nothing", class_="none"))
         for span in sorted(here):
             place = "" if (span.start, span.end) == (start, end) else f" at {span.start}–{span.end}"
-            items.append(element("li", f"{model}: {span.label}{place}, {span.score:.3f}"))
+            items.append(element("li", f"{model}: {span.label}{place}, {four_digits(span.score)}"))
     return element("ul", *items, class_="votes", aria_label="Votes of the submodels")
 
 

@@ -14,6 +14,7 @@ from ensemble_deid.atomic import open_atomically
 from ensemble_deid.evaluation.render.html.markup import Html, element, join, static_head
 from ensemble_deid.phi.groups import category_of
 from ensemble_deid.phi.taxonomy import I2B2_CATEGORIES
+from ensemble_deid.text.digits import four_digits
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import drop_overlaps
 
@@ -145,7 +146,7 @@ def _highlighted(document: Document) -> Iterator[Html | str]:
             document.text[span.start : span.end],
             class_=kind.lower(),
             data_label=span.label,
-            title=f"{span.label}, score {span.score:.2f}",
+            title=f"{span.label}, score {four_digits(span.score)}",
         )
         end = span.end
     yield document.text[end:]
