@@ -23,6 +23,11 @@ SURROGATES = Replacer.from_options("surrogate", key=KEY)
         ("Born <DATE|3/4/1925>, seen <DATE|3/5/2014>.", "Born 1925, seen 2014."),
         ("Born <DATE|3/4/1924>, seen <DATE|3/5/2014>.", "Born [DATE], seen 2014."),
         ("DOB: <DATE|5/6/1960>.", "DOB: 1960."),
+        *(
+            (f"Seen <DATE|5/6/2005>. DOB <DATE|4/5/1932>. CABG <DATE|{year}>.", f"Seen 2005. DOB 1932. CABG {full}.")
+            for year, full in (("'95", 1995), ("’95", 1995), ("3/95", 1995), ("12/92", 1992), ("in '94", 1994))
+        ),
+        ("Aged <AGE|94-95>, born <DATE|3/4/1925>.", "Aged [AGE], born [DATE]."),
         (
             "<AGE|95 days> old, his aunt born <DATE|1930>, seen <DATE|3/5/2014>.",
             "95 days old, his aunt born 1930, seen 2014.",
@@ -48,6 +53,15 @@ def test_a_great_age_in_another_note_counts() -> None:
         *(("94", True), ("94-year-old", True), ("noventa años", True), ("94 anos", True), ("ninety one", True)),
         *(("102 y/o", True), ("one hundred", True), ("centenarian", True), ("90s", True), ("95 years 3 months", True)),
         *(("89", False), ("95 days", False), ("94 weeks", False), ("940", False), ("1994", False), ("94 Oak", False)),
+        *(("'95", False), ("3/95", False), ("1/90", False), ("03-95", False), ("2/94 - 3/95", False)),
+        *(
+            ("her '90s", True),
+            ("94's", True),
+            ("94-95", True),
+            ("94.5", True),
+            ("94 1/2", True),
+            ("94 in 3/95", True),
+        ),
         *(("3/4/94", False), ("130", False), ("elderly", False), ("", False)),
     ],
 )

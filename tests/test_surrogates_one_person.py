@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from marked_notes import marked_note
@@ -12,6 +13,7 @@ from ensemble_deid.pipeline.known.identifiers import KnownIdentifiers
 from ensemble_deid.pipeline.known.site_lists import SiteLists
 from ensemble_deid.pipeline.replaced import replaced
 from ensemble_deid.pipeline.replacement import Key, Replacer
+from ensemble_deid.surrogates.keyed.known import KnownNames
 from ensemble_deid.surrogates.letters import fold
 
 REPLACER = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"))
@@ -77,3 +79,39 @@ def test_a_note_alone_tells_what_its_names_are_also_where_the_site_knows_somethi
     first, last = whole.split()
     assert initials == f"{first[0]}.{last[0]}."
     assert alone == last
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [
+        "<EMAIL|anna.bell@x.org> / <EMAIL|bell.a@y.org>",
+        "<URL|www.bell.example> / <URL|bell.com>",
+        "<URL|https://bell.org/anna> / <URL|www.b.com/bell> / <USERNAME|bell.anna>",
+    ],
+)
+def test_addresses_do_not_tell_which_part_of_a_name_is_the_surname(addresses: str) -> None:
+    note = marked_note(f"<PATIENT|Anna Bell> / {addresses} / Dr. <DOCTOR|Bell>")
+    whole, *_, alone = REPLACER.replace(note).text.split(" / ")
+    assert alone == f"Dr. {whole.split()[1]}"
+
+
+def test_the_log_in_name_of_an_address_is_that_of_the_person() -> None:
+    note = marked_note("<PATIENT|Anna Bell> / <EMAIL|abell@x.org> / <USERNAME|abell>")
+    whole, address, user = REPLACER.replace(note).text.casefold().split(" / ")
+    given, family = whole.split()
+    assert address.split("@")[0] == user == f"{given[0]}{family}"
+
+
+@pytest.mark.parametrize(
+    "string", ["anna bell", "bell, anna", "bell,anna", "a.bell anna", "anna b. bell", "bell anna.b"]
+)
+def test_full_names_are_known_as_before(string: str) -> None:
+    assert {"anna", "bell"} <= {part.word for name in KnownNames({string}).full for part in name}
+
+
+@pytest.mark.parametrize(
+    "string", ["abell@x.org", "anna@bell", "http://anna/bell", "www.b.com", "anna.bell", "bell.com"]
+)
+def test_addresses_are_no_full_names(string: str) -> None:
+    assert KnownNames({string}).full == []
+    assert KnownNames({string}).words

@@ -30,6 +30,8 @@ _AGE_WORDS = frozenset(
     recién nacido varón mujer niño niña""".split()
 )
 _DATE = re.compile(r"[0-9]\s*[/.-]\s*[0-9]{1,2}\s*[/.-]\s*[0-9]")
+# `'95`, `3/95`; but not `'90s`, in which somebody may be, nor `94-95` and `94.5`.
+_SHORT_YEAR = re.compile(r"['’][0-9]{2}(?![0-9]|\s?['’]?s\b)|(?<![0-9])(?:0?[1-9]|1[0-2])\s*[/.-]\s*[0-9]{2}(?![0-9])")
 _WORD = re.compile(r"[^\W\d_]+")
 _YOUNG = 12
 _OLDEST = 110
@@ -100,7 +102,10 @@ def capped_age(surface: str, *, following: str = "") -> str | None:
 
 
 def is_great_age(surface: str) -> bool:
-    """Whether a string, with accents or without, is an age over 89 if it is an age at all (`94`, `in her nineties`)."""
+    """Whether a string, with accents or without, is an age over 89 if it is an age at all (`94`, `in her nineties`).
+
+    A bare number is one, whatever its label: that of an age may be missing or another. A year of two digits is none.
+    """
     words = _WORD.findall(_GREAT.sub(" ", _SPELLED.sub(" ", surface)))
     if any(fold(word) not in _FOLDED_AGE_WORDS for word in words):
         return False
@@ -110,7 +115,8 @@ def is_great_age(surface: str) -> bool:
         or (_SHORT_UNIT.search(surface) and not _YEARS.search(surface))
     ):
         return False
-    return bool(_GREAT.search(surface)) or _FIRST_CAPPED <= max(_numbers(surface), default=0) <= _OLDEST_KNOWN
+    numbers = _numbers(_SHORT_YEAR.sub(" ", surface))
+    return bool(_GREAT.search(surface)) or _FIRST_CAPPED <= max(numbers, default=0) <= _OLDEST_KNOWN
 
 
 def _numbers(surface: str) -> list[int]:

@@ -16,6 +16,8 @@ from ensemble_deid.surrogates.letters import match_case
 
 _MONTH = rf"(?P<mon>{words_pattern(MONTH_STYLES)})\.?"
 _SEP = r"(?:,?\s+(?:of|de|del)\s+|[\s.,/-]{1,3})"
+# After `in` two digits may be a number of days or weeks.
+_SEP_YEAR = rf"(?:{_SEP}|,?\s+in\s+(?=\d{{4}}|['’]))"
 _DAY = r"(?P<d>\d{1,2})(?P<ord>st|nd|rd|th)?"
 _YEAR4 = r"(?P<y>\d{4})"
 _YEAR = r"(?:(?P<y>\d{4})|['’](?P<yy>\d{2}))"
@@ -25,15 +27,17 @@ _SIGN = r"(?P<sep>[-/.])"
 # A sign with blanks around it, or blanks alone; and what must then stand between the other two numbers.
 _SIGN_OR_BLANK = r"(?:\s*(?P<sep>[-/.])\s*|\s+)"
 _SAME = r"(?(sep)\s*(?P=sep)\s*|\s+)"
-# A year of two digits has the sign before it; one of four may also stand apart: `3/5 2014`, `3/5, 2014`.
-_THEN_YEAR = rf"(?:(?:{_SAME}|,?\s+){_YEAR4}|(?(sep)\s*(?P=sep)\s*['’]?(?P<yy>\d{{2}})|(?!)))"
+# A year of two digits has the sign before it; one of four may also stand apart: `3/5 2014`, `3/5, 2014`, `3/5 in 2014`.
+_THEN_YEAR = rf"(?:(?:{_SAME}|,?\s+(?:(?:in|of)\s+)?){_YEAR4}|(?(sep)\s*(?P=sep)\s*['’]?(?P<yy>\d{{2}})|(?!)))"
+# `2014 Dec`, `2014-Dec-25`, but not the start of `2014-Dec 2015` or `2014 Dec 3-5`; a time may follow.
+_YEAR_FIRST = rf"{_YEAR}(?:[-/.]|\s+){_MONTH}(?:(?:[-/.]|,?\s+){_DAY})?(?!(?:{_SEP}|\s*[–—(;&+]\s*)['’]?\d(?!\d?:\d))"
 _FORMS = (
     rf"{_YEAR4}{_SIGN_OR_BLANK}{_M}{_SAME}{_D}",
     rf"{_M}{_SIGN_OR_BLANK}{_D}{_THEN_YEAR}",
     rf"{_D}{_SIGN_OR_BLANK}{_M}{_THEN_YEAR}",
-    rf"{_DAY}{_SEP}{_MONTH}{_SEP}{_YEAR_ANY}",
-    rf"{_MONTH}{_SEP}{_YEAR}",
-    rf"{_MONTH}{_SEP}{_DAY}{_SEP}{_YEAR}",
+    rf"{_DAY}{_SEP}{_MONTH}{_SEP_YEAR}{_YEAR_ANY}",
+    rf"{_MONTH}{_SEP_YEAR}{_YEAR}",
+    rf"{_MONTH}{_SEP}{_DAY}{_SEP_YEAR}{_YEAR}",
     rf"{_MONTH}{_SEP}{_DAY}",
     rf"{_MONTH}{_SEP}(?P<yy>\d{{2}})",
     rf"{_DAY}{_SEP}{_MONTH}",
@@ -43,6 +47,7 @@ _FORMS = (
     rf"{_M}{_SIGN}{_D}",
     rf"{_D}{_SIGN}{_M}",
     rf"{_M}/(?P<yy>\d{{2}})",
+    _YEAR_FIRST,
     _YEAR4,
     r"['’](?P<yy>\d{2})",
     _DAY,

@@ -1,6 +1,7 @@
 """Match the letter case of a surrogate to the string it replaces."""
 
 import unicodedata
+from functools import lru_cache
 
 
 def match_case(original: str, value: str) -> str:
@@ -13,10 +14,13 @@ def match_case(original: str, value: str) -> str:
     return value
 
 
+@lru_cache(maxsize=1 << 14)
 def fold(value: str) -> str:
     """Return the letters of `value` without case and accents, as they appear in log-in names and addresses."""
-    decomposed = unicodedata.normalize("NFKD", value.casefold())
-    return "".join(character for character in decomposed if character.isalnum())
+    folded = value.casefold()
+    if not folded.isascii():
+        folded = unicodedata.normalize("NFKD", folded)
+    return folded if folded.isalnum() else "".join(filter(str.isalnum, folded))
 
 
 def without_marks(value: str) -> str:

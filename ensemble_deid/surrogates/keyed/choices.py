@@ -1,6 +1,5 @@
 """Choices that a secret key determines: the same key and value give the same choice on every machine, in any order."""
 
-import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -38,4 +37,4 @@ class Keyed:
 @lru_cache(maxsize=1 << 14)
 def _digest(secret: bytes, parts: tuple[str, ...]) -> bytes:
     message = b"".join(len(data).to_bytes(4, "big") + data for data in (part.encode() for part in parts))
-    return hmac.new(secret, message, hashlib.sha256).digest()
+    return hmac.digest(secret, message, "sha256")

@@ -24,6 +24,7 @@ from ensemble_deid.surrogates.date_forms import (
     rewrite,
 )
 from ensemble_deid.surrogates.keyed.choices import Keyed
+from ensemble_deid.surrogates.keyed.date_parts import Part, Parts, has_year
 from ensemble_deid.surrogates.keyed.day_ranges import RANGES, Move, shift_range
 from ensemble_deid.surrogates.letters import match_case
 
@@ -42,7 +43,8 @@ _KEPT_WORDS = frozenset(
     el la los las de del en y o a al desde hasta entre principios finales mediados día mes año semana""".split()
 )
 _YEARS = re.compile(r"(?<![\d/.-])(\d{4})([-–/])(\d{2})(?![\d/.-])")
-_YEAR_AFTER = re.compile(r"(,?\s+(?:of\s+|de\s+)?)(\d{4}|['’]\d{2})(?!\d)", re.IGNORECASE)
+_YEAR_AFTER = re.compile(r"(,?\s+(?:(?:of|in|del?)\s+)?)(\d{4}|['’]\d{2})(?!\d)", re.IGNORECASE)
+_WORD_DAY = re.compile(r"\s+day(?![^\W_])", re.IGNORECASE)
 _YEAR_MONTH = re.compile(r"(?P<y>\d{4})(?P<sep>[-/])(?P<m>0[1-9]|1[0-2])(?![\d/.-])")
 # Beside a bare number a day of the month is a part of a date whose form is unknown; times of day are no such numbers.
 _BESIDE = r"[\s,;()\[\]/.–—-]+"
@@ -64,7 +66,7 @@ _YEAR_DAYS = 365.25
 _LONGEST_YEARS = 8
 _WEEK = 7
 _LEAP = (2, 29)
-_MONTH_YEAR, _MONTH_DAY, _DAY_MONTH, _MONTH_SHORT_YEAR, _YEAR, _SHORT_YEAR, _DAY = range(11, 18)
+_MONTH_YEAR, _MONTH_DAY, _DAY_MONTH, _MONTH_SHORT_YEAR, _YEAR_FIRST, _YEAR, _SHORT_YEAR, _DAY = range(11, 19)
 
 
 def keyed_days(keyed: Keyed, *, whole_weeks: bool) -> int:
@@ -86,15 +88,24 @@ class DateText:
     def __init__(self, days: int, *, day_first: bool) -> None:
         self.days = days
         self._forms = DAY_FIRST if day_first else MONTH_FIRST
-        self._written: list[int] = []
+        self._parts = Parts()
 
     def shift(self, surface: str, *, year: int) -> str | None:
         """Return the string with all dates in it shifted, None where a part of it is not understood.
 
-        `year` is assumed where none is written. Times of day stay.
+        `year` is assumed where none is written. Times of day stay. Parts of one date that stand apart are not
+        understood, unless their form is known.
         """
+        shifted = self._shifted(surface, year)
+        return None if self._parts.stand_apart() else shifted
+
+    def years(self, surface: str, *, year: int) -> list[int] | None:
+        """Return the years that the string names, None where it is no date; a date without a year names none."""
+        return None if self._shifted(surface, year) is None else sorted(set(self._parts.years))
+
+    def _shifted(self, surface: str, year: int) -> str | None:
         done: list[str] = []
-        self._written.clear()
+        self._parts.clear()
         cursor = 0
         moved = False
         while cursor < len(surface):
@@ -109,10 +120,6 @@ class DateText:
                 return None
             done.append(text)
         return "".join(done) if moved else None
-
-    def years(self, surface: str, *, year: int) -> list[int] | None:
-        """Return the years that the string names, None where it is no date; a date without a year names none."""
-        return None if self.shift(surface, year=year) is None else sorted(set(self._written))
 
     def _kept(self, surface: str, cursor: int) -> int | None:
         """Return the end of what stays as it is: separators, times of day, words such as `early` and `2nd week`."""
@@ -150,35 +157,35 @@ class DateText:
     def _mover(self, match: "re.Match[str]", reference: int) -> Move:
         digits = match.groupdict().get("y")
         year = int(digits) if digits else reference
+        part = Part.DATED if digits else Part.UNDATED
 
         def move(month: int, day: int) -> date | None:
-            return self._day(year, month, day, exact=digits is not None)
+            return self._day(part, year, month, day)
 
         return move
 
-    def _day(self, year: int, month: int, day: int, *, exact: bool) -> date | None:
-        if (month, day) == _LEAP and not exact:
+    def _day(self, part: Part, year: int, month: int, day: int) -> date | None:
+        if (month, day) == _LEAP and not has_year(part):
             # Where no year is written, 29 February is that of the last leap year.
             year = next(y for y in range(year, year - 9, -1) if y % 4 == 0 and (y % 100 != 0 or y % 400 == 0))
         try:
             moved = date(year, month, day) + timedelta(days=self.days)
         except (ValueError, OverflowError):
             return None
-        if exact:
-            self._written.append(year)
+        self._parts.add(part, year)
         return moved
 
     def _moved(self, match: "re.Match[str]", reference: int) -> str | None:
         found = {name: text for name, text in match.groupdict().items() if text is not None}
-        exact = "y" in found or "yy" in found
         year = full_year(int(found["yy"]), reference) if "yy" in found else int(found.get("y", reference))
         try:
             month = month_number(found)
         except KeyError:
             return None
         day = int(found.get("d", 15 if month else 1))
-        moved = self._day(year, 7 if month is None else month, day, exact=exact)
-        if moved is not None and set(found) <= {"d", "ord"} and moved.day == day:
+        part = _part_of(found)
+        moved = self._day(part, year, 7 if month is None else month, day)
+        if moved is not None and part is Part.DAY and moved.day == day:
             # A day of the month alone may be shifted to itself; only then is the interval changed by one day.
             moved += timedelta(days=1)
         return None if moved is None else rewrite(match, found, moved)
@@ -188,13 +195,13 @@ class DateText:
         if short != (first + 1) % 100 and short <= 12:
             return None
         second = full_year(short, first + 99)
-        moved = [self._day(year, 7, 1, exact=True) for year in (first, second)]
+        moved = [self._day(Part.YEAR, year, 7, 1) for year in (first, second)]
         if moved[0] is None or moved[1] is None:
             return None
         return f"{moved[0].year:04d}{match[2]}{moved[1].year % 100:02d}", match.end()
 
     def _year_month(self, match: "re.Match[str]", _year: int) -> tuple[str, int] | None:
-        moved = self._day(int(match["y"]), int(match["m"]), 15, exact=True)
+        moved = self._day(Part.DATED, int(match["y"]), int(match["m"]), 15)
         return None if moved is None else (f"{moved.year:04d}{match['sep']}{moved.month:02d}", match.end())
 
     def _weekday(self, match: "re.Match[str]", _year: int) -> tuple[str, int]:
@@ -225,7 +232,8 @@ class DateText:
             others = [name for name, other in HOLIDAYS.items() if other != place]
             return match_case(match.group(), min(others, key=lambda other: (_days_from(other, moved), other)))
 
-        return self._named_time(match, place, name, reference)
+        # `Christmas Day` is Christmas; the other holiday may have the word in its name.
+        return self._named_time(_WORD_DAY.match(match.string, match.end()) or match, place, name, reference)
 
     def _named_time(
         self, match: "re.Match[str]", place: tuple[int, int], name: Callable[[date], str], reference: int
@@ -234,7 +242,7 @@ class DateText:
         after = _YEAR_AFTER.match(match.string, match.end())
         digits = after[2].lstrip("'’") if after else ""
         year = int(digits) if len(digits) == 4 else full_year(int(digits), reference) if digits else reference
-        moved = self._day(year, *place, exact=bool(digits))
+        moved = self._day(Part.NAMED if digits else Part.UNDATED, year, *place)
         if moved is None:
             return None
         if after is None:
@@ -246,6 +254,14 @@ class DateText:
 def _days_from(holiday: str, day: date) -> int:
     away = abs(date(2001, *HOLIDAYS[holiday]).timetuple().tm_yday - day.timetuple().tm_yday)
     return min(away, 365 - away)
+
+
+def _part_of(found: dict[str, str]) -> Part:
+    if not {"mon", "m", "d"} & set(found):
+        return Part.YEAR
+    if "y" in found or "yy" in found:
+        return Part.DATED
+    return Part.UNDATED if "mon" in found or "m" in found else Part.DAY
 
 
 def _stands_alone(index: int, match: "re.Match[str]") -> bool:

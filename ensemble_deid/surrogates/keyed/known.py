@@ -15,6 +15,8 @@ _SHORTEST = 3
 _LONGEST_NAME = 5
 _POSSESSIVE = re.compile(r"['’]s?\Z")
 _WORD = re.compile(r"[^\W\d_]+")
+# An e-mail address, a URL, a host, or a log-in name such as `ann.poe`; but not `J.Poe`.
+_ADDRESS = re.compile(r".*(?:@|://)|www\.|[^\s,]*[^\W\d_]{2}\.[^\W\d_]{2}[^\s,]*\Z")
 
 
 class Avoided:
@@ -125,6 +127,9 @@ class KnownNames:
     def _learn(self, string: str) -> None:
         words = [word.group() for word in _WORD.finditer(string)]
         self.words.update(fold(word) for word in words)
+        if _ADDRESS.match(string):
+            # What it has of names, it has in no order that tells given names from surnames.
+            return
         if any(map(str.isdecimal, string)) or len(words) < 2 or len(parts_of_name(string)) > _LONGEST_NAME:
             return
         if any(fold(word) in GENERIC_WORDS - KEPT_PARTS and len(word) > 1 for word in words):
