@@ -17,7 +17,7 @@ from ensemble_deid.pipeline.replacement import Key, Replacement, Replacer
 from ensemble_deid.resources import rules_directory
 from ensemble_deid.surrogates.ages import capped_age
 from ensemble_deid.surrogates.keyed.dates import DateText
-from ensemble_deid.surrogates.keyed.lists import name_lists, towns
+from ensemble_deid.surrogates.keyed.lists import MEN, WOMEN, name_lists, towns
 from ensemble_deid.surrogates.keyed.patient import kind_of
 from ensemble_deid.surrogates.letters import fold
 from ensemble_deid.surrogates.place_words import STATES
@@ -425,6 +425,8 @@ def test_the_lists_come_from_other_sources_than_the_public_lists_that_models_rea
     """Else a surrogate would be known to be a name more often than a real one is, or less."""
     files = sorted((rules_directory() / "surrogates").glob("*.txt"))
     sources = {path.name: path.read_text(encoding="utf-8").splitlines()[0] for path in files}
+    # Nothing of this list is given out: the names that are stand in lists of their own.
+    assert "none is given out" in sources.pop("genders-census.txt")
     assert all(re.match("# source: .*(Faker|written for this project)", line) for line in sources.values())
     knowledge = (rules_directory() / "knowledge" / "en" / "NOTICE").read_text(encoding="utf-8")
     assert "Faker" not in knowledge
@@ -433,6 +435,19 @@ def test_the_lists_come_from_other_sources_than_the_public_lists_that_models_rea
     listed = {fold(str(word)) for name in ("given", "surname") for word in known.words[name]}
     assert given_out - listed, "the surrogates are a part of the public lists"
     assert listed - given_out
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("Floyd", MEN), ("Lyle", MEN), ("Elmer", MEN), ("Mildred", WOMEN), ("Gladys", WOMEN)]
+)
+def test_names_of_older_people_keep_their_gender_though_none_is_given_out(name: str, kind: str) -> None:
+    lists = name_lists()
+    given_out = {fold(other) for names in lists.given_out.values() for other in names}
+    assert fold(name) not in given_out
+    for number in range(20):
+        replacer = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes %d" % number), project="")
+        value = surrogates(f"<PATIENT|{name}>", replacer=replacer)[0]
+        assert value in lists.given_out["english", kind]
 
 
 def test_names_are_those_of_faker() -> None:

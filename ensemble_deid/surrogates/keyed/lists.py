@@ -53,7 +53,8 @@ def name_lists() -> NameLists:
             origins.setdefault((role, fold(name)), origin)
             if kind != SURNAMES:
                 kinds.setdefault(fold(name), set()).add(kind)
-    known = {fold(name): kind for kind, name in (line.split(" ", 1) for line in _lines("genders"))}
+    listed = (line.split(" ", 1) for line in (*_lines("genders"), *_lines("genders-census")))
+    known = {fold(name): kind for kind, name in listed}
     for name in known:
         origins.setdefault(("given", name), "english")
     # A name that is a man's in one language and a woman's in another has no gender unless English notes give it one.
