@@ -23,6 +23,7 @@ from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.bootstrap import bootstrap_interval, paired_difference
+from ensemble_deid.evaluation.render.figures import percent
 from ensemble_deid.evaluation.render.tables import Table
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.experiments.site_sample import sample_sites
@@ -82,7 +83,7 @@ def run(train: Sequence[Document], dev: Sequence[Document], options: argparse.Na
         first = first or table
         own, counts = bootstrap_interval(table.per_document, table.groups), table.total
         change = paired_difference(table.per_document, first.per_document, table.groups)
-        cells = [f"{100 * (value or 0):.2f}" for value in (counts.precision, counts.recall, counts.f1)]
+        cells = [percent(value, sign="") for value in (counts.precision, counts.recall, counts.f1)]
         row = [f"{size:,}", f"{tokens_a_word(dev, train, size):.2f}", *cells, _ends(own.low, own.high)]
         if table is first or change.difference is None:
             row += ["", "", ""]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.evaluation.curve import trace_curve
+from ensemble_deid.evaluation.render.figures import figure, percent
 from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals
@@ -65,11 +66,10 @@ def figures(
     """Return strict F1 and the recall of PHI tokens at the model's threshold, and strict F1 of the encoder alone."""
     gold = [note.spans for note in notes]
     point = trace_curve(notes, [note.with_spans(spans) for note, spans in zip(notes, found, strict=True)]).at(0.0)
-    alone = strict_counts(gold, proposals[ENCODER].best).f1 or 0.0
-    strict, recall = strict_counts(gold, found).f1 or 0.0, point.counts.recall or 0.0
+    alone, strict = (strict_counts(gold, spans).f1 for spans in (proposals[ENCODER].best, found))
     return (
-        f"at {stacker.threshold:.3f}: strict F1 {100 * strict:.2f}, token recall {100 * recall:.2f} at "
-        f"{point.fp_per_1000:.2f} false positives; encoder alone {100 * alone:.2f}"
+        f"at {stacker.threshold:.3f}: strict F1 {percent(strict)}, token recall {percent(point.counts.recall)} at "
+        f"{figure(point.fp_per_1000, 2)} false positives; encoder alone {percent(alone)}"
     )
 
 

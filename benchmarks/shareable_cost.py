@@ -8,15 +8,18 @@ file of the model, against that of DEV's (`ensemble_deid/experiments/scan.py`).
 
 import argparse
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.evaluation.render.figures import percent
 from ensemble_deid.experiments.scan import ALL_FILES, ALL_LABELS, scan_model
 from ensemble_deid.experiments.site_sample import sample_sites
 from ensemble_deid.experiments.train import train
 from ensemble_deid.pipeline.directory import save_model
 from ensemble_deid.pipeline.export import export_model
+from ensemble_deid.text.counts import Counts
 
 
 def shares(row: tuple[int, int, int, int]) -> str:
@@ -24,6 +27,11 @@ def shares(row: tuple[int, int, int, int]) -> str:
     strings, found, others, by_chance = row
     own, chance = 100 * found / max(1, strings), 100 * by_chance / max(1, others)
     return f"{own:6.1f}% of {strings}, by chance {chance:6.1f}% of {others}"
+
+
+def scores(by_system: Mapping[str, Counts]) -> str:
+    """Say the F1 of each system."""
+    return "  ".join(f"{name} {percent(counts.f1)}" for name, counts in by_system.items())
 
 
 def main() -> None:
@@ -46,8 +54,7 @@ def main() -> None:
     for shareable in (True,) if options.shareable_only else (False, True):
         config = load_config(overrides=options.overrides, submodels=names, folds=options.folds, shareable=shareable)
         trained = train(notes, dev, config=config, report=lambda step: None, allow_overlap=options.allow_overlap)
-        scores = "  ".join(f"{name} {100 * (counts.f1 or 0):.2f}" for name, counts in trained.dev_counts.items())
-        print(f"{'shareable' if shareable else 'plain'}: strict F1 {scores}", flush=True)
+        print(f"{'shareable' if shareable else 'plain'}: strict F1 {scores(trained.dev_counts)}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
             model, exported = Path(folder) / "model", Path(folder) / "exported"
             save_model(trained.ensemble, trained.stacking_dataset, trained.manifest, model)

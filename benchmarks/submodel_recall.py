@@ -8,6 +8,7 @@ its candidates, and at what price. Run, for what public lists bring the CRF:
 Each setting after the corpora is one training; several of one training are joined with a comma.
 """
 
+import math
 import os
 import sys
 import time
@@ -18,7 +19,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from ensemble_deid.config import Config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.evaluation.curve import trace_curve
+from ensemble_deid.evaluation.curve import Curve, trace_curve
+from ensemble_deid.evaluation.operating_points import find_point
+from ensemble_deid.evaluation.render.figures import percent
 from ensemble_deid.experiments.training_notes import in_fold_groups
 from ensemble_deid.features.batch import training_view, with_lexicon
 from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
@@ -29,10 +32,8 @@ from ensemble_deid.text.tags import TagScheme
 BOUNDS = (2.0, 5.0, 10.0, 20.0)
 
 
-def recall_at(
-    name: str, train: Sequence[Document], dev: Sequence[Document], *, config: Config
-) -> tuple[list[float], float]:
-    """Return token recall (PHI or not) at each bound on false positives per 1000 tokens, and at any number of them."""
+def curve_of(name: str, train: Sequence[Document], dev: Sequence[Document], *, config: Config) -> Curve:
+    """Train a submodel, and return what its candidates in the dev notes are at every threshold: tokens, PHI or not."""
     documents = in_fold_groups(train, config=config)
     scheme = TagScheme.from_labels({span.label for note in train for span in note.spans})
     plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config)
@@ -48,9 +49,14 @@ def recall_at(
     )
     found = tagger.propose(extractor.extract(dev), n_best=config.stack.n_best).candidates
     system = [document.with_spans(spans) for document, spans in zip(dev, found, strict=True)]
-    points = [curve.point(k) for curve in [trace_curve(dev, system)] for k in range(len(curve))]
-    best = [max((p.counts.recall or 0.0 for p in points if (p.fp_per_1000 or 0.0) <= b), default=0.0) for b in BOUNDS]
-    return best, max((p.counts.recall or 0.0 for p in points), default=0.0)
+    return trace_curve(dev, system)
+
+
+def recalls_on(curve: Curve) -> list[float | None]:
+    """Return recall at each bound on false positives per 1000 tokens, and at any number of them; None without PHI."""
+    # A threshold that nothing reaches keeps within every bound.
+    within = [find_point(curve, rule="false-positives", wanted=bound) or curve.at(math.inf) for bound in BOUNDS]
+    return [point.counts.recall for point in [*within, curve.at(0.0)]]
 
 
 def main() -> None:
@@ -58,12 +64,12 @@ def main() -> None:
     name, train, dev, *settings = sys.argv[1:]
     corpora = read_corpus(train).documents, read_corpus(dev).documents
     print(f"{name}, {train} -> {dev}: token recall at false positives per 1000 tokens")
-    print(f"{'':<36}" + "".join(f"{bound:>8g}" for bound in BOUNDS) + f"{'all':>8}{'seconds':>9}")
+    print(f"{'':<36}" + "".join(f"{bound:>10g}" for bound in BOUNDS) + f"{'all':>10}{'seconds':>9}")
     for setting in settings or [""]:
         begun = time.process_time()
         config = load_config(overrides=[part for part in setting.split(",") if part])
-        best, everything = recall_at(name, *corpora, config=config)
-        row = "".join(f"{100 * value:>8.2f}" for value in [*best, everything])
+        recalls = recalls_on(curve_of(name, *corpora, config=config))
+        row = "".join(f"{percent(value, sign=''):>10}" for value in recalls)
         print(f"{setting or 'defaults':<36}{row}{time.process_time() - begun:>9.0f}")
 
 

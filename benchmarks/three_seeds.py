@@ -17,6 +17,7 @@ from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.evaluate import Evaluation, evaluate
+from ensemble_deid.evaluation.render.figures import percent
 from ensemble_deid.experiments.train import train
 
 FIGURES = ("strict F1", "token recall", "token precision", "notes without a leak")
@@ -39,7 +40,7 @@ def run_seed(seed: int, corpus: Corpus, dev: Corpus, options: argparse.Namespace
     config = load_config(options.config, overrides=options.overrides, jobs=options.jobs, seed=seed)
     trained = train(corpus, dev=dev, config=config, notify=lambda message: None, allow_overlap=options.allow_overlap)
     found = trained.deidentifier.predict(dev.documents)
-    scores = "  ".join(f"{name} {100 * (counts.f1 or 0):.2f}" for name, counts in trained.dev_counts.items())
+    scores = "  ".join(f"{name} {percent(counts.f1)}" for name, counts in trained.dev_counts.items())
     sys.stderr.write(f"seed {seed}, strict F1: {scores}\n")
     sys.stderr.flush()
     return figures_of(evaluate(dev.documents, found, resamples=0))

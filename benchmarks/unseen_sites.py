@@ -10,6 +10,7 @@ and 99.5 takes. Nothing but figures is printed.
 """
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -18,9 +19,9 @@ from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, keep_above, trace_curve
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.operating_points import find_point
-from ensemble_deid.text.counts import f1_score
+from ensemble_deid.evaluation.render.figures import UNDEFINED, figure, percent
+from ensemble_deid.experiments.model_figures import BOUNDS
 
-_BOUNDS = (2, 5, 10, 15)
 _RECALLS = (0.985, 0.99, 0.995)
 
 
@@ -39,29 +40,38 @@ def cell(gold: Sequence[Document], scored: Sequence[Document], point: OperatingP
         return "-"
     leaks = evaluate(gold, keep_above(scored, point.threshold), resamples=0).leaks.total.notes.share
     shown = "-" if leaks is None else f"{100 * (1 - leaks):.0f}%"
-    return f"{100 * (point.counts.recall or 0):.2f} at {point.fp_per_1000 or 0:.1f} ({shown})"
+    return f"{recall_at_price(point, 1)} ({shown})"
 
 
-def best_f1(curve: Curve) -> float:
-    """Return the highest F1 on a curve, in per cent."""
-    points = zip(curve.tp.tolist(), curve.fp.tolist(), strict=True)
-    return 100 * max((f1_score(tp, gold=curve.gold, system=tp + fp) or 0.0 for tp, fp in points), default=0.0)
+def recall_at_price(point: OperatingPoint, digits: int) -> str:
+    """Return recall in per cent and false positives in 1000 tokens."""
+    return f"{percent(point.counts.recall, sign='')} at {figure(point.fp_per_1000, digits)}"
+
+
+def best_f1(curve: Curve) -> float | None:
+    """Return the highest F1 on a curve, None where there is nothing to find."""
+    points = [curve.at(math.inf), *(curve.point(index) for index in range(len(curve)))]
+    defined = [f1 for point in points if (f1 := point.counts.f1) is not None]
+    return max(defined) if curve.gold else None
+
+
+def price(curve: Curve, wanted: float) -> str:
+    """Return the false positives in 1000 tokens that a recall takes."""
+    if not curve.gold:
+        return UNDEFINED
+    point = find_point(curve, rule="sensitivity", wanted=wanted)
+    return "not reached" if point is None else figure(point.fp_per_1000, 1)
 
 
 def lines_of(gold: Sequence[Document], scored: Sequence[Document], threshold: float) -> tuple[str, str]:
     """Return the row of operating points, and a line of the rest."""
     curve = trace_curve(gold, scored)
-    points = [curve.at(threshold), *(find_point(curve, rule="false-positives", wanted=bound) for bound in _BOUNDS)]
+    points = [curve.at(threshold), *(find_point(curve, rule="false-positives", wanted=bound) for bound in BOUNDS)]
     row = " | ".join(cell(gold, scored, point) for point in points)
-    last = curve.point(len(curve) - 1)
-    reached = [find_point(curve, rule="sensitivity", wanted=wanted) for wanted in _RECALLS]
-    needed = ", ".join(
-        f"{100 * wanted:g}: {'not reached' if point is None else f'{point.fp_per_1000:.1f}'}"
-        for wanted, point in zip(_RECALLS, reached, strict=True)
-    )
-    everything = f"{100 * (last.counts.recall or 0):.2f} at {last.fp_per_1000 or 0:.0f}"
-    strict = best_f1(trace_curve(gold, scored, view="strict"))
-    return row, f"best strict F1 {strict:.2f}; everything {everything}; false positives for a recall of {needed}"
+    needed = ", ".join(f"{100 * wanted:g}: {price(curve, wanted)}" for wanted in _RECALLS)
+    everything = recall_at_price(curve.at(0.0), 0)
+    strict = percent(best_f1(trace_curve(gold, scored, view="strict")), sign="")
+    return row, f"best strict F1 {strict}; everything {everything}; false positives for a recall of {needed}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -278,7 +278,7 @@ class StackConfig(Section):
     min_confidence: float = Field(0.01, ge=0, lt=1, description="candidates below it for every submodel are dropped")
     tokens: bool = Field(
         True,
-        description="a low score for every token that no candidate covers, so that any recall can be asked for",
+        description="low scores for the likeliest words that no candidate covers, so that more recall can be asked for",
     )
     pool_weight: float = Field(
         0.0,

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from ensemble_deid.cli.main import main
 from ensemble_deid.config_files import load_config
 from ensemble_deid.errors import ConfigError, ModelError
-from ensemble_deid.evaluation.curve import trace_curve
+from ensemble_deid.evaluation.curve import just_below, keep_above, trace_curve
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.operating_points import choose_threshold, find_point
 from ensemble_deid.evaluation.pairs import EvaluationError
@@ -22,6 +23,7 @@ from ensemble_deid.evaluation.threshold_record import threshold_from_record, thr
 from ensemble_deid.experiments.thresholds import OF_TRAINING, freeze_threshold
 from ensemble_deid.experiments.train import Trained, train
 from ensemble_deid.experiments.training_points import training_points
+from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.directory import save_model
 from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.pipeline.manifest import read_manifest
@@ -147,11 +149,11 @@ def dataset_of(gold: Document, words: list[int]) -> StackingDataset:
 @pytest.mark.parametrize(
     ("cv_threshold", "bound", "expected"),
     [
-        (0.65, 100, 0.4),
+        (0.65, 100, just_below(0.4)),
         (0.65, 0, 0.65),
         # The best F1 is below, within the bound: the recall is the same here, and higher elsewhere.
         (0.35, 100, 0.35),
-        (0.35, 0, 0.8),
+        (0.35, 0, just_below(0.8)),
         (0.35, 200, 0.35),
     ],
 )
@@ -227,6 +229,28 @@ def test_a_configured_threshold_is_a_point_of_its_own(tmp_path: Path) -> None:
     result = trained(tmp_path, "stack.threshold=0.35")
     assert result.points.frozen == "given"
     assert result.ensemble.stacker.threshold == 0.35
+
+
+def test_a_threshold_that_is_stored_keeps_the_span_it_was_chosen_for_beside_other_notes(
+    tmp_path: Path, tiny_model: Path
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(tiny_model, model)
+    dev = tiny_stack.notes(400, patients=2)
+    scored_dev = Deidentifier.load(model).predict(dev, threshold=0.0)
+    chosen = choose_threshold(dev, scored_dev, rule="sensitivity", wanted=0.9)
+    frozen = freeze_threshold(model, dev, rule="sensitivity", wanted=0.9)
+    assert chosen.chosen_at is not None
+    assert frozen.chosen_at is not None
+    assert frozen.chosen_at.counts == chosen.chosen_at.counts
+    assert threshold_from_record(read_manifest(model).figures["threshold"]) == frozen
+    # As their last digits are beside other notes.
+    others = [
+        note.with_spans(replace(span, score=span.score * (1 - 1e-11)) for span in note.spans) for note in scored_dev
+    ]
+    threshold = load_model(model)[0].stacker.threshold
+    assert threshold == frozen.threshold == frozen.chosen_at.threshold
+    assert trace_curve(dev, keep_above(others, threshold)).at(0.0).counts == chosen.chosen_at.counts
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.cli.measured_recall import measured_recall
 from ensemble_deid.config_files import load_config
 from ensemble_deid.errors import ModelError
-from ensemble_deid.evaluation.curve import Curve
+from ensemble_deid.evaluation.curve import Curve, just_below
 from ensemble_deid.evaluation.curve_record import curve_from_record, curve_to_record
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.evaluation.pairs import EvaluationError
@@ -87,6 +87,8 @@ def test_wrong_candidates_below_all_phi_are_counted() -> None:
     whole = Curve("token-binary", thresholds, found, wrong, 1000, 20_000)
     stored = curve_from_record(curve_to_record(whole))
     assert [stored.at(at).fp_per_1000 for at in (0.05, 0.03, 0.0)] == [2.35, 42.35, 102.35]
+    # The threshold that is stored for a point has what the point has.
+    assert stored.at(just_below(0.5)).fp_per_1000 == stored.at(0.5).fp_per_1000 == 1.0
     record = curve_to_record(whole)
     del record["fp_between"]
     earlier = curve_from_record({name: v[:2] if isinstance(v, list) else v for name, v in record.items()})
@@ -182,11 +184,11 @@ def test_the_threshold_is_chosen_without_notes(model: Path, capsys: Said) -> Non
         said = capsys.readouterr().out
         assert said.splitlines()[0] == f"threshold {expected.threshold:.4g} is now in {path}"
         assert "on its 8 training notes of 4 patients, out of fold: token recall" in said
-        assert load_model(path)[0].stacker.threshold == expected.threshold
+        assert load_model(path)[0].stacker.threshold == just_below(expected.threshold)
     assert main(["threshold", str(model), "--max-false-positives", "1000"]) == 0
     most = find_point(curve, rule="false-positives", wanted=1000)
     assert most is not None
-    assert load_model(model)[0].stacker.threshold == most.threshold
+    assert load_model(model)[0].stacker.threshold == just_below(most.threshold)
 
 
 def test_what_cannot_be_reached_is_said(model: Path, capsys: Said) -> None:

@@ -1,6 +1,7 @@
 """Tokens that no candidate covers have scores below the candidates'."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,21 +37,42 @@ def proposals_of(batch: Batch, phi: list[float], label: int = 1) -> Proposals:
     return Proposals(nothing, nothing, tuple(map(TokenScores, np.split(values, bounds), np.split(labels, bounds))))
 
 
+def words_found(text: str, found: Sequence[Span]) -> list[str]:
+    return [text[span.start : span.end] for span in found]
+
+
 def test_the_likeliest_quarter_of_the_tokens_that_no_candidate_covers_is_scored() -> None:
-    batch = batch_of(*TEXTS)
-    words = batch.tokens.words(batch.documents)
-    of_word = {"Lee": 0.4, "Poe": 0.3, "came": 0.2, ".": 0.15, "her": 0.1, "nothing": 0.9}
-    proposals = {"crf": proposals_of(batch, [of_word.get(word, 1e-5) for word in words])}
-    candidates = [[Span(0, 7, "NAME", 0.2)], [], []]
-    found = single_tokens(candidates, proposals, batch, labels=LABELS)
-    # 15 tokens, so 3 places: "Lee" is covered, a full stop takes a place and is no word.
-    assert len([word for word in words if word != "nothing"]) == 15
-    assert [batch.documents[0].text[span.start : span.end] for span in found[0]] == ["came", "Poe"]
+    likely = [f"Poe{letter}" for letter in "abcdefghijklmn"]
+    text = f"Lee {' '.join(likely)} . {'and ' * 40}"
+    batch = batch_of(text, "nothing", "")
+    of_word = {"Lee": 0.4, ".": 0.45, "and": 1e-5, "nothing": 0.9}
+    phi = [of_word.get(word, 0.3) for word in batch.tokens.words(batch.documents)]
+    found = single_tokens([[Span(0, 3, "NAME")], [], []], {"crf": proposals_of(batch, phi)}, batch, labels=LABELS)
+    # 56 tokens, so 14 places: "Lee" is covered, and a full stop takes none.
+    assert len(phi) == 56 + 1
+    assert words_found(text, found[0]) == likely
     assert {(span.label, span.source) for span in found[0]} == {("NAME", SOURCE)}
-    assert found[1:] == [[], []]  # A quarter of one token is none.
-    by_word = {batch.documents[0].text[span.start : span.end]: span.score for span in found[0]}
-    assert by_word["Poe"] == pytest.approx(HIGHEST * 0.3, rel=1e-5)
-    assert by_word["came"] == pytest.approx(HIGHEST * 0.2, rel=1e-5)
+    assert [span.score for span in found[0]] == pytest.approx([HIGHEST * 0.3] * 14, rel=1e-5)
+    assert [words_found("nothing", spans) for spans in found[1:]] == [["nothing"], []]
+
+
+@pytest.mark.parametrize(
+    ("text", "of_word", "expected"),
+    [
+        ("maria lopez", {"maria": 0.4, "lopez": 0.4}, ["maria", "lopez"]),
+        ("A , B , C , D , E maria f g", {",": 0.01, "maria": 0.009}, ["A", "B", "C", "D", "E", "maria", "f", "g"]),
+        (f"{', ' * 30}maria {'and ' * 29}", {",": 0.01, "maria": 0.009}, ["maria", *["and"] * 14]),
+        (f"maria {'and ' * 30}", {"maria": 0.009}, ["maria", *["and"] * 11]),
+    ],
+    ids=["two words", "a short note", "a quarter of all tokens", "twelve"],
+)
+def test_short_notes_have_them_and_punctuation_takes_no_place(
+    text: str, of_word: dict[str, float], expected: list[str]
+) -> None:
+    batch = batch_of(text)
+    phi = [of_word.get(word, 1e-5) for word in batch.tokens.words(batch.documents)]
+    (found,) = single_tokens([[]], {"crf": proposals_of(batch, phi)}, batch, labels=LABELS)
+    assert words_found(text, found) == expected
 
 
 def test_several_models_are_averaged_in_log_odds_and_the_surest_names_the_label() -> None:
@@ -59,8 +81,9 @@ def test_several_models_are_averaged_in_log_odds_and_the_surest_names_the_label(
     two = proposals_of(batch, [0.5, 1e-9, 1e-1, 1e-9, 1e-9, 1e-9], label=0)
     (found,) = single_tokens([[Span(0, 3, "NAME")]], {"crf": one, "neural": two}, batch, labels=LABELS)
     odds = (np.log(1e-3 / (1 - 1e-3)) + np.log(1e-1 / (1 - 1e-1))) / 2
-    assert [(span.start, span.end, span.label) for span in found] == [(8, 11, "DATE")]
-    assert found[0].score == pytest.approx(HIGHEST / (1 + np.exp(-odds)), rel=1e-5)
+    likeliest = max(found, key=lambda span: span.score)
+    assert (likeliest.start, likeliest.end, likeliest.label) == (8, 11, "DATE")
+    assert likeliest.score == pytest.approx(HIGHEST / (1 + np.exp(-odds)), rel=1e-5)
 
 
 def test_without_a_sequence_model_there_are_none() -> None:
@@ -70,26 +93,31 @@ def test_without_a_sequence_model_there_are_none() -> None:
 
 
 @given(
-    phi=st.lists(st.sampled_from([0.0, 1e-8, 0.01, 0.5, 1.0]), min_size=15, max_size=15),
-    places=st.lists(st.tuples(st.integers(0, 50), st.integers(1, 9)), max_size=4),
+    phi=st.lists(st.sampled_from([0.0, 1e-8, 0.01, 0.5, 1.0]), min_size=60, max_size=60),
+    places=st.lists(st.tuples(st.integers(0, 200), st.integers(1, 9)), max_size=4),
+    copies=st.integers(1, 4),
+    pool_weight=st.sampled_from([0.0, 0.3, 0.5]),
 )
-def test_they_touch_no_candidate_and_are_the_likeliest(phi: list[float], places: list[tuple[int, int]]) -> None:
+def test_they_touch_no_candidate_and_are_the_likeliest(
+    phi: list[float], places: list[tuple[int, int]], copies: int, pool_weight: float
+) -> None:
     """Compared with a search token by token."""
-    batch = batch_of(TEXTS[0])
-    text = TEXTS[0]
+    text = "\n".join([TEXTS[0]] * copies)
+    batch, phi = batch_of(text), phi[: 15 * copies]
     candidates = [Span(start, min(start + size, len(text)), "DATE") for start, size in places if start < len(text)]
     proposals = {"crf": proposals_of(batch, phi)}
-    (found,) = single_tokens([candidates], proposals, batch, labels=LABELS)
+    (found,) = single_tokens([candidates], proposals, batch, labels=LABELS, pool_weight=pool_weight)
     tokens = list(zip(batch.tokens.start.tolist(), batch.tokens.end.tolist(), phi, strict=True))
     free = [token for token in tokens if not any(token[0] < c.end and c.start < token[1] for c in candidates)]
-    likeliest = sorted(free, key=lambda token: (-token[2], token[0]))[: len(tokens) // 4]
-    expected = [(start, end) for start, end, _ in sorted(likeliest) if text[start:end].strip(".-")]
-    assert [(span.start, span.end) for span in found] == expected
-    assert all(0 <= span.score <= HIGHEST for span in found)
+    words = [token for token in free if text[token[0] : token[1]].strip(".-")]
+    likeliest = sorted(words, key=lambda token: (-token[2], token[0]))[: max(12, len(tokens) // 4)]
+    assert [(span.start, span.end) for span in found] == [(start, end) for start, end, _ in sorted(likeliest)]
+    # At `HIGHEST` itself, a threshold that training searches, they would be found.
+    assert all(0 <= span.score < HIGHEST for span in found)
 
 
 def with_tokens(model: Deidentifier, tokens: bool) -> Deidentifier:
-    return replace(model, ensemble=replace(model.ensemble, stacker=replace(model.ensemble.stacker, tokens=tokens)))
+    return Deidentifier(replace(model.ensemble, stacker=replace(model.ensemble.stacker, tokens=tokens)))
 
 
 def test_a_model_finds_them_at_low_thresholds_only_and_every_threshold_takes_from_the_same_scores(
@@ -99,14 +127,14 @@ def test_a_model_finds_them_at_low_thresholds_only_and_every_threshold_takes_fro
     notes = list(tiny_stack.notes(77, patients=3))
     everything = with_tokens(model, True).predict(notes, threshold=0.0)
     assert sum(span.source == SOURCE for note in everything for span in note.spans) > 3
-    for threshold in (0.0, 1e-9, 1e-5, 1e-3, 0.01, 0.06, 0.5):
+    for threshold in (0.0, 1e-9, 1e-5, 1e-3, 0.01, HIGHEST, 0.06, 0.5):
         found = with_tokens(model, True).predict(notes, threshold=threshold)
         kept = [note.with_spans(span for span in note.spans if span.score >= threshold) for note in everything]
         assert [note.spans for note in found] == [note.spans for note in kept]
         without = with_tokens(model, False).predict(notes, threshold=threshold)
         candidates = [note.with_spans(span for span in note.spans if span.source != SOURCE) for note in found]
         assert [note.spans for note in candidates] == [note.spans for note in without]
-        if threshold > HIGHEST:
+        if threshold >= HIGHEST:
             assert found == without
         elif threshold <= 1e-3:
             assert found != without

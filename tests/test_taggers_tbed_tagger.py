@@ -106,6 +106,9 @@ def test_the_number_of_rules_is_the_one_that_is_best_on_all_held_out_folds_toget
     f1 = [2 * (5 + 4) / (20 + 12), 2 * (7 + 5) / (20 + 15), 2 * (8 + 5) / (20 + 18), 2 * (8 + 5) / (20 + 23)]
     assert best_number_of_rules(folds) == f1.index(max(f1)) == 1
     assert best_number_of_rules([CountsByRule(((0, 0), (0, 0)), 0)]) == 0
+    # Nothing is annotated, and the first rule removes all that was found: F1 is 0 before, and undefined after.
+    assert best_number_of_rules([CountsByRule(((0, 3), (0, 0)), 0)]) == 1
+    assert best_number_of_rules([CountsByRule(((0, 0), (0, 3)), 0)]) == 0
 
 
 def test_rules_that_only_training_bears_out_are_kept_as_remarks() -> None:

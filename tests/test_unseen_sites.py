@@ -1,10 +1,27 @@
 """The script that measures a model on notes of sites that it has not seen."""
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.span import Span
 
 ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("unseen_sites", ROOT / "benchmarks" / "unseen_sites.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -21,6 +38,37 @@ def test_a_row_of_operating_points_for_each_corpus(tiny_model: Path, tiny_dev: P
     assert rows[0].split("|")[2:] == rows[1].split("|")[2:]
     assert len(rows[0].split("|")) == 8
     assert done.stdout.count("best strict F1") == 2
+
+
+def test_sites_are_split_by_their_names(script: ModuleType) -> None:
+    notes = [Document(str(k), "x", site=site) for k, site in enumerate(["E01", "S01", None, "S02", "171"])]
+    whole = ("all", [0, 1, 2, 3, 4])
+    assert list(script.parts(notes, split_sites=False)) == [whole]
+    assert list(script.parts(notes, split_sites=True)) == [
+        whole,
+        ("sites of version 1", [0, 2, 4]),
+        ("later sites", [1, 3]),
+    ]
+    assert [name for name, _ in script.parts(notes[1:2], split_sites=True)] == ["all", "later sites"]
+
+
+def test_what_is_undefined_on_notes_without_phi_is_said_to_be(script: ModuleType) -> None:
+    note = Document("a", "x x x x")
+    row, rest = script.lines_of([note], [note.with_spans([Span(0, 1, "ID", 0.5)])], 0.1)
+    # Nothing leaks where nothing is to be found.
+    assert row == "undefined at 250.0 (100%) | - | - | - | -"
+    assert rest == (
+        "best strict F1 undefined; everything undefined at 250; false positives for a recall of "
+        "98.5: undefined, 99: undefined, 99.5: undefined"
+    )
+
+
+def test_a_model_that_finds_nothing_has_figures(script: ModuleType) -> None:
+    note = Document("a", "x x x x", (Span(0, 1, "ID"),))
+    row, rest = script.lines_of([note], [note.with_spans([])], 0.1)
+    assert row == "0.00 at 0.0 (0%) | - | - | - | -"
+    assert rest.startswith("best strict F1 0.00; everything 0.00 at 0; ")
+    assert rest.endswith("98.5: not reached, 99: not reached, 99.5: not reached")
 
 
 def test_a_missing_corpus_is_one_line(tiny_model: Path) -> None:

@@ -19,6 +19,7 @@ from ensemble_deid.text.span import Span, SpanKey
 
 CURVE_VIEWS: tuple[str, ...] = ("strict", "category", "type-blind", "token", "token-category", "token-binary")
 """The views in which an annotation is right or wrong on its own, so that a threshold only takes annotations away."""
+_BELOW = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,20 @@ def spread(length: int, most: int) -> list[int]:
     if length <= most:
         return list(range(length))
     return sorted({round(step * (length - 1) / (most - 1)) for step in range(most)})
+
+
+def just_below(score: float) -> float:
+    """Return the threshold to store where one was chosen for keeping what has this score.
+
+    Sums over all notes of a batch make the last digits of a score (some 1e-12 of it) depend on the notes beside: at
+    the score itself, the very annotation that a threshold was chosen for could be lost. No margin makes up for an
+    encoder in eight bits: its rounding can turn with the notes beside, and change scores in their third digit.
+
+    >>> from ensemble_deid.evaluation.curve import just_below
+    >>> 0.5 - 1e-8 < just_below(0.5) < 0.5 - 1e-10
+    True
+    """
+    return score * (1 - _BELOW)
 
 
 def has_scores(system: Sequence[Document]) -> bool:

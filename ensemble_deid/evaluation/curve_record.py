@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ensemble_deid.evaluation.curve import CURVE_VIEWS, Curve, OperatingPoint
+from ensemble_deid.evaluation.curve import CURVE_VIEWS, Curve, OperatingPoint, just_below
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.text.counts import Counts
 
@@ -38,14 +38,14 @@ class StoredCurve(Curve):
     reaches_the_end: bool = True
 
     def at(self, threshold: float) -> OperatingPoint:
-        """Return the counts at a threshold: exact at a stored point, else no better than the true ones.
+        """Return the counts at a threshold: exact at a stored point and just below it, else no better than the true.
 
         Where not `knows_fp`, there may be more false positives.
         """
         # Named, since super() needs a cell that a dataclass with slots replaces.
         exact = Curve.at(self, threshold)
         kept = int(np.searchsorted(-self.thresholds, -threshold, side="right"))
-        if not kept or self.thresholds[kept - 1] == threshold:
+        if not kept or threshold >= just_below(float(self.thresholds[kept - 1])):
             return exact
         counts = Counts(exact.counts.tp, int(self.fp_between[kept - 1]), exact.counts.fn)
         return OperatingPoint(threshold, counts, self.tokens)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.errors import ModelError
-from ensemble_deid.evaluation.curve import Curve, OperatingPoint, trace_curve
+from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, trace_curve
 from ensemble_deid.evaluation.operating_points import (
     OUT_OF_FOLD,
     ChosenThreshold,
@@ -45,10 +45,9 @@ def freeze_threshold(
         seen.refuse(dev, used_for="to choose the threshold on")
     system = Deidentifier.load(model).predict(dev, threshold=0.0)
     chosen = choose_threshold(dev, system, rule=rule, wanted=wanted)
-    if chosen.threshold is None:
+    if chosen.chosen_at is None:
         raise _unreached(model, trace_curve(dev, system, view=chosen.view), rule, wanted, "these notes")
-    _store(model, chosen.threshold, _record(model, chosen), overlap_choice("threshold", seen.overlap(dev)))
-    return chosen
+    return _freeze(model, chosen, chosen.chosen_at, overlap_choice("threshold", seen.overlap(dev)))
 
 
 def freeze_out_of_fold_threshold(
@@ -76,8 +75,7 @@ def freeze_out_of_fold_threshold(
     if point is None:
         raise _unreached(model, stored.curve, rule, wanted, stored.notes)
     chosen = ChosenThreshold(rule, wanted, stored.curve.view, point.threshold, point, OUT_OF_FOLD)
-    _store(model, point.threshold, _record(model, chosen), {})
-    return chosen, stored
+    return _freeze(model, chosen, point, {}), stored
 
 
 def reset_threshold(model: Path) -> float:
@@ -92,8 +90,13 @@ def reset_threshold(model: Path) -> float:
 _UNCHANGED = "the model is as it was"
 
 
-def _record(model: Path, chosen: ChosenThreshold) -> dict[str, Any]:
-    return {CHOSEN: threshold_to_record(chosen), CHOSEN_WITH: changeable_files(read_manifest(model))}
+def _freeze(model: Path, chosen: ChosenThreshold, point: OperatingPoint, overlap: dict[str, Any]) -> ChosenThreshold:
+    """Store the threshold of the point that was chosen, a little below its score, and return the choice with it."""
+    threshold = just_below(point.threshold)
+    frozen = replace(chosen, threshold=threshold, chosen_at=replace(point, threshold=threshold))
+    record = {CHOSEN: threshold_to_record(frozen), CHOSEN_WITH: changeable_files(read_manifest(model))}
+    _store(model, threshold, record, overlap)
+    return frozen
 
 
 def _store(model: Path, threshold: float, record: dict[str, Any], overlap: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ensemble_deid.config import StackConfig
-from ensemble_deid.evaluation.curve import Curve, OperatingPoint, trace_curve
+from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, trace_curve
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.svm import Floats
@@ -125,7 +125,8 @@ def training_points(
     if recall is not None:
         within = 1000 * scored.curve.at(cv_threshold).counts.fp <= config.max_false_positives * scored.curve.tokens
         # Where the recall is the same here, the lower threshold misses less in other notes.
-        thresholds["recall"] = min(recall.threshold, cv_threshold) if within else recall.threshold
+        below = just_below(recall.threshold)
+        thresholds["recall"] = min(below, cv_threshold) if within else below
     frozen: Name = config.operating_point if config.operating_point in thresholds else "f1"
     if config.threshold is not None:
         frozen, thresholds["given"] = "given", config.threshold

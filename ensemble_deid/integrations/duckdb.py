@@ -39,8 +39,8 @@ def register(
     but a part of a name, initials, and ambiguous dates (3/4/2014) are read by what their own note says. A note whose
     patient is NULL is a patient of its own. `style`, `key` and `project` are as in `Deidentifier.deidentify`; `lists`
     are what the site knows besides the model, and what they do is added to `counts` whenever the function is called,
-    by the names in docs/known.md. `threshold` overrides the model's: below 0.05 single words are removed, too, at 0 up
-    to a quarter of a note's (only for models with `stack.tokens`). Raises ConfigError, ModelError.
+    by the names in docs/known.md. `threshold` overrides the model's: below 0.05 single words are removed, too, at 0 a
+    quarter of a note's or 12 (only for models with `stack.tokens`). Raises ConfigError, ModelError.
     """
     loaded = model if isinstance(model, Deidentifier) else Deidentifier.load(model)
     found = key if isinstance(key, Key) else Key.find(key)

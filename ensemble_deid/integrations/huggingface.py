@@ -17,7 +17,7 @@ AGGREGATED = ("simple", "first", "average", "max")
 class TokenClassifier:
     """Finds PHI; stands where `pipeline("token-classification", aggregation_strategy="simple")` stood.
 
-    `threshold` overrides the model's: below 0.05 single words are found, too, at 0 up to a quarter of a note's (only
+    `threshold` overrides the model's: below 0.05 single words are found, too, at 0 a quarter of a note's or 12 (only
     for models with `stack.tokens`).
 
     >>> from ensemble_deid.integrations.huggingface import TokenClassifier

@@ -24,7 +24,7 @@ class EnsembleRecognizer(EntityRecognizer):
     labels to entity types; a label that is not in it has the type of `to_presidio` (`DOCTOR`: `PERSON`). With
     `explanations`, the decision process (`analyze(..., return_decision_process=True)`) names patterns, rules and the
     submodels' confidences, at some twice the time. `threshold` overrides the model's: below 0.05 single words are
-    found, too, at 0 up to a quarter of a note's (only for models with `stack.tokens`). Raises ModelError where the
+    found, too, at 0 a quarter of a note's or 12 (only for models with `stack.tokens`). Raises ModelError where the
     model cannot be loaded.
     """
 

@@ -48,7 +48,7 @@ def deidentify_series(
     is then searched in the patient's others. `replacer` says what stands where PHI stood; the default is `[LABEL]`.
     `lists` are what the site knows besides the model; what they did is added to `counts`, by the names in
     docs/known.md. Without such a counter, the logger `ensemble_deid` is warned of known identifiers that are left.
-    `threshold` overrides the model's: below 0.05 single words are removed, too, at 0 up to a quarter of a note's (only
+    `threshold` overrides the model's: below 0.05 single words are removed, too, at 0 a quarter of a note's or 12 (only
     for models with `stack.tokens`).
     A note that cannot be processed whole is missing in the result. It is added to `withheld`; without such a list,
     a warning that names its position goes to the logger `ensemble_deid`. Raises ConfigError for what is no series,

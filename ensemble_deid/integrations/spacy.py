@@ -39,7 +39,7 @@ def make_component(
 
     Spans go to `doc.spans[spans_key]` (no key: an empty string), with their probabilities in its `attrs["scores"]`,
     and with `set_ents` to `doc.ents`, in the place of earlier entities that they overlap. `threshold` overrides the
-    model's: below 0.05 single words are marked, too, at 0 up to a quarter of a note's (only for models with
+    model's: below 0.05 single words are marked, too, at 0 a quarter of a note's or 12 (only for models with
     `stack.tokens`).
     """
     if not Doc.has_extension(EXTENSION):

@@ -54,7 +54,7 @@ def deidentify(
     together; with a key, the values are then those of the command line. `style`, `key` and `project` are as in
     `Deidentifier.deidentify`, or a `replacer` says it all; `lists` are what the site knows. Nothing runs before Spark
     is asked for rows, and it runs again whenever it is asked again: write or persist the result first. `threshold`
-    overrides the model's: below 0.05 single words are removed, too, at 0 up to a quarter of a note's (only for models
+    overrides the model's: below 0.05 single words are removed, too, at 0 a quarter of a note's or 12 (only for models
     with `stack.tokens`). Raises ConfigError, CorpusError, ModelError.
     """
     from pyspark.sql.pandas.types import to_arrow_schema

@@ -69,7 +69,7 @@ class Ensemble:
 
         With `submodel`, that submodel's own predictions are returned instead of the ensemble's. `threshold` overrides
         the model's: 0 returns every candidate that does not overlap a higher-scoring one, as operating points need
-        them. Below 0.05 single words that no candidate covers are returned, too, at 0 up to a quarter of a note's (only
+        them. Below 0.05 single words that no candidate covers are returned, too, at 0 a quarter of a note's or 12 (only
         for models with `stack.tokens`). `combiner` (`COMBINERS`) makes one answer of the submodels'. Raises ConfigError
         for what `ModelDescription.check_options` refuses.
         """

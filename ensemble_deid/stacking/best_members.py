@@ -31,12 +31,14 @@ def _best_of_label(
     label: str, documents: Sequence[Document], proposals: Mapping[str, Proposals], best: int
 ) -> tuple[str, ...]:
     gold = [_with_label(document.spans, label) for document in documents]
-    scores = {
-        name: strict_counts(gold, [_with_label(spans, label) for spans in proposed.best]).f1 or 0.0
+    scores = [
+        (name, strict_counts(gold, [_with_label(spans, label) for spans in proposed.best]).f1)
         for name, proposed in proposals.items()
-    }
-    ranked = sorted((name for name in scores if scores[name]), key=lambda name: -scores[name])[:best]
-    return tuple(name for name in proposals if name in ranked) if ranked else tuple(proposals)
+    ]
+    # Neither 0 nor undefined: who finds none of a label is not chosen for it.
+    ranked = sorted(((name, f1) for name, f1 in scores if f1), key=lambda scored: -scored[1])
+    members = {name for name, _ in ranked[:best]}
+    return tuple(name for name in proposals if name in members) if members else tuple(proposals)
 
 
 def _with_label(spans: Sequence[Span], label: str) -> list[Span]:

@@ -3,9 +3,9 @@
 What no submodel and no net proposes cannot be found at any threshold of the candidates. Johnson et al. 2020 (table 5)
 fix sensitivities up to 99.9, which a system can serve only where other tokens have a score, too. A token's is `HIGHEST`
 times the probability of PHI that the sequence models' mean log odds stand for; where candidates' scores are pooled with
-these (`opinion_pool.py`), it is the pool with an SVM that is sure of nothing there, and at most `HIGHEST`. So all of
-them lie below the thresholds that training searches for the best F1, and nearly all below every candidate; they matter
-to those alone who ask for more than the candidates can give.
+these (`opinion_pool.py`), it is the pool with an SVM that is sure of nothing there, and below `HIGHEST`. So all of them
+lie below the thresholds that training searches for the best F1, and nearly all below every candidate; they matter to
+those alone who ask for more than the candidates can give.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,12 @@ from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.text.span import Span
 
 HIGHEST = 0.05
+"""All scores lie below it: it is the lowest threshold that training searches, and what has that score is found."""
 SOURCE = "token"
 """The source of such a span."""
-_SHARE = 4
-"""A note has at most a quarter of its tokens as such spans, the likeliest: with all, every word would be PHI at 0."""
+_LEAST_TOKENS, _SHARE = 12, 4
+"""A note has such spans at a quarter of its tokens at most, or at twelve (as many as the net's): the likeliest. With
+all of them every word of a long note would be PHI at 0."""
 _LEAST = 1e-12
 
 
@@ -51,14 +53,21 @@ def single_tokens(
     for document, (low, high) in enumerate(pairwise(tokens.document_starts.tolist())):
         starts, ends = tokens.start[low:high], tokens.end[low:high]
         free = _uncovered(starts, ends, resolved[document])
-        free = free[np.argsort(-odds[low + free], kind="stable")[: (high - low) // _SHARE]]
-        text = batch.documents[document].text
-        for place in np.sort(free).tolist():
-            start, end = int(starts[place]), int(ends[place])
-            if any(character.isalnum() for character in text[start:end]):
-                row = low + place
-                found[document].append(Span(start, end, labels[label[row]], float(score[row]), SOURCE))
+        # Before the cut: a comma is never PHI by itself, and would take a word's place.
+        free = free[_has_letter_or_digit(batch.documents[document].text, starts[free], ends[free])]
+        most = max(_LEAST_TOKENS, (high - low) // _SHARE)
+        likeliest = free[np.argsort(-odds[low + free], kind="stable")[:most]]
+        for place in np.sort(likeliest).tolist():
+            row = low + place
+            span = Span(int(starts[place]), int(ends[place]), labels[label[row]], float(score[row]), SOURCE)
+            found[document].append(span)
     return found
+
+
+def _has_letter_or_digit(text: str, starts: NDArray[np.int32], ends: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return which of these strings of a text have a letter or digit."""
+    bounds = zip(starts.tolist(), ends.tolist(), strict=True)
+    return np.array([any(map(str.isalnum, text[start:end])) for start, end in bounds], dtype=bool)
 
 
 def _uncovered(starts: NDArray[np.int32], ends: NDArray[np.int32], spans: Sequence[Span]) -> NDArray[np.intp]:
@@ -72,7 +81,7 @@ def _uncovered(starts: NDArray[np.int32], ends: NDArray[np.int32], spans: Sequen
 def _scores(odds: Floats, pool_weight: float) -> Floats:
     if not pool_weight:
         return np.asarray(HIGHEST / (1 + np.exp(-odds)), dtype=np.float64)
-    return np.minimum(pooled(np.zeros(len(odds)), odds, pool_weight), HIGHEST)
+    return np.minimum(pooled(np.zeros(len(odds)), odds, pool_weight), np.nextafter(HIGHEST, 0))
 
 
 def _mean_log_odds(phi: Floats) -> NDArray[np.float64]:

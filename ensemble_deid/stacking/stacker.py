@@ -109,7 +109,7 @@ class Stacker:
         """Return every candidate of each document, scored with its probability of being PHI.
 
         Where `tokens` is set, the likeliest single tokens that no candidate covers are among them, unless `least`, the
-        lowest score of interest, is above them all.
+        lowest score of interest, lies above them all.
         """
         ordered = {name: proposals[name] for name in self.submodels}
         table, context = extract_candidates(
@@ -122,7 +122,7 @@ class Stacker:
             probability = pooled_with_sequences(probability, context.more, self.pool_weight)
             probability = np.where(table.has_label(self.unseen), table.highest_confidence(), probability)
             found = table.spans(probability, np.ones(len(table), bool), len(batch.documents))
-        if not self.tokens or least > HIGHEST:
+        if not self.tokens or least >= HIGHEST:
             return found
         resolved = [drop_overlaps(spans) for spans in found]
         tokens = single_tokens(resolved, ordered, batch, labels=self.labels, pool_weight=self.pool_weight)

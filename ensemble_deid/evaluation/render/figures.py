@@ -16,9 +16,9 @@ def figure(value: float | None, digits: int = 4) -> str:
     return UNDEFINED if value is None else f"{value:.{digits}f}"
 
 
-def percent(value: float | None) -> str:
-    """Return a share in percent, or the word for one that is undefined."""
-    return UNDEFINED if value is None else f"{100 * value:.2f}%"
+def percent(value: float | None, *, sign: str = "%") -> str:
+    """Return a share in percent, or the word for one that is undefined; no `sign` where a table's head has it."""
+    return UNDEFINED if value is None else f"{100 * value:.2f}{sign}"
 
 
 def with_interval(estimate: Estimate, digits: int = 4) -> str:

@@ -54,8 +54,9 @@ def best_number_of_rules(folds: Sequence[CountsByRule]) -> int:
     for number in range(longest):
         at = [fold.by_rule[min(number, len(fold.by_rule) - 1)] for fold in folds]
         right, found = sum(pair[0] for pair in at), sum(pair[1] for pair in at)
-        # Where nothing is annotated and nothing found, no rule can do harm.
-        scores.append(f1_score(right, gold=n_gold, system=found) or 0.0)
+        f1 = f1_score(right, gold=n_gold, system=found)
+        # Undefined only where nothing is annotated and nothing found, which is just right: no answer is better.
+        scores.append(1.0 if f1 is None else f1)
     return int(np.argmax(scores)) if scores else 0
 
 
