@@ -73,6 +73,13 @@ def with_unlearned_span(note: Document) -> Document:
     return note.with_spans([*note.spans, Span(start, start + 2, "CITY")])
 
 
+def with_unlearned_words(note: Document) -> Document:
+    """Add and mark more words that no submodel proposes than a note may have single tokens."""
+    starts = range(len(note.text), len(note.text) + 60 * 6, 6)
+    spans = [*note.spans, *(Span(start, start + 5, "CITY") for start in starts)]
+    return Document(note.id, note.text + "quiet " * 60, tuple(spans), note.patient_id)
+
+
 # threshold
 
 
@@ -108,7 +115,7 @@ def test_a_sensitivity_out_of_reach_names_the_highest(
 ) -> None:
     before = files(model)
     gold = tmp_path / "gold.jsonl"
-    notes = [with_unlearned_span(note) for note in read_corpus(tiny_dev)]
+    notes = [with_unlearned_words(note) for note in read_corpus(tiny_dev)]
     write_corpus(notes, gold, "jsonl")
     assert main(["threshold", str(model), str(gold), "--sensitivity", "0.99"]) == 2
     said = capsys.readouterr().err
