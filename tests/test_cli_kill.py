@@ -15,7 +15,7 @@ from ensemble_deid.atomic import check_writable, folder_atomically, open_atomica
 from ensemble_deid.cli.main import main
 
 MARKER = "Zyxwvutsr"
-COUNT = 800
+COUNT = 1600
 
 
 def started(*arguments: object) -> subprocess.Popen[str]:

@@ -479,7 +479,7 @@ def test_another_model_and_a_changed_note_are_refused(file: ReviewFile) -> None:
     assert settle_facts(file, Facts("0f", 0.5, ("CITY", "WARD"))).labels == ("PATIENT", "DOCTOR", "CITY", "WARD")
 
     class Model:
-        ensemble = SimpleNamespace(taggers={"regex": None, "crf": None})
+        description = SimpleNamespace(submodels=("regex", "crf"))
 
         def predict_each(self, notes: list[Document], *, threshold: float, jobs: int) -> list[Document]:
             assert [note.id for note in notes] == ["d"]
