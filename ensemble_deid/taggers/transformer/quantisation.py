@@ -4,7 +4,8 @@ A quarter of the size of single precision, half of half precision (symmetric qua
 The weights are restored to single precision when a model is loaded, so that only the rounding remains. Where the
 processor multiplies whole numbers faster, they are also used as they are: what a layer reads is then rounded in the
 same way, with one scale for each piece, so that the notes beside a note do not make its rounding coarser. They still
-change the last digits of sums in single precision, and where these are rounded to eight bits, a score by a per cent or so.
+change the last digits of sums in single precision and, where these are rounded to eight bits, a score by a per cent or
+so.
 """
 
 from collections.abc import Mapping
