@@ -15,13 +15,19 @@ from ensemble_deid.atomic import check_writable, folder_atomically, open_atomica
 from ensemble_deid.cli.main import main
 
 MARKER = "Zyxwvutsr"
-COUNT = 1600
+COUNT = 800
 
 
 def started(*arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "ensemble_deid", *map(str, arguments)]
     return subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # Tests that nohup started hand on that this signal is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
 
 
