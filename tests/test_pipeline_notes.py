@@ -150,6 +150,9 @@ def test_what_a_model_cannot_serve_is_refused_before_a_note_is_read(model: Deide
     for options in ({"jobs": 0}, {"jobs": 1.5}, {"batch_size": 0}, {"batch_size": None}):
         with pytest.raises(ConfigError, match="must be a whole number of at least 1"):
             model.predict_each(notes(), **options)
+    for jobs in (0, 1.5, "2"):
+        with pytest.raises(ConfigError, match="jobs must be a whole number of at least 1"):
+            Deidentifier.load("anywhere", jobs=jobs)  # type: ignore[arg-type]
 
 
 def test_a_model_trained_anew_in_the_same_place_is_used(tiny_model: Path, tmp_path: Path) -> None:

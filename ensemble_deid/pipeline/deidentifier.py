@@ -92,6 +92,7 @@ class Deidentifier:
         final estimator for them (`stack.also_without` in its training). With more than one of `jobs`, the processes
         that `predict_each` will need for as many load it, and this one only when something else is asked of it.
         """
+        _check_number("jobs", jobs)
         place = find_model(directory)
         source = model_source(place, device=device, key=key, submodels=submodels)
         if jobs > 1:
@@ -184,9 +185,8 @@ class Deidentifier:
         Who begins again where one of the lists ended gets the same lists from there on. Raises ConfigError, at the
         call, for options that this model cannot serve.
         """
-        for name, value in (("batch_size", batch_size), ("jobs", jobs)):
-            if not isinstance(value, int) or value < 1:
-                raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}")
+        _check_number("batch_size", batch_size)
+        _check_number("jobs", jobs)
         self.description.check_options(submodel=submodel, threshold=threshold, combiner=combiner)
         options = Options(submodel, threshold, combiner)
         if jobs == 1:
@@ -295,6 +295,11 @@ class Deidentifier:
     def labels(self) -> tuple[str, ...]:
         """The labels that the model predicts."""
         return self.description.labels
+
+
+def _check_number(name: str, value: int) -> None:
+    if not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}")
 
 
 def _documents(texts: Iterable[str], patients: Iterable[str] | None) -> Iterator[Document]:
