@@ -25,7 +25,7 @@ from ensemble_deid.evaluation.render.figures import percent
 from ensemble_deid.experiments.training_notes import in_fold_groups
 from ensemble_deid.features.batch import training_view, with_lexicon
 from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
-from ensemble_deid.pipeline.submodels import submodel_class
+from ensemble_deid.pipeline.submodels import fit_submodel
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.tags import TagScheme
 
@@ -38,13 +38,12 @@ def curve_of(name: str, train: Sequence[Document], dev: Sequence[Document], *, c
     scheme = TagScheme.from_labels({span.label for note in train for span in note.spans})
     plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config)
     batch = training_view(with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True))
-    tagger = submodel_class(name).fit(
+    tagger = fit_submodel(
+        name,
         batch,
         None,
         scheme=scheme,
-        config=config.of_submodel(name),
-        seed=config.seed,
-        device=config.device,
+        config=config,
         progress=lambda message: print(f"    {message}", file=sys.stderr),
     )
     found = tagger.propose(extractor.extract(dev), n_best=config.stack.n_best).candidates

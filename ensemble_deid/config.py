@@ -100,6 +100,18 @@ class Config(Section):
                 raise ConfigError(f"stack.also_without: without {entry} no submodel is left")
         return self
 
+    @model_validator(mode="after")
+    def _copies_have_what_is_read(self) -> "Config":
+        """Raise ConfigError where resampled copies would lack columns or pieces that the encoder is to read."""
+        if "transformer" in self.submodels and self.transformer.resampled_copies:
+            for other, applies in (
+                ("transformer.features", bool(self.transformer.features)),
+                ("text.bpe_vocabulary", self.text.bpe_vocabulary > 0),
+            ):
+                if applies:
+                    raise ConfigError(f"transformer.resampled_copies: not possible together with {other}")
+        return self
+
     @field_validator("uncased")
     @classmethod
     def _reads_words_of_the_table(cls, names: tuple[str, ...]) -> tuple[str, ...]:

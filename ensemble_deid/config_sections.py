@@ -246,6 +246,12 @@ class TransformerConfig(Section):
     overlap: int = Field(20, ge=0, description="pieces that consecutive windows share when predicting")
     training_overlap: int = Field(0, ge=0, description="pieces that consecutive windows share in training")
     epochs: int = Field(6, ge=1)
+    resampled_copies: int = Field(
+        0,
+        ge=0,
+        le=100,
+        description="copies of the training notes, with other names, dates and numbers for the PHI, in each epoch",
+    )
     learning_rate: float = Field(2e-4, gt=0)
     head_rate: float = Field(
         10.0, gt=0, description="learning rate of the new layers, in learning rates of the encoder"

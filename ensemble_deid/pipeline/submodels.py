@@ -13,6 +13,7 @@ from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.phi.label_groups import label_groups
+from ensemble_deid.pipeline.resampled import with_resampled_copies
 from ensemble_deid.submodels import BY_NAME
 from ensemble_deid.taggers.base import CompactableTagger, Tagger, TrainableTagger
 from ensemble_deid.taggers.by_type import ByTypeTagger, change_files
@@ -88,6 +89,8 @@ def fit_submodel(
         groups = label_groups(config.by_type, scheme.labels)
         return ByTypeTagger.fit(fit_labels, notes, dev, scheme=scheme, groups=groups)
 
+    if name == "transformer" and config.transformer.resampled_copies:
+        train = with_resampled_copies(train, copies=config.transformer.resampled_copies, config=config)
     return UncasedTagger.fit(fit, train, stop_by) if lower else fit(train, stop_by)
 
 
