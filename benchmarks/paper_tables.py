@@ -1,6 +1,6 @@
 """The papers' tables on a few sites of the demo corpus: the commands of docs/papers.md at a size that a laptop affords.
 
-    python benchmarks/paper_tables.py OUT [--only zhao,ahmed,customize,cross] [--list]
+    python benchmarks/paper_tables.py OUT [--only zhao,ahmed,customize,cross,by-type] [--list]
 
 Sites are drawn by the seed from demo:train; models are scored on demo:dev, or on sites of demo:train that they were not
 trained on, and never on demo:test. Each step is one command, whose output is kept as OUT/STEP.txt; a broken run goes on
@@ -35,6 +35,9 @@ _ZHAO = ("--config", "zhao2020", "--submodels", "regex,tbed,crf,neural", "--set"
 # The CRF cannot start from a trained model: "A then B" needs other submodels.
 _BUDGETS = ("--budget", "0,20,40,80,160", "--ways", "only-b,a-mix-b")
 _SMALL = ("--folds", "2", "--submodels", "regex,crf", "--set", "crf.max_iterations=40")
+# With the paper's rate and epochs an encoder has hardly begun to learn when twenty notes end.
+_ENCODER = ("--config", "johnson2020", "--set", "transformer.learning_rate=2e-4", "--set", "transformer.epochs=10")
+_TYPES = ("NAME", "LOCATION", "DATE", "ID", "CONTACT", "AGE", "PROFESSION")
 
 
 def prepare(out: Path) -> None:
@@ -62,6 +65,9 @@ def steps(out: Path) -> Iterator[tuple[str, list[str]]]:
     zhao, dev = f"{out / 'zhao.jsonl'}", "demo:dev"
     yield "zhao-table2", ["corpus", "stats", "demo:train", dev, "--out", f"{out / 'table2.csv'}"]
     yield "cross-names", ["cross-corpus", *groups, "--map", "NAME", *_SMALL, "--out", f"{out / 'names'}"]
+    yield "cross-categories", ["cross-corpus", *groups, "--map", "category", *_SMALL, "--out", f"{out / 'categories'}"]
+    encoder = [*_ENCODER, "--folds", "2", "--out", f"{out / 'encoder-names'}"]
+    yield "cross-encoder", ["cross-corpus", *groups, "--map", "NAME", *encoder]
     a, b = f"{out / 'elsewhere.jsonl'}", f"{out / 'new-site.jsonl'}"
     yield "customize", ["customize", a, b, *_BUDGETS, *_SMALL, "--out", f"{out / 'customize'}"]
     ours = ["--submodels", "regex,tbed,crf,neural", "--set", "folds=3"]
@@ -71,6 +77,10 @@ def steps(out: Path) -> Iterator[tuple[str, list[str]]]:
     yield "zhao-table7", ["disagreements", dev, model, "--submodels", "tbed,crf,neural", "--rescued-by", "tbed"]
     yield "zhao-ours", ["train", zhao, "--dev", dev, *ours, "--out", f"{out / 'ours'}"]
     yield "zhao-against-ours", ["compare", dev, model, f"{out / 'ours'}"]
+    types = "by_type=[" + ",".join(f'"{name}"' for name in _TYPES) + "]"
+    yield "by-type-train", ["train", zhao, "--dev", dev, *_SMALL, "--set", types, "--out", f"{out / 'by-type'}"]
+    yield "by-type-one", ["train", zhao, "--dev", dev, *_SMALL, "--out", f"{out / 'one-for-all'}"]
+    yield "by-type-against-one", ["compare", dev, f"{out / 'by-type'}", f"{out / 'one-for-all'}"]
     seed = ["--seeds", str(SEED)]
     yield "ahmed", ["compare-encoders", f"{out / 'ahmed.jsonl'}", "--dev", dev, *seed, "--out", f"{out / 'encoders'}"]
 
