@@ -200,6 +200,9 @@ def test_ages_stay_ages() -> None:
         ("O'Brien-DeSouza", ["O'Brien", "DeSouza"]),
         ("J.R.Núñez", ["J", "R", "Núñez"]),
         ("LEE", ["LEE"]),
+        ("MUÑOZ GARCÍA, JOSÉ", ["MUÑOZ", "GARCÍA", "JOSÉ"]),
+        ("MÜLLER", ["MÜLLER"]),
+        ("SamÁlvarez", ["Sam", "Álvarez"]),
     ],
 )
 def test_names_fall_into_parts(name: str, parts: list[str]) -> None:

@@ -167,6 +167,12 @@ YEAR = 2014
         ("week of 3/5", "week of 4/9"),
         ("5 de marzo de 2014", "9 de abril de 2015"),
         ("MARCH 2014", "APRIL 2015"),
+        ("3/5/2014 at 2130", "4/9/2015 at 2130"),
+        ("3/5/2014 at 0815", "4/9/2015 at 0815"),
+        ("3/5/2014 1930 hrs", "4/9/2015 1930 hrs"),
+        # Half past seven, or a year: what may be a year is shifted.
+        ("3/5/2014 at 1930", "4/9/2015 at 1931"),
+        ("at 2014-03-05", "at 2015-04-09"),
         ("2/29/2013", None),
         ("13/45/2014", None),
         ("3 days ago", None),

@@ -1,7 +1,9 @@
 """A batch: documents, their tokens and their feature table, computed once and shared by all taggers."""
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +104,7 @@ def plain_batch(
     tokens = tokenize(documents, split_lines=split_lines)
     if bpe is not None:
         tokens = bpe.refine(documents, tokens)
-    word = Column.from_strings(tokens.words(documents))
+    word = word_column(documents, tokens)
     found = [_matches(patterns, document) for document in documents]
     initial = tuple(first_come(spans) for spans in found)
     scheme = TagScheme.from_labels(patterns.labels)
@@ -124,6 +126,11 @@ def plain_batch(
         columns.update(known)
     later = () if added is None else tuple(_added_matches(added, document) for document in documents)
     return Batch(documents, tokens, FeatureTable(columns), initial, columns["lower"].codes, later)
+
+
+def word_column(documents: Sequence[Document], tokens: TokenTable) -> Column:
+    """Return the tokens' words, with accents inside their letters: a learner should not see a name in two spellings."""
+    return Column.from_strings(tokens.words(documents)).map_values(partial(unicodedata.normalize, "NFC"))
 
 
 def with_lexicon(batch: Batch, lexicon: Lexicon, *, leave_own_patient_out: bool) -> Batch:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from ensemble_deid.config import Config
 from ensemble_deid.corpora.resample import resample_corpus
-from ensemble_deid.features.batch import Batch
-from ensemble_deid.features.table import Column, FeatureTable
+from ensemble_deid.features.batch import Batch, word_column
+from ensemble_deid.features.table import FeatureTable
 from ensemble_deid.features.words import word_columns
 from ensemble_deid.text.tokens import tokenize
 
@@ -21,6 +21,6 @@ def with_resampled_copies(train: Batch, *, copies: int, config: Config) -> Batch
     notes = [replace(document, fold_group=None) for document in train.documents]
     documents = (*notes, *resample_corpus(notes, copies=copies, seed=config.seed))
     tokens = tokenize(documents, split_lines=config.text.split_lines)
-    columns = word_columns(Column.from_strings(tokens.words(documents)))
+    columns = word_columns(word_column(documents, tokens))
     nothing_found = tuple(() for _ in documents)
     return Batch(documents, tokens, FeatureTable(columns), nothing_found, columns["lower"].codes)

@@ -5,12 +5,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+import regex
+
 from ensemble_deid.surrogates.letters import fold, match_case
 from ensemble_deid.surrogates.source import ValueSource
 
 _LETTERS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _RUN = re.compile(r"[^\W\d_]+")
-_CAMEL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])")
+_CAMEL = regex.compile(r"(?<=\p{Ll})(?=\p{Lu})")
 _CAMEL_PREFIXES = frozenset("mc mac de la le di du van fitz al el".split())
 _KEPT = frozenset(
     "jr sr ii iii iv de da do dos das del di la las le los van von der den ter bin ibn al el y e st".split()

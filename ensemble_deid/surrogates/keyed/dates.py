@@ -32,8 +32,11 @@ USUAL_YEAR = 2028
 """What years of two digits are read by where no year has four: 00 to 29 are years of this century."""
 POSSIBLE_YEARS = range(1850, 2150)
 """Others, such as 9999, stand for no date."""
+# Four digits are a time of day before "h" or "hours", and after "at" where they can be no year of a patient's life.
 _TIME = re.compile(
-    r"(?:t|at\s+)?\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s*[ap]\.?m\b\.?)?(?:\s*(?:z\b|utc\b|[+-]\d{2}:?\d{2}))?", re.I
+    r"(?:t|at\s+)?\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s*[ap]\.?m\b\.?)?(?:\s*(?:z\b|utc\b|[+-]\d{2}:?\d{2}))?"
+    r"|(?:at\s+)?(?:[01]\d|2[0-3])[0-5]\d\s*h(?:(?:ou)?rs?)?\b|at\s+(?:0\d|1[0-8]|2[1-3])[0-5]\d(?![\w/.-]*\d)",
+    re.I,
 )
 _BETWEEN = re.compile(r"[\s,;()\[\]/–—-]+|\.(?!\d)")
 _WORD = re.compile(r"[^\W\d_]+")
