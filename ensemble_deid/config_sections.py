@@ -303,7 +303,9 @@ class StackConfig(Section):
     c_grid: tuple[PositiveFloat, ...] = Field((0.5, 1.0, 2.0, 5.0), min_length=1)
     gamma_grid: tuple[PositiveFloat, ...] = Field((0.004, 0.009, 0.02), min_length=1)
     weight_grid: tuple[PositiveFloat, ...] = Field((0.417, 1.0), min_length=1)
-    search_candidates: int = Field(8000, ge=100, description="size of the sample for the search, whole patients")
+    search_candidates: int = Field(
+        8000, ge=100, description="size of the sample for the search, whole patients or sites"
+    )
     fit_candidates: int = Field(30_000, ge=100, description="at most so many candidates, drawn at random, to fit on")
     threshold: float | None = Field(
         None, ge=0, le=1, description="probability from which on a candidate is accepted; default: by operating_point"

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stacking_columns import feature_names
 from tiny_notes import plain
 
 from ensemble_deid.stacking.candidates import CandidateTable, collect
 from ensemble_deid.stacking.context import FORM, KINDS, CandidateContext, extract_context
-from ensemble_deid.stacking.features import candidate_features, feature_names, measure_statistics, statistics_keys
+from ensemble_deid.stacking.features import candidate_features, measure_statistics, statistics_keys
 from ensemble_deid.stacking.overlaps import RELATIONS, maxima, overlapping_pairs, relation
 from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.stacking.voting import METHODS, combine

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stacking_columns import feature_names
 
 from ensemble_deid.features.batch import Batch, plain_batch
 from ensemble_deid.features.knowledge import Knowledge
@@ -11,7 +12,7 @@ from ensemble_deid.pipeline.pattern_choice import NO_PATTERNS
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import build_stacking_dataset
-from ensemble_deid.stacking.features import candidate_features, feature_names, measure_statistics
+from ensemble_deid.stacking.features import candidate_features, measure_statistics
 from ensemble_deid.stacking.measurements import unexplained_numbers
 from ensemble_deid.stacking.named_columns import NamedColumns
 from ensemble_deid.stacking.net import KINDS, alone, cast_net

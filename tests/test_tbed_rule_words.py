@@ -14,7 +14,7 @@ from ensemble_deid.features.windows import Window
 from ensemble_deid.resources import rules_directory
 from ensemble_deid.taggers.tbed.rule import Condition, Rule
 from ensemble_deid.taggers.tbed.rule_text import parse_rule
-from ensemble_deid.taggers.tbed.rule_words import known_columns, rule_in_words
+from ensemble_deid.taggers.tbed.rule_words import _CLAUSES, rule_in_words
 from ensemble_deid.taggers.tbed.templates import TAG_COLUMN
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -123,7 +123,7 @@ def test_each_column_has_its_words(column: str, value: str, expected: str) -> No
 
 
 def test_no_column_of_the_table_is_without_words() -> None:
-    assert set(known_columns()) == ALL_COLUMNS
+    assert set(_CLAUSES) == ALL_COLUMNS
 
 
 def test_every_value_that_notes_have_is_foreseen() -> None:

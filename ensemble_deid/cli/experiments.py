@@ -9,7 +9,7 @@ from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import percent, progress_bar, say
 from ensemble_deid.config import Config
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config_files import load_config, named_configurations
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.evaluation.render.text.table import table
@@ -54,7 +54,9 @@ def add_commands(commands: Any) -> None:
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the run folder")
     parser.add_argument("--resume", action="store_true", help="continue a run that was broken off")
-    parser.add_argument("--config", metavar="NAME_OR_FILE", help="best, small, johnson2020, zhao2020, or a .toml file")
+    parser.add_argument(
+        "--config", metavar="NAME_OR_FILE", help=f"{', '.join(named_configurations())}, or a .toml file"
+    )
     parser.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
     parser.add_argument("--submodels", metavar="LIST", help="comma-separated")
     parser.add_argument("--group-by", choices=("auto", "patient", "site"), help="what folds keep together")

@@ -12,7 +12,12 @@ from ensemble_deid.text.digits import four_digits
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    threshold = commands.add_parser("threshold", help="choose a model's threshold on dev notes, or reset it")
+    threshold = commands.add_parser(
+        "threshold",
+        help="choose a model's threshold on dev notes or out of fold, or reset it",
+        usage="ensemble-deid threshold (--sensitivity S | --precision P | --max-false-positives N | --reset) "
+        "[--allow-overlap] MODEL [DEV]",
+    )
     threshold.add_argument("model", metavar="MODEL", type=Path)
     dev = threshold.add_argument(
         "dev",

@@ -12,7 +12,7 @@ from ensemble_deid.cli.pinned import add_reproducible
 from ensemble_deid.cli.sources import overlap_warning, read_gold, training_overlap
 from ensemble_deid.cli.terminal import counted, percent, progress_bar, say, warn
 from ensemble_deid.config import Config, make_config
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config_files import load_config, named_configurations
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.reproducible import is_pinned
 from ensemble_deid.submodels import NAMES
@@ -46,7 +46,7 @@ def _add_train(commands: Any) -> None:
     train.add_argument(
         "--config",
         metavar="NAME_OR_FILE",
-        help="best, small, hartman2020, johnson2020, zhao2020, ahmed2021, or a .toml file",
+        help=f"{', '.join(named_configurations())}, or a .toml file",
     )
     train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
     train.add_argument(

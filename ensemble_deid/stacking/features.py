@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.stacking.candidates import CandidateTable
-from ensemble_deid.stacking.context import FORM, KINDS, CandidateContext
+from ensemble_deid.stacking.context import KINDS, CandidateContext
 from ensemble_deid.stacking.overlaps import RELATIONS, maxima, overlapping_pairs, relation
 from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.submodels import BY_NAME
@@ -16,19 +16,6 @@ def _log_odds(probability: Floats) -> Floats:
     """Return log odds, kept within -7 and 7: beyond that a confidence carries no more information."""
     clipped = np.clip(probability, 1e-3, 1 - 1e-3)
     return np.asarray(np.log(clipped / (1 - clipped)), dtype=np.float64)
-
-
-def feature_names(submodels: tuple[str, ...], labels: tuple[str, ...], more: tuple[str, ...] = ()) -> list[str]:
-    """Return the name of every column of `candidate_features`."""
-    names = [f"{what}:{name}" for what in ("confidence", "odds", "chosen") for name in submodels]
-    names += ["mean_confidence", "learner_odds", "most", "least", "votes"]
-    names += [f"rival_{what}:{name}" for what in ("confidence", "chosen") for name in submodels]
-    names += [f"rival_{how}" for how in RELATIONS] + ["rival_other_label", "rivals", "margin"]
-    names += [f"label:{label}" for label in labels]
-    names += FORM
-    names += ["elsewhere", "elsewhere_same_label", "elsewhere_other_label", "elsewhere_untagged"]
-    names += [f"{what}:{kind}" for kind in KINDS for what in ("odds", "count")]
-    return [*names, *more]
 
 
 def statistics_keys(table: CandidateTable, context: CandidateContext) -> dict[str, list[str]]:
@@ -59,7 +46,7 @@ def candidate_features(
     """Return the feature matrix, (n, features).
 
     For the candidates that the statistics were counted on, pass as `counted` which of them are correct: each one's
-    own patient is then left out of its statistics.
+    own group (its patient, or site) is then left out of its statistics.
     """
     keys = statistics_keys(table, context)
     learned = statistics.columns(keys, own_correct=counted, own_group=None if counted is None else context.groups)

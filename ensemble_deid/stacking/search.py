@@ -1,4 +1,4 @@
-"""Choosing C, gamma, class weights and threshold of the final estimator by cross-validation grouped by patient."""
+"""Choosing C, gamma, class weights and threshold of the final estimator by cross-validation over groups of notes."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ class Chosen:
     """The result of the search: SVM settings, sigmoid, and by cross-validation the best threshold and its F1.
 
     That F1 is slightly optimistic (by about 0.1 points where it was measured): settings and threshold were chosen on
-    it, and the statistics behind the features are counted once, over the patients of all folds. `probability` (n,) is
+    it, and the statistics behind the features are counted once, over the groups of all folds. `probability` (n,) is
     each candidate's, by an SVM that did not see its group, pooled with the sequence models' where it is so configured.
     """
 
@@ -83,7 +83,7 @@ def with_settings(config: Config, settings: SvmSettings) -> Config:
 
 
 def choose(dataset: StackingDataset, features: Floats, *, config: Config, progress: Callable[[str], None]) -> Chosen:
-    """Search the grid on a sample of patients, then choose sigmoid and threshold for the best settings on all data.
+    """Search the grid on a sample of groups, then choose sigmoid and threshold for the best settings on all data.
 
     Gold spans that no submodel proposed count against recall. Ties go to the settings that come first in the grid,
     and to the threshold nearest to one half.
@@ -121,7 +121,7 @@ def _search(
     size: int,
     jobs: int,
 ) -> SvmSettings:
-    """Return the settings with the best cross-validated strict F1 on a sample of patients."""
+    """Return the settings with the best cross-validated strict F1 on a sample of groups."""
     groups = dataset.context.groups
     rows = _sample(groups, size, rng)
     folds = group_folds([groups[i] for i in rows.tolist()], _FOLDS, rng)

@@ -61,7 +61,7 @@ class Stacker:
 
     @classmethod
     def fit(cls, dataset: StackingDataset, *, config: Config, progress: Callable[[str], None]) -> "Stacker":
-        """Fit to out-of-fold candidates, with settings chosen by cross-validation grouped by patient."""
+        """Fit to out-of-fold candidates, with settings chosen by cross-validation grouped as the folds are."""
         return cls.fit_and_score(dataset, config=config, progress=progress)[0]
 
     @classmethod

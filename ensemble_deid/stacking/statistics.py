@@ -2,7 +2,7 @@
 
 For each kind of key (the string with its label, the preceding word with the label, ...) the table counts the
 out-of-fold candidates with that key, and those of them that are correct. For a training candidate, the counts leave
-its own patient out.
+out its own group (the patient, or the site where folds keep sites together).
 """
 
 import json
@@ -61,7 +61,7 @@ class KeyStatistics:
     ) -> NDArray[np.float64]:
         """Return, for each kind, the log odds of being correct and the log count of its key, (n, 2 * kinds).
 
-        Pass `own_correct` and `own_group` for the candidates that were counted: their own patient's contribution is
+        Pass `own_correct` and `own_group` for the candidates that were counted: their own group's contribution is
         then subtracted.
         """
         parts = []
@@ -97,7 +97,7 @@ class KeyStatistics:
 
 
 def _own_counts(names: Sequence[str], groups: Sequence[str], correct: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the (correct, total) that each candidate's own patient contributes to its key, (n, 2)."""
+    """Return the (correct, total) that each candidate's own group contributes to its key, (n, 2)."""
     index: dict[tuple[str, str], int] = {}
     owner = np.array([index.setdefault(pair, len(index)) for pair in zip(names, groups, strict=True)], dtype=np.int64)
     total = np.bincount(owner, minlength=len(index)).astype(np.float64)

@@ -33,11 +33,6 @@ def rule_in_words(rule: Rule) -> str:
     return f"where {conditions}: {_action(rule.from_tag, rule.to_tag)}"
 
 
-def known_columns() -> tuple[str, ...]:
-    """Return the columns that have words of their own."""
-    return tuple(_CLAUSES)
-
-
 def _clause(condition: Condition) -> str:
     window, value = condition.window, condition.value
     word = _which_word(window)
