@@ -1,9 +1,7 @@
 """A batch: documents, their tokens and their feature table, computed once and shared by all taggers."""
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +18,7 @@ from ensemble_deid.features.table import Column, FeatureTable
 from ensemble_deid.features.words import word_columns
 from ensemble_deid.text.bpe import Bpe
 from ensemble_deid.text.document import Document
+from ensemble_deid.text.normal_form import normalised
 from ensemble_deid.text.span import Span
 from ensemble_deid.text.tags import TagScheme, spans_to_tags
 from ensemble_deid.text.tokens import TokenTable, tokenize
@@ -129,8 +128,8 @@ def plain_batch(
 
 
 def word_column(documents: Sequence[Document], tokens: TokenTable) -> Column:
-    """Return the tokens' words, with accents inside their letters: a learner should not see a name in two spellings."""
-    return Column.from_strings(tokens.words(documents)).map_values(partial(unicodedata.normalize, "NFC"))
+    """Return the tokens' words in their normal form: a learner should not see a name in two spellings."""
+    return Column.from_strings(tokens.words(documents)).map_values(normalised)
 
 
 def with_lexicon(batch: Batch, lexicon: Lexicon, *, leave_own_patient_out: bool) -> Batch:

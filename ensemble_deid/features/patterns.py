@@ -32,8 +32,8 @@ import regex
 from ensemble_deid.errors import CorpusError, RuleError
 from ensemble_deid.features.time_limit import TimeLimit
 from ensemble_deid.features.word_lists import any_of, inline_word_lists
-from ensemble_deid.text.composed import compose
 from ensemble_deid.text.document import Document
+from ensemble_deid.text.normal_form import normal_form
 from ensemble_deid.text.span import Span
 
 _KEYS = {"name", "label", "regex", "flags", "group", "positive", "negative", "confidence"}
@@ -100,20 +100,20 @@ class PatternSet:
 def find_all(patterns: PatternSet, document: Document) -> list[Span]:
     """Return every match of every pattern, overlapping ones too, ordered by precedence; source = pattern name.
 
-    Patterns read the text with accents inside their letters (`text/composed.py`). Raises CorpusError, which names the
+    Patterns read the text in its normal form (`text/normal_form.py`). Raises CorpusError, which names the
     document and the pattern, where this takes longer than 5 seconds of the processor and 200 microseconds a character.
     """
     limit = TimeLimit(_SECONDS + _SECONDS_PER_CHARACTER * len(document.text))
-    composed = compose(document.text)
-    text = document.text if composed is None else composed.text
+    form = normal_form(document.text)
+    text = document.text if form is None else form.text
     spans = []
     for pattern in patterns.patterns:
         try:
             places = pattern.matches(text, limit=limit)
         except TimeoutError:
             raise CorpusError(f"{document.id}: the pattern {pattern.name} takes too long on this note") from None
-        if composed is not None:
-            places = [composed.original(start, end) for start, end in places]
+        if form is not None:
+            places = [form.original(start, end) for start, end in places]
         spans += [Span(start, end, pattern.label, 1.0, pattern.name) for start, end in places]
     return spans
 

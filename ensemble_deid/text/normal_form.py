@@ -1,0 +1,61 @@
+"""Text as patterns and learners read it: one spelling of what looks alike, and where each character of it stood.
+
+Some programs write `é` as a letter and a mark that follows it (NFD); web pages and word processors have spaces, hyphens
+and apostrophes of their own. A pattern that knows letters, a blank and `-` would end there, or find nothing.
+"""
+
+import unicodedata
+from dataclasses import dataclass, field
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+
+# Unicode's space separators but for the blank.
+_SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+# Hyphen, non-breaking hyphen, minus; the longer dashes stay, which stand between things.
+_ALIKE = str.maketrans(
+    {**dict.fromkeys(_SPACES, " "), **dict.fromkeys("\u2010\u2011\u2212", "-"), **dict.fromkeys("\u2019\u02bc", "'")}
+)
+_CLUSTER = regex.compile(r"\P{M}\p{M}+")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NormalForm:
+    """A text in its normal form; its character k stood at `[starts[k], ends[k])`, both int64 (characters,)."""
+
+    text: str = field(repr=False)
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """Return where `[start, end)`, which is not empty, stood; letters keep their marks."""
+        return int(self.starts[start]), int(self.ends[end - 1])
+
+
+def normalised(text: str) -> str:
+    """Return a text with plain spaces, hyphens and apostrophes, and accents inside their letters (NFC)."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text.translate(_ALIKE))
+
+
+def normal_form(text: str) -> NormalForm | None:
+    """Return the normal form of a text, None where the text is in it."""
+    alike = text if text.isascii() else text.translate(_ALIKE)
+    if alike.isascii() or unicodedata.is_normalized("NFC", alike):
+        everything = np.arange(len(text))
+        return None if alike == text else NormalForm(alike, everything, everything + 1)
+    parts: list[str] = []
+    starts: list[NDArray[np.int64]] = []
+    ends: list[NDArray[np.int64]] = []
+    place = 0
+    for cluster in _CLUSTER.finditer(alike):
+        low, high = cluster.span()
+        letter = unicodedata.normalize("NFC", cluster.group())
+        parts += [alike[place:low], letter]
+        starts += [np.arange(place, low), np.full(len(letter), low)]
+        ends += [np.arange(place + 1, low + 1), np.full(len(letter), high)]
+        place = high
+    parts.append(alike[place:])
+    starts.append(np.arange(place, len(alike)))
+    ends.append(np.arange(place + 1, len(alike) + 1))
+    return NormalForm("".join(parts), np.concatenate(starts), np.concatenate(ends))

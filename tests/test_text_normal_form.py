@@ -1,0 +1,99 @@
+"""Text in its normal form: patterns and learners find the same however letters, spaces and hyphens are written."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ensemble_deid.features.batch import plain_batch
+from ensemble_deid.features.patterns import find_all, parse_patterns
+from ensemble_deid.text.document import Document
+from ensemble_deid.text.normal_form import normal_form, normalised
+
+PATTERNS = parse_patterns(
+    r"""
+    name = "names"
+    [[pattern]]
+    name = "title"
+    label = "DOCTOR"
+    regex = "\\bDr\\. ([A-Z][\\w']+(?: [A-Z]\\w+)*)"
+    group = 1
+    [[pattern]]
+    name = "capitals"
+    label = "PATIENT"
+    regex = '\b[A-ZÑÜÍ]{4,}\b'
+    [[pattern]]
+    name = "telephone"
+    label = "PHONE"
+    regex = '\b\d{3}-\d{4}\b'
+    """
+)
+PIECES = ["a", "E", "é", "e\u0301", "\u0301", "u\u0308", "q\u0301\u0323", "한", "ㄱ", "\u212b", " ", "\n", "7"]
+ALIKE = {"\u00a0": " ", "\u202f": " ", "\u3000": " ", "\u2010": "-", "\u2011": "-", "\u2212": "-", "\u2019": "'"}
+
+
+@given(st.lists(st.sampled_from([*PIECES, *ALIKE])).map("".join))
+def test_every_character_stands_where_its_letter_stood(text: str) -> None:
+    form = normal_form(text)
+    if form is None:
+        assert unicodedata.is_normalized("NFC", text)
+        assert not set(text) & set(ALIKE)
+        return
+    assert len(form.text) == len(form.starts) == len(form.ends)
+    reached = 0
+    for k, character in enumerate(form.text):
+        low, high = form.original(k, k + 1)
+        before = "".join(ALIKE.get(c, c) for c in text[low:high])
+        assert character in unicodedata.normalize("NFC", before) or character == before
+        # Nothing is left out, and what follows begins at the same letter or at the next.
+        assert low <= reached
+        reached = max(reached, high)
+    assert reached == len(text)
+    assert unicodedata.normalize("NFC", form.text) == normalised(text)
+
+
+@given(st.text())
+def test_a_normal_form_is_its_own(text: str) -> None:
+    once = normalised(text)
+    assert normalised(once) == once
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Seen by Dr. José Smith today.",
+        "Dr. Hernán Muñoz, Dr. Müller saw her; call 555-0134.",
+        "MUÑOZ and MÜLLER, then GARCÍA; Dr. O'Brien Smith\u0301",
+    ],
+)
+def test_patterns_find_the_same_however_it_is_written(text: str) -> None:
+    def found(written: str) -> list[tuple[str, str]]:
+        return [(normalised(written[s.start : s.end]), s.label) for s in find_all(PATTERNS, Document("1", written))]
+
+    expected = found(text)
+    assert expected
+    decomposed = unicodedata.normalize("NFD", text)
+    assert found(decomposed) == expected
+    assert found(text.replace(" ", "\u00a0").replace("-", "\u2011").replace("'", "\u2019")) == expected
+    for span in find_all(PATTERNS, Document("1", decomposed)):
+        assert not unicodedata.combining((decomposed + " ")[span.end])
+
+
+def test_learners_see_a_name_in_one_spelling() -> None:
+    texts = ("Dr. Müller, José", unicodedata.normalize("NFD", "Dr.\u00a0Müller, José"))
+    notes = [Document(text, text) for text in texts]
+    batch = plain_batch(notes, patterns=PATTERNS, split_lines=True)
+    words = batch.table["word"].strings()
+    assert words[:5] == words[5:] == ["Dr", ".", "Müller", ",", "José"]
+    assert batch.tokens.words(notes)[5:] != words[5:]
+    assert [len(spans) for spans in batch.initial] == [1, 1]
+
+
+def test_every_space_of_unicode_is_a_blank() -> None:
+    spaces = [chr(k) for k in range(0x110000) if unicodedata.category(chr(k)) == "Zs"]
+    assert {normalised(space) for space in spaces} == {" "}
+
+
+def test_longer_dashes_stay() -> None:
+    assert normal_form("1 \u2013 2 \u2014 3") is None
