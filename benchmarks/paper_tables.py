@@ -1,6 +1,6 @@
 """The papers' tables on a few sites of the demo corpus: the commands of docs/papers.md at a size that a laptop affords.
 
-    python benchmarks/paper_tables.py OUT [--only zhao,ahmed,customize,cross,by-type] [--list]
+    python benchmarks/paper_tables.py OUT [--only zhao,ahmed,customize,cross,by-type,vectors] [--list]
 
 Sites are drawn by the seed from demo:train; models are scored on demo:dev, or on sites of demo:train that they were not
 trained on, and never on demo:test. Each step is one command, whose output is kept as OUT/STEP.txt; a broken run goes on
@@ -54,6 +54,8 @@ def prepare(out: Path) -> None:
     sites = sorted({str(note.site) for note in small})
     for k, name in enumerate(("group-a", "group-b", "group-c")):
         parts[name] = [note for note in small if note.site in sites[k::3]]
+    trained_on = {note.id for note in parts["zhao"]}
+    parts["unlabelled"] = [note.with_spans(()) for note in notes if note.id not in trained_on]
     for name, documents in parts.items():
         if not (out / f"{name}.jsonl").exists():
             write_corpus(documents, out / f"{name}.jsonl", "jsonl")
@@ -81,6 +83,15 @@ def steps(out: Path) -> Iterator[tuple[str, list[str]]]:
     yield "by-type-train", ["train", zhao, "--dev", dev, *_SMALL, "--set", types, "--out", f"{out / 'by-type'}"]
     yield "by-type-one", ["train", zhao, "--dev", dev, *_SMALL, "--out", f"{out / 'one-for-all'}"]
     yield "by-type-against-one", ["compare", dev, f"{out / 'by-type'}", f"{out / 'one-for-all'}"]
+    vectors, network = (
+        f"{out / 'vectors.txt'}",
+        ["train", zhao, "--dev", dev, "--config", "hartman2020", "--folds", "2"],
+    )
+    yield "vectors-learn", ["embeddings", "train", f"{out / 'unlabelled.jsonl'}", "--out", vectors]
+    with_vectors = ["--set", f"neural.word_vectors={vectors}", "--out", f"{out / 'vectors'}"]
+    yield "vectors-with", [*network, *with_vectors]
+    yield "vectors-without", [*network, "--out", f"{out / 'no-vectors'}"]
+    yield "vectors-against-none", ["compare", dev, f"{out / 'vectors'}", f"{out / 'no-vectors'}"]
     seed = ["--seeds", str(SEED)]
     yield "ahmed", ["compare-encoders", f"{out / 'ahmed.jsonl'}", "--dev", dev, *seed, "--out", f"{out / 'encoders'}"]
 
@@ -104,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if printed.exists():
             continue
         sys.stderr.write(f"{name}: ensemble-deid {shlex.join(command)}\n")
-        quiet = [] if command[0] in ("corpus", "disagreements", "compare") else ["--quiet"]
+        quiet = [] if command[0] in ("corpus", "disagreements", "compare", "embeddings") else ["--quiet"]
         done = subprocess.run([sys.executable, "-m", "ensemble_deid", *command, *quiet], capture_output=True, text=True)
         if done.returncode:
             sys.stderr.write(f"{done.stderr}{name}: exit status {done.returncode}\n")
