@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.features.batch import plain_batch
-from ensemble_deid.features.patterns import find_all, parse_patterns
+from ensemble_deid.features.patterns import failed_examples, find_all, parse_patterns
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.normal_form import normal_form, normalised
+from ensemble_deid.text.sections import line_labels
+from ensemble_deid.text.tokens import tokenize
 
 PATTERNS = parse_patterns(
     r"""
@@ -88,6 +90,41 @@ def test_learners_see_a_name_in_one_spelling() -> None:
     assert words[:5] == words[5:] == ["Dr", ".", "Müller", ",", "José"]
     assert batch.tokens.words(notes)[5:] != words[5:]
     assert [len(spans) for spans in batch.initial] == [1, 1]
+
+
+def test_a_pattern_may_spell_out_what_the_normal_form_replaces() -> None:
+    patterns = parse_patterns(
+        """
+        name = "typed in a word processor"
+        [[pattern]]
+        name = "house"
+        label = "HOSPITAL"
+        regex = "St\u00a0Mary\u2019s (?:Jose\u0301|N[\u2011 ]1)"
+        positive = ["to «St Mary\u2019s Jos\u00e9»", "to «St\u00a0Mary's N\u20111»"]
+        negative = ["to St Marys N-1"]
+        [[pattern]]
+        name = "laid out"
+        label = "PHONE"
+        flags = ["VERBOSE"]
+        regex = "555 \u00a0 0[0-9]  # a blank between the numbers"
+        positive = ["call «555 01»"]
+        negative = ["call 55501"]
+        """
+    )
+    assert [failed_examples(pattern) for pattern in patterns.patterns] == [[], []]
+    for written in ("St Mary's José", "St\u00a0Mary\u2019s Jose\u0301"):
+        assert [(s.start, s.end) for s in find_all(patterns, Document("1", written))] == [(0, len(written))]
+
+
+def test_the_label_before_a_value_is_the_same_in_every_spelling() -> None:
+    plain = "Médico tratante: X\nOBSERVACIÓN\nNombre: Y"
+    columns = []
+    for written in (plain, unicodedata.normalize("NFD", plain).replace(" ", "\u00a0")):
+        notes = [Document("1", written)]
+        columns.append(line_labels(notes, tokenize(notes)))
+    assert columns[0] == columns[1]
+    assert columns[0][1][3] == "médico tratante"
+    assert columns[0][2][-1] == "observación"
 
 
 def test_every_space_of_unicode_is_a_blank() -> None:

@@ -33,7 +33,7 @@ from ensemble_deid.errors import CorpusError, RuleError
 from ensemble_deid.features.time_limit import TimeLimit
 from ensemble_deid.features.word_lists import any_of, inline_word_lists
 from ensemble_deid.text.document import Document
-from ensemble_deid.text.normal_form import normal_form
+from ensemble_deid.text.normal_form import NormalForm, normal_form, normalised_literals
 from ensemble_deid.text.span import Span
 
 _KEYS = {"name", "label", "regex", "flags", "group", "positive", "negative", "confidence"}
@@ -59,6 +59,17 @@ class Pattern:
     positive: tuple[str, ...] = ()
     negative: tuple[str, ...] = ()
     confidence: float | None = None
+
+    def matches_in(
+        self, text: str, form: NormalForm | None, *, limit: TimeLimit | None = None
+    ) -> list[tuple[int, int]]:
+        """Return the matches in a text's normal form (None: the text is in it) by their places in the text.
+
+        Raises TimeoutError at the limit.
+        """
+        if form is None:
+            return self.matches(text, limit=limit)
+        return [form.original(start, end) for start, end in self.matches(form.text, limit=limit)]
 
     def matches(self, text: str, *, limit: TimeLimit | None = None) -> list[tuple[int, int]]:
         """Return the places of the PHI group of every match that has one. Raises TimeoutError at the limit."""
@@ -105,15 +116,12 @@ def find_all(patterns: PatternSet, document: Document) -> list[Span]:
     """
     limit = TimeLimit(_SECONDS + _SECONDS_PER_CHARACTER * len(document.text))
     form = normal_form(document.text)
-    text = document.text if form is None else form.text
     spans = []
     for pattern in patterns.patterns:
         try:
-            places = pattern.matches(text, limit=limit)
+            places = pattern.matches_in(document.text, form, limit=limit)
         except TimeoutError:
             raise CorpusError(f"{document.id}: the pattern {pattern.name} takes too long on this note") from None
-        if form is not None:
-            places = [form.original(start, end) for start, end in places]
         spans += [Span(start, end, pattern.label, 1.0, pattern.name) for start, end in places]
     return spans
 
@@ -230,7 +238,8 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str) -> 
             raise RuleError(f"{place}: unknown flag {name!r}; known: {', '.join(_FLAGS)}")
         flags |= _FLAGS[name]
     try:
-        compiled = regex.compile(_expand(table["regex"], words, place, verbose=bool(flags & regex.X)), flags)
+        source = _expand(table["regex"], words, place, verbose=bool(flags & regex.X))
+        compiled = regex.compile(normalised_literals(source), flags)
     except (regex.error, RecursionError, OverflowError) as error:
         raise RuleError(f"{place}: the regex does not compile: {error}") from None
     group = table.get("group", 0)
@@ -260,10 +269,10 @@ def failed_examples(pattern: Pattern, *, limit: TimeLimit | None = None) -> list
                 expected[-1] = (expected[-1][0], len(text))
             else:
                 text += part
-        found = pattern.matches(text, limit=limit)
+        found = pattern.matches_in(text, normal_form(text), limit=limit)
         if not expected or found != expected:
             problems.append(f"{pattern.name}: positive example {number}: expected {expected}, {found}")
     for number, example in enumerate(pattern.negative, 1):
-        if found := pattern.matches(example, limit=limit):
+        if found := pattern.matches_in(example, normal_form(example), limit=limit):
             problems.append(f"{pattern.name}: negative example {number} matches at {found}")
     return problems

@@ -14,8 +14,12 @@ from numpy.typing import NDArray
 # Unicode's space separators but for the blank.
 _SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 # Hyphen, non-breaking hyphen, minus; the longer dashes stay, which stand between things.
-_ALIKE = str.maketrans(
-    {**dict.fromkeys(_SPACES, " "), **dict.fromkeys("\u2010\u2011\u2212", "-"), **dict.fromkeys("\u2019\u02bc", "'")}
+_HYPHENS, _APOSTROPHES = "\u2010\u2011\u2212", "\u2019\u02bc"
+_PLAIN = {**dict.fromkeys(_SPACES, " "), **dict.fromkeys(_HYPHENS, "-"), **dict.fromkeys(_APOSTROPHES, "'")}
+_ALIKE = str.maketrans(_PLAIN)
+# In a regex a blank may be layout, and a hyphen a range.
+_LITERALS = str.maketrans(
+    {character: plain.replace(" ", "\\ ").replace("-", "\\-") for character, plain in _PLAIN.items()}
 )
 _CLUSTER = regex.compile(r"\P{M}\p{M}+")
 
@@ -36,6 +40,11 @@ class NormalForm:
 def normalised(text: str) -> str:
     """Return a text with plain spaces, hyphens and apostrophes, and accents inside their letters (NFC)."""
     return text if text.isascii() else unicodedata.normalize("NFC", text.translate(_ALIKE))
+
+
+def normalised_literals(source: str) -> str:
+    """Return a regex for texts in their normal form: what it spells out otherwise, such as `’`, would never match."""
+    return source if source.isascii() else unicodedata.normalize("NFC", source.translate(_LITERALS))
 
 
 def normal_form(text: str) -> NormalForm | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ensemble_deid.text.document import Document
+from ensemble_deid.text.normal_form import normal_form
 from ensemble_deid.text.tokens import TokenTable
 
 # A label starts at the start of a word, and the white space after a heading is matched possessively: otherwise the
@@ -34,11 +35,15 @@ def line_labels(documents: Sequence[Document], tokens: TokenTable) -> tuple[list
             if a == b:
                 continue
             begin, end = int(tokens.start[low + a]), int(tokens.end[low + b - 1])
-            line = document.text[begin:end]
+            form = normal_form(document.text[begin:end])
+            line = document.text[begin:end] if form is None else form.text
             heading = _HEADING.fullmatch(line)
             if heading and (heading.group(2) or line.isupper()):
                 section = heading.group(1).lower()
-            labels = [(m.end() + begin, m.group()[:-1].strip().lower()) for m in _LABEL.finditer(line)]
+            labels = [
+                (begin + (m.end() if form is None else form.original(*m.span())[1]), m.group()[:-1].strip().lower())
+                for m in _LABEL.finditer(line)
+            ]
             first = labels[0][1] if labels else NONE
             current, k = NONE, 0
             for start in tokens.start[low + a : low + b].tolist():
