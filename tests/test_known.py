@@ -50,6 +50,7 @@ def found(identifiers: KnownIdentifiers, text: str, patient: str | None = "7") -
         ("John Q. Okonkwo", "johnokonkwo@example.org", ["johnokonkwo"]),
         ("García-López, Ñandú", "GARCIA LOPEZ, nandu", ["GARCIA LOPEZ, nandu"]),
         ("Garcia", "Garci\u0301a.", ["Garci\u0301a"]),
+        ("Garcia", "Gar\u00adci\u200ba\u00ad.", ["Gar\u00adci\u200ba\u00ad"]),
         ("María de la Cruz", "Maria de la Cruz", ["Maria de la Cruz"]),
         ("Siobhan O'Brien", "OBRIEN, S.", ["OBRIEN, S"]),
         ("Siobhan O’Brien", "O'Brien's", ["O'Brien"]),

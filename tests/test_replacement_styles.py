@@ -211,6 +211,26 @@ def test_a_hash_says_the_same_of_the_same_value_only() -> None:
     assert text != Replacer.from_options("hash", key=KEY, project="b").replace(NOTE).text
 
 
+@pytest.mark.parametrize(
+    ("label", "surface", "hidden", "style"),
+    [
+        ("DATE", "3/14/2019", "3/\u200b14/20\u00ad19", "year"),
+        ("DATE", "3/14/2019", "3/\u200b14/20\u00ad19", "surrogate"),
+        ("PATIENT", "Marcia Hidalgo", "Mar\u00adcia Hi\u200bdal\u00adgo\u200b", "surrogate"),
+        ("PATIENT", "Marcia Hidalgo", "Mar\u00adcia Hi\u200bdal\u00adgo\u200b", "hash"),
+        ("ZIP", "93711", "93\u2060711", "zip3"),
+        ("AGE", "93", "9\u200b3", "cap-age"),
+        ("PHONE", "(202) 456-1414", "(202)\u200b 456-\u00ad1414", "surrogate"),
+    ],
+)
+def test_what_shows_nothing_changes_no_value(label: str, surface: str, hidden: str, style: str) -> None:
+    replacer = Replacer.from_options("tag", styles={label: style}, key=KEY)
+    first, second = (
+        replacer.replace(Document("n", written, (Span(0, len(written), label),))).text for written in (surface, hidden)
+    )
+    assert first == second != surface
+
+
 def test_pseudonyms_keep_integers_integers_and_depend_on_kind_and_patient() -> None:
     replacer = Replacer.from_options(key=KEY)
     number = replacer.pseudonym("17", kind="note")

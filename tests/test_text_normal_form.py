@@ -32,26 +32,27 @@ PATTERNS = parse_patterns(
     """
 )
 PIECES = ["a", "E", "é", "e\u0301", "\u0301", "u\u0308", "q\u0301\u0323", "한", "ㄱ", "\u212b", " ", "\n", "7"]
+INVISIBLE = "\u00ad\u200b"
 ALIKE = {"\u00a0": " ", "\u202f": " ", "\u3000": " ", "\u2010": "-", "\u2011": "-", "\u2212": "-", "\u2019": "'"}
 
 
-@given(st.lists(st.sampled_from([*PIECES, *ALIKE])).map("".join))
+@given(st.lists(st.sampled_from([*PIECES, *ALIKE, *INVISIBLE])).map("".join))
 def test_every_character_stands_where_its_letter_stood(text: str) -> None:
     form = normal_form(text)
     if form is None:
         assert unicodedata.is_normalized("NFC", text)
-        assert not set(text) & set(ALIKE)
+        assert not set(text) & {*ALIKE, *INVISIBLE}
         return
     assert len(form.text) == len(form.starts) == len(form.ends)
     reached = 0
     for k, character in enumerate(form.text):
         low, high = form.original(k, k + 1)
-        before = "".join(ALIKE.get(c, c) for c in text[low:high])
+        before = "".join(ALIKE.get(c, c) for c in text[low:high] if c not in INVISIBLE)
         assert character in unicodedata.normalize("NFC", before) or character == before
-        # Nothing is left out, and what follows begins at the same letter or at the next.
-        assert low <= reached
+        # Nothing that shows is left out, and what follows begins at the same letter or at the next.
+        assert not text[reached:low].strip(INVISIBLE)
         reached = max(reached, high)
-    assert reached == len(text)
+    assert not text[reached:].strip(INVISIBLE)
     assert unicodedata.normalize("NFC", form.text) == normalised(text)
 
 
@@ -80,6 +81,22 @@ def test_patterns_find_the_same_however_it_is_written(text: str) -> None:
     assert found(text.replace(" ", "\u00a0").replace("-", "\u2011").replace("'", "\u2019")) == expected
     for span in find_all(PATTERNS, Document("1", decomposed)):
         assert not unicodedata.combining((decomposed + " ")[span.end])
+
+
+def test_what_shows_nothing_hides_nothing() -> None:
+    plain = "Dr. Hidalgo Smith, call 555-0134. MUÑOZ"
+    hidden = "\ufeffDr.\u200b Hid\u00adal\u200bgo Smi\u00adth, call 5\u20605\u200b5-01\u00ad34. MU\u200dÑOZ\u200b"
+    expected = [plain[s.start : s.end] for s in find_all(PATTERNS, Document("1", plain))]
+    found = [hidden[s.start : s.end] for s in find_all(PATTERNS, Document("1", hidden))]
+    assert [normalised(string) for string in found] == expected
+    assert found[-1] == "5\u20605\u200b5-01\u00ad34"
+    notes = [Document("plain", plain), Document("hidden", hidden)]
+    batch = plain_batch(notes, patterns=PATTERNS, split_lines=True)
+    words = batch.table["word"].strings()
+    size = len(tokenize(notes[:1]))
+    # A mark at the beginning, or after a full stop, belongs to no word; no word is empty.
+    assert [word for word in words[size:] if word not in "\ufeff\u200b"] == words[:size]
+    assert all(words)
 
 
 def test_learners_see_a_name_in_one_spelling() -> None:

@@ -129,7 +129,7 @@ def plain_batch(
 
 def word_column(documents: Sequence[Document], tokens: TokenTable) -> Column:
     """Return the tokens' words in their normal form: a learner should not see a name in two spellings."""
-    return Column.from_strings(tokens.words(documents)).map_values(normalised)
+    return Column.from_strings(tokens.words(documents)).map_values(lambda word: normalised(word) or word)
 
 
 def with_lexicon(batch: Batch, lexicon: Lexicon, *, leave_own_patient_out: bool) -> Batch:

@@ -3,6 +3,8 @@
 import unicodedata
 from functools import lru_cache
 
+from ensemble_deid.text.normal_form import visible
+
 
 def match_case(original: str, value: str) -> str:
     """Return `value` in upper or lower case if all of `original` is, else unchanged."""
@@ -24,10 +26,12 @@ def fold(value: str) -> str:
 
 
 def without_marks(value: str) -> str:
-    """Return `value` with accents inside their letters (NFC), and without all other combining marks.
+    """Return `value` with accents inside their letters (NFC), without other combining marks and what shows nothing.
 
-    Patterns for letters know no mark that stands alone, such as an accent of NFD or a vowel sign of Thai or Devanagari.
+    Patterns for letters know no mark that stands alone, such as an accent of NFD or a vowel sign of Thai or Devanagari,
+    and no soft hyphen.
     """
     if value.isascii():
         return value
-    return "".join(c for c in unicodedata.normalize("NFC", value) if not unicodedata.category(c).startswith("M"))
+    composed = unicodedata.normalize("NFC", visible(value))
+    return "".join(c for c in composed if not unicodedata.category(c).startswith("M"))

@@ -1,7 +1,8 @@
 """Text as patterns and learners read it: one spelling of what looks alike, and where each character of it stood.
 
 Some programs write `é` as a letter and a mark that follows it (NFD); web pages and word processors have spaces, hyphens
-and apostrophes of their own. A pattern that knows letters, a blank and `-` would end there, or find nothing.
+and apostrophes of their own, and characters inside words that show nothing, such as soft hyphens. A pattern that knows
+letters, a blank and `-` would end there, or find nothing.
 """
 
 import unicodedata
@@ -21,7 +22,11 @@ _ALIKE = str.maketrans(_PLAIN)
 _LITERALS = str.maketrans(
     {character: plain.replace(" ", "\\ ").replace("-", "\\-") for character, plain in _PLAIN.items()}
 )
-_CLUSTER = regex.compile(r"\P{M}\p{M}+")
+# Soft hyphens, zero-width spaces and joiners, marks of direction and of byte order.
+_INVISIBLE = r"[\p{Cf}&&\p{Default_Ignorable_Code_Point}]"
+_INVISIBLES = regex.compile(_INVISIBLE + "+", regex.V1)
+# A character and what joins it; at the beginning of a text there may be nothing to join.
+_CLUSTER = regex.compile(rf"[^\p{{M}}{_INVISIBLE}]?[\p{{M}}{_INVISIBLE}]+", regex.V1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,13 +38,23 @@ class NormalForm:
     ends: NDArray[np.int64]
 
     def original(self, start: int, end: int) -> tuple[int, int]:
-        """Return where `[start, end)`, which is not empty, stood; letters keep their marks."""
+        """Return where `[start, end)`, which is not empty, stood; letters keep their marks, and what joins them."""
         return int(self.starts[start]), int(self.ends[end - 1])
 
 
+def is_invisible(character: str) -> bool:
+    """Return whether a character shows nothing, and is no white space: a soft hyphen, a zero-width space."""
+    return _INVISIBLES.fullmatch(character) is not None
+
+
+def visible(text: str) -> str:
+    """Return a text without the characters that show nothing."""
+    return text if text.isascii() else _INVISIBLES.sub("", text)
+
+
 def normalised(text: str) -> str:
-    """Return a text with plain spaces, hyphens and apostrophes, and accents inside their letters (NFC)."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text.translate(_ALIKE))
+    """Return a text with plain spaces, hyphens and apostrophes, and accents inside their letters (NFC), as it shows."""
+    return text if text.isascii() else unicodedata.normalize("NFC", visible(text).translate(_ALIKE))
 
 
 def normalised_literals(source: str) -> str:
@@ -50,7 +65,7 @@ def normalised_literals(source: str) -> str:
 def normal_form(text: str) -> NormalForm | None:
     """Return the normal form of a text, None where the text is in it."""
     alike = text if text.isascii() else text.translate(_ALIKE)
-    if alike.isascii() or unicodedata.is_normalized("NFC", alike):
+    if alike.isascii() or (unicodedata.is_normalized("NFC", alike) and not _INVISIBLES.search(alike)):
         everything = np.arange(len(text))
         return None if alike == text else NormalForm(alike, everything, everything + 1)
     parts: list[str] = []
@@ -59,7 +74,7 @@ def normal_form(text: str) -> NormalForm | None:
     place = 0
     for cluster in _CLUSTER.finditer(alike):
         low, high = cluster.span()
-        letter = unicodedata.normalize("NFC", cluster.group())
+        letter = unicodedata.normalize("NFC", visible(cluster.group()))
         parts += [alike[place:low], letter]
         starts += [np.arange(place, low), np.full(len(letter), low)]
         ends += [np.arange(place + 1, low + 1), np.full(len(letter), high)]

@@ -3,6 +3,7 @@
 A token is a run of letters, a run of digits, or one other character; letters are split again before an upper-case
 letter that follows a lower-case one (`SamLee`), and before one that begins a word after capitals (`DRAlberto`)
 (Zhao et al. 2020, "Preprocessing": letters are split at the position of upper-case letters).
+Combining marks, and characters that show nothing (a soft hyphen), stay with the letter or digit before them.
 There is only white space between tokens, so predictions for tokens translate exactly into character offsets.
 """
 
@@ -14,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.text.document import Document
+from ensemble_deid.text.normal_form import is_invisible
 from ensemble_deid.text.sentences import sentence_breaks
 
 Ints = NDArray[np.int32]
 
 _SPACE, _LETTER, _DIGIT, _OTHER = 0, 1, 2, 3
-_UPPER, _LOWER, _NEWLINE, _MARK = 4, 8, 16, 32
+_UPPER, _LOWER, _NEWLINE, _MARK, _INVISIBLE = 4, 8, 16, 32, 64
 _KIND = 3
 _NEWLINES = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
 
@@ -77,7 +79,7 @@ def _character_class(character: str) -> int:
         return _LETTER | (_UPPER if character.isupper() else 0) | (_LOWER if character.islower() else 0)
     if unicodedata.category(character).startswith("M"):
         return _LETTER | _MARK
-    return _OTHER
+    return _OTHER | (_INVISIBLE if is_invisible(character) else 0)
 
 
 def _classes(text: str) -> NDArray[np.uint8]:
@@ -89,13 +91,18 @@ def _classes(text: str) -> NDArray[np.uint8]:
 
 
 def _base_characters(classes: NDArray[np.uint8]) -> NDArray[np.intp]:
-    """Return the positions of all characters except combining marks on letters, which stay with their letter."""
-    marks = (classes & _MARK) > 0
-    if not marks.any():
+    """Return the positions of all characters but those that join the one before them.
+
+    A combining mark joins a letter; what shows nothing joins a letter or a digit.
+    """
+    joins = (classes & (_MARK | _INVISIBLE)) > 0
+    if not joins.any():
         return np.arange(len(classes))
-    # The position of the last character that is not a mark, -1 before the first.
-    base = np.maximum.accumulate(np.where(marks, -1, np.arange(len(classes))))
-    return np.flatnonzero(~(marks & (base >= 0) & (classes[base] & _KIND == _LETTER)))
+    # The position of the last character that joins none, -1 before the first.
+    base = np.maximum.accumulate(np.where(joins, -1, np.arange(len(classes))))
+    kind = classes[base] & _KIND
+    joined = (kind == _LETTER) | ((kind == _DIGIT) & ((classes & _INVISIBLE) > 0))
+    return np.flatnonzero(~(joins & (base >= 0) & joined))
 
 
 def _tokenize_text(text: str) -> tuple[Ints, Ints, Ints]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from ensemble_deid.text.normal_form import is_invisible, visible
+
 _WORD = re.compile(r"[^\W\d_]+(?:['’`][^\W\d_]+)*|\d+")
 _POSSESSIVE = re.compile(r"['’`]s\Z")
 _APOSTROPHES = str.maketrans("", "", "'’`")
@@ -35,7 +37,7 @@ class Words:
         for match in _WORD.finditer(plain):
             word = match[0] if match[0].isalnum() else _POSSESSIVE.sub("", match[0])
             end = origin[match.start() + len(word) - 1] + 1
-            while end < len(text) and unicodedata.combining(text[end]):
+            while end < len(text) and (unicodedata.combining(text[end]) or is_invisible(text[end])):
                 end += 1
             folded.append(word.translate(_APOSTROPHES))
             starts.append(origin[match.start()])
@@ -101,6 +103,6 @@ def _plain(text: str) -> tuple[str, Sequence[int]]:
 
 @lru_cache(maxsize=10_000)
 def _folded(character: str) -> str:
-    """Return a character without case and accents: nothing for an accent, several for `ß` or `ﬁ`."""
-    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
+    """Return a character without case and accents: nothing for an accent or a soft hyphen, several for `ß` or `ﬁ`."""
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", visible(character)).casefold())
     return "".join(c for c in decomposed if not unicodedata.combining(c))

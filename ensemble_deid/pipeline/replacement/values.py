@@ -9,6 +9,7 @@ from ensemble_deid.pipeline.replacement.styles import FIXED, Styles
 from ensemble_deid.surrogates.ages import capped_age
 from ensemble_deid.surrogates.keyed.choices import Keyed
 from ensemble_deid.surrogates.keyed.patient import PatientSurrogates, kind_of
+from ensemble_deid.text.normal_form import visible
 from ensemble_deid.text.span import Span
 
 _HASH_DIGITS = 12
@@ -18,8 +19,8 @@ _SPARSE_ZIP = frozenset("036 059 063 102 203 205 369 556 692 753 772 790 821 823
 
 
 def normalise(surface: str) -> str:
-    """Return a string without case, accents and repeated white space."""
-    plain = unicodedata.normalize("NFKD", surface.casefold())
+    """Return a string without case, accents, repeated white space and what shows nothing."""
+    plain = unicodedata.normalize("NFKD", visible(surface).casefold())
     return " ".join("".join(c for c in plain if not unicodedata.combining(c)).split())
 
 
@@ -60,12 +61,15 @@ class Values:
         """The patient's surrogates, made when the first style needs them."""
         if self._surrogates is None:
             self._surrogates = self.make_surrogates()
-            dates = [self._surface(span) for span in self.spans if kind_of(span.label, "") == "DATE"]
+            dates = [self._shown(span) for span in self.spans if kind_of(span.label, "") == "DATE"]
             self._year = self._surrogates.latest_year(dates)
         return self._surrogates
 
     def _surface(self, span: Span) -> str:
         return self.text[span.start : span.end]
+
+    def _shown(self, span: Span) -> str:
+        return visible(self._surface(span))
 
     def _surrogate(self, span: Span) -> str | None:
         surrogates = self.surrogates
@@ -92,15 +96,15 @@ class Values:
         return self.surrogates.identity(self.text, span.start, span.end, span.label)
 
     def _years(self, span: Span) -> str | None:
-        surface = self._surface(span)
+        surface = self._shown(span)
         surrogates = self.surrogates
         years = surrogates.dates.years(surface, year=self._year or surrogates.year)
         great_age = surrogates.shows_great_age(surface)
         return None if not years or great_age else "-".join(str(year) for year in years)
 
     def _age(self, span: Span) -> str | None:
-        return capped_age(self._surface(span), following=self.text[span.end : span.end + 16])
+        return capped_age(self._shown(span), following=self.text[span.end : span.end + 16])
 
     def _zip(self, span: Span) -> str | None:
-        match = _ZIP.fullmatch(self._surface(span).strip())
+        match = _ZIP.fullmatch(self._shown(span).strip())
         return None if match is None else f"{'000' if match[1] in _SPARSE_ZIP else match[1]}**"
