@@ -293,6 +293,9 @@ class StackConfig(Section):
         description="weight of the sequence models' log odds of PHI in a candidate's score, where there is a net",
     )
     net: bool = Field(False, description="candidates that no submodel proposes: doubts, unknown words, codes, repeats")
+    mentions: bool = Field(
+        False, description="what the submodels think of other places in the note that have a word of the candidate"
+    )
     also_without: tuple[str, ...] = Field(
         (),
         description="submodels (several joined by +) that prediction may leave out: for each entry a final estimator "

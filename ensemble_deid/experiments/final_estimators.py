@@ -62,6 +62,7 @@ def _fit(
         labels=labels,
         min_confidence=options.min_confidence,
         net=options.net,
+        mentions=options.mentions,
         unseen=tuple(label for label in labels if label not in annotated),
     )
     stacker, probability = Stacker.fit_and_score(dataset, config=config, progress=progress)

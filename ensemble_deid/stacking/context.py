@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.stacking.candidates import CandidateTable, collect
 from ensemble_deid.stacking.lists import list_columns
+from ensemble_deid.stacking.mentions import mention_columns
 from ensemble_deid.stacking.named_columns import NamedColumns
 from ensemble_deid.stacking.net import cast_net
 from ensemble_deid.taggers.base import Proposals
@@ -32,7 +33,7 @@ class CandidateContext:
     closed and their keys do not tell; `elsewhere` int64 (n,) counts the other occurrences of the string in the note (at
     most fifty are checked); `groups` is the group that folds keep together (the patient or a larger one) of each
     candidate, `patients` its patient (or note). `more` has the columns of the net
-    (`stack.net`) and of the public lists, where there are any.
+    (`stack.net`), of other mentions (`stack.mentions`) and of the public lists, where there are any.
     """
 
     form: Floats
@@ -61,16 +62,20 @@ def extract_candidates(
     labels: tuple[str, ...],
     min_confidence: float,
     net: bool,
+    mentions: bool = False,
     lists: Batch | None = None,
 ) -> tuple[CandidateTable, CandidateContext]:
     """Collect the submodels' candidates, with `net` also those that none of them proposes, and their context.
 
-    `lists` is the batch as training sees it, with part of the public lists hidden; by default `batch` is taken.
+    With `mentions` it has the columns of other mentions. `lists` is the batch as training sees it, with part of the
+    public lists hidden; by default `batch` is taken.
     """
     table = collect(proposals, labels=labels, min_confidence=min_confidence)
     columns = NamedColumns.none(len(table))
     if net:
         table, columns = cast_net(table, proposals, batch)
+    if mentions:
+        columns = columns.beside(mention_columns(table, batch))
     columns = columns.beside(list_columns(table, lists or batch))
     return table, extract_context(table, batch, columns)
 

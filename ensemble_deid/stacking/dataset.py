@@ -134,6 +134,7 @@ def build_stacking_dataset(
     labels: tuple[str, ...],
     min_confidence: float,
     net: bool = False,
+    mentions: bool = False,
     unseen: tuple[str, ...] = (),
 ) -> StackingDataset:
     """Build the training set from the submodels' out-of-fold proposals for annotated documents.
@@ -141,7 +142,13 @@ def build_stacking_dataset(
     Candidates with the labels `unseen` are not to be learned from.
     """
     table, context = extract_candidates(
-        proposals, batch, labels=labels, min_confidence=min_confidence, net=net, lists=training_view(batch)
+        proposals,
+        batch,
+        labels=labels,
+        min_confidence=min_confidence,
+        net=net,
+        mentions=mentions,
+        lists=training_view(batch),
     )
     gold = [document.spans for document in batch.documents]
     n_gold = sum(len({span.key for span in spans}) for spans in gold)

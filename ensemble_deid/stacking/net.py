@@ -24,6 +24,7 @@ from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE
 from ensemble_deid.stacking.candidates import CandidateTable, merge_rows
 from ensemble_deid.stacking.measurements import unexplained_numbers
+from ensemble_deid.stacking.mentions import KINDS as MENTIONS
 from ensemble_deid.stacking.named_columns import NamedColumns
 from ensemble_deid.stacking.repeats import Found, repeats
 from ensemble_deid.stacking.sequence_scores import SequenceScores
@@ -43,8 +44,8 @@ def alone(columns: NamedColumns) -> NDArray[np.bool_]:
 
 
 def without_models(columns: NamedColumns, models: Sequence[str]) -> NamedColumns:
-    """Return the columns without those of some of the sequence models."""
-    return columns.without([f"{kind}:{name}" for kind in ("phi", "agrees") for name in models])
+    """Return the columns without those of some of the submodels."""
+    return columns.without([f"{kind}:{name}" for kind in ("phi", "agrees", *MENTIONS) for name in models])
 
 
 def net_names(models: tuple[str, ...]) -> tuple[str, ...]:

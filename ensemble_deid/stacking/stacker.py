@@ -16,6 +16,7 @@ from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
+from ensemble_deid.stacking.mentions import KINDS as MENTIONS
 from ensemble_deid.stacking.opinion_pool import pooled_with_sequences
 from ensemble_deid.stacking.search import choose, sample_rows
 from ensemble_deid.stacking.single_tokens import HIGHEST, single_tokens
@@ -55,6 +56,7 @@ class Stacker:
     min_confidence: float
     cv_f1: float | None
     net: bool = False
+    mentions: bool = False
     tokens: bool = False
     unseen: tuple[str, ...] = ()
     pool_weight: float = 0.0
@@ -95,6 +97,7 @@ class Stacker:
             config.stack.min_confidence,
             chosen.cv_f1,
             bool(dataset.context.more.of_kinds("net").shape[1]),
+            bool(dataset.context.more.of_kinds(*MENTIONS).shape[1]),
             config.stack.tokens,
             dataset.unseen,
             config.stack.pool_weight,
@@ -113,7 +116,12 @@ class Stacker:
         """
         ordered = {name: proposals[name] for name in self.submodels}
         table, context = extract_candidates(
-            ordered, batch, labels=self.labels, min_confidence=self.min_confidence, net=self.net
+            ordered,
+            batch,
+            labels=self.labels,
+            min_confidence=self.min_confidence,
+            net=self.net,
+            mentions=self.mentions,
         )
         found: list[list[Span]] = [[] for _ in batch.documents]
         if len(table):
@@ -150,6 +158,7 @@ class Stacker:
             "min_confidence": self.min_confidence,
             "cv_f1": self.cv_f1,
             "net": self.net,
+            "mentions": self.mentions,
             "tokens": self.tokens,
             "pool_weight": self.pool_weight,
             "unseen": list(self.unseen),
@@ -179,6 +188,7 @@ class Stacker:
                 float(content["min_confidence"]),
                 content["cv_f1"],
                 bool(content["net"]),
+                bool(content.get("mentions", False)),
                 bool(content.get("tokens", False)),
                 tuple(content.get("unseen", ())),
                 _weight(content.get("pool_weight", 0.0)),
