@@ -1,6 +1,7 @@
 """The pool of the SVM's and the sequence models' opinions."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 
 from ensemble_deid.config import make_config
 from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.named_columns import NamedColumns
-from ensemble_deid.stacking.opinion_pool import pooled, pooled_with_sequences
+from ensemble_deid.stacking.opinion_pool import pooled, pooled_with_sequences, promoted
 from ensemble_deid.stacking.stacker import SETTINGS, Stacker
+from ensemble_deid.text.span import drop_overlaps
 
 PROBABILITIES = st.floats(0, 1)
 
@@ -45,6 +48,68 @@ def test_the_sequence_models_columns_are_averaged_and_others_left_alone() -> Non
     assert pooled_with_sequences(probability, columns, 0.0) is probability
     alone = NamedColumns(("net:doubt",), np.zeros((2, 1)))
     assert pooled_with_sequences(probability, alone, 0.5) is probability
+
+
+def candidates_of(places: list[tuple[int, int, int]]) -> CandidateTable:
+    """Return a table of one note's candidates, each a start, an end and a label."""
+    columns = np.array(sorted(set(places)), dtype=np.int32).reshape(-1, 3).T
+    n = columns.shape[1]
+    return CandidateTable(
+        ("A", "B"), ("crf",), np.zeros(n, np.int32), *columns, np.zeros((n, 1)), np.zeros((n, 1), dtype=bool)
+    )
+
+
+@st.composite
+def ranked(draw: st.DrawFn) -> tuple[CandidateTable, list[float], list[float]]:
+    """Return candidates with two scores each."""
+    place = st.tuples(st.integers(0, 9), st.integers(1, 5), st.integers(0, 1))
+    table = candidates_of([(a, a + size, label) for a, size, label in draw(st.lists(place, max_size=12))])
+    score = st.sampled_from([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
+    two = (draw(st.lists(score, min_size=len(table), max_size=len(table))) for _ in range(2))
+    return table, *two
+
+
+def kept(table: CandidateTable, scores: Iterable[float], threshold: float = 0.0) -> list[tuple[int, int, str]]:
+    """Return what stands at a threshold."""
+    values = np.array(list(scores))
+    return [s.key for s in drop_overlaps(table.spans(values, values >= threshold, 1)[0])]
+
+
+@given(ranked())
+def test_of_overlapping_candidates_the_one_that_ranks_first_stands(
+    drawn: tuple[CandidateTable, list[float], list[float]],
+) -> None:
+    table, rank, scores = drawn
+    found = promoted(table, np.array(rank), np.array(scores))
+    # By hand: in order of rank, what overlaps nothing before it stands.
+    standing: list[tuple[int, int, str]] = []
+    keys = table.keys()
+    for row in sorted(range(len(table)), key=lambda k: (-rank[k], keys[k][0] - keys[k][1], keys[k])):
+        key = keys[row]
+        if all(key[1] <= other[0] or other[1] <= key[0] for other in standing):
+            standing.append(key)
+    assert kept(table, found) == sorted(standing)
+    for threshold in sorted(set(scores)):
+        now = kept(table, found, threshold)
+        # Wherever a candidate reached the threshold, a span stands.
+        for key, score in zip(table.keys(), scores, strict=True):
+            assert score < threshold or any(key[0] < other[1] and other[0] < key[1] for other in now)
+    assert all(value <= max(scores) for value in found.tolist())
+
+
+def test_the_likeliest_borders_take_the_highest_score() -> None:
+    # A name, its first word, and its last word with what follows.
+    table = candidates_of([(0, 6, 0), (0, 14, 0), (7, 17, 1), (20, 25, 0)])
+    rank, scores = np.array([0.2, 0.7, 0.1, 0.4]), np.array([0.9, 0.6, 0.5, 0.3])
+    np.testing.assert_allclose(promoted(table, rank, scores), [0.9, 0.9, 0.5, 0.3], atol=1e-5)
+    assert kept(table, promoted(table, rank, scores), 0.9) == [(0, 14, "A")]
+    assert kept(table, scores, 0.5) == [(0, 6, "A"), (7, 17, "B")]
+
+
+@given(ranked())
+def test_where_both_scores_are_one_nothing_changes(drawn: tuple[CandidateTable, list[float], list[float]]) -> None:
+    table, rank, _ = drawn
+    assert promoted(table, np.array(rank), np.array(rank)).tolist() == rank
 
 
 def test_a_pool_needs_the_net() -> None:

@@ -17,7 +17,7 @@ from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
 from ensemble_deid.stacking.mentions import KINDS as MENTIONS
-from ensemble_deid.stacking.opinion_pool import pooled_with_sequences
+from ensemble_deid.stacking.opinion_pool import pooled_with_sequences, promoted
 from ensemble_deid.stacking.search import choose, sample_rows
 from ensemble_deid.stacking.single_tokens import HIGHEST, single_tokens
 from ensemble_deid.stacking.statistics import KeyStatistics
@@ -127,9 +127,10 @@ class Stacker:
         if len(table):
             features = candidate_features(table, context, self.statistics)
             probability = self.sigmoid.probability(self.svm.decision_function(features))
-            probability = pooled_with_sequences(probability, context.more, self.pool_weight)
-            probability = np.where(table.has_label(self.unseen), table.highest_confidence(), probability)
-            found = table.spans(probability, np.ones(len(table), bool), len(batch.documents))
+            pooled = pooled_with_sequences(probability, context.more, self.pool_weight)
+            unseen, confidence = table.has_label(self.unseen), table.highest_confidence()
+            rank, scores = (np.where(unseen, confidence, values) for values in (probability, pooled))
+            found = table.spans(promoted(table, rank, scores), np.ones(len(table), bool), len(batch.documents))
         if not self.tokens or least >= HIGHEST:
             return found
         resolved = [drop_overlaps(spans) for spans in found]
