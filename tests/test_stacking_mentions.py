@@ -1,5 +1,7 @@
 """What the submodels think of other mentions of a candidate's words, as features of the final estimator."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import build_stacking_dataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
 from ensemble_deid.stacking.mentions import mention_columns
+from ensemble_deid.stacking.stacker import SETTINGS, Stacker
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
@@ -126,3 +129,13 @@ def test_no_candidates_have_no_mentions() -> None:
     table = collect({"crf": Proposals(nothing, nothing)}, labels=LABELS)
     assert mention_columns(table, batch_of("Ann")).values.shape == (0, 2)
     assert mention_columns(table, batch_of("")).values.shape == (0, 2)
+
+
+def test_a_model_keeps_whether_it_reads_mentions_and_earlier_ones_do_not(tiny_model: Path, tmp_path: Path) -> None:
+    stacker = replace(Stacker.load(tiny_model), mentions=True)
+    stacker.save(tmp_path)
+    assert Stacker.load(tmp_path).mentions
+    content = json.loads((tmp_path / SETTINGS).read_text(encoding="utf-8"))
+    del content["mentions"]
+    (tmp_path / SETTINGS).write_text(json.dumps(content), encoding="utf-8")
+    assert not Stacker.load(tmp_path).mentions
