@@ -51,8 +51,8 @@ $(BIN)/ensemble-deid deidentify $(MODEL) $(OUT)/before --out $(OUT)/after --styl
 endef
 
 # How the English model is made (about an hour and a half on 2 cores): on all sites, so with fewer epochs than on few.
-# Version 1.2.0 has the submodels that this gave version 1.0.0, and final estimators of the proposals of three folds; their
-# C, gamma and weights are those that all candidates choose (docs/benchmarks.md).
+# Version 1.2.0 has the submodels that this gave version 1.0.0, and final estimators of the proposals of three folds. Their
+# C, gamma and weights were compared on all candidates, since a search on 8,000 chooses worse ones (docs/benchmarks.md).
 english-model: $(VENV)/installed-transformer
 	$(BIN)/ensemble-deid train demo:train --dev demo:dev --config best --out $(MODEL) --folds 3 --set transformer.epochs=3 \
 		--set neural.epochs=8 --set 'stack.c_grid=[2.0]' --set 'stack.gamma_grid=[0.009]' --set 'stack.weight_grid=[1.0]'

@@ -15,6 +15,7 @@ from ensemble_deid.text.document import Document
 from ensemble_deid.text.span import Span
 
 LABELS = ("DATE", "DOCTOR", "LOCATION-OTHER")
+LABELS_OF_SURROGATES = ("PROFESSION", "CITY", "STATE", "PATIENT", "DATE", "AGE", "IDNUM", "EMAIL")
 STYLES = ("tag", "mask", "remove")
 KEY = Key(b"a key of sixteen bytes and more")
 _PLAIN = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="§"), max_size=12)
@@ -214,13 +215,13 @@ def test_a_hash_says_the_same_of_the_same_value_only() -> None:
 @pytest.mark.parametrize(
     ("label", "surface", "hidden", "style"),
     [
-        ("DATE", "3/14/2019", "3/\u200b14/20\u00ad19", "year"),
-        ("DATE", "3/14/2019", "3/\u200b14/20\u00ad19", "surrogate"),
-        ("PATIENT", "Marcia Hidalgo", "Mar\u00adcia Hi\u200bdal\u00adgo\u200b", "surrogate"),
-        ("PATIENT", "Marcia Hidalgo", "Mar\u00adcia Hi\u200bdal\u00adgo\u200b", "hash"),
+        ("DATE", "3/14/2019", "3/\u206014/20\u00ad19", "year"),
+        ("DATE", "3/14/2019", "3/\u206014/20\u00ad19", "surrogate"),
+        ("PATIENT", "Marcia Hidalgo", "Mar\u00adcia Hi\u2060dal\u00adgo\u2060", "surrogate"),
+        ("PATIENT", "Marcia Hidalgo", "Mar\u00adcia Hi\u2060dal\u00adgo\u2060", "hash"),
         ("ZIP", "93711", "93\u2060711", "zip3"),
-        ("AGE", "93", "9\u200b3", "cap-age"),
-        ("PHONE", "(202) 456-1414", "(202)\u200b 456-\u00ad1414", "surrogate"),
+        ("AGE", "93", "9\u20603", "cap-age"),
+        ("PHONE", "(202) 456-1414", "(202)\u2060 456-\u00ad1414", "surrogate"),
     ],
 )
 def test_what_shows_nothing_changes_no_value(label: str, surface: str, hidden: str, style: str) -> None:
@@ -229,6 +230,12 @@ def test_what_shows_nothing_changes_no_value(label: str, surface: str, hidden: s
         replacer.replace(Document("n", written, (Span(0, len(written), label),))).text for written in (surface, hidden)
     )
     assert first == second != surface
+
+
+@pytest.mark.parametrize("label", LABELS_OF_SURROGATES)
+def test_a_span_of_nothing_that_shows_has_a_tag(label: str) -> None:
+    note = Document("n", "a \u00ad b", (Span(2, 3, label),))
+    assert Replacer.from_options("surrogate", key=KEY).replace(note).text == f"a [{label}] b"
 
 
 def test_pseudonyms_keep_integers_integers_and_depend_on_kind_and_patient() -> None:

@@ -227,9 +227,13 @@ def test_numbers_of_many_people_cost_in_proportion_to_them(two_passes: bool) -> 
     for number in (50, 800):
         note = marked_note(people_note(number))
         taken = {Replacer.normalise(note.text[s.start : s.end]) for s in note.spans} if two_passes else ()
-        begin = process_time()
-        text = numbered.replace(note, taken=taken).text
-        seconds.append(process_time() - begin)
+        runs = []
+        # The fastest of three: a collection of garbage takes longer than the shortest of them.
+        for _ in range(3):
+            begin = process_time()
+            text = numbered.replace(note, taken=taken).text
+            runs.append(process_time() - begin)
+        seconds.append(min(runs))
         assert sorted(map(int, re.findall(r"\d+", text))) == list(range(1, number + 1))
     # Sixteen times as many: 16 in proportion, 256 if every one were compared with every other.
     assert seconds[1] < 80 * max(seconds[0], 0.005)

@@ -32,8 +32,17 @@ PATTERNS = parse_patterns(
     """
 )
 PIECES = ["a", "E", "é", "e\u0301", "\u0301", "u\u0308", "q\u0301\u0323", "한", "ㄱ", "\u212b", " ", "\n", "7"]
-INVISIBLE = "\u00ad\u200b"
-ALIKE = {"\u00a0": " ", "\u202f": " ", "\u3000": " ", "\u2010": "-", "\u2011": "-", "\u2212": "-", "\u2019": "'"}
+INVISIBLE = "\u00ad\u2060"
+ALIKE = {
+    "\u00a0": " ",
+    "\u202f": " ",
+    "\u3000": " ",
+    "\u200b": " ",
+    "\u2010": "-",
+    "\u2011": "-",
+    "\u2212": "-",
+    "\u2019": "'",
+}
 
 
 @given(st.lists(st.sampled_from([*PIECES, *ALIKE, *INVISIBLE])).map("".join))
@@ -85,18 +94,33 @@ def test_patterns_find_the_same_however_it_is_written(text: str) -> None:
 
 def test_what_shows_nothing_hides_nothing() -> None:
     plain = "Dr. Hidalgo Smith, call 555-0134. MUÑOZ"
-    hidden = "\ufeffDr.\u200b Hid\u00adal\u200bgo Smi\u00adth, call 5\u20605\u200b5-01\u00ad34. MU\u200dÑOZ\u200b"
+    hidden = "\ufeffDr.\u200e Hid\u00adal\u200dgo Smi\u00adth, call 5\u20605\u200c5-01\u00ad34. MU\u200dÑOZ\u2060"
     expected = [plain[s.start : s.end] for s in find_all(PATTERNS, Document("1", plain))]
     found = [hidden[s.start : s.end] for s in find_all(PATTERNS, Document("1", hidden))]
     assert [normalised(string) for string in found] == expected
-    assert found[-1] == "5\u20605\u200b5-01\u00ad34"
+    assert found[-1] == "5\u20605\u200c5-01\u00ad34"
     notes = [Document("plain", plain), Document("hidden", hidden)]
     batch = plain_batch(notes, patterns=PATTERNS, split_lines=True)
     words = batch.table["word"].strings()
     size = len(tokenize(notes[:1]))
     # A mark at the beginning, or after a full stop, belongs to no word; no word is empty.
-    assert [word for word in words[size:] if word not in "\ufeff\u200b"] == words[:size]
+    assert [word for word in words[size:] if word not in "\ufeff\u200e"] == words[:size]
     assert all(words)
+
+
+def test_a_zero_width_space_parts_words() -> None:
+    text = "seen by\u200bDr. Hidalgo Smith\u200btoday, 555-0134\u200bFax GARCIA\u200bDOB"
+    found = [text[s.start : s.end] for s in find_all(PATTERNS, Document("1", text))]
+    assert found == ["Hidalgo Smith", "GARCIA", "555-0134"]
+
+
+def test_sentences_end_after_what_shows_nothing_as_elsewhere() -> None:
+    breaks = []
+    for text in ("Seen at the hospital. He left.", "Seen at the hos\u00adpital. He left."):
+        note = Document("1", text)
+        breaks.append(tokenize([note], split_lines=True).sentence.tolist())
+    assert breaks[0] == breaks[1]
+    assert max(breaks[0]) == 1
 
 
 def test_learners_see_a_name_in_one_spelling() -> None:

@@ -2,7 +2,8 @@
 
 Some programs write `é` as a letter and a mark that follows it (NFD); web pages and word processors have spaces, hyphens
 and apostrophes of their own, and characters inside words that show nothing, such as soft hyphens. A pattern that knows
-letters, a blank and `-` would end there, or find nothing.
+letters, a blank and `-` would end there, or find nothing. A zero-width space shows nothing either, but a word may end
+there: it counts as a blank.
 """
 
 import unicodedata
@@ -12,8 +13,8 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-# Unicode's space separators but for the blank.
-_SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+# Unicode's space separators but for the blank, and the zero-width space.
+_SPACES = "\u200b\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 # Hyphen, non-breaking hyphen, minus; the longer dashes stay, which stand between things.
 _HYPHENS, _APOSTROPHES = "\u2010\u2011\u2212", "\u2019\u02bc"
 _PLAIN = {**dict.fromkeys(_SPACES, " "), **dict.fromkeys(_HYPHENS, "-"), **dict.fromkeys(_APOSTROPHES, "'")}
@@ -22,8 +23,8 @@ _ALIKE = str.maketrans(_PLAIN)
 _LITERALS = str.maketrans(
     {character: plain.replace(" ", "\\ ").replace("-", "\\-") for character, plain in _PLAIN.items()}
 )
-# Soft hyphens, zero-width spaces and joiners, marks of direction and of byte order.
-_INVISIBLE = r"[\p{Cf}&&\p{Default_Ignorable_Code_Point}]"
+# Soft hyphens, zero-width joiners, marks of direction and of byte order.
+_INVISIBLE = r"[[\p{Cf}&&\p{Default_Ignorable_Code_Point}]--\u200b]"
 _INVISIBLES = regex.compile(_INVISIBLE + "+", regex.V1)
 # A character and what joins it; at the beginning of a text there may be nothing to join.
 _CLUSTER = regex.compile(rf"[^\p{{M}}{_INVISIBLE}]?[\p{{M}}{_INVISIBLE}]+", regex.V1)
@@ -43,7 +44,7 @@ class NormalForm:
 
 
 def is_invisible(character: str) -> bool:
-    """Return whether a character shows nothing, and is no white space: a soft hyphen, a zero-width space."""
+    """Return whether a character is one of format that shows nothing and parts nothing, such as a soft hyphen."""
     return _INVISIBLES.fullmatch(character) is not None
 
 

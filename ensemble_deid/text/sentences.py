@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.text.normal_form import visible
+
 ABBREVIATIONS = frozenset(
     # English titles, addresses, months, clinical shorthand
     "dr drs mr mrs ms prof rev sr jr st ave blvd rd ln apt ste hwy pkwy ct pl sq no nos vs etc inc ltd co corp dept "
@@ -29,7 +31,8 @@ def sentence_breaks(text: str, starts: NDArray[np.int32], ends: NDArray[np.int32
         mark = text[starts[i - 1] : ends[i - 1]]
         if mark not in ".?!" or not (text[starts[i]].isupper() or text[starts[i]].isdigit()):
             continue
-        if mark == "." and not _may_end_sentence(text[starts[i - 2] : ends[i - 2]], starts[i - 1] == ends[i - 2]):
+        word = visible(text[starts[i - 2] : ends[i - 2]])
+        if mark == "." and not _may_end_sentence(word, starts[i - 1] == ends[i - 2]):
             continue
         breaks[i] = 1
     return breaks

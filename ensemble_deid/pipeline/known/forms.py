@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from ensemble_deid.pipeline.known.words import Words, compacted
+from ensemble_deid.text.normal_form import visible
 
 _LEAST_LOCAL = 7
 _NATIONAL = 10
@@ -57,7 +58,7 @@ def phone_forms(value: str) -> Iterator[str]:
     if len(digits) == _NATIONAL:
         yield f"1{digits}"
         yield digits[-_LEAST_LOCAL:]
-    elif value.lstrip().startswith("+"):
+    elif visible(value).lstrip().startswith("+"):
         # A national number abroad begins with 0 in place of a prefix of one to three digits.
         for size in (1, 2, 3):
             if len(digits) - size >= _LEAST_LOCAL:

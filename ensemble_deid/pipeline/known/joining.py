@@ -13,6 +13,7 @@ from ensemble_deid.pipeline.known.names import Certainty
 from ensemble_deid.surrogates.ages import capped_age
 from ensemble_deid.surrogates.keyed.dates import DateText
 from ensemble_deid.surrogates.keyed.patient import kind_of
+from ensemble_deid.text.normal_form import visible
 from ensemble_deid.text.span import Span
 
 Hides = Callable[[str], bool]
@@ -70,6 +71,7 @@ def stands_for_itself(part: Rank, label: str, surface: str) -> bool:
     So it is in what is nothing but a date or an age (`May 3`), and for one of many people in the name of a place, but
     not where a name and a date, or a number, have become one span (`Bell 3/4/2019`).
     """
+    surface = visible(surface)
     kind = kind_of(label, surface)
     has_digit = any(map(str.isdigit, surface))
     if has_digit and kind == "DATE":

@@ -67,7 +67,7 @@ class Words:
 
     def joined(self, number: int) -> bool:
         """Whether a word and the next one can be parts of one value: little stands between them."""
-        gap = self.text[self.ends[number] : self.starts[number + 1]]
+        gap = visible(self.text[self.ends[number] : self.starts[number + 1]])
         return len(gap.strip()) <= _WIDEST_GAP and len(gap) <= 2 * _WIDEST_GAP and gap.count("\n") < 2
 
     def capitalised(self, number: int) -> bool:

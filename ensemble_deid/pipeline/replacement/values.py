@@ -103,7 +103,7 @@ class Values:
         return None if not years or great_age else "-".join(str(year) for year in years)
 
     def _age(self, span: Span) -> str | None:
-        return capped_age(self._shown(span), following=self.text[span.end : span.end + 16])
+        return capped_age(self._shown(span), following=visible(self.text[span.end : span.end + 16]))
 
     def _zip(self, span: Span) -> str | None:
         match = _ZIP.fullmatch(self._shown(span).strip())

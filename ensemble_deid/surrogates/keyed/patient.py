@@ -19,6 +19,7 @@ from ensemble_deid.surrogates.keyed.named_places import NamedPlaces
 from ensemble_deid.surrogates.keyed.names import PersonNames
 from ensemble_deid.surrogates.keyed.web import Web
 from ensemble_deid.surrogates.letters import fold, match_case, without_marks
+from ensemble_deid.text.normal_form import visible
 
 _SPANISH = set(MEDDOCAN_TO_I2B2) - set(I2B2_TYPES)
 _KIND_OF_CATEGORY = {"NAME": "PATIENT", "ID": "IDNUM", "LOCATION": "LOCATION-OTHER"}
@@ -108,7 +109,9 @@ class PatientSurrogates:
         """
         surface = without_marks(text[start:end])
         kind = kind_of(label, surface)
-        beside = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
+        if not surface.strip():
+            return None
+        beside = visible(text[max(0, start - _AROUND) : start]), visible(text[end : end + _AROUND])
         value = self._value(surface, kind, year or self.year, beside)
         if value is None or kind == "AGE":
             # An age of up to 89 stays: all dates are shifted alike, so it still is the age of that day.
@@ -124,7 +127,9 @@ class PatientSurrogates:
         surface = without_marks(text[start:end])
         if kind_of(label, surface) in ("PATIENT", "DOCTOR"):
             clinician = kind_of(label, surface) == "DOCTOR"
-            return self.names.identity(surface, before=text[max(0, start - _AROUND) : start], clinician=clinician)
+            return self.names.identity(
+                surface, before=visible(text[max(0, start - _AROUND) : start]), clinician=clinician
+            )
         return fold(surface) or surface
 
     def numbers(self, label: str) -> dict[str, int]:
@@ -196,4 +201,4 @@ class PatientSurrogates:
 
         titles = plain_list("professions-es" if self.spanish else "professions-en")
         value = self._keyed.pick(titles, "profession", key, fits=fits)
-        return None if value is None else match_case(surface, value.capitalize() if surface[0].isupper() else value)
+        return None if value is None else match_case(surface, value.capitalize() if surface[:1].isupper() else value)
