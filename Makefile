@@ -50,7 +50,8 @@ $(BIN)/ensemble-deid deidentify $(MODEL) $(OUT)/before --out $(OUT)/after --styl
 @echo; cat $(OUT)/after/$(NOTE).txt
 endef
 
-# How the English model is made (about an hour and a half on 2 cores): on all sites, so with fewer epochs than on few.
+# How the English model is made: on all sites, so with fewer epochs than on few. On 2 cores it took 56 minutes with two
+# folds; of three, the folds alone took an hour.
 # Version 1.2.0 has the submodels that this gave version 1.0.0, and final estimators of the proposals of three folds. Their
 # C, gamma and weights were compared on all candidates, since a search on 8,000 chooses worse ones (docs/benchmarks.md).
 english-model: $(VENV)/installed-transformer

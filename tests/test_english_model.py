@@ -7,7 +7,9 @@ import pytest
 from scipy.stats import fisher_exact
 
 from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.experiments.model_figures import figures_record, figures_table, measure_model
+from ensemble_deid.experiments.out_of_fold import out_of_fold
 from ensemble_deid.pipeline.batch.together import replaced_together
 from ensemble_deid.pipeline.deidentifier import Deidentifier
 from ensemble_deid.pipeline.manifest import fingerprint, read_manifest
@@ -30,6 +32,18 @@ def test_it_is_whole_and_trained_on_this_corpus() -> None:
     assert (PROJECT / "README.md").read_text(encoding="utf-8").count("(oracle) |") == 4
     assert sum(path.stat().st_size for path in PROJECT.rglob("*") if path.is_file()) < LARGEST
     assert not (MODEL / "private").exists()
+
+
+def test_its_leave_site_out_curves_are_in_it() -> None:
+    manifest = read_manifest(MODEL)
+    everything = tuple(manifest.config["submodels"])
+    for submodels in (everything, tuple(name for name in everything if name != "transformer")):
+        found = out_of_fold(manifest, submodels)
+        assert found is not None
+        assert found.notes == "its 1,037 training notes of 86 sites, out of fold"
+        point = find_point(found.curve, rule="sensitivity", wanted=0.99)
+        assert point is not None
+        assert (point.counts.recall or 0) >= 0.99
 
 
 def test_it_finds_phi_with_and_without_the_encoder() -> None:

@@ -147,6 +147,7 @@ def test_other_days_are_not_the_birth_date(tmp_path: Path, text: str) -> None:
     [
         ("Mr. J.O. came", ["J.O."]),
         ("pt J. O. came, Patient: J.Q.O.", ["J. O.", "J.Q.O."]),
+        ("pt J.\u00a0O. came, Patient: J.\u00adQ.\u200bO.", ["J.\u00a0O.", "J.\u00adQ.\u200bO."]),
         ("Patient O.J.", ["O.J."]),
         ("Mr. JO came", ["JO"]),
         ("J.O. (MRN 0048213) came", ["J.O.", "0048213"]),

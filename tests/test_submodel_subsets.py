@@ -15,7 +15,7 @@ from ensemble_deid.pipeline import submodels as pipeline_submodels
 from ensemble_deid.pipeline.loading import load_model
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
-from ensemble_deid.stacking.opinion_pool import pooled, promoted
+from ensemble_deid.stacking.opinion_pool import pooled, resolved_by
 from ensemble_deid.stacking.search import strict_f1
 from ensemble_deid.stacking.stacker import Stacker
 
@@ -77,7 +77,7 @@ def test_candidates_are_scored_by_the_pool_of_the_svm_and_the_sequence_models(mo
     assert [span.key for span in scored] == [span.key for span in svm] == table.keys()
     odds = context.more.values[:, context.more.names.index("phi:crf")]
     alone = np.array([span.score for span in svm])
-    expected = promoted(table, alone, pooled(alone, odds, 0.3))
+    expected = resolved_by(alone, pooled(alone, odds, 0.3), table)
     np.testing.assert_allclose([span.score for span in scored], expected)
     assert max(abs(a.score - b.score) for a, b in zip(scored, svm, strict=True)) > 0.01
 

@@ -129,6 +129,7 @@ def plain_batch(
 
 def word_column(documents: Sequence[Document], tokens: TokenTable) -> Column:
     """Return the tokens' words in their normal form: a learner should not see a name in two spellings."""
+    # A token of invisible characters alone stays as it is: no word is empty.
     return Column.from_strings(tokens.words(documents)).map_values(lambda word: normalised(word) or word)
 
 

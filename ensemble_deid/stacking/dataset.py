@@ -19,7 +19,7 @@ from ensemble_deid.features.batch import Batch, training_view
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.context import KINDS, CandidateContext, extract_candidates
 from ensemble_deid.stacking.named_columns import NamedColumns
-from ensemble_deid.stacking.net import alone, without_models
+from ensemble_deid.stacking.net import alone
 from ensemble_deid.taggers.base import Proposals
 
 FILES = ARRAYS, KEYS = "stacking_dataset.safetensors", "stacking_dataset.json"
@@ -64,7 +64,7 @@ class StackingDataset:
         highest = confidence.max(axis=1, initial=0.0)
         proposed = chosen.any(axis=1) | ((highest >= min_confidence) & (highest > 0))
         rows = np.flatnonzero(proposed | alone(self.context.more))
-        context = replace(self.context, more=without_models(self.context.more, submodels)).select(rows)
+        context = replace(self.context, more=self.context.more.without_submodels(submodels)).select(rows)
         return replace(self, table=narrowed.select(rows), context=context, correct=self.correct[rows])
 
     def save(self, directory: Path) -> None:

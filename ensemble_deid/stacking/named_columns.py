@@ -34,6 +34,10 @@ class NamedColumns:
         kept = [k for k, name in enumerate(self.names) if name not in names]
         return NamedColumns(tuple(self.names[k] for k in kept), self.values[:, kept])
 
+    def without_submodels(self, submodels: Sequence[str]) -> "NamedColumns":
+        """Return the columns without those about some of the submodels, of whatever kind."""
+        return self.without([name for name in self.names if name.partition(":")[2] in submodels])
+
     def beside(self, others: "NamedColumns") -> "NamedColumns":
         """Return these columns and, after them, others of the same candidates."""
         return NamedColumns(self.names + others.names, np.concatenate([self.values, others.values], axis=1))

@@ -14,7 +14,7 @@ depends on the note alone, but for the last digits of its columns: means over a 
 sums that run over all notes of a batch (`sequence_scores.py`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain, pairwise
 
 import numpy as np
@@ -24,7 +24,6 @@ from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE
 from ensemble_deid.stacking.candidates import CandidateTable, merge_rows
 from ensemble_deid.stacking.measurements import unexplained_numbers
-from ensemble_deid.stacking.mentions import KINDS as MENTIONS
 from ensemble_deid.stacking.named_columns import NamedColumns
 from ensemble_deid.stacking.repeats import Found, repeats
 from ensemble_deid.stacking.sequence_scores import SequenceScores
@@ -41,11 +40,6 @@ _LISTS = (KNOWLEDGE + "english", KNOWLEDGE + "medical")
 def alone(columns: NamedColumns) -> NDArray[np.bool_]:
     """Return which candidates no submodel proposed, (n,), given their columns."""
     return np.asarray(columns.of_kinds("net").any(axis=1), dtype=bool)
-
-
-def without_models(columns: NamedColumns, models: Sequence[str]) -> NamedColumns:
-    """Return the columns without those of some of the submodels."""
-    return columns.without([f"{kind}:{name}" for kind in ("phi", "agrees", *MENTIONS) for name in models])
 
 
 def net_names(models: tuple[str, ...]) -> tuple[str, ...]:

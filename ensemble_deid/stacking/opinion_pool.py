@@ -3,7 +3,8 @@
 The SVM learns whether a candidate is an annotated span, borders and label included. Its probability is low as well for
 a name with a doubtful border or label, and such a name must be removed all the same. What the sequence models think of
 the candidate's tokens, PHI or not, knows nothing of borders. The pool of both orders candidates by what a user of
-de-identified notes asks for. Which of those that overlap has the right borders and label, the SVM knows better alone.
+de-identified notes asks for. Of candidates that overlap, the SVM alone knows better which has the right borders and
+label (`resolved_by`).
 """
 
 import numpy as np
@@ -14,10 +15,8 @@ from ensemble_deid.stacking.overlaps import overlapping_pairs
 
 _LEAST = 1e-4
 """Probabilities are kept this far from 0 and 1: beyond them an SVM's tell no more."""
-
-
-_BEHIND = 1 - 1e-6
-"""What the score of a candidate is multiplied by that must not equal the score of one it overlaps."""
+_SUPPRESSED = 1 - 1e-6
+"""What a suppressed candidate's score is multiplied by, so that it is lower than that of the one that suppresses it."""
 
 
 def pooled(probability: Floats, odds: Floats, weight: float) -> Floats:
@@ -36,26 +35,27 @@ def pooled_with_sequences(probability: Floats, columns: NamedColumns, weight: fl
     return pooled(probability, odds.mean(axis=1), weight) if weight and odds.shape[1] else probability
 
 
-def promoted(table: CandidateTable, rank: Floats, scores: Floats) -> Floats:
-    """Return scores (n,) by which the candidates that `rank` (n,) puts first win where candidates overlap.
+def resolved_by(rank: Floats, scores: Floats, table: CandidateTable) -> Floats:
+    """Return the scores (n,), changed so that overlapping candidates are resolved by `rank` (n,), not by the scores.
 
-    In order of `rank`, each candidate that overlaps none before it takes the highest score of those that it overlaps.
-    So there is a span wherever there was one, at every threshold, and it has the likeliest borders and label.
+    Greedy non-maximum suppression: in order of `rank`, a candidate that is not suppressed yet suppresses those that it
+    overlaps, and takes the highest of their scores. So at every threshold there is a span wherever there was one, with
+    the borders and label that rank highest.
     """
     if np.array_equal(rank, scores):
         return scores
-    rivals: list[list[int]] = [[] for _ in range(len(table))]
-    for row, rival in zip(*(rows.tolist() for rows in overlapping_pairs(table)), strict=True):
-        rivals[row].append(rival)
+    overlapping: list[list[int]] = [[] for _ in range(len(table))]
+    for row, other in zip(*(rows.tolist() for rows in overlapping_pairs(table)), strict=True):
+        overlapping[row].append(other)
     found = scores.copy()
-    beaten = np.zeros(len(table), dtype=bool)
+    suppressed = np.zeros(len(table), dtype=bool)
     # Ties as `drop_overlaps` breaks them.
     order = np.lexsort((table.label, table.start, table.start - table.end, -rank))
     for row in order.tolist():
-        if beaten[row]:
-            found[row] = scores[row] * _BEHIND
+        if suppressed[row]:
+            found[row] = scores[row] * _SUPPRESSED
             continue
-        free = [rival for rival in rivals[row] if not beaten[rival]]
-        found[row] = max(scores[[row, *free]])
-        beaten[free] = True
+        others = [other for other in overlapping[row] if not suppressed[other]]
+        found[row] = scores[[row, *others]].max()
+        suppressed[others] = True
     return found

@@ -14,7 +14,7 @@ from ensemble_deid.parallel import in_processes
 from ensemble_deid.seeding import generator
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.dataset import StackingDataset
-from ensemble_deid.stacking.opinion_pool import pooled_with_sequences, promoted
+from ensemble_deid.stacking.opinion_pool import pooled_with_sequences, resolved_by
 from ensemble_deid.stacking.svm import ZHAO2020, Floats, Sigmoid, Svm, SvmSettings
 from ensemble_deid.text.counts import f1_score
 from ensemble_deid.text.span import drop_overlaps
@@ -107,7 +107,7 @@ def choose(dataset: StackingDataset, features: Floats, *, config: Config, progre
     sigmoid = Sigmoid.fit(decisions, dataset.correct)
     own = sigmoid.probability(decisions)
     pooled = pooled_with_sequences(own, dataset.context.more, options.pool_weight)
-    probability = promoted(dataset.table, own, pooled)
+    probability = resolved_by(own, pooled, dataset.table)
     threshold, f1 = _best_of(dataset.table, probability, dataset.correct, dataset.n_gold)
     shown = "undefined" if f1 is None else f"{100 * f1:.2f}"
     progress(f"stacker: C+ {best.c_positive:g}, C- {best.c_negative:g}, gamma {best.gamma:g}, CV F1 {shown}")

@@ -17,7 +17,7 @@ from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
 from ensemble_deid.stacking.mentions import KINDS as MENTIONS
-from ensemble_deid.stacking.opinion_pool import pooled_with_sequences, promoted
+from ensemble_deid.stacking.opinion_pool import pooled_with_sequences, resolved_by
 from ensemble_deid.stacking.search import choose, sample_rows
 from ensemble_deid.stacking.single_tokens import HIGHEST, single_tokens
 from ensemble_deid.stacking.statistics import KeyStatistics
@@ -130,7 +130,7 @@ class Stacker:
             pooled = pooled_with_sequences(probability, context.more, self.pool_weight)
             unseen, confidence = table.has_label(self.unseen), table.highest_confidence()
             rank, scores = (np.where(unseen, confidence, values) for values in (probability, pooled))
-            found = table.spans(promoted(table, rank, scores), np.ones(len(table), bool), len(batch.documents))
+            found = table.spans(resolved_by(rank, scores, table), np.ones(len(table), bool), len(batch.documents))
         if not self.tokens or least >= HIGHEST:
             return found
         resolved = [drop_overlaps(spans) for spans in found]

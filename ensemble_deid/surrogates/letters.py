@@ -26,7 +26,7 @@ def fold(value: str) -> str:
 
 
 def without_marks(value: str) -> str:
-    """Return `value` with accents inside their letters (NFC), without other combining marks and what shows nothing.
+    """Return `value` with accents inside their letters (NFC), without other combining marks and invisible characters.
 
     Patterns for letters know no mark that stands alone, such as an accent of NFD or a vowel sign of Thai or Devanagari,
     and no soft hyphen.

@@ -1,9 +1,9 @@
 """Text as patterns and learners read it: one spelling of what looks alike, and where each character of it stood.
 
 Some programs write `é` as a letter and a mark that follows it (NFD); web pages and word processors have spaces, hyphens
-and apostrophes of their own, and characters inside words that show nothing, such as soft hyphens. A pattern that knows
-letters, a blank and `-` would end there, or find nothing. A zero-width space shows nothing either, but a word may end
-there: it counts as a blank.
+and apostrophes of their own, and invisible characters inside words: Unicode's default-ignorable format characters, such
+as the soft hyphen, joiners and marks of direction. A pattern that knows letters, a blank and `-` would end there, or
+find nothing. The zero-width space is one of them, too, but words may be separated by it: it counts as a blank.
 """
 
 import unicodedata
@@ -26,7 +26,7 @@ _LITERALS = str.maketrans(
 # Soft hyphens, zero-width joiners, marks of direction and of byte order.
 _INVISIBLE = r"[[\p{Cf}&&\p{Default_Ignorable_Code_Point}]--\u200b]"
 _INVISIBLES = regex.compile(_INVISIBLE + "+", regex.V1)
-# A character and what joins it; at the beginning of a text there may be nothing to join.
+# A character with the marks and invisible characters after it; a text may also begin with such.
 _CLUSTER = regex.compile(rf"[^\p{{M}}{_INVISIBLE}]?[\p{{M}}{_INVISIBLE}]+", regex.V1)
 
 
@@ -39,22 +39,22 @@ class NormalForm:
     ends: NDArray[np.int64]
 
     def original(self, start: int, end: int) -> tuple[int, int]:
-        """Return where `[start, end)`, which is not empty, stood; letters keep their marks, and what joins them."""
+        """Return where `[start, end)`, which is not empty, stood, with the marks and invisible characters after it."""
         return int(self.starts[start]), int(self.ends[end - 1])
 
 
 def is_invisible(character: str) -> bool:
-    """Return whether a character is one of format that shows nothing and parts nothing, such as a soft hyphen."""
+    """Return whether a character is a default-ignorable format character other than the zero-width space."""
     return _INVISIBLES.fullmatch(character) is not None
 
 
 def visible(text: str) -> str:
-    """Return a text without the characters that show nothing."""
+    """Return a text without invisible characters."""
     return text if text.isascii() else _INVISIBLES.sub("", text)
 
 
 def normalised(text: str) -> str:
-    """Return a text with plain spaces, hyphens and apostrophes, and accents inside their letters (NFC), as it shows."""
+    """Return a text with plain spaces, hyphens and apostrophes, in NFC, and without invisible characters."""
     return text if text.isascii() else unicodedata.normalize("NFC", visible(text).translate(_ALIKE))
 
 

@@ -3,7 +3,7 @@
 A token is a run of letters, a run of digits, or one other character; letters are split again before an upper-case
 letter that follows a lower-case one (`SamLee`), and before one that begins a word after capitals (`DRAlberto`)
 (Zhao et al. 2020, "Preprocessing": letters are split at the position of upper-case letters).
-Combining marks, and characters that show nothing (a soft hyphen), stay with the letter or digit before them.
+Combining marks stay with the letter before them, invisible characters (`normal_form.py`) with the letter or digit.
 There is only white space between tokens, so predictions for tokens translate exactly into character offsets.
 """
 
@@ -93,7 +93,7 @@ def _classes(text: str) -> NDArray[np.uint8]:
 def _base_characters(classes: NDArray[np.uint8]) -> NDArray[np.intp]:
     """Return the positions of all characters but those that join the one before them.
 
-    A combining mark joins a letter; what shows nothing joins a letter or a digit.
+    A combining mark joins a letter, an invisible character (such as a soft hyphen) a letter or a digit.
     """
     joins = (classes & (_MARK | _INVISIBLE)) > 0
     if not joins.any():

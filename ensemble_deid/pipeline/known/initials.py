@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator, Sequence
 from ensemble_deid.pipeline.known.names import Person
 from ensemble_deid.pipeline.known.words import Words
 from ensemble_deid.surrogates.keyed.affixes import TITLES
-from ensemble_deid.text.normal_form import visible
 
 _LEAST, _MOST = 2, 4
 _GAPS = (".", ". ", "")
@@ -65,4 +64,4 @@ def _groups(words: Words) -> Iterator[tuple[int, int, bool]]:
 def _goes_on(words: Words, number: int) -> bool:
     if number + 1 >= len(words) or len(words.folded[number + 1]) != 1 or not words.capitalised(number + 1):
         return False
-    return visible(words.text[words.ends[number] : words.starts[number + 1]]) in _GAPS
+    return words.gap(number) in _GAPS

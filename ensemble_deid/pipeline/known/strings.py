@@ -60,7 +60,7 @@ def _is_one_value(words: Words, first: int, last: int, value: str) -> bool:
     if not value.isdecimal() or len(value) >= _LONG_NUMBER:
         return True
     # A short number must not be made of several, nor be part of a decimal number, a date or a range.
-    gaps = (words.text[words.ends[number] : words.starts[number + 1]] for number in range(first, last))
+    gaps = (words.gap(number) for number in range(first, last))
     start, end = words.starts[first], words.ends[last]
     alone = not _DIGIT_BEFORE.search(words.text[max(0, start - 2) : start]) and not _DIGIT_AFTER.match(words.text, end)
     return alone and all(gap in ("-", " ", "") for gap in gaps)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from ensemble_deid.text.normal_form import is_invisible, visible
+from ensemble_deid.text.normal_form import is_invisible, normalised, visible
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’`][^\W\d_]+)*|\d+")
 _POSSESSIVE = re.compile(r"['’`]s\Z")
@@ -65,9 +65,13 @@ class Words:
         """The number of the word that ends at a place in `compact`."""
         return {place: number for number, place in enumerate(self.places[1:])}
 
+    def gap(self, number: int) -> str:
+        """Return what stands between a word and the next one, in its normal form."""
+        return normalised(self.text[self.ends[number] : self.starts[number + 1]])
+
     def joined(self, number: int) -> bool:
         """Whether a word and the next one can be parts of one value: little stands between them."""
-        gap = visible(self.text[self.ends[number] : self.starts[number + 1]])
+        gap = self.gap(number)
         return len(gap.strip()) <= _WIDEST_GAP and len(gap) <= 2 * _WIDEST_GAP and gap.count("\n") < 2
 
     def capitalised(self, number: int) -> bool:
@@ -79,7 +83,7 @@ class Words:
         """Whether a word stands at the beginning of a sentence or a line."""
         if number == 0:
             return True
-        gap = self.text[self.ends[number - 1] : self.starts[number]]
+        gap = self.gap(number - 1)
         return any(mark in gap for mark in ".!?:\n\r")
 
 

@@ -19,7 +19,7 @@ _SPARSE_ZIP = frozenset("036 059 063 102 203 205 369 556 692 753 772 790 821 823
 
 
 def normalise(surface: str) -> str:
-    """Return a string without case, accents, repeated white space and what shows nothing."""
+    """Return a string without case, accents, repeated white space and invisible characters."""
     plain = unicodedata.normalize("NFKD", visible(surface).casefold())
     return " ".join("".join(c for c in plain if not unicodedata.combining(c)).split())
 
