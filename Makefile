@@ -99,7 +99,10 @@ $(VENV)/installed-transformer: setup.cfg setup.py pyproject.toml constraints.txt
 	@touch $@ $(VENV)/installed
 
 $(VENV)/installed-model: $(VENV)/installed-transformer $(ENGLISH)/pyproject.toml
-	$(BIN)/pip install --quiet --no-deps ./$(ENGLISH)
+	@rm -rf $(VENV)/model-source
+	@cp -R $(ENGLISH) $(VENV)/model-source  # building leaves files beside the sources
+	$(BIN)/pip install --quiet --no-deps --force-reinstall ./$(VENV)/model-source
+	@rm -rf $(VENV)/model-source
 	@touch $@
 
 $(VENV)/installed-dev: setup.cfg setup.py pyproject.toml constraints.txt | $(BIN)/python

@@ -24,17 +24,16 @@ from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.bootstrap import bootstrap_interval, paired_difference
 from ensemble_deid.evaluation.render.figures import percent
-from ensemble_deid.evaluation.render.tables import Table
+from ensemble_deid.evaluation.render.publication import Table
 from ensemble_deid.evaluation.views import count_view
-from ensemble_deid.experiments.site_sample import sample_sites
-from ensemble_deid.experiments.stored_answers import ScoredAnswer, stored_answer
-from ensemble_deid.experiments.training_notes import in_fold_groups
 from ensemble_deid.features.batch import training_view, with_lexicon
-from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
-from ensemble_deid.pipeline.manifest import fingerprint, installed_packages
-from ensemble_deid.pipeline.submodels import submodel_class
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.tags import TagScheme
+from ensemble_deid.model.feature_extractor import fit_feature_extractor
+from ensemble_deid.model.manifest import fingerprint, installed_packages
+from ensemble_deid.model.submodels import submodel_class
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.tags import TagScheme
+from ensemble_deid.training.training_notes import in_fold_groups, sample_sites
+from research.stored_answers import ScoredAnswer, stored_answer
 
 COLUMNS = ("pieces", "tokens a word", "P", "R", "F1", "95% interval", "change", "paired 95% interval", "p")
 
@@ -57,8 +56,8 @@ def answer(name: str, train: Sequence[Document], dev: Sequence[Document], *, con
 
 def tokens_a_word(dev: Sequence[Document], train: Sequence[Document], size: int) -> float:
     """Return into how many tokens a token of the dev notes is cut on average."""
-    from ensemble_deid.text.bpe import Bpe
-    from ensemble_deid.text.tokens import tokenize
+    from ensemble_deid.note.bpe import Bpe
+    from ensemble_deid.note.tokens import tokenize
 
     tokens = tokenize(dev)
     if not size:

@@ -3,7 +3,7 @@
     python benchmarks/canaries.py demo:dev --set crf.max_iterations=20 --set neural.epochs=4 --folds 2
 
 Trains both models on the corpus with the names planted in the notes of its first patient, and prints for each the mean
-exposure of the names among others that were never planted (`ensemble_deid/experiments/canaries.py`), and in how many
+exposure of the names among others that were never planted (`research/canaries.py`), and in how many
 files of the model a planted name stands.
 """
 
@@ -15,10 +15,10 @@ from statistics import mean, median
 
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.experiments.canaries import exposures, invent_names, plant
-from ensemble_deid.experiments.scan import file_text
-from ensemble_deid.experiments.train import train
-from ensemble_deid.pipeline.directory import save_model
+from ensemble_deid.model.directory import save_model
+from ensemble_deid.model.scan import file_text
+from ensemble_deid.training.train import train
+from research.canaries import exposures, invent_names, plant
 
 
 def main() -> None:

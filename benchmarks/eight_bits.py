@@ -14,13 +14,13 @@ from pathlib import Path
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.evaluation.curve import trace_curve
 from ensemble_deid.evaluation.render.figures import figure, percent
-from ensemble_deid.pipeline.loading import load_model
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.note.counts import strict_counts
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.taggers.transformer import tagger
-from ensemble_deid.text.counts import strict_counts
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 ENCODER = "transformer"
 

@@ -18,9 +18,9 @@ import numpy as np
 from ensemble_deid.evaluation.compare import compare
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.render.html.page import render_report
-from ensemble_deid.phi.taxonomy import MEDDOCAN_TYPES
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.labels import MEDDOCAN_TYPES
+from ensemble_deid.note.span import Span
 
 NOTES, PER_NOTE, WORDS = 250, 23, 520
 

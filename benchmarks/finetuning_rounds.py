@@ -27,17 +27,17 @@ import numpy as np
 from ensemble_deid.config import Config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.evaluation.bootstrap import paired_difference
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.evaluation.worst_notes import worst_notes
-from ensemble_deid.experiments.run_folder import RunFolder, read_part, write_json
-from ensemble_deid.experiments.site_sample import sample_sites
-from ensemble_deid.experiments.train import train
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.manifest import fingerprint
-from ensemble_deid.seeding import generator
-from ensemble_deid.text.document import Document
+from ensemble_deid.model.manifest import fingerprint
+from ensemble_deid.note.document import Document
+from ensemble_deid.reproducible import generator
+from ensemble_deid.training.run_folder import RunFolder, read_part, write_json
+from ensemble_deid.training.train import train
+from ensemble_deid.training.training_notes import sample_sites
 
 FIRST, WORST, RANDOM = "first", "worst", "random"
 Notes = Sequence[Document]

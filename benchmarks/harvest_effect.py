@@ -17,16 +17,15 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.evaluate import evaluate
-from ensemble_deid.experiments.harvest import Harvest, HarvestLimits, count_hits, harvest_patterns
-from ensemble_deid.experiments.harvest_sentences import frequent_sentences
-from ensemble_deid.experiments.inclusion_effect import inclusion_effect
 from ensemble_deid.features.patterns import PatternSet
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.ensemble import Ensemble
-from ensemble_deid.pipeline.inclusion import InclusionList
-from ensemble_deid.text.document import Document
+from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.inclusion import InclusionList
+from ensemble_deid.note.document import Document
+from ensemble_deid.training.harvest import Harvest, HarvestLimits, count_hits, harvest_patterns
+from ensemble_deid.training.harvest_sentences import frequent_sentences, inclusion_effect
 
 FIGURES = ("precision", "recall", "F1", "token precision", "token recall")
 

@@ -16,7 +16,7 @@ from submodel_recall import BOUNDS, recall_at
 
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.experiments.site_sample import sample_sites
+from ensemble_deid.training.training_notes import sample_sites
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.experiments.site_sample import sample_sites
+from ensemble_deid.training.training_notes import sample_sites
 
 SEED = 13
 SITES = {"zhao": 10, "ahmed": 30, "customize": 8, "groups": 12}

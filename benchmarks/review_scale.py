@@ -12,16 +12,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.service.review.edits import Search, decide, finish
-from ensemble_deid.service.review.facts import Facts, settle_facts
-from ensemble_deid.service.review.file import ReviewFile
+from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
 from ensemble_deid.service.review.fill import add_note
 from ensemble_deid.service.review.hits import find_hits
 from ensemble_deid.service.review.layers import begin_layer
 from ensemble_deid.service.review.overview import agreement, note_page
 from ensemble_deid.service.review.records import ADJUDICATION, read_spans
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 _WORDS = "patient was seen in the clinic for pain of the chest and no fever was found after two days at home".split()
 _SPANS = 10

@@ -3,7 +3,7 @@
     python benchmarks/shareable_cost.py demo:train demo:dev --folds 2 --set crf.max_iterations=20 --set neural.epochs=4
 
 Prints strict entity F1 on DEV for each system, and which share of the words and strings of TRAIN's PHI stands in any
-file of the model, against that of DEV's (`ensemble_deid/experiments/scan.py`).
+file of the model, against that of DEV's (`ensemble_deid/model/scan.py`).
 """
 
 import argparse
@@ -14,12 +14,12 @@ from pathlib import Path
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.evaluation.render.figures import percent
-from ensemble_deid.experiments.scan import ALL_FILES, ALL_LABELS, scan_model
-from ensemble_deid.experiments.site_sample import sample_sites
-from ensemble_deid.experiments.train import train
-from ensemble_deid.pipeline.directory import save_model
-from ensemble_deid.pipeline.export import export_model
-from ensemble_deid.text.counts import Counts
+from ensemble_deid.model.directory import save_model
+from ensemble_deid.model.export import export_model
+from ensemble_deid.model.scan import ALL_FILES, ALL_LABELS, scan_model
+from ensemble_deid.note.counts import Counts
+from ensemble_deid.training.train import train
+from ensemble_deid.training.training_notes import sample_sites
 
 
 def shares(row: tuple[int, int, int, int]) -> str:

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, concat, expr, lit
 
 from ensemble_deid import Config, read_corpus, train
+from ensemble_deid.deidentify.replacement import Key
 from ensemble_deid.integrations.spark import deidentify
-from ensemble_deid.pipeline.replacement import Key
 
 TEXT = "Record date: 2071-03-04\nMRN: 4711{n}\nSeen by Dr. Strong on 03/04/2071. BP 120/80.\nCall 555-0123.\n"
 

@@ -14,7 +14,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from pathlib import Path
 
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.pipeline.loading import load_model
+from ensemble_deid.model.loading import load_model
 from ensemble_deid.taggers import decoding
 from ensemble_deid.taggers.chain import n_best
 

@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from ensemble_deid.config_files import load_config
-from ensemble_deid.corpora.corpus import Corpus
-from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.corpora.read import Corpus, read_corpus
 from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.evaluate import Evaluation, evaluate
 from ensemble_deid.evaluation.render.figures import percent
-from ensemble_deid.experiments.train import train
+from ensemble_deid.training.train import train
 
 FIGURES = ("strict F1", "token recall", "token precision", "notes without a leak")
 

@@ -24,18 +24,17 @@ if TYPE_CHECKING:
         TransformerConfig,
     )
     from ensemble_deid.config_files import load_config
-    from ensemble_deid.corpora.corpus import Corpus
-    from ensemble_deid.corpora.read import read_corpus
+    from ensemble_deid.corpora.read import Corpus, read_corpus
     from ensemble_deid.corpora.write import write_corpus
+    from ensemble_deid.deidentify.deidentifier import DeidentificationResult, Deidentifier
+    from ensemble_deid.deidentify.known.site_lists import SiteLists
     from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
     from ensemble_deid.evaluation.evaluate import Evaluation, evaluate
     from ensemble_deid.evaluation.pairs import EvaluationError
-    from ensemble_deid.experiments.train import Trained, train
     from ensemble_deid.integrations.series import WithheldNote, deidentify_series
-    from ensemble_deid.pipeline.deidentifier import DeidentificationResult, Deidentifier
-    from ensemble_deid.pipeline.known.site_lists import SiteLists
-    from ensemble_deid.text.document import Document
-    from ensemble_deid.text.span import Span
+    from ensemble_deid.note.document import Document
+    from ensemble_deid.note.span import Span
+    from ensemble_deid.training.train import Trained, train
 
 __version__ = "0.1.0"
 __all__ = [
@@ -84,18 +83,17 @@ _MODULES = {
         "TransformerConfig",
     ),
     "ensemble_deid.config_files": ("load_config",),
-    "ensemble_deid.corpora.corpus": ("Corpus",),
-    "ensemble_deid.corpora.read": ("read_corpus",),
+    "ensemble_deid.corpora.read": ("Corpus", "read_corpus"),
     "ensemble_deid.corpora.write": ("write_corpus",),
     "ensemble_deid.errors": ("ConfigError", "CorpusError", "DeidError", "ModelError", "RuleError"),
     "ensemble_deid.evaluation.evaluate": ("Evaluation", "evaluate"),
     "ensemble_deid.evaluation.pairs": ("EvaluationError",),
-    "ensemble_deid.experiments.train": ("Trained", "train"),
+    "ensemble_deid.training.train": ("Trained", "train"),
     "ensemble_deid.integrations.series": ("WithheldNote", "deidentify_series"),
-    "ensemble_deid.pipeline.deidentifier": ("DeidentificationResult", "Deidentifier"),
-    "ensemble_deid.pipeline.known.site_lists": ("SiteLists",),
-    "ensemble_deid.text.document": ("Document",),
-    "ensemble_deid.text.span": ("Span",),
+    "ensemble_deid.deidentify.deidentifier": ("DeidentificationResult", "Deidentifier"),
+    "ensemble_deid.deidentify.known.site_lists": ("SiteLists",),
+    "ensemble_deid.note.document": ("Document",),
+    "ensemble_deid.note.span": ("Span",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

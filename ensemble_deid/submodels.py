@@ -38,7 +38,7 @@ class Submodel:
 SUBMODELS = (
     Submodel(
         "regex",
-        "ensemble_deid.taggers.regex.tagger:RegexTagger",
+        "ensemble_deid.taggers.regex:RegexTagger",
         0.05,
         False,
         False,

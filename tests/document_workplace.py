@@ -10,8 +10,7 @@ import tiny_stack
 
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.service.review.edits import finish
-from ensemble_deid.service.review.facts import Facts, settle_facts
-from ensemble_deid.service.review.file import ReviewFile
+from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
 from ensemble_deid.service.review.fill import add_note
 
 

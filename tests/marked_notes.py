@@ -2,8 +2,8 @@
 
 import re
 
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 _MARK = re.compile(r"<([A-Z0-9_-]+)\|([^>]*)>")
 

@@ -13,28 +13,23 @@ PACKAGE = "ensemble_deid"
 
 FLOORS = (
     (
-        *(
-            "errors",
-            "resources",
-            "seeding",
-            "atomic",
-            "parallel",
-            "threads",
-            "submodels",
-            "config",
-            "config_sections",
-            "config_files",
-            "folds",
-        ),
+        "errors",
+        "resources",
         "reproducible",
+        "atomic",
+        "parallel",
+        "submodels",
+        "config",
+        "config_sections",
+        "config_files",
     ),
-    ("text",),
-    ("phi",),
+    ("note",),
     ("features",),
     ("taggers",),
     ("stacking",),
-    ("pipeline",),
-    ("experiments",),
+    ("model",),
+    ("deidentify",),
+    ("training",),
     ("service", "integrations"),
     ("cli", "__main__"),
 )
@@ -42,7 +37,7 @@ FLOOR = {part: number for number, parts in enumerate(FLOORS, start=1) for part i
 BESIDE = ("corpora", "evaluation", "surrogates")
 # What stands beside the main line sees the first floors only, and is seen from the last ones only; the corpora are
 # resampled with surrogates.
-BESIDE_SEES, SEES_BESIDE = 3, 7
+BESIDE_SEES, SEES_BESIDE = 2, 6
 BESIDE_SEES_BESIDE = {("corpora", "surrogates")}
 
 ONLY_UNDER = {
@@ -52,7 +47,7 @@ ONLY_UNDER = {
     "torchcrf": (f"{PACKAGE}.taggers.neural", f"{PACKAGE}.taggers.transformer"),
     "safetensors.torch": (f"{PACKAGE}.taggers.neural", f"{PACKAGE}.taggers.transformer"),
     "stanza": (f"{PACKAGE}.features",),
-    "gensim": (f"{PACKAGE}.experiments.embeddings",),
+    "gensim": (f"{PACKAGE}.training.word_vectors",),
     "fastapi": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),
     "flask": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),
     "starlette": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),
@@ -252,7 +247,7 @@ def test_every_module_can_be_reached() -> None:
 @pytest.mark.parametrize(
     ("importer", "target"),
     [
-        ("text.span", "phi.maps"),
+        ("note.span", "features.table"),
         ("features.table", "taggers.base"),
         ("taggers.crf.tagger", "taggers.neural.network"),
         ("taggers.base", "taggers.crf.tagger"),
@@ -262,10 +257,10 @@ def test_every_module_can_be_reached() -> None:
         ("evaluation.evaluate", "corpora.read"),
         ("surrogates.patient", "corpora.read"),
         ("features.table", "surrogates.patient"),
-        ("experiments.train", "cli.main"),
+        ("training.train", "cli.main"),
         ("service.app", "cli.main"),
         ("service.app", "integrations.spark"),
-        ("errors", "text.span"),
+        ("errors", "note.span"),
     ],
 )
 def test_a_wrong_arrow_is_seen(importer: str, target: str) -> None:
@@ -277,10 +272,10 @@ def test_a_wrong_arrow_is_seen(importer: str, target: str) -> None:
     [
         ("taggers.crf.tagger", "taggers.crf.windows"),
         ("taggers.crf.tagger", "taggers.base"),
-        ("experiments.train", "evaluation.evaluate"),
+        ("training.train", "evaluation.evaluate"),
         ("corpora.resample", "surrogates.patient"),
-        ("pipeline.notes", "surrogates.patient"),
-        ("corpora.read", "text.document"),
+        ("deidentify.notes", "surrogates.patient"),
+        ("corpora.read", "note.document"),
         ("config", "errors"),
         ("cli.main", "cli.terminal"),
         ("cli.service", "service.server"),

@@ -17,9 +17,9 @@ from ensemble_deid.cli import main as main_module
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import Config, NeuralConfig, TransformerConfig
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.pipeline.arithmetic import arithmetic_in_use, arithmetic_of_training
-from ensemble_deid.pipeline.loading import load_model
-from ensemble_deid.pipeline.manifest import read_manifest
+from ensemble_deid.model.arithmetic import arithmetic_in_use, arithmetic_of_training
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.reproducible import MARK, pinned_environment
 from ensemble_deid.taggers.by_type import ByTypeTagger
 from ensemble_deid.taggers.device import choose_device
@@ -117,7 +117,7 @@ def test_it_is_a_setting_of_a_run(
     settings = json.loads((tmp_path / "run" / "manifest.jsonl").read_text(encoding="utf-8").splitlines()[0])["settings"]
     assert settings["arithmetic"] == {"neural": f"single precision, {HERE}"}
     # What was begun on one machine is not continued in another arithmetic.
-    monkeypatch.setattr("ensemble_deid.pipeline.ensemble.arithmetic_in_use", lambda _: {"neural": "another"})
+    monkeypatch.setattr("ensemble_deid.model.ensemble.arithmetic_in_use", lambda _: {"neural": "another"})
     assert main([*run, "--run", str(tmp_path / "run"), "--resume"]) == 2
     assert "other settings: arithmetic" in capsys.readouterr().err
 

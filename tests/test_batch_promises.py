@@ -13,11 +13,11 @@ import pytest
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.records import Record
 from ensemble_deid.corpora.tables.delimited import DelimitedTable
-from ensemble_deid.pipeline.batch.chain import FAILED, MANIFEST, SPANS, is_run, verify_run
-from ensemble_deid.pipeline.batch.run import Batch
-from ensemble_deid.pipeline.ensemble import Ensemble
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.deidentify.chain import FAILED, MANIFEST, SPANS, is_run, verify_run
+from ensemble_deid.deidentify.run import Batch
+from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 COLUMNS = ("--id-column", "id", "--patient-column", "mrn", "--quiet")
 

@@ -16,13 +16,13 @@ import pytest
 import tiny_stack
 
 from ensemble_deid.cli.main import main
+from ensemble_deid.deidentify.chain import MANIFEST, verify_run
+from ensemble_deid.deidentify.patient_strings import PatientStrings
+from ensemble_deid.deidentify.replacement import Replacer
+from ensemble_deid.deidentify.run import Batch
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.pipeline.batch.chain import MANIFEST, verify_run
-from ensemble_deid.pipeline.batch.patient_strings import PatientStrings
-from ensemble_deid.pipeline.batch.run import Batch
-from ensemble_deid.pipeline.replacement import Replacer
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 KEY = "a key of sixteen bytes and more"
 COLUMNS = ("--id-column", "note_id", "--patient-column", "mrn", "--keep-columns", "ward")
@@ -150,8 +150,8 @@ def test_a_killed_run_is_resumed(tiny_model: Path, tmp_path: Path, capsys: pytes
 
 
 def test_what_was_found_is_not_sought_again(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ensemble_deid.pipeline.batch import run as batch
-    from ensemble_deid.pipeline.ensemble import Ensemble
+    from ensemble_deid.deidentify import run as batch
+    from ensemble_deid.model.ensemble import Ensemble
 
     write_csv(tmp_path / "notes.csv", patients=8)
     command = (tiny_model, tmp_path / "notes.csv", "--out", tmp_path / "o.csv", *COLUMNS)
@@ -168,7 +168,7 @@ def test_what_was_found_is_not_sought_again(tiny_model: Path, tmp_path: Path, mo
 def test_an_input_that_changed_is_not_resumed(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from ensemble_deid.pipeline.batch import run as batch
+    from ensemble_deid.deidentify import run as batch
 
     notes = tmp_path / "notes"
     notes.mkdir()
@@ -355,8 +355,8 @@ def test_a_run_over_standard_input_and_output_is_verified_and_resumed(
 def test_small_integers_get_distinct_pseudonyms() -> None:
     from ensemble_deid.corpora.records import Record
     from ensemble_deid.corpora.tables.columns import Columns
-    from ensemble_deid.pipeline.batch.cells import Cells
-    from ensemble_deid.pipeline.replacement import Key
+    from ensemble_deid.deidentify.cells import Cells
+    from ensemble_deid.deidentify.replacement import Key
 
     cells = Cells(Replacer.from_options(key=Key(KEY.encode())), Columns(id="n"), (16, 64))
     made = [cells.id(Record("r", id=k)) for k in range(1 << 14)]

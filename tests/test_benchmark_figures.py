@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from ensemble_deid.corpora.corpus import Corpus
+from ensemble_deid.corpora.read import Corpus
 from ensemble_deid.evaluation.curve import trace_curve
 from ensemble_deid.evaluation.render.figures import percent
+from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.taggers.base import Proposals
-from ensemble_deid.text.counts import Counts
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 ROOT = Path(__file__).parents[1]
 WITHOUT_PHI = Document("a", "x x x x")

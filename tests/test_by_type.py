@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.config_files import config_to_toml, load_config
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError, ModelError
-from ensemble_deid.experiments.train import train
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.features.uncased import uncased
-from ensemble_deid.phi.label_groups import label_groups
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.submodels import compact_submodel, fit_submodel, load_submodel
+from ensemble_deid.model.submodels import compact_submodel, fit_submodel, load_submodel
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.label_map import label_groups
+from ensemble_deid.note.span import Span
+from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.base import Proposals, Tagger, TokenScores
 from ensemble_deid.taggers.by_type import ByTypeTagger
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
-from ensemble_deid.text.tags import TagScheme
+from ensemble_deid.taggers.uncased import uncased
+from ensemble_deid.training.train import train
 
 LABELS = ("CITY", "DATE", "DOCTOR", "PATIENT")
 

@@ -8,10 +8,10 @@ import pytest
 import tiny_shareable
 
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.experiments import canaries
-from ensemble_deid.experiments.canaries import Exposure, exposures, invent_names, plant
-from ensemble_deid.pipeline.ensemble import Ensemble
-from ensemble_deid.text.document import Document
+from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.note.document import Document
+from research import canaries
+from research.canaries import Exposure, exposures, invent_names, plant
 
 NAMES = invent_names(70, seed=3)
 PLANTED, OTHERS = NAMES[:6], NAMES[6:]

@@ -9,11 +9,11 @@ import pytest
 from ensemble_deid.cli.main import main
 from ensemble_deid.cli.measured_recall import measured_recall
 from ensemble_deid.cli.report_facts import threshold_text
-from ensemble_deid.experiments.thresholds import CHOSEN_WITH
-from ensemble_deid.pipeline.changes import changes_since_training, listed
-from ensemble_deid.pipeline.export import export_model
-from ensemble_deid.pipeline.loading import load_model
-from ensemble_deid.pipeline.manifest import Manifest, read_manifest
+from ensemble_deid.model.changes import changes_since_training, listed
+from ensemble_deid.model.export import export_model
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.manifest import Manifest, read_manifest
+from ensemble_deid.training.thresholds import CHOSEN_WITH
 
 Said = pytest.CaptureFixture[str]
 HEADER = 'ensemble-deid rule list, version 1\ncorpus: "by hand"\ntemplates: "none"\ninitial tagger: "regex"\n\n'

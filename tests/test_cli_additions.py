@@ -13,16 +13,16 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.config import RegexConfig
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import plain_batch, select_documents
 from ensemble_deid.features.patterns import parse_patterns
-from ensemble_deid.pipeline.additions import check_proposer
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.export import export_model
-from ensemble_deid.pipeline.manifest import read_manifest
-from ensemble_deid.taggers.regex.tagger import RegexTagger
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.model.additions import check_proposer
+from ensemble_deid.model.export import export_model
+from ensemble_deid.model.manifest import read_manifest
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.taggers.regex import RegexTagger
 
 PAIN = """
 [[pattern]]

@@ -13,11 +13,11 @@ from ensemble_deid.cli import corpus as corpus_commands
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.deidentify.replacement import Replacement, Replacer
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.pipeline.replacement import Replacement, Replacer
+from ensemble_deid.note.document import Document
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
-from ensemble_deid.text.document import Document
 
 # Stands in every text that is given here; wherever it shows up, a note was quoted.
 MARKER = "Zyxwvutsr"

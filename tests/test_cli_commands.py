@@ -15,10 +15,10 @@ from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.evaluation.curve import keep_above
 from ensemble_deid.evaluation.views import count_view
-from ensemble_deid.pipeline.directory import update_model
-from ensemble_deid.text.counts import Counts
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.model.directory import update_model
+from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 Said = pytest.CaptureFixture[str]
 Run = Callable[..., str]

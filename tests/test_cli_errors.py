@@ -10,8 +10,8 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.evaluation.worst_notes import worst_notes
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 TEXT = "Ann Lee 3/4 Elm 12"
 NAME, DATE, CITY, AGE = Span(0, 7, "NAME"), Span(8, 11, "DATE"), Span(12, 15, "CITY"), Span(16, 18, "AGE")

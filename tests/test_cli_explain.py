@@ -10,17 +10,17 @@ import tiny_stack
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import make_config
-from ensemble_deid.experiments import explain as module
-from ensemble_deid.experiments.explain import Explanation, explain
-from ensemble_deid.experiments.train import train
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.pipeline.ensemble import Ensemble
-from ensemble_deid.pipeline.loading import load_model
-from ensemble_deid.pipeline.portions import portions
+from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.portions import portions
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.taggers.base import Proposals
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.training import explain as module
+from ensemble_deid.training.explain import Explanation, explain
+from ensemble_deid.training.train import train
 
 TEXT = "Patient: Anna Bell\nSeen by Dr. Irons on 03/04/2020. BP 120/80.\n"
 

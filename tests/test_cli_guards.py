@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from every_command import main, parser_of
 from parser_leaves import leaves
-
-from ensemble_deid.cli.main import build_parser, main
 
 # `<name>` is read: a file where it has a suffix, else a folder. `>name` is written: a file, `>name/` a folder, and
 # `>>name/` one that is replaced as a whole. `:name` is a place of which this line does not say anything.
@@ -171,7 +170,7 @@ def test_the_table_has_every_option_that_names_a_place(tmp_path: Path) -> None:
         covered: set[str] = set()
         for text in LINES.get(command, ()):
             words = Line(text, tmp_path).words()
-            found = vars(build_parser().parse_args([*command.split(), *words]))
+            found = vars(parser_of(command.split()).parse_args([*command.split(), *words]))
             covered |= {name for name, value in found.items() if str(tmp_path) in str(value)}
         for action in filter(names_a_place, parser._actions):
             name = action.option_strings[-1] if action.option_strings else action.dest

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import tiny_stack
+from every_command import main
 
 from ensemble_deid import atomic
 from ensemble_deid.cli import output
-from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.write import write_corpus
 
 
@@ -143,7 +143,7 @@ def test_the_demo_is_not_built_over_its_sources(tmp_path: Path, refused: Callabl
     (demo / "src").mkdir(parents=True)
     (demo / "src" / "101-01.note").write_text("kind: x\nsite: S01\n---\nSeen.\n", encoding="utf-8")
     (demo / "train").symlink_to(demo / "src")
-    assert "the output folder is the input folder" in refused("corpus", "build", demo)
+    assert "the output folder is the input folder" in refused("build", demo)
 
 
 @pytest.mark.parametrize("format", ["i2b2", "jsonl"])

@@ -14,10 +14,10 @@ from ensemble_deid.cli.report_facts import read_name_lists, report_day
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.pipeline.directory import update_model
-from ensemble_deid.pipeline.manifest import fingerprint, read_manifest
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.model.directory import update_model
+from ensemble_deid.model.manifest import fingerprint, read_manifest
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 DAY = ["--date", "2026-01-05"]
 

@@ -16,11 +16,11 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ModelError
-from ensemble_deid.experiments.rule_approvals import Approval, rule_approvals
-from ensemble_deid.experiments.rule_review import review_rules
-from ensemble_deid.pipeline.directory import update_model
-from ensemble_deid.pipeline.manifest import Manifest
-from ensemble_deid.text.document import Document
+from ensemble_deid.model.directory import update_model
+from ensemble_deid.model.manifest import Manifest
+from ensemble_deid.note.document import Document
+from ensemble_deid.training.rule_approvals import Approval, rule_approvals
+from ensemble_deid.training.rule_review import review_rules
 
 HEADER = 'ensemble-deid rule list, version 1\ncorpus: "by hand"\ntemplates: "none"\ninitial tagger: "regex"\n\n'
 # What the lexicon says, then its opposite for one town.

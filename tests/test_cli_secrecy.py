@@ -7,8 +7,8 @@ import pytest
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 MARKER = "Zyxwvutsr"
 _TEXT = f"Patient: {MARKER} of {MARKER}\nDate: 03/04/2019 {MARKER}\n"

@@ -10,17 +10,17 @@ import tiny_stack
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError, CorpusError, ModelError
-from ensemble_deid.experiments.combiners import choose_members, compare_combiners
-from ensemble_deid.pipeline.combiners import CHOICE, COMBINERS
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.directory import update_model
-from ensemble_deid.pipeline.loading import load_model
-from ensemble_deid.pipeline.manifest import Manifest, read_manifest
-from ensemble_deid.stacking.best_members import choose_best_members, claims_of_best_members
+from ensemble_deid.model.combiners import CHOICE, COMBINERS
+from ensemble_deid.model.directory import update_model
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.manifest import Manifest, read_manifest
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.stacking.voting import choose_best_members, claims_of_best_members
 from ensemble_deid.taggers.base import Proposals
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.training.compare_combiners import choose_members, compare_combiners
 
 NAME, OTHER_NAME, DATE = Span(0, 3, "NAME", 0.6), Span(1, 5, "NAME", 0.5), Span(2, 6, "DATE", 0.9)
 

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from every_command import main
 
-from ensemble_deid.cli.main import main
 from ensemble_deid.evaluation.render.publication import published_files
-from ensemble_deid.experiments import encoder_runs
-from ensemble_deid.experiments.encoder_report import encoder_report
-from ensemble_deid.experiments.encoder_tables import KNOWN_WORDS, NEW_WORDS, REFERENCE, SEEN, encoder_tables
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from research import encoder_runs
+from research.encoder_report import encoder_report
+from research.encoder_tables import KNOWN_WORDS, NEW_WORDS, REFERENCE, SEEN, encoder_tables
 
 TRAIN = [
     Document("t1", "Ann Lee was seen.\nBell rang.", (Span(0, 7, "PATIENT"),), "1"),

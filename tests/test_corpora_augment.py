@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.corpora import form
+from ensemble_deid.corpora import augment as form
 from ensemble_deid.corpora.augment import CHANGES, augment_corpus
 from ensemble_deid.corpora.edits import Edit, apply_edits
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 HEADER = "North Clinic\nName: Ada Quill  Date: 03/04/2071\n\n"
 BODY = "Seen on 03/05/2071 by Dr. Strong. She feels well.\nPhone: (555) 555-0123. Nothing else hurts today.\n"

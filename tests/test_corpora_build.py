@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ensemble_deid.corpora.build import BuiltSplit, build_corpus, read_splits
-from ensemble_deid.corpora.markup import read_marked_note
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.resources import data_directory
+from tools.build import BuiltSplit, build_corpus, read_splits
+from tools.markup import read_marked_note
 
 
 def note(folder: Path, body: str, *, name: str = "101-01", head: str = "kind: letter\nsite: S01") -> Path:

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
+from every_command import main
 
-from ensemble_deid.cli.main import main
-from ensemble_deid.corpora.note_sources import note_files, read_note_sources
-from ensemble_deid.corpora.reserved_values import unreserved_value
-from ensemble_deid.corpora.unmarked import unmarked_forms, unmarked_repeats
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.span import Span
+from tools.note_sources import note_files, read_note_sources
+from tools.reserved_values import unreserved_value
+from tools.unmarked import unmarked_forms, unmarked_repeats
 
 
 def note(folder: Path, body: str, *, name: str = "200-01.note", site: str = "S01") -> Path:
@@ -21,7 +21,7 @@ def note(folder: Path, body: str, *, name: str = "200-01.note", site: str = "S01
 def test_every_problem_is_listed_in_the_order_of_the_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = note(tmp_path, "[[DOCTOR:Ada Quill]] saw Quill.\nAda Quill [[PHONE:212-867-5309]] [[PLACE:x]]\nQuill ]]")
     good = note(tmp_path, "No PHI at all.", name="201-01.note", site="S02")
-    assert main(["corpus", "check", str(tmp_path)]) == 1
+    assert main(["check", str(tmp_path)]) == 1
     *problems, summary = capsys.readouterr().out.splitlines()
     # "Ada Quill" is told once, not again for each of its words.
     assert [problem.removeprefix(str(path)).split(": ")[0] for problem in problems] == [
@@ -34,7 +34,7 @@ def test_every_problem_is_listed_in_the_order_of_the_text(tmp_path: Path, capsys
     ]
     assert "Quill" not in "".join(problems)
     assert summary == "notes checked: 2, problems: 6"
-    assert main(["corpus", "check", str(good)]) == 0
+    assert main(["check", str(good)]) == 0
     assert capsys.readouterr().out == "notes checked: 1, problems: 0\n"
 
 
@@ -64,7 +64,7 @@ def test_files_and_folders_are_named(tmp_path: Path, capsys: pytest.CaptureFixtu
     for place, message in [("gone", "no such file"), ("notes.txt", "is no .note file")]:
         with pytest.raises(CorpusError, match=message):
             note_files([tmp_path / place])
-    assert main(["corpus", "check", str(tmp_path / "gone")]) == 2
+    assert main(["check", str(tmp_path / "gone")]) == 2
     assert "there is no such file or folder" in capsys.readouterr().err
 
 

@@ -12,11 +12,11 @@ import pytest
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.checks import read_utf8
 from ensemble_deid.corpora.locate import locate_corpus
-from ensemble_deid.corpora.markup import read_marked_note
 from ensemble_deid.corpora.read import iterate_notes, read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
+from tools.markup import read_marked_note
 
 SECRET = "Quillfeather"
 

@@ -8,9 +8,9 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.phi.label_map import load_label_map
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.label_map import load_label_map
+from ensemble_deid.note.span import Span
 
 NOTE = Document("n", "Ada Lee 5/4 Rome", (Span(0, 7, "Person"), Span(0, 3, "Given"), Span(8, 11, "Time")))
 

@@ -9,7 +9,7 @@ from ensemble_deid.corpora.formats import ANNOTATED, FORMATS, WRITABLE
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 I2B2_2006 = """<?xml version="1.0" encoding="UTF-8" ?>
 <ROOT>

@@ -8,9 +8,9 @@ import pytest
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import iterate_notes, read_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.resources import data_directory, rules_directory
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 SECRET = "Quillfeather"

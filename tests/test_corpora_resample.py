@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 
 from ensemble_deid.corpora.resample import resample_corpus
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.phi.taxonomy import I2B2_TYPES
-from ensemble_deid.seeding import generator
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.labels import I2B2_TYPES
+from ensemble_deid.note.span import Span
+from ensemble_deid.reproducible import generator
 from ensemble_deid.surrogates.ages import AgeShift
 from ensemble_deid.surrogates.codes import CodeMap
 from ensemble_deid.surrogates.dates import DateShift, is_day_first
 from ensemble_deid.surrogates.patient import ENGLISH, Origins
 from ensemble_deid.surrogates.persons import PersonMap, name_tokens
 from ensemble_deid.surrogates.source import ValueSource
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 pytest.importorskip("faker")
 PACKAGE = Path(__file__).parents[1] / "ensemble_deid"
@@ -267,7 +267,7 @@ def test_what_cannot_be_done_is_said() -> None:
 def test_pools_are_the_same_in_every_process_and_in_any_order() -> None:
     code = """
 import sys
-from ensemble_deid.seeding import generator
+from ensemble_deid.reproducible import generator
 from ensemble_deid.surrogates.source import ValueSource
 source = ValueSource(generator(1, "x"), home="it_IT", origins=("it_IT",))
 drawn = {name: getattr(source, name)("X") for name in sys.argv[1:]}

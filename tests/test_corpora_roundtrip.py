@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ensemble_deid.corpora.corpus import Corpus
-from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.corpora.read import Corpus, read_corpus
 from ensemble_deid.corpora.write import write_corpus, write_document
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.phi.taxonomy import I2B2_TYPES, MEDDOCAN_TYPES
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.labels import I2B2_TYPES, MEDDOCAN_TYPES
+from ensemble_deid.note.span import Span
 
 LABELS = {"i2b2": I2B2_TYPES, "meddocan": MEDDOCAN_TYPES, "brat": ("DATE", "Some-thing", "ñ"), "jsonl": ("A b", "]]>")}
 AWKWARD = st.sampled_from(

@@ -4,9 +4,9 @@ import re
 from collections import Counter
 from itertools import combinations
 
-from ensemble_deid.corpora.note_sources import note_files, read_note_sources
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.resources import data_directory
+from tools.note_sources import note_files, read_note_sources
 
 DEMO = data_directory() / "demo"
 DIVIDED = "E20"

@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.corpora.statistics import corpus_statistics
-from ensemble_deid.corpora.statistics_tables import render_statistics
-from ensemble_deid.corpora.variety import Overlap, ngram_overlap
+from ensemble_deid.corpora.statistics import corpus_statistics, render_statistics
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
-from ensemble_deid.text.tags import TagLoss
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.note.tags import TagLoss
+from tools.variety import Overlap, ngram_overlap
 
 TRAIN = (
     Document(

@@ -4,8 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from ensemble_deid.corpora.data_card import read_kinds, render_data_card, write_data_card
-from ensemble_deid.corpora.variety import (
+from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.errors import CorpusError
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.resources import data_directory
+from tools.data_card import read_kinds, render_data_card, write_data_card
+from tools.variety import (
     Density,
     KindVariety,
     Overlap,
@@ -14,11 +19,6 @@ from ensemble_deid.corpora.variety import (
     ngram_overlap,
     phi_density,
 )
-from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.errors import CorpusError
-from ensemble_deid.resources import data_directory
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 
 def note(name: str, text: str, *names: str, kind: str = "letter") -> Document:

@@ -7,14 +7,14 @@ import pytest
 import tiny_stack
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.corpora.note_writer import note_writer
+from ensemble_deid.corpora.note_files import note_writer
 from ensemble_deid.corpora.write import write_corpus, write_document
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 NOTE = Document("a", "Ada", (Span(0, 3, "NAME"),))
 

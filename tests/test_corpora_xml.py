@@ -7,8 +7,8 @@ import pytest
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import iterate_notes, read_corpus
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 SECRET = "Quillfeather"
 

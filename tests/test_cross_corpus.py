@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 import tiny_stack
+from every_command import main
 
-from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.evaluation.render.publication import published_files
-from ensemble_deid.experiments import cross_corpus
-from ensemble_deid.experiments.cross_corpus import Cell, DividedCorpus
-from ensemble_deid.experiments.cross_corpus_report import cross_corpus_text, measure_cells
-from ensemble_deid.experiments.stored_answers import ScoredAnswer
-from ensemble_deid.phi.label_map import load_label_map
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.label_map import load_label_map
+from ensemble_deid.note.span import Span
+from research import cross_corpus
+from research.cross_corpus import Cell, DividedCorpus
+from research.cross_corpus_report import cross_corpus_text, measure_cells
+from research.stored_answers import ScoredAnswer
 
 
 def test_cells_are_counted_on_the_column_of_their_corpus() -> None:

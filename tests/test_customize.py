@@ -9,21 +9,21 @@ from xml.etree import ElementTree
 
 import pytest
 import tiny_stack
+from every_command import main
 from tiny_notes import tiny_notes
 
-from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.experiments import customize
-from ensemble_deid.experiments.customize import CustomizedSystem, count_phi, draw_notes, mix
-from ensemble_deid.experiments.customize_report import (
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from research import customize
+from research.customize import CustomizedSystem, count_phi, draw_notes, mix
+from research.customize_report import (
     customize_publication,
     measure_customized,
 )
-from ensemble_deid.experiments.patient_split import split_by_patient
-from ensemble_deid.experiments.stored_answers import ScoredAnswer
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from research.patient_split import split_by_patient
+from research.stored_answers import ScoredAnswer
 
 POOL = tiny_notes(12)
 

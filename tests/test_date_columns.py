@@ -11,12 +11,12 @@ from ensemble_deid import Deidentifier
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.records import Record, Value
 from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.deidentify.cells import GREAT_AGE, NO_YEAR, UNREADABLE_DATES, YEAR_ALONE, Cells
+from ensemble_deid.deidentify.chain import verify_run
+from ensemble_deid.deidentify.latest_years import LatestYears
+from ensemble_deid.deidentify.patient_strings import NOTHING
+from ensemble_deid.deidentify.replacement import Key, Replacer
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.pipeline.batch.cells import GREAT_AGE, NO_YEAR, UNREADABLE_DATES, YEAR_ALONE, Cells
-from ensemble_deid.pipeline.batch.chain import verify_run
-from ensemble_deid.pipeline.batch.latest_years import LatestYears
-from ensemble_deid.pipeline.batch.patient_strings import NOTHING
-from ensemble_deid.pipeline.replacement import Key, Replacer
 
 SECRET = "a key of sixteen bytes and more"
 COLUMNS = Columns("text", None, "p", ("d",))

@@ -10,14 +10,13 @@ from ensemble_deid import Deidentifier, SiteLists, deidentify_series
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.messages.fhir import read_fhir
 from ensemble_deid.corpora.messages.hl7 import read_hl7
+from ensemble_deid.deidentify.patient_strings import PatientStrings
+from ensemble_deid.deidentify.replacement import Key, Replacement, Replacer
+from ensemble_deid.deidentify.together import replaced_together
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.pipeline.batch.patient_strings import PatientStrings
-from ensemble_deid.pipeline.batch.together import replaced_together
-from ensemble_deid.pipeline.inclusion import InclusionList
-from ensemble_deid.pipeline.replacement import Key, Replacement, Replacer
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.sentence_ranges import plain_sentence
-from ensemble_deid.text.span import Span
+from ensemble_deid.model.inclusion import InclusionList, plain_sentence
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 
 @pytest.mark.parametrize("source", ["crf+tbed", "regex", "tbed"])

@@ -10,9 +10,9 @@ import pytest
 from ensemble_deid.cli.main import main
 from ensemble_deid.evaluation.disagreements import MemberRecord, find_disagreements, member_records, right_together
 from ensemble_deid.evaluation.pairs import EvaluationError
-from ensemble_deid.evaluation.render.tables import Table
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.evaluation.render.publication import Table
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 TEXT = "Seen by Ann Bell on 03/04, SVR of 1739, ward 7."
 NAME, DATE, SVR, WARD = Span(8, 16, "DOCTOR"), Span(20, 25, "DATE"), Span(34, 38, "DATE"), Span(45, 46, "ID")

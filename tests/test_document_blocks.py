@@ -20,7 +20,7 @@ from document_blocks import ALL, ROOT, SHELL, Block
 from ensemble_deid.cli.main import build_parser
 from ensemble_deid.features.patterns import failed_examples, parse_patterns
 from ensemble_deid.features.word_lists import inline_word_lists
-from ensemble_deid.phi.label_map import load_label_map
+from ensemble_deid.note.label_map import load_label_map
 from ensemble_deid.taggers.tbed import parse_templates
 
 # How many blocks of a document are not run. A new one needs a reason in the document, and a change here.

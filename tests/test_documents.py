@@ -15,7 +15,7 @@ from document_workplace import make_workplace
 import ensemble_deid
 from ensemble_deid.cli.main import main
 from ensemble_deid.config_files import load_config
-from ensemble_deid.experiments import train as training
+from ensemble_deid.training import train as training
 
 _LINK = re.compile(r"\]\(([^)\s#]+)(#[^)]*)?\)")
 

@@ -7,14 +7,14 @@ import pytest
 from scipy.stats import fisher_exact
 
 from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.replacement import Key, Replacement, Replacer
+from ensemble_deid.deidentify.together import replaced_together
 from ensemble_deid.evaluation.operating_points import find_point
-from ensemble_deid.experiments.model_figures import figures_record, figures_table, measure_model
-from ensemble_deid.experiments.out_of_fold import out_of_fold
-from ensemble_deid.pipeline.batch.together import replaced_together
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.manifest import fingerprint, read_manifest
-from ensemble_deid.pipeline.replacement import Key, Replacement, Replacer
-from ensemble_deid.text.document import Document
+from ensemble_deid.model.manifest import fingerprint, read_manifest
+from ensemble_deid.note.document import Document
+from ensemble_deid.training.model_figures import figures_record, figures_table, measure_model
+from ensemble_deid.training.out_of_fold import out_of_fold
 
 PROJECT = Path(__file__).parents[1] / "models" / "ensemble_deid_en"
 MODEL = PROJECT / "ensemble_deid_en" / "model"

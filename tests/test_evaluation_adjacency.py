@@ -3,9 +3,9 @@
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.render.csv import evaluation_to_csv
 from ensemble_deid.evaluation.render.json import evaluation_to_json
-from ensemble_deid.evaluation.render.text.full import render_full
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.evaluation.render.text import render_full
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 TEXT = "Ann Mae Lee of Elm, 3/4"
 NAME, CITY, DATE = Span(0, 11, "PATIENT"), Span(15, 18, "CITY"), Span(20, 23, "DATE")

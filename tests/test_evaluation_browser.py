@@ -18,9 +18,9 @@ import pytest
 from ensemble_deid.evaluation.curve import keep_above
 from ensemble_deid.evaluation.operating_points import find_operating_points
 from ensemble_deid.evaluation.render.html.page import render_report
-from ensemble_deid.phi.taxonomy import I2B2_TYPES
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.labels import I2B2_TYPES
+from ensemble_deid.note.span import Span
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")

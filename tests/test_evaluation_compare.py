@@ -7,9 +7,9 @@ from ensemble_deid.evaluation.bounds import Share
 from ensemble_deid.evaluation.compare import COMPARED_VIEWS, FoundBy, compare, holm
 from ensemble_deid.evaluation.error_list import list_errors
 from ensemble_deid.evaluation.pairs import EvaluationError
-from ensemble_deid.text.counts import Counts
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span, SpanKey
+from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span, SpanKey
 
 TEXT = "Ada Gil saw Dr Bo Li on 1/2/31 at 9"
 

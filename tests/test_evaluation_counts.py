@@ -11,9 +11,9 @@ from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.evaluation.official.i2b2 import score_i2b2
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.evaluation.views import VIEWS, count_view
-from ensemble_deid.text.counts import Counts
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span, SpanKey
+from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span, SpanKey
 
 TEXT = "x" * 40
 

@@ -23,13 +23,12 @@ from ensemble_deid.evaluation.operating_points import choose_threshold, find_ope
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.evaluation.render.csv import COLUMNS, agreement_to_csv, comparison_to_csv, evaluation_to_csv
 from ensemble_deid.evaluation.render.json import agreement_to_json, comparison_to_json, evaluation_to_json
-from ensemble_deid.evaluation.render.text.comparison import render_agreement, render_comparison
-from ensemble_deid.evaluation.render.text.full import render_full
+from ensemble_deid.evaluation.render.text import render_agreement, render_comparison, render_full
 from ensemble_deid.evaluation.threshold_record import threshold_from_record, threshold_to_record
 from ensemble_deid.evaluation.views import count_view
-from ensemble_deid.text.counts import Counts
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span, SpanKey
+from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span, SpanKey
 
 TEXT = "Ada Gil saw Dr Bo Li on 1/2/31 in Rome"
 NAME, DOCTOR, DATE, CITY = (0, 7, "PATIENT"), (15, 20, "DOCTOR"), (24, 30, "DATE"), (34, 38, "CITY")

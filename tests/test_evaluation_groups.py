@@ -2,8 +2,15 @@
 
 import pytest
 
-from ensemble_deid.phi.groups import GROUPS, category_of, is_hipaa, known_labels, labels_in_group
-from ensemble_deid.phi.taxonomy import HIPAA_TYPES, I2B2_TYPES
+from ensemble_deid.note.labels import (
+    GROUPS,
+    HIPAA_TYPES,
+    I2B2_TYPES,
+    category_of,
+    is_hipaa,
+    known_labels,
+    labels_in_group,
+)
 
 
 def test_each_group_holds_the_one_before() -> None:

@@ -5,8 +5,8 @@ import pytest
 from ensemble_deid.evaluation.bounds import Share, clopper_pearson_upper, rule_of_three
 from ensemble_deid.evaluation.leaks import NotesWithErrors, find_leaks
 from ensemble_deid.evaluation.pairs import EvaluationError
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span, SpanKey
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span, SpanKey
 
 
 def note(id: str, text: str, *keys: SpanKey, patient: str | None = None, kind: str | None = None) -> Document:

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.evaluation.official.i2b2 import score_i2b2
 from ensemble_deid.evaluation.official.meddocan import score_meddocan
-from ensemble_deid.evaluation.official.rows import OfficialScores, to_official_json
-from ensemble_deid.evaluation.official.table import render_official
-from ensemble_deid.text.counts import Counts
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span, SpanKey
+from ensemble_deid.evaluation.official.rows import OfficialScores, render_official, to_official_json
+from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span, SpanKey
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 needs_parity = pytest.mark.skipif(

@@ -18,11 +18,11 @@ from ensemble_deid.evaluation.pairs import EvaluationError, Pair
 from ensemble_deid.evaluation.render.html import curves as curves_module
 from ensemble_deid.evaluation.render.html import errors as errors_module
 from ensemble_deid.evaluation.render.html import page as page_module
-from ensemble_deid.evaluation.render.html.context import marked, snippet
+from ensemble_deid.evaluation.render.html.errors import marked, snippet
 from ensemble_deid.evaluation.render.html.markup import Html, element, join
 from ensemble_deid.evaluation.render.html.page import render_report
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span, SpanKey
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span, SpanKey
 
 TEXT = "Ada Gil saw Dr Bo Li on 1/2/31 in Rome & <b>London</b>"
 NAME, DOCTOR, DATE, CITY = (0, 7, "PATIENT"), (15, 20, "DOCTOR"), (24, 30, "DATE"), (34, 38, "CITY")

@@ -12,8 +12,8 @@ from ensemble_deid.evaluation.bootstrap import sign_flip_p
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
 from ensemble_deid.evaluation.scores import Resampling
 from ensemble_deid.evaluation.subgroups import MIN_PATIENTS, Subgroup, Subgroups, measure_subgroups, seen_key
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 QUICK = Resampling(200, 0.95, 0)
 NONE = Resampling(0, 0.95, 0)

@@ -9,10 +9,9 @@ from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.evaluation.bounds import clopper_pearson_upper
 from ensemble_deid.evaluation.evaluate import Evaluation, evaluate
 from ensemble_deid.evaluation.operating_points import find_operating_points
-from ensemble_deid.evaluation.render.text.full import render_full
-from ensemble_deid.evaluation.render.text.summary import MOST_LABELS, render_summary
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.evaluation.render.text import MOST_LABELS, render_full, render_summary
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 TEXT = "Ada Gil saw Dr Bo Li on 1/2/31 in Rome."
 SPANS = (Span(0, 7, "PATIENT"), Span(15, 20, "DOCTOR", 0.9), Span(24, 30, "DATE", 0.8), Span(34, 38, "CITY", 0.7))

@@ -14,16 +14,16 @@ from ensemble_deid.config import Config, make_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.operating_points import choose_threshold
-from ensemble_deid.experiments import ablate as ablation
-from ensemble_deid.experiments.ablate import AS_TRAINED, RETRAINED, AblationRow, ThresholdTarget, ablate
-from ensemble_deid.experiments.retrain import TrainingNotes, without_patterns
-from ensemble_deid.experiments.train import train
-from ensemble_deid.pipeline.directory import save_model, update_model
-from ensemble_deid.pipeline.loading import load_model
-from ensemble_deid.pipeline.manifest import Manifest
+from ensemble_deid.model.directory import save_model, update_model
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.manifest import Manifest
+from ensemble_deid.note.document import Document
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
-from ensemble_deid.text.document import Document
+from ensemble_deid.training import ablate as ablation
+from ensemble_deid.training.ablate import AS_TRAINED, RETRAINED, AblationRow, ThresholdTarget, ablate
+from ensemble_deid.training.retrain import TrainingNotes, without_patterns
+from ensemble_deid.training.train import train
 
 
 @pytest.fixture
@@ -280,7 +280,7 @@ def test_a_system_that_cannot_follow_the_rule_has_no_figures(
     tiny_model: Path, tiny_dev: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = iter([0.5])
-    monkeypatch.setattr("ensemble_deid.experiments.ablate._threshold", lambda *_: next(found, None))
+    monkeypatch.setattr("ensemble_deid.training.ablate._threshold", lambda *_: next(found, None))
     out = tmp_path / "report.json"
     arguments = ["ablate", str(tiny_model), str(tiny_dev), "--out", str(out), "--jobs", "1"]
     assert main([*arguments, "--threshold-rule", "precision=0.9"]) == 0

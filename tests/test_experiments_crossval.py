@@ -16,10 +16,10 @@ from ensemble_deid.config import Config, make_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.experiments.crossval import crossval
-from ensemble_deid.experiments.progress import Step
-from ensemble_deid.experiments.train import train
-from ensemble_deid.text.counts import strict_counts
+from ensemble_deid.note.counts import strict_counts
+from ensemble_deid.training.crossval import crossval
+from ensemble_deid.training.progress import Step
+from ensemble_deid.training.train import train
 
 FOLDS = 4
 

@@ -14,26 +14,26 @@ from hypothesis import strategies as st
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.config_files import load_config
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.curve import just_below, keep_above, trace_curve
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.operating_points import choose_threshold, find_point
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.evaluation.threshold_record import threshold_from_record, threshold_to_record
-from ensemble_deid.experiments.thresholds import OF_TRAINING, freeze_threshold
-from ensemble_deid.experiments.train import Trained, train
-from ensemble_deid.experiments.training_points import training_points
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.directory import save_model
-from ensemble_deid.pipeline.loading import load_model
-from ensemble_deid.pipeline.manifest import read_manifest
+from ensemble_deid.model.directory import save_model
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.manifest import read_manifest
+from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.context import CandidateContext
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.named_columns import NamedColumns
-from ensemble_deid.text.counts import Counts
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.training.thresholds import OF_TRAINING, freeze_threshold
+from ensemble_deid.training.train import Trained, train
+from ensemble_deid.training.training_points import training_points
 
 
 def scored(found: list[tuple[int, float]], words: int = 10) -> tuple[list[Document], list[Document]]:

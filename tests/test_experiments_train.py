@@ -13,17 +13,17 @@ from tiny_notes import tiny_notes
 from ensemble_deid.config import Config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.experiments.ablate import ablate
-from ensemble_deid.experiments.progress import Step
-from ensemble_deid.experiments.tasks import WHOLE, plan
-from ensemble_deid.experiments.train import Trained, train
-from ensemble_deid.experiments.training_notes import in_fold_groups
-from ensemble_deid.pipeline.directory import save_model
-from ensemble_deid.pipeline.loading import load_model
-from ensemble_deid.pipeline.manifest import fingerprint
+from ensemble_deid.model.directory import save_model
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.manifest import fingerprint
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.submodels import BY_NAME, NAMES
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.training.ablate import ablate
+from ensemble_deid.training.progress import Step
+from ensemble_deid.training.tasks import WHOLE, plan
+from ensemble_deid.training.train import Trained, train
+from ensemble_deid.training.training_notes import in_fold_groups
 
 
 def config(tmp_path: Path, *submodels: str, **others: object) -> Config:

@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny_stack
+from every_command import main
 
-from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.deidentify.replacement import Key, Replacer
 from ensemble_deid.evaluation.pairs import EvaluationError
-from ensemble_deid.experiments.exposure import _figures, measure_exposure
-from ensemble_deid.experiments.exposure_crf import informed, parrot
-from ensemble_deid.experiments.exposure_places import HiddenNote, Place, hide
-from ensemble_deid.experiments.exposure_rules import readers_rules
-from ensemble_deid.pipeline.replacement import Key, Replacer
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from research.exposure import _figures, measure_exposure
+from research.exposure_crf import informed, parrot
+from research.exposure_places import HiddenNote, Place, hide
+from research.exposure_rules import readers_rules
 
 REPLACER = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"))
 

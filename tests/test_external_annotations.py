@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.phi.taxonomy import I2B2_TYPES
+from ensemble_deid.note.labels import I2B2_TYPES
 
 ROOT = Path(__file__).parents[1]
 ANNOTATIONS = ROOT / "data" / "external" / "aci-bench.jsonl"

@@ -12,10 +12,10 @@ from ensemble_deid.features.patterns import PatternSet, parse_patterns
 from ensemble_deid.features.position import position_columns
 from ensemble_deid.features.table import Column, FeatureTable
 from ensemble_deid.features.words import case_class, digit_class, length_class, shape, short_shape, word_columns
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
-from ensemble_deid.text.tags import TagScheme
-from ensemble_deid.text.tokens import tokenize
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.note.tags import TagScheme
+from ensemble_deid.note.tokens import tokenize
 
 PATTERNS = parse_patterns(
     """

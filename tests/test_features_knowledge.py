@@ -11,8 +11,8 @@ from tiny_notes import PATTERNS
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.batch import plain_batch, training_view
 from ensemble_deid.features.knowledge import fold, is_hidden, read_knowledge, read_word_list
+from ensemble_deid.note.document import Document
 from ensemble_deid.resources import rules_directory
-from ensemble_deid.text.document import Document
 
 PLACES = ("ann arbor", "ann", "new york", "york", "new york city hall park")
 
@@ -115,7 +115,7 @@ def test_the_shipped_tables_know_common_names_and_not_common_words() -> None:
 
 def test_building_without_the_sources_names_the_extra(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from ensemble_deid.cli.main import main
-    from ensemble_deid.experiments import knowledge_build
+    from tools import knowledge_build
 
     assert "no-such-list" not in knowledge_build.SOURCES
     status = main(["knowledge", "build", "--out", str(tmp_path / "out"), "--scowl", str(tmp_path)])

@@ -11,8 +11,8 @@ from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
 from ensemble_deid.features.lexicon import Lexicon, learn_lexicon
 from ensemble_deid.features.patterns import PatternSet
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 NO_PATTERNS = PatternSet("none", (), "")
 WORDS = ["Ann", "ann", "Lee", "of", "York"]

@@ -12,15 +12,25 @@ from ensemble_deid.config import CrfConfig, NeuralConfig, TbedConfig, make_confi
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
 from ensemble_deid.features.lexicon import Lexicon
-from ensemble_deid.features.stanza_cache import VARIABLE, TagStore, models_hash, models_version, tag_store
-from ensemble_deid.features.stanza_tags import Annotator, StanzaModels, load_pipeline, stanza_columns, tags_of
-from ensemble_deid.pipeline import feature_extractor
+from ensemble_deid.features.stanza_tags import (
+    VARIABLE,
+    Annotator,
+    StanzaModels,
+    TagStore,
+    load_pipeline,
+    models_hash,
+    models_version,
+    stanza_columns,
+    tag_store,
+    tags_of,
+)
+from ensemble_deid.model import feature_extractor
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.note.tokens import tokenize
 from ensemble_deid.taggers.crf.tagger import CrfTagger
 from ensemble_deid.taggers.neural.tagger import NeuralTagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
-from ensemble_deid.text.tokens import tokenize
 
 MODELS = StanzaModels("en", "a", "1.0")
 doc = pytest.importorskip("stanza.models.common.doc", reason="stanza (the extra nlp) is not installed")

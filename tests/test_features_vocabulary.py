@@ -25,7 +25,7 @@ from ensemble_deid.features.vocabulary import (
     patient_of_token,
     patients_by_value,
 )
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 LEAST = 3
 ENGLISH = "fever\t7\ngrace\t5\nhope\t6\nhospital\t7\n"

@@ -10,8 +10,8 @@ import pytest
 import tiny_stack
 
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 ROOT = Path(__file__).parents[1]
 

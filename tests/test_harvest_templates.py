@@ -8,15 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.errors import CorpusError, RuleError
-from ensemble_deid.experiments.harvest import HarvestLimits, Hits, count_hits, harvest_patterns
-from ensemble_deid.experiments.harvest_sentences import frequent_sentences
-from ensemble_deid.experiments.inclusion_effect import inclusion_effect
-from ensemble_deid.experiments.sentence_templates import in_words, patterns_of, templates_of
 from ensemble_deid.features.pattern_text import check_pattern, patterns_text
 from ensemble_deid.features.patterns import Pattern, PatternSet, failed_examples, find_all, parse_patterns
-from ensemble_deid.pipeline.inclusion import parse_inclusion_list
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.model.inclusion import parse_inclusion_list
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.training.harvest import HarvestLimits, Hits, count_hits, harvest_patterns
+from ensemble_deid.training.harvest_sentences import frequent_sentences, inclusion_effect
+from ensemble_deid.training.sentence_templates import in_words, patterns_of, templates_of
 
 FEW = HarvestLimits(patients=3, occurrences=3)
 

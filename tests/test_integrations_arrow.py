@@ -9,8 +9,8 @@ import tiny_stack
 from ensemble_deid import Deidentifier
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.deidentify.replacement import Key, Replacer
 from ensemble_deid.integrations.arrow_stream import StreamOptions, deidentified_batches
-from ensemble_deid.pipeline.replacement import Key, Replacer
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra tables)")
 import pyarrow.parquet as pq  # noqa: E402

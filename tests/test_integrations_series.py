@@ -9,7 +9,7 @@ import pytest
 import tiny_stack
 
 from ensemble_deid import ConfigError, CorpusError, Deidentifier, WithheldNote, deidentify_series
-from ensemble_deid.pipeline.replacement import Replacer
+from ensemble_deid.deidentify.replacement import Replacer
 
 TEXTS = ["Seen on 03/04/2019.", None, "Zyxwvutsr \0", "Nothing."]
 CLEAN = ["Seen on [DATE].", None, None, "Nothing."]

@@ -12,8 +12,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneGroupOut, cross_val_score, cross_validate
 
 from ensemble_deid import Config, CorpusError, Document, evaluate
-from ensemble_deid.experiments import train as training
 from ensemble_deid.integrations.sklearn import EnsembleEstimator
+from ensemble_deid.training import train as training
 
 NOTES = tiny_stack.notes(patients=6)
 

@@ -12,7 +12,7 @@ import tiny_stack
 
 from ensemble_deid import ConfigError, CorpusError
 from ensemble_deid.cli.main import main
-from ensemble_deid.pipeline.replacement import Key
+from ensemble_deid.deidentify.replacement import Key
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (extra spark)")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")

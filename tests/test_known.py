@@ -10,16 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ensemble_deid.deidentify.known.identifiers import KnownIdentifiers
+from ensemble_deid.deidentify.known.names import Certainty, Typos, within_one_edit
+from ensemble_deid.deidentify.known.site_lists import LEFT, MATCHED, MISSED, UNKNOWN, SiteLists
+from ensemble_deid.deidentify.known.table import StringIndex
+from ensemble_deid.deidentify.known.words import Words, compacted
+from ensemble_deid.deidentify.replacement import Key, Replacer
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.pipeline.known.identifiers import KnownIdentifiers
-from ensemble_deid.pipeline.known.names import Certainty
-from ensemble_deid.pipeline.known.site_lists import LEFT, MATCHED, MISSED, UNKNOWN, SiteLists
-from ensemble_deid.pipeline.known.strings import StringIndex
-from ensemble_deid.pipeline.known.typos import Typos, within_one_edit
-from ensemble_deid.pipeline.known.words import Words, compacted
-from ensemble_deid.pipeline.replacement import Key, Replacer
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 LABELS = ("PATIENT", "DOCTOR", "MEDICALRECORD", "PHONE", "STREET", "CITY", "ZIP", "DATE", "HOSPITAL")
 KEY = Key(b"a key of sixteen bytes and more")

@@ -11,8 +11,8 @@ from http_service import running
 
 from ensemble_deid import ConfigError, CorpusError, Deidentifier, SiteLists, deidentify_series
 from ensemble_deid.cli.main import main
-from ensemble_deid.pipeline.known import site_lists
-from ensemble_deid.pipeline.replacement import Replacer
+from ensemble_deid.deidentify.known import site_lists
+from ensemble_deid.deidentify.replacement import Replacer
 
 TEXT = "Patient: Okonkwo\nDate: 03/04/2019\nUses a St. Jude device, moved to Unit 7-West.\nCall 555.555.0142."
 BROKEN = "Date: 1234 03/04/2019 5678"

@@ -6,7 +6,7 @@ import pytest
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.cli.measured_recall import measured_recall
-from ensemble_deid.pipeline.manifest import Manifest
+from ensemble_deid.model.manifest import Manifest
 
 POINTS = {
     "f1": {"threshold": 0.4, "token_recall": 0.9512, "false_positives_per_1000": 3.04},

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.edits import edited
-from ensemble_deid.corpora.messages.encoded import EncodedText
+from ensemble_deid.corpora.messages.content import EncodedText, Message
 from ensemble_deid.corpora.messages.fhir import read_fhir
 from ensemble_deid.corpora.messages.hl7 import read_hl7
-from ensemble_deid.corpora.messages.message import Message
 from ensemble_deid.errors import CorpusError
 
 SECRET = "Quillfeather"

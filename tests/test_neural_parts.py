@@ -12,11 +12,16 @@ from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.batch import Batch, select_documents
-from ensemble_deid.taggers.neural.characters import CharacterBilstm, CharacterCnn, character_encoder
-from ensemble_deid.taggers.neural.crf_layer import CrfLayer
-from ensemble_deid.taggers.neural.encoders import Bilstm, TransformerEncoder, positional_encoding
+from ensemble_deid.taggers.neural.encoders import (
+    Bilstm,
+    CharacterBilstm,
+    CharacterCnn,
+    TransformerEncoder,
+    character_encoder,
+    positional_encoding,
+)
 from ensemble_deid.taggers.neural.names import characters_of, read_names, train_on_names
-from ensemble_deid.taggers.neural.network import Inputs, Sizes, TaggingNetwork
+from ensemble_deid.taggers.neural.network import CrfLayer, Inputs, Sizes, TaggingNetwork
 from ensemble_deid.taggers.neural.tagger import NeuralTagger
 
 SMALL: dict[str, Any] = {

@@ -9,7 +9,7 @@ import pytest
 
 from ensemble_deid import Deidentifier, deidentify_series
 from ensemble_deid.cli.main import main
-from ensemble_deid.pipeline.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Key, Replacer
 
 SECRET = "a key of sixteen bytes and more"
 D = "03/04/2019"

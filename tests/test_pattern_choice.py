@@ -12,11 +12,11 @@ from ensemble_deid.config import Config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, RuleError
-from ensemble_deid.pipeline.loading import load_model
-from ensemble_deid.pipeline.manifest import read_manifest
-from ensemble_deid.pipeline.pattern_choice import PatternChoice, choose_patterns
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.manifest import read_manifest
+from ensemble_deid.model.pattern_choice import PatternChoice, choose_patterns
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 I2B2, MEDDOCAN, OWN = ["DATE", "PATIENT"], ["FECHAS", "CALLE"], ["Person", "Tag"]
 

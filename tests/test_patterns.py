@@ -16,16 +16,16 @@ from ensemble_deid.features import patterns as patterns_module
 from ensemble_deid.features.patterns import (
     Pattern,
     PatternSet,
+    TimeLimit,
     failed_examples,
     find_all,
     first_come,
     parse_patterns,
     read_patterns,
 )
-from ensemble_deid.features.time_limit import TimeLimit
-from ensemble_deid.phi.groups import known_labels
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.labels import known_labels
+from ensemble_deid.note.span import Span
 
 FILES = sorted((Path(__file__).parents[1] / "rules" / "patterns").glob("*.toml"))
 SETS = {path.stem: read_patterns(path) for path in FILES}

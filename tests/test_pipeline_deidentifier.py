@@ -7,14 +7,14 @@ import pytest
 import tiny_stack
 
 from ensemble_deid import DeidentificationResult, Deidentifier, Document, Span
+from ensemble_deid.deidentify.replacement import Replacement, Replacer
+from ensemble_deid.deidentify.together import replaced_together
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError
 from ensemble_deid.evaluation.curve import trace_curve
-from ensemble_deid.experiments.train import Trained
-from ensemble_deid.experiments.training_points import TrainingPoints
-from ensemble_deid.pipeline.batch.together import replaced_together
-from ensemble_deid.pipeline.loading import load_model
-from ensemble_deid.pipeline.replacement import Replacement, Replacer
+from ensemble_deid.model.loading import load_model
 from ensemble_deid.stacking.dataset import StackingDataset
+from ensemble_deid.training.train import Trained
+from ensemble_deid.training.training_points import TrainingPoints
 
 NOTE = tiny_stack.notes(700, patients=1)[0]
 

@@ -12,10 +12,10 @@ import pytest
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.errors import ConfigError, ModelError
-from ensemble_deid.pipeline import directory
-from ensemble_deid.pipeline.directory import refuse_foreign_folder, save_model, update_model, write_manifest
-from ensemble_deid.pipeline.loading import load_model
-from ensemble_deid.pipeline.manifest import Manifest, read_manifest
+from ensemble_deid.model import directory
+from ensemble_deid.model.directory import refuse_foreign_folder, save_model, update_model, write_manifest
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.manifest import Manifest, read_manifest
 from ensemble_deid.stacking.dataset import StackingDataset
 
 FILES = (

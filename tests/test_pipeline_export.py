@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.pipeline.directory import update_model
-from ensemble_deid.pipeline.loading import load_model
-from ensemble_deid.pipeline.manifest import read_manifest
+from ensemble_deid.model.directory import update_model
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.manifest import read_manifest
 
 
 @pytest.fixture

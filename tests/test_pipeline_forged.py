@@ -15,9 +15,9 @@ from safetensors.numpy import load, save
 from ensemble_deid.cli.main import main
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features import patterns
-from ensemble_deid.pipeline.directory import write_manifest
-from ensemble_deid.pipeline.loading import load_model
-from ensemble_deid.pipeline.manifest import Manifest, read_manifest
+from ensemble_deid.model.directory import write_manifest
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.manifest import Manifest, read_manifest
 
 Forge = Callable[[Path, Manifest], Manifest]
 

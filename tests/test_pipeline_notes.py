@@ -12,21 +12,21 @@ import pytest
 import tiny_stack
 from joblib import delayed
 
+from ensemble_deid.deidentify import notes as notes_module
+from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.notes import Note
 from ensemble_deid.errors import ConfigError, CorpusError, ModelError
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.model import loading
+from ensemble_deid.model.directory import PATTERNS, save_model, update_model
+from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.loading import load_model, load_once
+from ensemble_deid.model.manifest import Manifest
+from ensemble_deid.note.document import Document
 from ensemble_deid.parallel import in_processes
-from ensemble_deid.pipeline import loading
-from ensemble_deid.pipeline import notes as notes_module
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.directory import PATTERNS, save_model, update_model
-from ensemble_deid.pipeline.ensemble import Ensemble
-from ensemble_deid.pipeline.loading import load_model, load_once
-from ensemble_deid.pipeline.manifest import Manifest
-from ensemble_deid.pipeline.notes import Note
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
-from ensemble_deid.text.document import Document
 
 MARKER = "Zyxwvut"
 

@@ -9,14 +9,14 @@ import tiny_stack
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.pipeline import ensemble as ensemble_module
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.feature_extractor import FeatureExtractor
-from ensemble_deid.pipeline.portions import PORTION, Piece, portions, stretches
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
-from ensemble_deid.text.tokens import tokenize
+from ensemble_deid.model import ensemble as ensemble_module
+from ensemble_deid.model.feature_extractor import FeatureExtractor
+from ensemble_deid.model.portions import PORTION, Piece, portions, stretches
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.note.tokens import tokenize
 
 _TEXT = st.text(st.sampled_from("ab \n\r"), max_size=60)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from ensemble_deid.cli.main import main
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ModelError
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.directory import update_model, write_manifest
-from ensemble_deid.pipeline.loading import load_model
-from ensemble_deid.pipeline.manifest import read_manifest, sign_model
-from ensemble_deid.pipeline.signature import FILE, VARIABLE
+from ensemble_deid.model.directory import update_model, write_manifest
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.manifest import read_manifest, sign_model
+from ensemble_deid.model.signature import FILE, VARIABLE
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def edited(model: Path) -> None:
 
 
 def read_manifest_unsigned(model: Path) -> object:
-    from ensemble_deid.pipeline.manifest import Manifest
+    from ensemble_deid.model.manifest import Manifest
 
     content = json.loads((model / "manifest.json").read_text(encoding="utf-8"))
     del content["checksum"]

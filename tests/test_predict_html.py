@@ -10,8 +10,8 @@ import pytest
 from ensemble_deid.cli.main import main
 from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.evaluation.render.html.notes import notes_page
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 TEXT = "Seen </div><script>alert(1)</script> Ann & Bob\n  on 4/2 <b>"
 NAME = TEXT.index("Ann")

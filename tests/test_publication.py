@@ -10,11 +10,16 @@ import pytest
 from ensemble_deid.cli.ablation_report import render_ablation
 from ensemble_deid.cli.main import main
 from ensemble_deid.evaluation.pairs import EvaluationError
-from ensemble_deid.evaluation.render.picture import Point, draw_points
-from ensemble_deid.evaluation.render.publication import Publication, check_form, published_files
-from ensemble_deid.evaluation.render.tables import Table
-from ensemble_deid.experiments.ablate import AS_TRAINED, AblationRow
-from ensemble_deid.text.counts import Counts
+from ensemble_deid.evaluation.render.publication import (
+    Point,
+    Publication,
+    Table,
+    check_form,
+    draw_points,
+    published_files,
+)
+from ensemble_deid.note.counts import Counts
+from ensemble_deid.training.ablate import AS_TRAINED, AblationRow
 
 SVG = "{http://www.w3.org/2000/svg}"
 TABLE = Table("F1 of A & B", ("system", "F1"), (("A & B", "0.5"), ("<C>", "-")))

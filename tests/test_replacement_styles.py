@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marked_notes import marked_note
 
+from ensemble_deid.deidentify.replacement import Key, ReplacedSpan, Replacer
+from ensemble_deid.deidentify.replacement.styles import policies
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.pipeline.replacement import Key, ReplacedSpan, Replacer
-from ensemble_deid.pipeline.replacement.styles import policies
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 LABELS = ("DATE", "DOCTOR", "LOCATION-OTHER")
 LABELS_OF_SURROGATES = ("PROFESSION", "CITY", "STATE", "PATIENT", "DATE", "AGE", "IDNUM", "EMAIL")

@@ -13,7 +13,7 @@ import tiny_stack
 from ensemble_deid import reproducible
 from ensemble_deid.cli.main import main
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.pipeline.manifest import read_manifest
+from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.taggers import device
 
 ROOT = Path(__file__).parents[1]

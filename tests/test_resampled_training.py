@@ -11,10 +11,9 @@ from tiny_notes import SCHEME, tiny_batch, tiny_notes
 
 from ensemble_deid.config import Config, TransformerConfig
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.pipeline.resampled import with_resampled_copies
-from ensemble_deid.pipeline.submodels import fit_submodel
+from ensemble_deid.model.submodels import fit_submodel, with_resampled_copies
+from ensemble_deid.note.document import grouped_by_site
 from ensemble_deid.taggers.transformer.tagger import TransformerTagger
-from ensemble_deid.text.document import grouped_by_site
 
 TINY: dict[str, Any] = {"window": 40, "overlap": 8, "epochs": 1, "batch_pieces": 200}
 
@@ -97,5 +96,5 @@ def test_what_copies_do_not_have_is_refused(settings: dict[str, Any], named: str
 
 
 def test_reading_a_model_loads_no_source_of_names(tmp_path: Path) -> None:
-    code = "import sys; import ensemble_deid.pipeline.loading; sys.exit('faker' in sys.modules)"
+    code = "import sys; import ensemble_deid.model.loading; sys.exit('faker' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path).returncode == 0

@@ -15,7 +15,7 @@ from http_service import Answer, Service, running
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 TOKEN = "a token of sixteen characters"
 MARKER = "Zyxwvutsr"

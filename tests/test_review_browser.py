@@ -15,7 +15,7 @@ from http_service import Service, running
 from test_evaluation_browser import CHROMIUM, Browser, settle
 
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 pytestmark = [
     pytest.mark.long,

@@ -12,20 +12,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ensemble_deid.service.review.edits import Search, add_span, alter, decide, finish, mark_all
-from ensemble_deid.service.review.errors import ReviewError
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.service.review.edits import Search, add_span, alter, decide, finish, mark_all, occurrences, searched
 from ensemble_deid.service.review.export import reviewed
-from ensemble_deid.service.review.facts import Facts, read_facts, settle_facts
-from ensemble_deid.service.review.file import ReviewFile
-from ensemble_deid.service.review.fill import add_note, fill
+from ensemble_deid.service.review.file import Facts, ReviewFile, read_facts, settle_facts
+from ensemble_deid.service.review.fill import add_note, disagreement, fill, uncertainty
 from ensemble_deid.service.review.layers import begin_layer, merge
 from ensemble_deid.service.review.overview import PAGE, agreement, note_page, reviewers
-from ensemble_deid.service.review.records import ADJUDICATION, ReviewSpan, Status, read_disagreements, read_spans
-from ensemble_deid.service.review.search import occurrences, searched
+from ensemble_deid.service.review.records import (
+    ADJUDICATION,
+    ReviewError,
+    ReviewSpan,
+    Status,
+    read_disagreements,
+    read_spans,
+)
 from ensemble_deid.service.review.steps import redo, undo
-from ensemble_deid.service.review.uncertainty import disagreement, uncertainty
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 TEXT = "Ada Gil \U0001f600 saw Dr Bo Li in Rome.\nAda went home."
 #       0123456 7          89...

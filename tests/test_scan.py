@@ -13,9 +13,9 @@ from tiny_stack import note
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ModelError
-from ensemble_deid.experiments.scan import ALL_FILES, ALL_LABELS, WHOLE, WORD, ScanRow, scan_model
-from ensemble_deid.pipeline.directory import save_model
-from ensemble_deid.text.document import Document
+from ensemble_deid.model.directory import save_model
+from ensemble_deid.model.scan import ALL_FILES, ALL_LABELS, WHOLE, WORD, ScanRow, scan_model
+from ensemble_deid.note.document import Document
 
 CORPUS = [
     note("1", ("Qorvax Zindle", "PATIENT"), " at ", ("Brumpfe", "CITY"), ", MRN ", ("77-4821", "ID"), patient="1"),

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import CorpusError, ModelError
-from ensemble_deid.pipeline.manifest import read_manifest
-from ensemble_deid.pipeline.seen_notes import Overlap, SeenNotes
-from ensemble_deid.text.document import Document
+from ensemble_deid.model.manifest import read_manifest
+from ensemble_deid.model.seen_notes import Overlap, SeenNotes
+from ensemble_deid.note.document import Document
 
 DOCUMENTS = [Document("a", "Seen on 3 May.\n", (), "1"), Document("b", "No change.", (), "2"), Document("c", "")]
 SEEN = SeenNotes.of(DOCUMENTS, seed=3)

@@ -9,7 +9,7 @@ import pytest
 from http_service import Service, running
 
 from ensemble_deid import Deidentifier
-from ensemble_deid.pipeline.replacement import Key
+from ensemble_deid.deidentify.replacement import Key
 
 MARKER = "Zyxwvutsr"
 TEXT = "Patient: Anna Bell\nDate: 03/04/2019\nSeen by Dr. Hunt"

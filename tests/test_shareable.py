@@ -11,13 +11,13 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.config import make_config
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.experiments.scan import file_text
-from ensemble_deid.experiments.train import Trained
-from ensemble_deid.pipeline.directory import save_model
-from ensemble_deid.pipeline.loading import load_model
-from ensemble_deid.pipeline.manifest import read_manifest
+from ensemble_deid.model.directory import save_model
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.manifest import read_manifest
+from ensemble_deid.model.scan import file_text
 from ensemble_deid.resources import rules_directory
 from ensemble_deid.submodels import BY_NAME
+from ensemble_deid.training.train import Trained
 
 SECRETS = tuple(word for name in tiny_shareable.NAMES for word in name.split())
 

@@ -3,8 +3,8 @@
 import pytest
 
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.experiments.site_sample import sample_sites
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
+from ensemble_deid.training.training_notes import sample_sites
 
 NOTES = [Document(f"{k:02}", "well", site=f"S{k % 7:02}") for k in range(20)]
 

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from stacking_columns import feature_names
 from tiny_notes import plain
 
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.note.tokens import tokenize
 from ensemble_deid.stacking.candidates import CandidateTable, collect
 from ensemble_deid.stacking.context import FORM, KINDS, CandidateContext, extract_context
 from ensemble_deid.stacking.features import candidate_features, measure_statistics, statistics_keys
@@ -18,9 +21,6 @@ from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.stacking.voting import METHODS, combine
 from ensemble_deid.submodels import BY_NAME, NAMES
 from ensemble_deid.taggers.base import Proposals
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
-from ensemble_deid.text.tokens import tokenize
 
 LABELS = ("A", "B")
 NOTES = ["Ann Lee Ann Lee ann", "Lee 12 Lee", "x"]

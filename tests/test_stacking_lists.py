@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from ensemble_deid.features.batch import Batch, plain_batch
 from ensemble_deid.features.knowledge import Knowledge, is_hidden
-from ensemble_deid.pipeline.pattern_choice import NO_PATTERNS
+from ensemble_deid.model.pattern_choice import NO_PATTERNS
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.candidates import collect
+from ensemble_deid.stacking.context import list_columns
 from ensemble_deid.stacking.dataset import build_stacking_dataset
-from ensemble_deid.stacking.lists import list_columns
 from ensemble_deid.taggers.base import Proposals
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 GIVEN, SURNAME = {"ann": 7, "grace": 5}, {"lee": 8, "grace": 3, "zorblax": 1}
 ENGLISH, MEDICAL = {"grace": 6, "the": 9, "lee": 2}, {"stent": 4, "grace": 1}

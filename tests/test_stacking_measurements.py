@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_deid.stacking.measurements import EXPLAINED
+from ensemble_deid.stacking.net import EXPLAINED
 
 UNIT = r"(?:%|(?:mg|x)\b)"
 SIMPLE = re.compile(

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from stacking_columns import feature_names
 
 from ensemble_deid.features.batch import Batch, plain_batch
-from ensemble_deid.pipeline.pattern_choice import NO_PATTERNS
+from ensemble_deid.model.pattern_choice import NO_PATTERNS
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.stacking import mentions
 from ensemble_deid.stacking.candidates import CandidateTable, collect
 from ensemble_deid.stacking.context import extract_candidates
@@ -19,8 +21,6 @@ from ensemble_deid.stacking.features import candidate_features, measure_statisti
 from ensemble_deid.stacking.mentions import mention_columns
 from ensemble_deid.stacking.stacker import SETTINGS, Stacker
 from ensemble_deid.taggers.base import Proposals
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 LABELS = ("DOCTOR", "PATIENT")
 WORDS = ("Ann", "ann", "Lee", "LEE", "Al", "12", "123", "Qux.", "-")

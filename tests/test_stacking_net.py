@@ -8,17 +8,16 @@ from stacking_columns import feature_names
 
 from ensemble_deid.features.batch import Batch, plain_batch
 from ensemble_deid.features.knowledge import Knowledge
-from ensemble_deid.pipeline.pattern_choice import NO_PATTERNS
+from ensemble_deid.model.pattern_choice import NO_PATTERNS
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import build_stacking_dataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
-from ensemble_deid.stacking.measurements import unexplained_numbers
 from ensemble_deid.stacking.named_columns import NamedColumns
-from ensemble_deid.stacking.net import KINDS, alone, cast_net
+from ensemble_deid.stacking.net import KINDS, alone, cast_net, unexplained_numbers
 from ensemble_deid.taggers.base import Proposals, TokenScores
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 LABELS = ("DATE", "ID", "NAME")
 LISTS = Knowledge(Path("en"), {"english": {"the": 9, "called": 8, "pain": 8}, "medical": {"stent": 5}}, {}, {})

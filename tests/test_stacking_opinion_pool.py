@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from ensemble_deid.config import make_config
 from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.note.span import drop_overlaps
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.named_columns import NamedColumns
 from ensemble_deid.stacking.opinion_pool import pooled, pooled_with_sequences, resolved_by
 from ensemble_deid.stacking.stacker import SETTINGS, Stacker
-from ensemble_deid.text.span import drop_overlaps
 
 PROBABILITIES = st.floats(0, 1)
 

@@ -11,14 +11,14 @@ import tiny_stack
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.features.batch import Batch, plain_batch
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.pattern_choice import NO_PATTERNS
+from ensemble_deid.model.pattern_choice import NO_PATTERNS
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.single_tokens import HIGHEST, SOURCE, single_tokens
 from ensemble_deid.stacking.stacker import SETTINGS, Stacker
 from ensemble_deid.taggers.base import Proposals, TokenScores
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 LABELS = ("DATE", "NAME")
 TEXTS = ("Ann Lee came on May 3 . Dr. Poe saw her - and left", "nothing", "")

@@ -14,8 +14,9 @@ from tiny_notes import SCHEME, plain, tiny_notes
 
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ConfigError, ModelError
-from ensemble_deid.folds import group_folds
-from ensemble_deid.seeding import generator
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.reproducible import generator, group_folds
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.stacking.context import CandidateContext
 from ensemble_deid.stacking.dataset import ARRAYS, KEYS, StackingDataset, build_stacking_dataset
@@ -23,8 +24,6 @@ from ensemble_deid.stacking.search import _best_threshold, sample_rows, settings
 from ensemble_deid.stacking.stacker import SETTINGS, STATISTICS, SVM, Stacker
 from ensemble_deid.stacking.svm import ZHAO2020
 from ensemble_deid.taggers.base import Proposals
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span, drop_overlaps
 
 ONE = {"c_grid": [1.0], "gamma_grid": [0.01], "weight_grid": [1.0]}
 CONFIG = make_config({"jobs": 1, "stack": ONE})

@@ -12,14 +12,13 @@ import tiny_stack
 from tiny_notes import no_progress
 
 from ensemble_deid.config_files import load_config
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError, ModelError
-from ensemble_deid.experiments.train import train
-from ensemble_deid.features.stanza_cache import VARIABLE
-from ensemble_deid.features.stanza_tags import Annotator, load_pipeline, stanza_columns
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.manifest import read_manifest
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.tokens import tokenize
+from ensemble_deid.features.stanza_tags import VARIABLE, Annotator, load_pipeline, stanza_columns
+from ensemble_deid.model.manifest import read_manifest
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.tokens import tokenize
+from ensemble_deid.training.train import train
 
 stanza = pytest.importorskip("stanza", reason="stanza (the extra nlp) is not installed")
 pytestmark = pytest.mark.long

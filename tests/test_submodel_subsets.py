@@ -11,8 +11,8 @@ from ensemble_deid import Config, ConfigError, Deidentifier, train
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import make_config
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.pipeline import submodels as pipeline_submodels
-from ensemble_deid.pipeline.loading import load_model
+from ensemble_deid.model import submodels as pipeline_submodels
+from ensemble_deid.model.loading import load_model
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.opinion_pool import pooled, resolved_by

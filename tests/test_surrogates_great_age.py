@@ -3,7 +3,7 @@
 import pytest
 from marked_notes import marked_note
 
-from ensemble_deid.pipeline.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Key, Replacer
 from ensemble_deid.surrogates.ages import is_great_age
 
 KEY = Key(b"a key of sixteen bytes and more")

@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marked_notes import marked_note
 
+from ensemble_deid.deidentify.replacement import Key, Replacement, Replacer
 from ensemble_deid.features.knowledge import read_knowledge
-from ensemble_deid.phi.taxonomy import I2B2_TYPES, MEDDOCAN_TYPES
-from ensemble_deid.pipeline.replacement import Key, Replacement, Replacer
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.labels import I2B2_TYPES, MEDDOCAN_TYPES
+from ensemble_deid.note.span import Span
 from ensemble_deid.resources import rules_directory
 from ensemble_deid.surrogates.ages import capped_age
 from ensemble_deid.surrogates.keyed.dates import DateText
@@ -21,8 +23,6 @@ from ensemble_deid.surrogates.keyed.lists import MEN, WOMEN, name_lists, towns
 from ensemble_deid.surrogates.keyed.patient import kind_of
 from ensemble_deid.surrogates.letters import fold
 from ensemble_deid.surrogates.place_words import STATES
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 KEY = Key(b"a key of sixteen bytes and more")
 REPLACER = Replacer.from_options("surrogate", key=KEY)
@@ -392,7 +392,7 @@ def test_the_same_key_gives_the_same_bytes(document: Document) -> None:
 
 def test_the_same_bytes_in_another_process() -> None:
     code = (
-        "from ensemble_deid.pipeline.replacement import Key, Replacer\n"
+        "from ensemble_deid.deidentify.replacement import Key, Replacer\n"
         "from ensemble_deid import Document, Span\n"
         f"r = Replacer.from_options('surrogate', key=Key({KEY.secret!r}))\n"
         "d = Document('n', 'John Smith, MGH, 3/4/2014', (Span(0, 10, 'PATIENT'), Span(12, 15, 'HOSPITAL'),"
@@ -421,7 +421,7 @@ def test_what_was_asked_before_changes_nothing() -> None:
     taken = frozenset(map(Replacer.normalise, ["Peoria", "Boston", "John Smith", "J.S.", "61602", "OH"]))
     forward = [surrogates(each, taken=taken) for each in marked]
     fresh = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"), project="")
-    from ensemble_deid.pipeline.replacement import replacer as module
+    from ensemble_deid.deidentify.replacement import replacer as module
 
     module._patient_surrogates.cache_clear()
     assert [surrogates(each, taken=taken, replacer=fresh) for each in reversed(marked)] == forward[::-1]

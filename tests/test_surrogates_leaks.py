@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marked_notes import marked_note
 
-from ensemble_deid.pipeline.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Key, Replacer
 from ensemble_deid.surrogates.ages import capped_age
 from ensemble_deid.surrogates.letters import fold
 from ensemble_deid.surrogates.place_words import GENERIC_WORDS

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marked_notes import marked_note
 
+from ensemble_deid.deidentify.known.identifiers import KnownIdentifiers
+from ensemble_deid.deidentify.known.site_lists import SiteLists
+from ensemble_deid.deidentify.replaced import replaced
+from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.together import replaced_together
 from ensemble_deid.errors import DeidError
-from ensemble_deid.pipeline.batch.together import replaced_together
-from ensemble_deid.pipeline.known.identifiers import KnownIdentifiers
-from ensemble_deid.pipeline.known.site_lists import SiteLists
-from ensemble_deid.pipeline.replaced import replaced
-from ensemble_deid.pipeline.replacement import Key, Replacer
 from ensemble_deid.surrogates.keyed.known import KnownNames
 from ensemble_deid.surrogates.letters import fold
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marked_notes import marked_note
 
-from ensemble_deid.phi.taxonomy import I2B2_TYPES, MEDDOCAN_TYPES
-from ensemble_deid.pipeline.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.note.labels import I2B2_TYPES, MEDDOCAN_TYPES
 
 REPLACER = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"))
 THAI, HINDI = "สมชาย ใจดี", "राम शर्मा"

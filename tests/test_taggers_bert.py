@@ -78,7 +78,7 @@ def test_a_model_is_read_without_what_only_training_needs(tmp_path: Path) -> Non
         "from ensemble_deid.config import TransformerConfig\n"
         "from ensemble_deid.pipeline import deidentifier, directory\n"
         "from ensemble_deid.taggers.transformer.tagger import TransformerTagger\n"
-        "from ensemble_deid.text.tags import TagScheme\n"
+        "from ensemble_deid.note.tags import TagScheme\n"
         f"TransformerTagger.load(Path({str(tmp_path)!r}), scheme=TagScheme({SCHEME.labels!r}),"
         f" config=TransformerConfig(encoder={config.encoder!r}), device='cpu')\n"
         "print([name for name in ('transformers', 'sklearn', 'scipy.stats', 'pandas') if name in sys.modules])"

@@ -27,10 +27,10 @@ from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
 from ensemble_deid.config import Section, make_config
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch, select_documents
-from ensemble_deid.pipeline.submodels import submodel_class
+from ensemble_deid.model.submodels import submodel_class
+from ensemble_deid.note.document import Document
 from ensemble_deid.submodels import BY_NAME, NAMES, SUBMODELS, Submodel
 from ensemble_deid.taggers.base import CompactableTagger, TrainableTagger
-from ensemble_deid.text.document import Document
 
 SMALL: dict[str, dict[str, Any]] = {
     "crf": {"max_iterations": 15, "max_sequence": 14},

@@ -6,14 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.errors import ModelError
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.note.tags import TagScheme
+from ensemble_deid.note.tokens import tokenize
 from ensemble_deid.taggers.confidence import SourceConfidence
 from ensemble_deid.taggers.decoding import Decoded, SequenceSpan
-from ensemble_deid.taggers.proposals import chain_proposals
-from ensemble_deid.taggers.sequences import merge_lines, sequence_of_rows
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
-from ensemble_deid.text.tags import TagScheme
-from ensemble_deid.text.tokens import tokenize
+from ensemble_deid.taggers.sequences import chain_proposals, merge_lines, sequence_of_rows
 
 SCHEME = TagScheme(("A", "B"))
 

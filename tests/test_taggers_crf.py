@@ -13,14 +13,14 @@ from ensemble_deid.config import CrfConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.windows import joined_column
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.chain import Marginals
 from ensemble_deid.taggers.crf.crfsuite_file import read_crfsuite
 from ensemble_deid.taggers.crf.tagger import COMPRESSED, FILE, CrfTagger
 from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, read_windows
 from ensemble_deid.taggers.sequences import merge_lines, sequence_of_rows
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
-from ensemble_deid.text.tags import TagScheme
 
 CONFIG = CrfConfig(max_iterations=15, max_sequence=14)
 TRAIN = tiny_notes(16)

@@ -14,6 +14,7 @@ from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch, select_documents
+from ensemble_deid.note.document import Document
 from ensemble_deid.taggers.base import Progress
 from ensemble_deid.taggers.neural.encoders import Bilstm
 from ensemble_deid.taggers.neural.encoding import UNKNOWN, Vocabularies, bucket, encode, learn_vocabularies
@@ -21,7 +22,6 @@ from ensemble_deid.taggers.neural.network import SequenceDropout
 from ensemble_deid.taggers.neural.tagger import VOCABULARY, WEIGHTS, NeuralTagger
 from ensemble_deid.taggers.neural.training import score_tokens
 from ensemble_deid.taggers.sequences import merge_lines
-from ensemble_deid.text.document import Document
 
 SMALL: dict[str, Any] = {
     "word_dimension": 12,

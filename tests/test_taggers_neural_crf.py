@@ -4,7 +4,7 @@ import pytest
 import torch
 from torchcrf import CRF
 
-from ensemble_deid.taggers.neural.crf_layer import CrfLayer
+from ensemble_deid.taggers.neural.network import CrfLayer
 
 
 @pytest.mark.parametrize("lengths", [[1], [3, 3], [5, 2, 1, 4]])

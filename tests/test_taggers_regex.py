@@ -8,9 +8,9 @@ from tiny_notes import PATTERNS, SCHEME, no_progress, plain, tiny_notes
 from ensemble_deid.config import RegexConfig
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.patterns import find_all, first_come
-from ensemble_deid.taggers.regex.tagger import FILE, RegexTagger
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.taggers.regex import FILE, RegexTagger
 
 
 def fit(documents: list[Document]) -> RegexTagger:

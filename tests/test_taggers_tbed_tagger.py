@@ -10,13 +10,13 @@ from ensemble_deid.config import TbedConfig
 from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.windows import Window
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.tbed.curve import CountsByRule, best_number_of_rules
 from ensemble_deid.taggers.tbed.rule import Condition, Rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES, TbedTagger, find_templates
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
-from ensemble_deid.text.tags import TagScheme
 
 HEADER = {"corpus": "tiny", "templates": "by hand", "initial tagger": "regex"}
 CONFIG = TbedConfig()

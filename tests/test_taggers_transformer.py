@@ -16,12 +16,12 @@ from tiny_notes import SCHEME, no_progress, plain, tiny_batch, tiny_notes
 
 from ensemble_deid.config import TransformerConfig
 from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.note.document import Document
 from ensemble_deid.taggers.transformer import source
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS, cut_into_pieces, learn_vocabulary, windows
 from ensemble_deid.taggers.transformer.quantisation import dequantise, quantise
 from ensemble_deid.taggers.transformer.tagger import SETTINGS, WEIGHTS, TransformerTagger
 from ensemble_deid.taggers.transformer.training import SpecialPieces, batches
-from ensemble_deid.text.document import Document
 
 TOKENIZER = tiny_tokenizer()
 UNKNOWN = TOKENIZER.token_to_id("[UNK]")

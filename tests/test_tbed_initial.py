@@ -5,10 +5,10 @@ import pytest
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import plain_batch
 from ensemble_deid.features.patterns import parse_patterns
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.tbed.initial import InitialTagger, fit_initial
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
-from ensemble_deid.text.tags import TagScheme
 
 PATTERNS = parse_patterns('[[pattern]]\nname = "n"\nlabel = "DATE"\nregex = "[0-9]+/[0-9]+"\n')
 SCHEME = TagScheme(("DATE", "NAME"))

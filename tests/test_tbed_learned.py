@@ -5,13 +5,13 @@ from tiny_notes import no_progress
 
 from ensemble_deid.config import Config, TbedConfig
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.experiments.training_notes import in_fold_groups
 from ensemble_deid.features.batch import training_view, with_lexicon
-from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
+from ensemble_deid.model.feature_extractor import fit_feature_extractor
+from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.resources import rules_directory
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
-from ensemble_deid.text.tags import TagScheme
+from ensemble_deid.training.training_notes import in_fold_groups
 
 
 @pytest.mark.long

@@ -10,16 +10,16 @@ from tiny_notes import PATTERNS, SCHEME, no_progress, tiny_notes, write_patterns
 
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ConfigError, ModelError
-from ensemble_deid.experiments.train import train
 from ensemble_deid.features.batch import plain_batch, select_documents
-from ensemble_deid.pipeline.directory import BPE, save_model
-from ensemble_deid.pipeline.feature_extractor import fit_feature_extractor
-from ensemble_deid.pipeline.loading import load_model
-from ensemble_deid.text.bpe import Bpe
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
-from ensemble_deid.text.tags import TagScheme, spans_to_tags, tags_to_spans
-from ensemble_deid.text.tokens import TokenTable, tokenize
+from ensemble_deid.model.directory import BPE, save_model
+from ensemble_deid.model.feature_extractor import fit_feature_extractor
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.note.bpe import Bpe
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.note.tags import TagScheme, spans_to_tags, tags_to_spans
+from ensemble_deid.note.tokens import TokenTable, tokenize
+from ensemble_deid.training.train import train
 
 WORDS = ["Hospital", "hospitales", "hospitalario", "Alberto", "Alberta", "Álvaro", "12345", "123"]
 TRAIN = [Document("t", " ".join(WORDS * 3))]

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.evaluation.views import count_view
-from ensemble_deid.text.counts import Counts, f1_score, strict_counts
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.counts import Counts, f1_score, strict_counts
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 
 def test_counts_add_and_give_the_three_figures() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_deid.text.covered import Covered
+from ensemble_deid.deidentify.known.site_lists import Covered
 
 PLACES = st.tuples(st.integers(0, 30), st.integers(1, 8)).map(lambda place: (place[0], sum(place)))
 

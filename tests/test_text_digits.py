@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.cli import thresholds
-from ensemble_deid.pipeline.sources import predicted_by
-from ensemble_deid.text.digits import four_digits, rounded
+from ensemble_deid.deidentify.presidio_labels import predicted_by
+from ensemble_deid.note.digits import four_digits, rounded
 
 
 @given(st.floats(0.0, 1.0))
@@ -31,7 +31,7 @@ def test_a_low_threshold_is_not_shown_as_0(
     def reset(model: Path) -> float:
         return 0.0000123456
 
-    monkeypatch.setattr("ensemble_deid.experiments.thresholds.reset_threshold", reset)
+    monkeypatch.setattr("ensemble_deid.training.thresholds.reset_threshold", reset)
     options: Any = SimpleNamespace(reset=True, dev=None, model=tmp_path)
     assert thresholds.run_threshold(options) == 0
     assert capsys.readouterr().out.startswith("threshold 1.235e-05, which training chose")

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from ensemble_deid.features.batch import plain_batch
 from ensemble_deid.features.patterns import failed_examples, find_all, parse_patterns
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.normal_form import normal_form, normalised
-from ensemble_deid.text.sections import line_labels
-from ensemble_deid.text.tokens import tokenize
+from ensemble_deid.features.position import line_labels
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.reading import normal_form, normalised
+from ensemble_deid.note.tokens import tokenize
 
 PATTERNS = parse_patterns(
     r"""

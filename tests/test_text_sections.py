@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.sections import line_labels
-from ensemble_deid.text.tokens import tokenize
+from ensemble_deid.features.position import line_labels
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.tokens import tokenize
 
 
 def read(text: str) -> list[tuple[str, str, str, str]]:

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.sentences import ABBREVIATIONS
-from ensemble_deid.text.tokens import tokenize
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.tokens import ABBREVIATIONS, tokenize
 
 
 def sentences(text: str) -> list[str]:

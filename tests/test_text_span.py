@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.span import Span
 
 TEXT = "Seen by Dr. Strong."
 SPAN = Span(12, 18, "DOCTOR", 0.97, "crf")

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span, drop_overlaps
-from ensemble_deid.text.tags import TagLoss, TagScheme, entity_rows, spans_to_tags, tag_loss, tags_to_spans
-from ensemble_deid.text.tokens import tokenize
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.note.tags import TagLoss, TagScheme, entity_rows, spans_to_tags, tag_loss, tags_to_spans
+from ensemble_deid.note.tokens import tokenize
 
 SCHEME = TagScheme.from_labels(["NAME", "DATE", "NAME"])
 

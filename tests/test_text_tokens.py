@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.normal_form import is_invisible
-from ensemble_deid.text.tokens import TokenTable, tokenize
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.reading import is_invisible
+from ensemble_deid.note.tokens import TokenTable, tokenize
 
 PIECES = [
     "a",

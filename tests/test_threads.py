@@ -6,8 +6,8 @@ import numpy  # noqa: F401 (brings a BLAS library)
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
-from ensemble_deid import threads
-from ensemble_deid.threads import one_thread
+from ensemble_deid import reproducible as threads
+from ensemble_deid.reproducible import one_thread
 
 
 def _threads() -> list[int]:

@@ -8,8 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 ROOT = Path(__file__).parents[1]
 

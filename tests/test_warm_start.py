@@ -14,16 +14,16 @@ from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import NeuralConfig, TbedConfig, TransformerConfig
 from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.manifest import read_manifest
-from ensemble_deid.pipeline.seen_notes import SeenNotes
-from ensemble_deid.pipeline.submodels import submodel_class
+from ensemble_deid.model.manifest import read_manifest
+from ensemble_deid.model.seen_notes import SeenNotes
+from ensemble_deid.model.submodels import submodel_class
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.submodels import SUBMODELS
 from ensemble_deid.taggers.confidence import SourceConfidence
 from ensemble_deid.taggers.inherit import inherit_weights
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.tags import TagScheme
 
 OLD, NEW = tiny_notes(16), tiny_notes(4, seed=5)
 LABELS = ["CITY", "DATE", "DOCTOR", "PATIENT"]

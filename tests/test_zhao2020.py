@@ -7,15 +7,15 @@ import tiny_stack
 
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.config_files import load_config
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.experiments.train import train
-from ensemble_deid.features.stems import load_stemmer
 from ensemble_deid.features.table import Column
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.loading import load_model
+from ensemble_deid.features.words import load_stemmer
+from ensemble_deid.model.loading import load_model
 from ensemble_deid.taggers.crf.tagger import CrfTagger
 from ensemble_deid.taggers.crf.windows import read_windows
 from ensemble_deid.taggers.tbed.tagger import find_templates
+from ensemble_deid.training.train import train
 
 # What the paper has no word for.
 OURS = {"lexicon", "known_word", "field", "line_prefix", "in_note", "initial", "pattern", "spaced", "position_in_line"}

@@ -8,9 +8,9 @@ import numpy as np
 from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
 from ensemble_deid.features.lexicon import learn_lexicon
 from ensemble_deid.features.patterns import parse_patterns
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
-from ensemble_deid.text.tags import TagScheme
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.note.tags import TagScheme
 
 SCHEME = TagScheme.from_labels(["DATE", "ID", "NAME"])
 PATTERNS = parse_patterns(

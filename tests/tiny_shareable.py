@@ -5,8 +5,8 @@ from pathlib import Path
 import tiny_stack
 
 from ensemble_deid.config import Config, make_config
-from ensemble_deid.experiments.train import Trained, train
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
+from ensemble_deid.training.train import Trained, train
 
 # No word of any language, so that whatever finds one in a model has found its patient.
 NAMES = ("Qorvax Zindle", "Brumpfe Yalkor", "Trezzil Wubnor", "Vaxomy Dreltz", "Plundra Kizzov", "Gwextal Obnurr")

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 PATTERNS = r"""
 name = "tiny"

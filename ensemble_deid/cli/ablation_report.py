@@ -5,11 +5,9 @@ from typing import Any
 
 from ensemble_deid.cli.terminal import percent
 from ensemble_deid.evaluation.operating_points import target_text
-from ensemble_deid.evaluation.render.picture import Point, draw_points
-from ensemble_deid.evaluation.render.publication import Publication
-from ensemble_deid.evaluation.render.tables import Table
-from ensemble_deid.experiments.ablate import AS_TRAINED, RETRAINED, AblationRow, ThresholdTarget
-from ensemble_deid.text.digits import four_digits
+from ensemble_deid.evaluation.render.publication import Point, Publication, Table, draw_points
+from ensemble_deid.note.digits import four_digits
+from ensemble_deid.training.ablate import AS_TRAINED, RETRAINED, AblationRow, ThresholdTarget
 
 COLUMNS = ("system", "other submodels", "threshold", "P", "R", "F1", "change", "paired 95% interval", "p")
 _MEANING = {

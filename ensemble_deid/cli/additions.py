@@ -79,8 +79,8 @@ def _add_inclusion(commands: Any) -> None:
 
 def run_harvest(options: argparse.Namespace) -> int:
     """Write what the corpus yields, and say how precise it was on notes held out."""
-    from ensemble_deid.experiments.harvest import HarvestLimits, harvest_patterns
-    from ensemble_deid.experiments.harvest_sentences import frequent_sentences
+    from ensemble_deid.training.harvest import HarvestLimits, harvest_patterns
+    from ensemble_deid.training.harvest_sentences import frequent_sentences
 
     if options.out is None and options.sentences is None:
         raise ConfigError("harvest: --out or --sentences is needed")
@@ -108,10 +108,10 @@ def run_harvest(options: argparse.Namespace) -> int:
 
 def run_check(options: argparse.Namespace) -> int:
     """Print a line for each pattern, and the sum."""
-    from ensemble_deid.experiments.harvest import Hits, count_hits
-    from ensemble_deid.experiments.model_additions import check_patterns
     from ensemble_deid.features.pattern_text import patterns_text
     from ensemble_deid.features.patterns import read_patterns
+    from ensemble_deid.training.harvest import Hits, count_hits
+    from ensemble_deid.training.model_additions import check_patterns
 
     refuse_output_files([options.out], options.file, options.corpus)
     patterns = read_patterns(options.file)
@@ -132,8 +132,8 @@ def run_check(options: argparse.Namespace) -> int:
 
 def run_add(options: argparse.Namespace) -> int:
     """Add patterns to a model."""
-    from ensemble_deid.experiments.model_additions import add_patterns
     from ensemble_deid.features.patterns import read_patterns
+    from ensemble_deid.training.model_additions import add_patterns
 
     patterns = read_patterns(options.file)
     n = add_patterns(options.model, patterns, name=str(options.file), remark=options.remark)
@@ -143,7 +143,7 @@ def run_add(options: argparse.Namespace) -> int:
 
 def run_remove(options: argparse.Namespace) -> int:
     """Take a pattern out of a model."""
-    from ensemble_deid.experiments.model_additions import remove_pattern
+    from ensemble_deid.training.model_additions import remove_pattern
 
     n = remove_pattern(options.model, options.name, remark=options.remark)
     say(f"{options.model} now has {counted(n, 'added pattern')}; the change is on record")
@@ -152,7 +152,7 @@ def run_remove(options: argparse.Namespace) -> int:
 
 def run_show(options: argparse.Namespace) -> int:
     """Print the added patterns."""
-    from ensemble_deid.experiments.model_additions import added_patterns_text
+    from ensemble_deid.training.model_additions import added_patterns_text
 
     say(added_patterns_text(options.model).rstrip("\n") or f"{options.model}: no pattern was added after training")
     return 0
@@ -161,8 +161,8 @@ def run_show(options: argparse.Namespace) -> int:
 def run_inclusion_check(options: argparse.Namespace) -> int:
     """Count what the list would drop."""
     from ensemble_deid.cli.sources import read_system
-    from ensemble_deid.experiments.inclusion_effect import inclusion_effect
-    from ensemble_deid.pipeline.inclusion import read_inclusion_list
+    from ensemble_deid.model.inclusion import read_inclusion_list
+    from ensemble_deid.training.harvest_sentences import inclusion_effect
 
     listed = read_inclusion_list(options.file)
     gold = read_gold(options.corpus).documents
@@ -175,8 +175,8 @@ def run_inclusion_check(options: argparse.Namespace) -> int:
 
 def run_put(options: argparse.Namespace) -> int:
     """Put a list into a model."""
-    from ensemble_deid.experiments.model_additions import put_inclusion_list
-    from ensemble_deid.pipeline.inclusion import read_inclusion_list
+    from ensemble_deid.model.inclusion import read_inclusion_list
+    from ensemble_deid.training.model_additions import put_inclusion_list
 
     listed = read_inclusion_list(options.file)
     put_inclusion_list(options.model, listed, remark=options.remark)
@@ -186,7 +186,7 @@ def run_put(options: argparse.Namespace) -> int:
 
 def run_inclusion_remove(options: argparse.Namespace) -> int:
     """Take the list out of a model."""
-    from ensemble_deid.experiments.model_additions import put_inclusion_list
+    from ensemble_deid.training.model_additions import put_inclusion_list
 
     put_inclusion_list(options.model, None, remark=options.remark)
     say(f"{options.model} has no inclusion list any more; the change is on record")
@@ -195,8 +195,8 @@ def run_inclusion_remove(options: argparse.Namespace) -> int:
 
 def run_inclusion_show(options: argparse.Namespace) -> int:
     """Print the list."""
-    from ensemble_deid.pipeline.additions import load_inclusion_list
-    from ensemble_deid.pipeline.manifest import read_manifest
+    from ensemble_deid.model.additions import load_inclusion_list
+    from ensemble_deid.model.manifest import read_manifest
 
     listed = load_inclusion_list(options.model, read_manifest(options.model))
     say(f"{options.model}: has no inclusion list" if listed is None else listed.source.rstrip("\n"))

@@ -11,11 +11,11 @@ from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import overlap_warning, read_gold, training_overlap
 from ensemble_deid.cli.terminal import percent, say, warn
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.evaluation.render.tables import FORMS, Table
+from ensemble_deid.evaluation.render.publication import FORMS, Table
 
 if TYPE_CHECKING:
     from ensemble_deid.evaluation.bootstrap import PairedDifference
-    from ensemble_deid.experiments.combiners import CombinerFigures
+    from ensemble_deid.training.compare_combiners import CombinerFigures
 
 _COLUMNS = (
     *("combiner", "view", "P", "R", "F1", "recall minus svm", "95% interval", "p"),
@@ -43,7 +43,7 @@ def add_commands(commands: Any) -> None:
 
 def run_compare_combiners(options: argparse.Namespace) -> int:
     """Score every combiner, print the table, write it."""
-    from ensemble_deid.experiments.combiners import compare_combiners
+    from ensemble_deid.training.compare_combiners import compare_combiners
 
     if options.resamples < 0:
         raise ConfigError(f"--resamples is 0 or more, not {options.resamples}")
@@ -68,7 +68,7 @@ def run_compare_combiners(options: argparse.Namespace) -> int:
 
 def run_choose_members(options: argparse.Namespace) -> int:
     """Choose, store, and print the submodels of each label."""
-    from ensemble_deid.experiments.combiners import choose_members
+    from ensemble_deid.training.compare_combiners import choose_members
 
     dev = read_gold(options.dev).documents
     members = choose_members(options.model, dev, best=options.best, allow_overlap=options.allow_overlap)

@@ -1,4 +1,4 @@
-"""`corpus`: look at corpora, convert, check, build and enlarge them."""
+"""`corpus`: look at corpora, convert and enlarge them."""
 
 import argparse
 import json
@@ -6,18 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.output import refuse_output, refuse_output_files
-from ensemble_deid.cli.status import PROBLEMS
 from ensemble_deid.cli.terminal import counted, say, warn
-from ensemble_deid.corpora.corpus import Corpus
 from ensemble_deid.corpora.formats import ANNOTATED, WRITABLE
 from ensemble_deid.corpora.locate import locate_corpus
-from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.corpora.read import Corpus, read_corpus
 from ensemble_deid.errors import CorpusError
 
 
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
-    corpus = commands.add_parser("corpus", help="look at corpora, convert, check, build and enlarge them")
+    corpus = commands.add_parser("corpus", help="look at corpora, convert and enlarge them")
     actions = corpus.add_subparsers(dest="action", required=True, metavar="ACTION")
     stats = actions.add_parser("stats", help="size and PHI by category and type, of one corpus or of several splits")
     stats.add_argument("corpora", metavar="CORPUS", nargs="+", help="the others are compared with the first")
@@ -32,12 +30,6 @@ def add_commands(commands: Any) -> None:
     convert.add_argument("--format", choices=WRITABLE, required=True)
     convert.add_argument("--map", metavar="MAP", help="new labels: a .toml file, category, binary, i2b2 or hipaa")
     convert.set_defaults(run=run_convert)
-    check = actions.add_parser("check", help="list everything that is wrong with marked-up notes (.note files)")
-    check.add_argument("paths", metavar="FILE_OR_FOLDER", type=Path, nargs="+")
-    check.set_defaults(run=run_check)
-    build = actions.add_parser("build", help="build the demo corpus from its marked-up sources")
-    build.add_argument("demo", metavar="DEMO", type=Path, nargs="?", help="folder with src/ and splits.toml")
-    build.set_defaults(run=run_build)
     resample = actions.add_parser("resample", help="copies of the notes with every PHI replaced by a fresh value")
     resample.add_argument("corpus", metavar="CORPUS")
     resample.add_argument("--copies", metavar="N", type=int, default=1)
@@ -61,12 +53,9 @@ def add_commands(commands: Any) -> None:
 
 def run_stats(options: argparse.Namespace) -> int:
     """Print the figures of one corpus, or of several splits beside each other."""
-    from ensemble_deid.corpora.statistics import corpus_statistics
-    from ensemble_deid.corpora.statistics_tables import phi_table, render_statistics
-    from ensemble_deid.evaluation.render.picture import Point, draw_points
-    from ensemble_deid.evaluation.render.publication import Publication, check_form
-    from ensemble_deid.evaluation.render.tables import Table
-    from ensemble_deid.text.counts import ratio
+    from ensemble_deid.corpora.statistics import corpus_statistics, phi_table, render_statistics
+    from ensemble_deid.evaluation.render.publication import Point, Publication, Table, check_form, draw_points
+    from ensemble_deid.note.counts import ratio
 
     if options.out is not None:
         check_form(options.out.suffix)
@@ -100,7 +89,7 @@ def run_stats(options: argparse.Namespace) -> int:
 def run_convert(options: argparse.Namespace) -> int:
     """Write a corpus in another format, or with other labels."""
     from ensemble_deid.corpora.write import write_corpus
-    from ensemble_deid.phi.label_map import load_label_map
+    from ensemble_deid.note.label_map import load_label_map
 
     label_map = load_label_map(options.map) if options.map else None
     maps = [Path(options.map)] if options.map else []
@@ -114,35 +103,6 @@ def run_convert(options: argparse.Namespace) -> int:
         before, after = (sum(len(note.spans) for note in notes) for notes in (corpus.documents, documents))
         say(f"{counted(before, 'span')}, {after} after the map {label_map.name}")
     say(f"{counted(len(corpus), 'note')} written to {options.out} in {counted(len(paths), 'file')}")
-    return 0
-
-
-def run_check(options: argparse.Namespace) -> int:
-    """Print every problem of marked-up notes as file:line:column; the exit status tells whether there is one."""
-    from ensemble_deid.corpora.note_sources import note_files, read_note_sources
-
-    paths = note_files(options.paths)
-    problems = read_note_sources(paths).problems
-    for problem in problems:
-        say(problem)
-    say(f"notes checked: {len(paths)}, problems: {len(problems)}")
-    return PROBLEMS if problems else 0
-
-
-def run_build(options: argparse.Namespace) -> int:
-    """Build XML from the sources, and the data card."""
-    from ensemble_deid.corpora.build import SPLITS, build_corpus
-    from ensemble_deid.corpora.data_card import CARD_NAME, INTRODUCTION_NAME, KINDS_NAME, write_data_card
-    from ensemble_deid.resources import data_directory
-
-    demo = options.demo or data_directory() / "demo"
-    inputs = [demo / "src", demo / "splits.toml", demo / INTRODUCTION_NAME, demo / KINDS_NAME]
-    for name in SPLITS:
-        refuse_output(demo / name, *inputs)
-    refuse_output_files([demo / CARD_NAME], *inputs)
-    for split in build_corpus(demo / "src", demo, splits=demo / "splits.toml"):
-        say(f"{split.name}: {counted(split.notes, 'note')} of {counted(split.patients, 'patient')}")
-    say(f"the data card is {write_data_card(demo)}")
     return 0
 
 

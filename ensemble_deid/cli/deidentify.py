@@ -25,10 +25,10 @@ from ensemble_deid.corpora.records import Source, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.sql import SqlQuery
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.experiments.progress import Step
+from ensemble_deid.training.progress import Step
 
 if TYPE_CHECKING:
-    from ensemble_deid.pipeline.batch.run import Batch
+    from ensemble_deid.deidentify.run import Batch
 
 STANDARD = "-"
 
@@ -60,7 +60,7 @@ def add_commands(commands: Any) -> None:
 
 def run_deidentify(options: argparse.Namespace) -> int:
     """De-identify all notes, and say what was withheld."""
-    from ensemble_deid.pipeline.batch.chain import is_run
+    from ensemble_deid.deidentify.chain import is_run
 
     with _places(options) as places:
         source = note_source(options, places.input, leave_out=[places.out, places.run])
@@ -107,9 +107,9 @@ def _beside(out: Path) -> Path:
 
 
 def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Path) -> "Batch":
-    from ensemble_deid.pipeline.batch.cells import Cells
-    from ensemble_deid.pipeline.batch.run import Batch
-    from ensemble_deid.pipeline.deidentifier import Deidentifier
+    from ensemble_deid.deidentify.cells import Cells
+    from ensemble_deid.deidentify.deidentifier import Deidentifier
+    from ensemble_deid.deidentify.run import Batch
     from ensemble_deid.stacking.stacker import check_threshold
 
     check_threshold(options.threshold)
@@ -178,9 +178,9 @@ def _run(batch: "Batch", options: argparse.Namespace) -> None:
 
 
 def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int:
-    from ensemble_deid.pipeline.batch.cells import EMPTIED
-    from ensemble_deid.pipeline.batch.chain import SPANS
-    from ensemble_deid.pipeline.batch.run import IN_LISTED_SENTENCES
+    from ensemble_deid.deidentify.cells import EMPTIED
+    from ensemble_deid.deidentify.chain import SPANS
+    from ensemble_deid.deidentify.run import IN_LISTED_SENTENCES
 
     for warning in batch.source.warnings():
         warn(warning)
@@ -208,8 +208,8 @@ def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int
 
 def _tell_recall(batch: "Batch", *, tell: Callable[[str], None]) -> None:
     from ensemble_deid.cli.measured_recall import measured_recall
-    from ensemble_deid.pipeline.combiners import SVM
-    from ensemble_deid.pipeline.manifest import read_manifest
+    from ensemble_deid.model.combiners import SVM
+    from ensemble_deid.model.manifest import read_manifest
 
     source, model = batch.model.source, batch.model.description
     if source is None:
@@ -232,7 +232,7 @@ def _copy_to_standard_output(path: Path) -> None:
 
 
 def _already_done(folder: Path, batch: "Batch", options: argparse.Namespace) -> int:
-    from ensemble_deid.pipeline.batch.chain import SPANS, verify_run
+    from ensemble_deid.deidentify.chain import SPANS, verify_run
 
     run = verify_run(folder)
     # A key that nobody kept is another one each time.

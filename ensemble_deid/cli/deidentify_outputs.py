@@ -65,8 +65,8 @@ def _output(source: Source, given: Path, out: Path, inputs: Sequence[Input]) -> 
 
 
 def _check_run_folder(folder: Path, read: Sequence[Input]) -> None:
-    from ensemble_deid.pipeline.batch.chain import FAILED, MANIFEST, SPANS
-    from ensemble_deid.pipeline.batch.offsets import FILE as OFFSETS
+    from ensemble_deid.deidentify.chain import FAILED, MANIFEST, SPANS
+    from ensemble_deid.deidentify.offsets import FILE as OFFSETS
 
     own = {FAILED, MANIFEST, SPANS, OFFSETS}
     if folder.exists() and not folder.is_dir():

@@ -13,9 +13,8 @@ from ensemble_deid.errors import ConfigError
 
 if TYPE_CHECKING:
     from ensemble_deid.evaluation.disagreements import Disagreement
-    from ensemble_deid.evaluation.render.publication import Publication
-    from ensemble_deid.evaluation.render.tables import Table
-    from ensemble_deid.text.document import Document
+    from ensemble_deid.evaluation.render.publication import Publication, Table
+    from ensemble_deid.note.document import Document
 
 _AROUND = 30
 
@@ -81,7 +80,7 @@ def _quoted(case: "Disagreement", note: "Document") -> str:
 
 
 def _table(cases: Sequence["Disagreement"], texts: "dict[str, Document] | None") -> "Table":
-    from ensemble_deid.evaluation.render.tables import Table
+    from ensemble_deid.evaluation.render.publication import Table
 
     names = tuple(cases[0].members) if cases else ()
     place = ("note", "start", "end", *(("text",) if texts else ()))
@@ -98,9 +97,8 @@ def _publication(
     cases: Sequence["Disagreement"], texts: "dict[str, Document] | None", names: Sequence[str]
 ) -> "Publication":
     from ensemble_deid.evaluation.disagreements import member_records
-    from ensemble_deid.evaluation.render.picture import Point, draw_points
-    from ensemble_deid.evaluation.render.publication import Publication
-    from ensemble_deid.text.counts import ratio
+    from ensemble_deid.evaluation.render.publication import Point, Publication, draw_points
+    from ensemble_deid.note.counts import ratio
 
     entries = [asdict(case) | ({"text": _quoted(case, texts[case.note])} if texts else {}) for case in cases]
     points = [Point(record.name, ratio(record.right, len(cases))) for record in member_records(cases, list(names))]

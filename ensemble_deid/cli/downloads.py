@@ -45,7 +45,7 @@ def run_download_stanza(options: argparse.Namespace) -> int:
 def run_embeddings_train(options: argparse.Namespace) -> int:
     """Train, write the file and say what it holds."""
     from ensemble_deid.corpora.read import read_corpus
-    from ensemble_deid.experiments.embeddings import EmbeddingOptions, train_vectors
+    from ensemble_deid.training.word_vectors import EmbeddingOptions, train_vectors
 
     chosen = EmbeddingOptions(
         dimension=options.dimension,

@@ -10,7 +10,7 @@ from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import System, add_resampling, overlap_warning, read_gold, read_system, resampling
 from ensemble_deid.cli.terminal import say, warn
-from ensemble_deid.corpora.corpus import Corpus
+from ensemble_deid.corpora.read import Corpus
 from ensemble_deid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -155,11 +155,10 @@ def run_evaluate(options: argparse.Namespace) -> int:
     """
     from ensemble_deid.evaluation.evaluate import evaluate
     from ensemble_deid.evaluation.official import score_official
-    from ensemble_deid.evaluation.official.table import render_official
+    from ensemble_deid.evaluation.official.rows import render_official
     from ensemble_deid.evaluation.render.csv import evaluation_to_csv
     from ensemble_deid.evaluation.render.json import evaluation_to_json
-    from ensemble_deid.evaluation.render.text.full import render_full
-    from ensemble_deid.evaluation.render.text.summary import render_summary
+    from ensemble_deid.evaluation.render.text import render_full, render_summary
 
     scheme = options.scheme or ("i2b2" if options.official else None)
     if scheme and options.full:
@@ -190,7 +189,7 @@ def run_compare(options: argparse.Namespace) -> int:
     from ensemble_deid.evaluation.compare import compare
     from ensemble_deid.evaluation.render.csv import comparison_to_csv
     from ensemble_deid.evaluation.render.json import comparison_to_json
-    from ensemble_deid.evaluation.render.text.comparison import render_comparison
+    from ensemble_deid.evaluation.render.text import render_comparison
 
     refuse_output_files([options.json, options.csv], options.gold, options.a, options.b)
     gold = read_gold(options.gold)
@@ -209,7 +208,7 @@ def run_annotations(options: argparse.Namespace) -> int:
     from ensemble_deid.evaluation.agreement import measure_agreement
     from ensemble_deid.evaluation.render.csv import agreement_to_csv
     from ensemble_deid.evaluation.render.json import agreement_to_json
-    from ensemble_deid.evaluation.render.text.comparison import render_agreement
+    from ensemble_deid.evaluation.render.text import render_agreement
 
     refuse_output_files([options.json, options.csv], options.a, options.b)
     a, b = read_gold(options.a), read_gold(options.b)

@@ -12,12 +12,12 @@ from ensemble_deid.config import Config
 from ensemble_deid.config_files import load_config, named_configurations
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.evaluation.render.text.table import table
+from ensemble_deid.evaluation.render.publication import table
 
 if TYPE_CHECKING:
     from ensemble_deid.evaluation.render.publication import Publication
-    from ensemble_deid.experiments.crossval import CrossValidation
-    from ensemble_deid.experiments.tune import Tuned
+    from ensemble_deid.training.crossval import CrossValidation
+    from ensemble_deid.training.tune import Tuned
 
 _HELP_CORPUS = "annotated notes: a folder or file, or demo, demo:train, demo:dev"
 
@@ -81,7 +81,7 @@ def _configure(options: argparse.Namespace, more: Sequence[str] = ()) -> Config:
 
 def run_crossval(options: argparse.Namespace) -> int:
     """Cross-validate, write the run folder, print the figures."""
-    from ensemble_deid.experiments.crossval import crossval
+    from ensemble_deid.training.crossval import crossval
 
     if options.max_memory is not None and options.max_memory <= 0:
         raise ConfigError("--max-memory: must be above 0")
@@ -107,10 +107,8 @@ def run_crossval(options: argparse.Namespace) -> int:
 
 def _published_figures(result: "CrossValidation") -> "Publication":
     """Return the figures of the systems; the JSON is the run folder's `figures.json` as the experiment wrote it."""
-    from ensemble_deid.evaluation.render.picture import Point, draw_points
-    from ensemble_deid.evaluation.render.publication import Publication
-    from ensemble_deid.evaluation.render.tables import Table
-    from ensemble_deid.experiments.crossval import as_records
+    from ensemble_deid.evaluation.render.publication import Point, Publication, Table, draw_points
+    from ensemble_deid.training.crossval import as_records
 
     rows = []
     for system in result.systems:
@@ -138,7 +136,7 @@ def _interval(low: float | None, high: float | None) -> str:
 
 def run_tune(options: argparse.Namespace) -> int:
     """Search, write the run folder, print the trials, the best first."""
-    from ensemble_deid.experiments.tune import parse_range, tune
+    from ensemble_deid.training.tune import parse_range, tune
 
     if options.minutes <= 0:
         raise ConfigError("--minutes: must be above 0")
@@ -171,9 +169,7 @@ def _published_trials(tuned: "Tuned") -> "Publication":
     """Return the trials, the best first; the JSON is the run folder's `trials.json`, in their order."""
     from dataclasses import asdict
 
-    from ensemble_deid.evaluation.render.picture import Point, draw_points
-    from ensemble_deid.evaluation.render.publication import Publication
-    from ensemble_deid.evaluation.render.tables import Table
+    from ensemble_deid.evaluation.render.publication import Point, Publication, Table, draw_points
 
     ordered = sorted(enumerate(tuned.trials, 1), key=lambda entry: -entry[1].f1)
     rows = []

@@ -12,11 +12,11 @@ from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.text.digits import four_digits
+from ensemble_deid.note.digits import four_digits
 
 if TYPE_CHECKING:
-    from ensemble_deid.experiments.explain import Explanation, PlaceExplanation
-    from ensemble_deid.text.document import Document
+    from ensemble_deid.note.document import Document
+    from ensemble_deid.training.explain import Explanation, PlaceExplanation
 
 
 def add_commands(commands: Any) -> None:
@@ -41,9 +41,8 @@ def add_commands(commands: Any) -> None:
 
 def run_explain(options: argparse.Namespace) -> int:
     """Explain the spans of a note, or the places that `--at` names, as text, JSON or HTML."""
-    from ensemble_deid.experiments.explain import explain
-    from ensemble_deid.experiments.explanation_page import explanation_page
-    from ensemble_deid.pipeline.loading import load_model
+    from ensemble_deid.model.loading import load_model
+    from ensemble_deid.training.explain import explain, explanation_page
 
     refuse_output_files([options.json, options.html], options.model, options.note)
     documents = read_corpus(options.note, gold=False).documents
@@ -99,7 +98,7 @@ def _lines(explanation: "Explanation", quoted: "Document | None") -> Iterator[st
 
 
 def _of_place(place: "PlaceExplanation", explanation: "Explanation", quoted: "Document | None") -> Iterator[str]:
-    from ensemble_deid.experiments.explanation_page import outcome_text
+    from ensemble_deid.training.explain import outcome_text
 
     if not place.candidates:
         yield "    no submodel proposed anything here"

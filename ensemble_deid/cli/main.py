@@ -18,7 +18,7 @@ from ensemble_deid.cli.pinned import must_be_pinned, start_pinned
 from ensemble_deid.cli.status import BAD_INPUT, INTERRUPTED, READER_GONE, TERMINATED, UNFORESEEN
 from ensemble_deid.cli.terminal import warn
 from ensemble_deid.errors import DeidError
-from ensemble_deid.pipeline.installed import find_model
+from ensemble_deid.model.installed import find_model
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -30,13 +30,10 @@ def build_parser() -> argparse.ArgumentParser:
         deidentify,
         disagreements,
         downloads,
-        encoders,
         errors,
         evaluation,
         experiments,
         explain,
-        exposure,
-        knowledge,
         models,
         prediction,
         review,
@@ -45,7 +42,6 @@ def build_parser() -> argparse.ArgumentParser:
         spark,
         thresholds,
         training,
-        transfer,
     )
 
     parser = argparse.ArgumentParser(
@@ -62,15 +58,11 @@ def build_parser() -> argparse.ArgumentParser:
         thresholds,
         disagreements,
         errors,
-        exposure,
         explain,
         rules,
         additions,
         combiners,
         corpus,
-        encoders,
-        transfer,
-        knowledge,
         downloads,
         models,
         service,
@@ -84,7 +76,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status (`cli/status.py`, docs/cli.md)."""
-    options = build_parser().parse_args(arguments)
+    return run(build_parser(), arguments)
+
+
+def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> int:
+    """Parse the arguments, run the command they name, and return its exit status."""
+    options = parser.parse_args(arguments)
     # A command that starts itself again needs them.
     options.arguments = sys.argv[1:] if arguments is None else list(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):

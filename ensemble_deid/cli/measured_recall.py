@@ -6,11 +6,11 @@ from typing import Any
 from ensemble_deid.evaluation.curve import OperatingPoint
 from ensemble_deid.evaluation.operating_points import OUT_OF_FOLD
 from ensemble_deid.evaluation.threshold_record import threshold_from_record
-from ensemble_deid.experiments.out_of_fold import out_of_fold
-from ensemble_deid.experiments.thresholds import CHOSEN, CHOSEN_WITH
-from ensemble_deid.pipeline.changes import changes_since, changes_since_training, listed
-from ensemble_deid.pipeline.manifest import Manifest
-from ensemble_deid.text.digits import four_digits
+from ensemble_deid.model.changes import changes_since, changes_since_training, listed
+from ensemble_deid.model.manifest import Manifest
+from ensemble_deid.note.digits import four_digits
+from ensemble_deid.training.out_of_fold import out_of_fold
+from ensemble_deid.training.thresholds import CHOSEN, CHOSEN_WITH
 
 
 def measured_recall(manifest: Manifest, threshold: float, *, submodels: Sequence[str]) -> str:

@@ -59,10 +59,10 @@ def add_commands(commands: Any) -> None:
 
 def run_package(options: argparse.Namespace) -> int:
     """Write the project, and build its wheel."""
-    from ensemble_deid.experiments.model_figures import figures_record, figures_table, measure_model
-    from ensemble_deid.pipeline.deidentifier import Deidentifier
-    from ensemble_deid.pipeline.manifest import read_manifest
-    from ensemble_deid.pipeline.package import add_figures, build_wheel, packaged_model, write_package
+    from ensemble_deid.deidentify.deidentifier import Deidentifier
+    from ensemble_deid.model.manifest import read_manifest
+    from ensemble_deid.model.package import add_figures, build_wheel, packaged_model, write_package
+    from ensemble_deid.training.model_figures import figures_record, figures_table, measure_model
 
     refuse_output_model(options.out, options.model, options.licence, *options.score)
     corpora = {name: read_gold(name).documents for name in options.score}
@@ -91,7 +91,7 @@ def run_package(options: argparse.Namespace) -> int:
 
 def run_models(options: argparse.Namespace) -> int:
     """Print a line for each installed model."""
-    from ensemble_deid.pipeline.installed import installed_models
+    from ensemble_deid.model.installed import installed_models
 
     for model in installed_models().values():
         say(f"{model.name:<16} {model.package} {model.version}  {model.directory}")
@@ -100,7 +100,7 @@ def run_models(options: argparse.Namespace) -> int:
 
 def run_export(options: argparse.Namespace) -> int:
     """Write the copy."""
-    from ensemble_deid.pipeline.export import export_model
+    from ensemble_deid.model.export import export_model
 
     if options.out.resolve() != options.model.resolve():
         refuse_output_model(options.out, options.model)
@@ -111,7 +111,7 @@ def run_export(options: argparse.Namespace) -> int:
 
 def run_scan(options: argparse.Namespace) -> int:
     """Search, and print the sums by file and by label."""
-    from ensemble_deid.experiments.scan import ALL_FILES, ALL_LABELS, ScanRow, scan_model
+    from ensemble_deid.model.scan import ALL_FILES, ALL_LABELS, ScanRow, scan_model
 
     refuse_output_files([options.json], options.model, options.corpus, options.control)
     control = None if options.control is None else read_gold(options.control).documents
@@ -135,8 +135,8 @@ def run_scan(options: argparse.Namespace) -> int:
 
 def run_sign(options: argparse.Namespace) -> int:
     """Write the signature."""
-    from ensemble_deid.pipeline.manifest import sign_model
-    from ensemble_deid.pipeline.signature import FILE as SIGNATURE
+    from ensemble_deid.model.manifest import sign_model
+    from ensemble_deid.model.signature import FILE as SIGNATURE
 
     refuse_output_files([options.model / SIGNATURE], options.key_file)
     sign_model(options.model, options.key_file)
@@ -146,8 +146,8 @@ def run_sign(options: argparse.Namespace) -> int:
 
 def run_verify(options: argparse.Namespace) -> int:
     """Check; a ModelError, or of a run a CorpusError, says what is wrong."""
-    from ensemble_deid.pipeline.batch.chain import is_run
-    from ensemble_deid.pipeline.manifest import read_manifest
+    from ensemble_deid.deidentify.chain import is_run
+    from ensemble_deid.model.manifest import read_manifest
 
     if is_run(options.model):
         return _verify_run(options.model, options.head)
@@ -159,7 +159,7 @@ def run_verify(options: argparse.Namespace) -> int:
 
 
 def _verify_run(folder: Path, head: str | None) -> int:
-    from ensemble_deid.pipeline.batch.chain import verify_run
+    from ensemble_deid.deidentify.chain import verify_run
 
     run = verify_run(folder, head=head)
     counts = ", ".join(f"{number} {name}" for name, number in run.counts.items())

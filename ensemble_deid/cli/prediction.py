@@ -15,13 +15,13 @@ from ensemble_deid.cli.status import NOTES_WITHHELD
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED, format_named
 from ensemble_deid.corpora.locate import Location, locate_corpus
-from ensemble_deid.corpora.note_writer import NoteWriter, note_writer
+from ensemble_deid.corpora.note_files import NoteWriter, note_writer
 from ensemble_deid.corpora.read import iterate_notes
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.evaluation.render.html.notes import NotesPage, notes_page
-from ensemble_deid.experiments.progress import Step
-from ensemble_deid.text.digits import rounded
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.digits import rounded
+from ensemble_deid.note.document import Document
+from ensemble_deid.training.progress import Step
 
 
 def add_commands(commands: Any) -> None:
@@ -78,7 +78,7 @@ def _run(
     format: str,
     submodel: str | None,
 ) -> int:
-    from ensemble_deid.pipeline.deidentifier import Deidentifier
+    from ensemble_deid.deidentify.deidentifier import Deidentifier
 
     if options.out is not None:
         refuse_output(options.out, location, options.model, *list_files(options), format=format)

@@ -9,7 +9,7 @@ from ensemble_deid.cli.terminal import say
 from ensemble_deid.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ensemble_deid.pipeline.replacement import Replacer
+    from ensemble_deid.deidentify.replacement import Replacer
 
 _KEYED = ("surrogate", "hash")
 
@@ -44,9 +44,9 @@ def make_replacer(options: argparse.Namespace, *, tell: Callable[[str], None] = 
 
     Raises ConfigError, also for labels that the model does not have.
     """
-    from ensemble_deid.pipeline.installed import find_model
-    from ensemble_deid.pipeline.manifest import read_manifest
-    from ensemble_deid.pipeline.replacement import Key, Replacer
+    from ensemble_deid.deidentify.replacement import Key, Replacer
+    from ensemble_deid.model.installed import find_model
+    from ensemble_deid.model.manifest import read_manifest
 
     styles, settings = _settings(options.settings)
     key = Key.find(options.key_file)

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid import __version__
-from ensemble_deid.corpora.corpus import Corpus
+from ensemble_deid.corpora.read import Corpus
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.operating_points import OUT_OF_FOLD, target_text
 from ensemble_deid.evaluation.threshold_record import threshold_from_record
-from ensemble_deid.experiments.rule_approvals import rule_approvals
-from ensemble_deid.experiments.thresholds import CHOSEN, CHOSEN_WITH
-from ensemble_deid.pipeline.changes import changes_since, changes_since_training, listed
-from ensemble_deid.pipeline.manifest import FILE, Manifest, fingerprint, installed_packages, read_manifest
+from ensemble_deid.model.changes import changes_since, changes_since_training, listed
+from ensemble_deid.model.manifest import FILE, Manifest, fingerprint, installed_packages, read_manifest
+from ensemble_deid.note.digits import four_digits
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.tbed.tagger import RULES
-from ensemble_deid.text.digits import four_digits
+from ensemble_deid.training.rule_approvals import rule_approvals
+from ensemble_deid.training.thresholds import CHOSEN, CHOSEN_WITH
 
 _NOT_STATED = "not stated"
 

@@ -40,12 +40,11 @@ def run_review(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
     from ensemble_deid.corpora.read import read_corpus
-    from ensemble_deid.experiments.progress import Step
-    from ensemble_deid.pipeline.deidentifier import Deidentifier
-    from ensemble_deid.service.review.facts import Facts, settle_facts
-    from ensemble_deid.service.review.file import ReviewFile
+    from ensemble_deid.deidentify.deidentifier import Deidentifier
+    from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
     from ensemble_deid.service.review.fill import fill
     from ensemble_deid.service.settings import Settings, token_from_environment
+    from ensemble_deid.training.progress import Step
 
     settings = Settings(
         model=options.model,

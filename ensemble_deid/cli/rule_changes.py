@@ -43,7 +43,7 @@ def add_actions(actions: Any) -> None:
 
 def run_review(options: argparse.Namespace) -> int:
     """Write the page."""
-    from ensemble_deid.experiments.rule_review import review_rules
+    from ensemble_deid.training.rule_review import review_rules
 
     refuse_output_files([options.out], options.model, options.corpus)
     documents = None if options.corpus is None else read_gold(options.corpus).documents
@@ -54,7 +54,7 @@ def run_review(options: argparse.Namespace) -> int:
 
 def run_approve(options: argparse.Namespace) -> int:
     """Store an approval."""
-    from ensemble_deid.experiments.rule_approvals import approve_rules
+    from ensemble_deid.training.rule_approvals import approve_rules
 
     numbers = None if options.all else _numbers(options.rules)
     # The machine's own day: an approval is given where it is typed.
@@ -73,8 +73,8 @@ def _numbers(text: str) -> list[int]:
 
 def run_replace(options: argparse.Namespace) -> int:
     """Put a rule list into a model."""
-    from ensemble_deid.experiments.rule_replacement import replace_rules
     from ensemble_deid.taggers.tbed.rulelist import RuleList
+    from ensemble_deid.training.rule_replacement import replace_rules
 
     rules = RuleList.load(options.file)
     kept, new = replace_rules(options.model, rules, name=str(options.file), remark=options.remark)
@@ -84,7 +84,7 @@ def run_replace(options: argparse.Namespace) -> int:
 
 def run_restore(options: argparse.Namespace) -> int:
     """Bring back the rule list before the last replacement."""
-    from ensemble_deid.experiments.rule_replacement import restore_rules
+    from ensemble_deid.training.rule_replacement import restore_rules
 
     change, n_rules = restore_rules(options.model, remark=options.remark)
     rules = counted(n_rules, "rule")

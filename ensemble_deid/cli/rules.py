@@ -13,10 +13,10 @@ from ensemble_deid.cli.terminal import counted, percent, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.errors import CorpusError, RuleError
-from ensemble_deid.text.digits import rounded
+from ensemble_deid.note.digits import rounded
 
 if TYPE_CHECKING:
-    from ensemble_deid.experiments.rules import RuleModel
+    from ensemble_deid.training.rules import RuleModel
 
 
 def add_commands(commands: Any) -> None:
@@ -65,8 +65,8 @@ def add_commands(commands: Any) -> None:
 
 def _rule_model(options: argparse.Namespace) -> "RuleModel":
     """Read MODEL, with the rules of `--rules` in the place of its own."""
-    from ensemble_deid.experiments.rules import RuleModel
     from ensemble_deid.taggers.tbed.rulelist import RuleList
+    from ensemble_deid.training.rules import RuleModel
 
     if options.model.is_file():
         raise RuleError(
@@ -79,10 +79,10 @@ def _rule_model(options: argparse.Namespace) -> "RuleModel":
 
 def run_show(options: argparse.Namespace) -> int:
     """Print the rule list as text; whole, it is the file byte for byte, with a line for its approvals if it has any."""
-    from ensemble_deid.experiments.rule_approvals import APPROVED_KEY, rule_approvals
-    from ensemble_deid.experiments.rules import RuleModel
     from ensemble_deid.taggers.tbed.rule_words import rule_in_words
     from ensemble_deid.taggers.tbed.templates import parse_template
+    from ensemble_deid.training.rule_approvals import APPROVED_KEY, rule_approvals
+    from ensemble_deid.training.rules import RuleModel
 
     rules = RuleModel.load(options.model).rules
     wanted = None if options.template is None else parse_template(options.template, place="--template")
@@ -107,8 +107,8 @@ def run_show(options: argparse.Namespace) -> int:
 
 def run_check(options: argparse.Namespace) -> int:
     """Print fixed, broken and score of every rule, then those that never fire and those that hurt."""
-    from ensemble_deid.experiments.rules import check_rules
     from ensemble_deid.taggers.tbed.rule_text import write_rule
+    from ensemble_deid.training.rules import check_rules
 
     model = _rule_model(options)
     checked = check_rules(model, read_gold(options.corpus).documents)
@@ -124,8 +124,8 @@ def run_check(options: argparse.Namespace) -> int:
 
 def run_diff(options: argparse.Namespace) -> int:
     """Print rules of A only with `-`, of B only with `+`; exit 1 when the lists differ."""
-    from ensemble_deid.experiments.rules import diff_rules
     from ensemble_deid.taggers.tbed.rulelist import RuleList
+    from ensemble_deid.training.rules import diff_rules
 
     lines = diff_rules(RuleList.load(options.a), RuleList.load(options.b))
     for line in lines:
@@ -136,8 +136,8 @@ def run_diff(options: argparse.Namespace) -> int:
 
 def run_explain(options: argparse.Namespace) -> int:
     """Print, for every span, the pattern that started it and the rules that changed a tag of it."""
-    from ensemble_deid.experiments.rules import RuleModel, explain_note
     from ensemble_deid.taggers.tbed.rule_text import write_rule
+    from ensemble_deid.training.rules import RuleModel, explain_note
 
     documents = read_gold(options.note).documents
     if len(documents) != 1:
@@ -158,7 +158,7 @@ def run_explain(options: argparse.Namespace) -> int:
 def run_apply(options: argparse.Namespace) -> int:
     """Write the notes with what patterns and rules find."""
     from ensemble_deid.corpora.write import write_corpus
-    from ensemble_deid.experiments.rules import apply_rules_to
+    from ensemble_deid.training.rules import apply_rules_to
 
     refuse_output(options.out, locate_corpus(options.corpus), options.model, options.rules, format=options.format)
     model = _rule_model(options)
@@ -172,9 +172,8 @@ def run_apply(options: argparse.Namespace) -> int:
 
 def run_curve(options: argparse.Namespace) -> int:
     """Draw the curve that training measured."""
-    from ensemble_deid.experiments.rule_curve import model_curve
-    from ensemble_deid.experiments.rule_curve_picture import draw_curve
-    from ensemble_deid.experiments.rule_replacement import has_trained_rules
+    from ensemble_deid.training.rule_curve import draw_curve, model_curve
+    from ensemble_deid.training.rule_replacement import has_trained_rules
 
     refuse_output_files([options.out], options.model)
     points = model_curve(options.model)

@@ -33,8 +33,8 @@ def run_serve(options: argparse.Namespace) -> int:
         from ensemble_deid.service.server import serve
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
-    from ensemble_deid.pipeline.manifest import read_manifest
-    from ensemble_deid.pipeline.replacement import Key
+    from ensemble_deid.deidentify.replacement import Key
+    from ensemble_deid.model.manifest import read_manifest
     from ensemble_deid.service.settings import Settings, token_from_environment
 
     lists = named_lists(options)

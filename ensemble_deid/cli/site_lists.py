@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ensemble_deid.cli.terminal import counted, warn
 
 if TYPE_CHECKING:
-    from ensemble_deid.pipeline.known.site_lists import ListFiles, SiteLists
+    from ensemble_deid.deidentify.known.site_lists import ListFiles, SiteLists
 
 
 def add_lists(parser: argparse.ArgumentParser, *, strict: bool) -> None:
@@ -27,7 +27,7 @@ def add_lists(parser: argparse.ArgumentParser, *, strict: bool) -> None:
 
 def named_lists(options: argparse.Namespace) -> "ListFiles":
     """Return the files that the options name."""
-    from ensemble_deid.pipeline.known.site_lists import ListFiles
+    from ensemble_deid.deidentify.known.site_lists import ListFiles
 
     return ListFiles(options.known, options.allow, options.deny, getattr(options, "strict", False))
 
@@ -44,7 +44,7 @@ def list_files(options: argparse.Namespace) -> tuple[Path | None, ...]:
 
 def report_lists(lists: "SiteLists", counts: Counter[str]) -> None:
     """Warn of known identifiers in the output, and of notes for which there were none."""
-    from ensemble_deid.pipeline.known.site_lists import LEFT, UNKNOWN
+    from ensemble_deid.deidentify.known.site_lists import LEFT, UNKNOWN
 
     if lists.known is None:
         return

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.cli.terminal import warn
-from ensemble_deid.corpora.corpus import Corpus
-from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.corpora.read import Corpus, read_corpus
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 if TYPE_CHECKING:
-    from ensemble_deid.pipeline.seen_notes import Overlap
+    from ensemble_deid.model.seen_notes import Overlap
 
 Documents = tuple[Document, ...]
 
@@ -40,8 +39,8 @@ class System:
 
 def training_overlap(model: Path, documents: Documents) -> "Overlap | None":
     """Return how many of the notes and patients a model was trained on; None for none. Raises ModelError."""
-    from ensemble_deid.pipeline.manifest import read_manifest
-    from ensemble_deid.pipeline.seen_notes import SeenNotes
+    from ensemble_deid.model.manifest import read_manifest
+    from ensemble_deid.model.seen_notes import SeenNotes
 
     return SeenNotes.from_record(read_manifest(model).seen_notes).overlap(documents) or None
 
@@ -64,7 +63,7 @@ def read_gold(name: str) -> Corpus:
 
 def _model_folder(name: str) -> Path | None:
     """Return the folder of the model that `name` is or names; None for anything else, which is read as a corpus."""
-    from ensemble_deid.pipeline.installed import installed_models
+    from ensemble_deid.model.installed import installed_models
 
     place = Path(name)
     if not place.exists() and name in (models := installed_models()):
@@ -84,9 +83,9 @@ def read_system(name: str, gold: Documents, *, votes: bool = False, combiner: st
             raise ConfigError(f"--combiner {combiner}: {name} is no model; annotations are scored as they are")
         documents = read_gold(name).documents
         return System(documents, documents)
+    from ensemble_deid.deidentify.deidentifier import Deidentifier
     from ensemble_deid.evaluation.curve import keep_above
     from ensemble_deid.evaluation.subgroups import seen_key
-    from ensemble_deid.pipeline.deidentifier import Deidentifier
 
     deidentifier = Deidentifier.load(model)
     if combiner == "svm":

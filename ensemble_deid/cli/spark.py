@@ -36,7 +36,7 @@ def run_spark(options: argparse.Namespace) -> int:
     _refuse_outputs((options.output, failed), options)
     from ensemble_deid.corpora.tables.columns import Columns
     from ensemble_deid.integrations.spark_table import deidentify_parquet
-    from ensemble_deid.pipeline.manifest import read_manifest
+    from ensemble_deid.model.manifest import read_manifest
 
     columns = Columns(
         options.text_column,

@@ -7,7 +7,7 @@ from typing import Any
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import percent, say
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.text.digits import four_digits
+from ensemble_deid.note.digits import four_digits
 
 
 def add_commands(commands: Any) -> None:
@@ -42,7 +42,7 @@ def add_commands(commands: Any) -> None:
 def run_threshold(options: argparse.Namespace) -> int:
     """Freeze a threshold into a model, or restore the one that training chose."""
     from ensemble_deid.evaluation.operating_points import ThresholdRule, check_target
-    from ensemble_deid.experiments.thresholds import freeze_out_of_fold_threshold, freeze_threshold, reset_threshold
+    from ensemble_deid.training.thresholds import freeze_out_of_fold_threshold, freeze_threshold, reset_threshold
 
     if options.reset:
         if options.dev is not None:

@@ -14,13 +14,13 @@ from ensemble_deid.cli.terminal import counted, percent, progress_bar, say, warn
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.config_files import load_config, named_configurations
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.note.digits import four_digits
 from ensemble_deid.reproducible import is_pinned
 from ensemble_deid.submodels import NAMES
-from ensemble_deid.text.digits import four_digits
 
 if TYPE_CHECKING:
-    from ensemble_deid.experiments.ablate import ThresholdTarget
-    from ensemble_deid.experiments.training_points import TrainingPoints
+    from ensemble_deid.training.ablate import ThresholdTarget
+    from ensemble_deid.training.training_points import TrainingPoints
 
 _HELP_CORPUS = "a folder or file (i2b2 or MEDDOCAN XML, brat, JSONL), or demo, demo:train, demo:dev, demo:test"
 
@@ -107,10 +107,10 @@ def _add_ablate(commands: Any) -> None:
 
 def run_train(options: argparse.Namespace) -> int:
     """Train, save, and print the dev figures."""
-    from ensemble_deid.experiments.site_sample import sample_sites
-    from ensemble_deid.experiments.train import train
-    from ensemble_deid.pipeline.directory import refuse_foreign_folder
-    from ensemble_deid.text.tags import TagLoss
+    from ensemble_deid.model.directory import refuse_foreign_folder
+    from ensemble_deid.note.tags import TagLoss
+    from ensemble_deid.training.train import train
+    from ensemble_deid.training.training_notes import sample_sites
 
     config = load_config(
         options.config,
@@ -203,8 +203,8 @@ def _overrides(options: argparse.Namespace) -> list[str]:
 def run_ablate(options: argparse.Namespace) -> int:
     """Run the ablations, write the report, print it."""
     from ensemble_deid.cli.ablation_report import ablation_table, render_ablation
-    from ensemble_deid.experiments.ablate import ablate
-    from ensemble_deid.experiments.retrain import TrainingNotes
+    from ensemble_deid.training.ablate import ablate
+    from ensemble_deid.training.retrain import TrainingNotes
 
     if options.retrain_dev and not options.retrain:
         raise ConfigError("--retrain-dev goes with --retrain")
@@ -236,7 +236,7 @@ def run_ablate(options: argparse.Namespace) -> int:
 def _threshold_rule(text: str | None) -> "ThresholdTarget | None":
     """Read `sensitivity=0.99`, `precision=0.9` or `false-positives=5`. Raises ConfigError or EvaluationError."""
     from ensemble_deid.evaluation.operating_points import ThresholdRule, check_target
-    from ensemble_deid.experiments.ablate import ThresholdTarget
+    from ensemble_deid.training.ablate import ThresholdTarget
 
     if text is None:
         return None

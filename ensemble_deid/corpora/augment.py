@@ -5,16 +5,188 @@ takes something of that form away, or exchanges it for another site's. Meant for
 is to be decided on notes of other sites (`benchmarks/augmentation.py`).
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ensemble_deid.corpora import form
-from ensemble_deid.corpora.edits import apply_edits
+from ensemble_deid.corpora import augment as form
+from ensemble_deid.corpora.edits import Edit, apply_edits
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.seeding import generator
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.note.tokens import tokenize
+from ensemble_deid.reproducible import generator
+
+# Changes of a note's form that keep its gold spans: header, formats of numbers, field names, lines, typing, case.
+
+
+LONGEST_HEADER = 800
+"""Characters within which the blank line must come that ends a header."""
+NUMBER_LABELS = frozenset(
+    "DATE PHONE FAX MEDICALRECORD IDNUM ACCOUNT HEALTHPLAN LICENSE SSN DEVICE VEHICLE ZIP".split()
+)
+_NUMBER = re.compile(r"[+(]?\d+(?:[ ./()+-]{1,2}\d+)*")
+_FIELD_NAME = re.compile(r"(?m)^[ \t]*[A-Z][A-Za-z /.#]{0,24}[:#=] ?(?=\S)")
+_WORD = re.compile(r"[^\W\d_]{4,}")
+_MISREAD = {"O": "0", "o": "0", "l": "1", "I": "l", "S": "5", "B": "8", "m": "rn", "e": "c", "h": "b"}
+NOISY_WORDS = 0.04
+DROPPED_FIELD_NAMES = 0.5
+DROPPED_SENTENCES = 0.2
+
+
+def header_end(note: Document) -> int:
+    """Return where the note's header ends: after the first blank line; 0 if there is none near, or it cuts a span."""
+    match = re.search(r"\n[ \t]*\n", note.text[:LONGEST_HEADER])
+    end = match.end() if match else 0
+    return 0 if any(span.start < end < span.end for span in note.spans) else end
+
+
+def exchange_header(note: Document, donor: Document) -> Document:
+    """Return the note under the donor's header with the donor's marks; unchanged where either has none."""
+    own, other = header_end(note), header_end(donor)
+    if not own or not other:
+        return note
+    moved = [
+        replace(span, start=span.start - own + other, end=span.end - own + other)
+        for span in note.spans
+        if span.start >= own
+    ]
+    header = [span for span in donor.spans if span.end <= other]
+    return replace(note, text=donor.text[:other] + note.text[own:], spans=tuple(header + moved))
+
+
+def number_formats(notes: Sequence[Document], *, other_than: Document) -> Mapping[tuple[str, int], list[str]]:
+    """Return (label, number of digits) -> the strings of digits and punctuation that other sites write so."""
+    found: dict[tuple[str, int], list[str]] = {}
+    for note in notes:
+        if note.site == other_than.site:
+            continue
+        for span in note.spans:
+            surface = note.text[span.start : span.end]
+            if span.label in NUMBER_LABELS and _NUMBER.fullmatch(surface):
+                found.setdefault((span.label, _digits(surface)), []).append(surface)
+    return found
+
+
+def _digits(surface: str) -> int:
+    return sum(character.isdigit() for character in surface)
+
+
+def reformatted(note: Document, formats: Mapping[tuple[str, int], list[str]], rng: np.random.Generator) -> list[Edit]:
+    """Return the edits that punctuate numbers as another site does; one format for each label in a note."""
+    edits: list[Edit] = []
+    chosen: dict[tuple[str, int], str] = {}
+    for span in _apart(note.spans):
+        surface = note.text[span.start : span.end]
+        key = (span.label, _digits(surface))
+        if key not in formats or not _NUMBER.fullmatch(surface):
+            continue
+        if key not in chosen:
+            chosen[key] = formats[key][int(rng.integers(len(formats[key])))]
+        digits = iter(character for character in surface if character.isdigit())
+        text = "".join(next(digits) if character.isdigit() else character for character in chosen[key])
+        edits.append(Edit(span.start, span.end, text))
+    return edits
+
+
+def _apart(spans: Sequence[Span]) -> list[Span]:
+    """Return the spans that overlap no other one."""
+    ordered = sorted(spans)
+    return [
+        span
+        for k, span in enumerate(ordered)
+        if all(span.end <= other.start or other.end <= span.start for j, other in enumerate(ordered) if j != k)
+    ]
+
+
+def dropped_labels(note: Document, rng: np.random.Generator) -> list[Edit]:
+    """Return the edits that take some of the field names ("Name:") off that stand before PHI."""
+    starts = {span.start for span in note.spans}
+    found = [m for m in _FIELD_NAME.finditer(note.text) if m.end() in starts and not _touches(note, m.start(), m.end())]
+    return [Edit(m.start(), m.end(), "") for m in found if rng.random() < DROPPED_FIELD_NAMES]
+
+
+def dropped_sentences(note: Document, rng: np.random.Generator) -> list[Edit]:
+    """Return the edits that leave out some sentences, with what is marked in them."""
+    tokens = tokenize([note])
+    if not len(tokens):
+        return []
+    first = tokens.sentence_starts.tolist()
+    edits = []
+    for begin, stop in zip(first, [*first[1:], len(tokens)], strict=True):
+        start, end = int(tokens.start[begin]), int(tokens.end[stop - 1])
+        crossed = any(span.start < edge < span.end for span in note.spans for edge in (start, end))
+        if rng.random() < DROPPED_SENTENCES and not crossed:
+            edits.append(Edit(start, end, ""))
+    return edits
+
+
+def rewrapped(note: Document, rng: np.random.Generator) -> list[Edit]:
+    """Return the edits that break lines at another width, or join lines that were broken."""
+    width = int(rng.integers(50, 110))
+    edits = []
+    if rng.random() < 0.5:
+        for match in re.finditer(r"(?<=[a-z,])\n(?=[a-z])", note.text):
+            edits.append(Edit(match.start(), match.end(), " "))
+        return edits
+    for line in re.finditer(r"[^\n]+", note.text):
+        begin = line.start()
+        while line.end() - begin > width:
+            space = note.text.rfind(" ", begin + 1, begin + width)
+            if space <= begin:
+                break
+            edits.append(Edit(space, space + 1, "\n"))
+            begin = space + 1
+    return edits
+
+
+def typing_errors(note: Document, rng: np.random.Generator) -> list[Edit]:
+    """Return the edits that put a typing or scanning error into some words of four letters and more."""
+    edits = []
+    for match in _WORD.finditer(note.text):
+        if rng.random() >= NOISY_WORDS:
+            continue
+        place = match.start() + int(rng.integers(1, len(match.group()) - 1))
+        pair = note.text[place : place + 2]
+        kind = int(rng.integers(4))
+        edit = (
+            Edit(place, place + 1, _MISREAD.get(pair[0], pair[0])),
+            Edit(place, place + 1, ""),
+            Edit(place, place + 2, pair[::-1]),
+            Edit(place, place + 1, pair[0] * 2),
+        )[kind]
+        if not _touches(note, edit.start, edit.end):
+            edits.append(edit)
+    return edits
+
+
+def _touches(note: Document, start: int, end: int) -> bool:
+    """Return whether an edit would cross an edge of a span, or take all of one."""
+    return any(
+        span.start < end
+        and start < span.end
+        and (start < span.start or span.end < end or end - start >= span.end - span.start)
+        for span in note.spans
+    )
+
+
+def folded_case(note: Document, rng: np.random.Generator) -> Document:
+    """Return the note in lower case, in capitals, or with its marked words alone in lower case; the length stays."""
+    kind = int(rng.integers(3))
+    if kind < 2:
+        return replace(note, text="".join(_cased(character, upper=kind == 0) for character in note.text))
+    text = list(note.text)
+    for span in note.spans:
+        text[span.start : span.end] = [_cased(character, upper=False) for character in text[span.start : span.end]]
+    return replace(note, text="".join(text))
+
+
+def _cased(character: str, *, upper: bool) -> str:
+    """Return the character in the other case, itself where that would be several characters."""
+    changed = character.upper() if upper else character.lower()
+    return changed if len(changed) == 1 else character
 
 
 @dataclass(frozen=True, slots=True)

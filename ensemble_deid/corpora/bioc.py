@@ -10,7 +10,7 @@ from ensemble_deid.corpora.checks import ReadNote, check_id
 from ensemble_deid.corpora.xml_parser import XmlNode, read_tree
 from ensemble_deid.corpora.xml_tags import IN_ATTRIBUTE, IN_TEXT, refuse_unwritable
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 COLLECTION_START = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<collection>\n<source>ensemble_deid</source>\n<date></date>\n<key></key>\n'

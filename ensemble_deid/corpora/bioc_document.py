@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from ensemble_deid.corpora.checks import Notice, ReadNote, check_span, note_with_spans
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 LABEL = "type"
 RESERVED = ("patient_id", "site")

@@ -13,7 +13,7 @@ from ensemble_deid.corpora.bioc_document import LABEL, Annotation, BiocDocument,
 from ensemble_deid.corpora.checks import ReadNote, check_id, check_text, read_utf8
 from ensemble_deid.corpora.json_fields import kind_of, list_field, object_of, optional_string, parse_json, string_field
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 COLLECTION_START = (
     '{"bioctype": "BioCCollection", "source": "ensemble_deid", "date": "", "key": "", "version": "1.0", "infons": {},\n'

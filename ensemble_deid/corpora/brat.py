@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ensemble_deid.corpora.checks import Notice, ReadNote, check_span, note_with_spans, read_utf8, shown_tag
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 _PLACE = re.compile(r"(\S+) (-?[0-9]{1,12} -?[0-9]{1,12}(?:;-?[0-9]{1,12} -?[0-9]{1,12})*)")
 _LABEL = re.compile(r"[^\s;]+")

@@ -15,8 +15,8 @@ from ensemble_deid.corpora.checks import ReadNote, check_span, check_text, note_
 from ensemble_deid.corpora.xml_parser import parse_xml
 from ensemble_deid.corpora.xml_tags import refuse_unwritable
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 TYPE_SYSTEM = "TypeSystem.xml"
 _NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"

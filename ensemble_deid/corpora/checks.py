@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span, overlapping_pairs
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span, overlapping_pairs
 
 _WHITE = str.maketrans("\t\n\r", "   ")
 _PATIENT_AND_NOTE = re.compile(r"([A-Za-z0-9]+)-(\d{2,3})")

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from ensemble_deid.corpora.checks import ReadNote, check_id, check_text, note_with_spans, read_utf8
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 _COMMENT = re.compile(r"# ?(newdoc id|patient_id|site|text|[A-Za-z_][\w ]{0,30}) =(?: (.*))?", re.DOTALL)
 _TAG = re.compile(r"(?:([BIES])-(\S+)|O)")

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from ensemble_deid.corpora.checks import ReadNote, check_id, check_span, note_with_spans, read_utf8, unknown_label
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.phi.taxonomy import I2B2_TYPES
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.labels import I2B2_TYPES
+from ensemble_deid.note.span import Span
 
 _NEEDED = ("start", "stop", "entity_type")
 _MOST_DIGITS = 9

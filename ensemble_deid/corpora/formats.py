@@ -11,19 +11,30 @@ from ensemble_deid.corpora.bioc_json import COLLECTION_START as BIOC_JSON_START
 from ensemble_deid.corpora.bioc_json import read_bioc_json_notes, render_bioc_json_note
 from ensemble_deid.corpora.brat import read_brat_note, render_brat_note
 from ensemble_deid.corpora.cas import read_cas_note, render_cas_note
-from ensemble_deid.corpora.checks import ReadNote
+from ensemble_deid.corpora.checks import ReadNote, note_with_spans, read_utf8
 from ensemble_deid.corpora.conll import read_conll_notes, render_conll_note
 from ensemble_deid.corpora.dernoncourt_lee import read_dernoncourt_lee_note
 from ensemble_deid.corpora.doccano import read_doccano_notes, render_doccano_note
-from ensemble_deid.corpora.i2b2 import read_i2b2_note, render_i2b2_note
 from ensemble_deid.corpora.i2b2_2006 import read_i2b2_2006_notes
 from ensemble_deid.corpora.jsonl import read_jsonl_notes, render_jsonl_note
 from ensemble_deid.corpora.label_studio import read_label_studio_notes, render_label_studio_note
-from ensemble_deid.corpora.meddocan import read_meddocan_note, render_meddocan_note
 from ensemble_deid.corpora.physionet import read_physionet_notes
-from ensemble_deid.corpora.plain import read_plain_note, render_plain_note
+from ensemble_deid.corpora.tagged_xml import read_i2b2_note, read_meddocan_note, render_i2b2_note, render_meddocan_note
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
+
+# A folder of .txt files without annotations. The text is the decoded bytes unchanged, so offsets count every CR.
+
+
+def read_plain_note(path: Path) -> ReadNote:
+    """Read one note; it has no spans. CorpusError on bytes that are not UTF-8, or NUL."""
+    return note_with_spans(Document(path.name[: -len(path.suffix)], read_utf8(path)), ())
+
+
+def render_plain_note(document: Document) -> str:
+    """Return the note's text; spans are not written."""
+    return document.text
+
 
 ReadOutcome = tuple[str, ReadNote | CorpusError]
 

@@ -12,8 +12,8 @@ from xml.parsers import expat
 from ensemble_deid.corpora.checks import ReadNote, check_id, note_with_spans, unknown_label
 from ensemble_deid.corpora.xml_parser import parse_xml
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 TYPES = ("PATIENT", "DOCTOR", "HOSPITAL", "ID", "DATE", "LOCATION", "PHONE", "AGE")
 """The eight types of the task; ID and LOCATION are categories of the 2014 task."""

@@ -1,10 +1,12 @@
 """Values of a parsed JSON object, checked: what is missing or of another type is an error that names the place."""
 
 import json
+from itertools import accumulate
 from typing import Any
 
-from ensemble_deid.corpora.checks import check_text
+from ensemble_deid.corpora.checks import check_id, check_text
 from ensemble_deid.errors import CorpusError
+from ensemble_deid.note.document import Document
 
 
 def parse_json(content: str, place: str) -> Any:
@@ -75,3 +77,68 @@ def metadata_field(entry: dict[str, Any], place: str) -> dict[str, str]:
         check_text(key, f"{place}: key {number} of 'metadata'")
         check_text(value, f"{place}: value {number} of 'metadata'")
     return dict(metadata)
+
+
+# What annotation tools keep beside a note's text: its id, patient, site and metadata, under names of our own.
+
+
+NOTE_ID = "note_id"
+
+
+def note_fields(document: Document) -> dict[str, Any]:
+    """Return the fields that a tool is to hand back: what is empty is left out."""
+    fields: dict[str, Any] = {NOTE_ID: document.id}
+    if document.patient_id is not None:
+        fields["patient_id"] = document.patient_id
+    if document.site is not None:
+        fields["site"] = document.site
+    if document.metadata:
+        fields["metadata"] = dict(sorted(document.metadata.items()))
+    return fields
+
+
+def note_of_fields(fields: dict[str, Any], text: str, fallback_id: str, place: str) -> Document:
+    """Return the note without spans; one that no id of ours came with has the fallback. Raises CorpusError."""
+    identity = optional_string(fields, NOTE_ID, place) or fallback_id
+    check_id(identity, place)
+    return Document(
+        identity,
+        text,
+        patient_id=optional_string(fields, "patient_id", place),
+        site=optional_string(fields, "site", place),
+        metadata=metadata_field(fields, place),
+    )
+
+
+# Offsets in UTF-16 code units, in which tools written in Java and JavaScript count, and in code points, as here.
+
+
+_LAST_OF_ONE_UNIT = "\uffff"
+
+
+class Utf16Offsets:
+    """Translates offsets into one text; a character beyond U+FFFF is two units long."""
+
+    def __init__(self, text: str) -> None:
+        self._length = len(text)
+        # Most texts have no such character: then the offsets are the same.
+        self._units: list[int] | None = None
+        self._points: dict[int, int] = {}
+        if text and max(text) > _LAST_OF_ONE_UNIT:
+            self._units = [0, *accumulate(1 + (character > _LAST_OF_ONE_UNIT) for character in text)]
+            self._points = {unit: point for point, unit in enumerate(self._units)}
+
+    @property
+    def differ(self) -> bool:
+        """Whether the two kinds of offsets differ anywhere in the text."""
+        return self._units is not None
+
+    def to_units(self, offset: int) -> int:
+        """Return an offset in code points as one in code units."""
+        return offset if self._units is None else self._units[offset]
+
+    def to_points(self, unit: int) -> int | None:
+        """Return an offset in code units as one in code points; None outside the text and inside a character."""
+        if self._units is None:
+            return unit if 0 <= unit <= self._length else None
+        return self._points.get(unit)

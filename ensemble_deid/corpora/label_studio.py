@@ -10,21 +10,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.corpora.annotation_fields import note_fields, note_of_fields
 from ensemble_deid.corpora.checks import ReadNote, check_span, check_text, note_with_spans, read_utf8
 from ensemble_deid.corpora.json_fields import (
+    Utf16Offsets,
     integer_field,
     kind_of,
     list_field,
+    note_fields,
+    note_of_fields,
     object_of,
     optional_string,
     parse_json,
     string_field,
 )
-from ensemble_deid.corpora.utf16 import Utf16Offsets
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 _CONTROL, _OBJECT = "label", "text"
 """The names of the tags in the labelling configuration that goes with what is written."""

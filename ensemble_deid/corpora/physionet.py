@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ensemble_deid.corpora.checks import ReadNote, check_span, note_with_spans, read_utf8
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 LABEL = "PHI"
 _OPENING = re.compile(r"START_OF_RECORD=(\d{1,9})\|\|\|\|(\d{1,9})\|\|\|\|\s*")

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.errors import DeidError
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 Value = str | int | date | None
 

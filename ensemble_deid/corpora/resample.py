@@ -10,10 +10,10 @@ from dataclasses import replace
 from itertools import groupby
 
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.dates import is_day_first
 from ensemble_deid.surrogates.patient import Origins, PatientSurrogates, kind_of, origins_of, values_by_label
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 
 def resample_corpus(

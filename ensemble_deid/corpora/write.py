@@ -7,7 +7,7 @@ from ensemble_deid.atomic import write_files_atomically
 from ensemble_deid.corpora.checks import check_file_name, printable
 from ensemble_deid.corpora.formats import Frame, format_named
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 _STEM = "corpus"
 _SHOWN = 60

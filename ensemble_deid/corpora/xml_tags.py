@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 from ensemble_deid.corpora.checks import shown_tag
 from ensemble_deid.corpora.xml_parser import DEEPEST, parse_xml
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 _INTEGER = re.compile(r"-?[0-9]{1,12}")
 _ATTRIBUTE_NAME = re.compile(r"(?!xml)[A-Za-z_][A-Za-z0-9_.-]*")

@@ -19,7 +19,7 @@ from ensemble_deid.evaluation.bootstrap import (
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
 from ensemble_deid.evaluation.scores import Estimate, Resampling, Row, Score, score_rows
 from ensemble_deid.evaluation.views import VIEWS, Naming, count_sides, name_under, sides_of
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 _NOT_PHI = ""
 

@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 _RUN = re.compile(r"[A-Za-z0-9]+")
 Place = tuple[int, int]

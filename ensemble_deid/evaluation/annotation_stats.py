@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import overlapping_pairs
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import overlapping_pairs
 
 
 @dataclass(frozen=True, slots=True)

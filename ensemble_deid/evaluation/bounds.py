@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from scipy.stats import beta
 
 from ensemble_deid.evaluation.pairs import EvaluationError
-from ensemble_deid.text.counts import ratio
+from ensemble_deid.note.counts import ratio
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,8 @@ from ensemble_deid.evaluation.bootstrap import (
 from ensemble_deid.evaluation.count_table import CountTable
 from ensemble_deid.evaluation.pairs import Pair, keep_labels, labels_of_pairs, pair_documents
 from ensemble_deid.evaluation.scores import Resampling
-from ensemble_deid.evaluation.subsets import resolve_labels
-from ensemble_deid.evaluation.views import VIEWS, count_sides, sides_of
-from ensemble_deid.text.document import Document
+from ensemble_deid.evaluation.views import VIEWS, count_sides, resolve_labels, sides_of
+from ensemble_deid.note.document import Document
 
 COMPARED_VIEWS: tuple[str, ...] = ("strict", "overlap", "type-blind", "token", "token-binary")
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ensemble_deid.evaluation.matching import Key
 from ensemble_deid.evaluation.pairs import Pair
-from ensemble_deid.text.counts import Counts
+from ensemble_deid.note.counts import Counts
 
 Sides = tuple[Set[Key], Set[Key]]
 """The distinct keys of one note: gold's and the system's."""

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from ensemble_deid.evaluation.alphanumeric_runs import runs_in, tokens_of
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents
 from ensemble_deid.evaluation.views import Naming, View, name_under, token_keys, view_named
-from ensemble_deid.text.counts import Counts
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span, SpanKey
+from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span, SpanKey
 
 CURVE_VIEWS: tuple[str, ...] = ("strict", "category", "type-blind", "token", "token-category", "token-binary")
 """The views in which an annotation is right or wrong on its own, so that a threshold only takes annotations away."""

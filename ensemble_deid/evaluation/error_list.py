@@ -11,8 +11,8 @@ from ensemble_deid.evaluation.alphanumeric_runs import Place, label_tokens, toke
 from ensemble_deid.evaluation.bounds import Share
 from ensemble_deid.evaluation.leaks import KIND_KEY
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span, SpanKey
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span, SpanKey
 
 ErrorKind = Literal["missed", "spurious", "wrong label", "wrong boundary", "wrong label and boundary"]
 ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)

@@ -32,10 +32,19 @@ from ensemble_deid.evaluation.scores import (
     macro_score,
     score_rows,
 )
-from ensemble_deid.evaluation.subsets import SUBSETS, resolve_labels, subset_labels
-from ensemble_deid.evaluation.views import ANY_PHI, UNITS, VIEWS, View, count_sides, sides_of
-from ensemble_deid.phi.groups import category_of
-from ensemble_deid.text.document import Document
+from ensemble_deid.evaluation.views import (
+    ANY_PHI,
+    SUBSETS,
+    UNITS,
+    VIEWS,
+    View,
+    count_sides,
+    resolve_labels,
+    sides_of,
+    subset_labels,
+)
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.labels import category_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from types import MappingProxyType
 
 from ensemble_deid.evaluation.bounds import Share
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
-from ensemble_deid.text.counts import ratio
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import SpanKey
+from ensemble_deid.note.counts import ratio
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import SpanKey
 
 KIND_KEY = "kind"
 """The metadata entry that tells a note's kind (progress note, discharge summary, ...) unless another is named."""

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from ensemble_deid.text.span import SpanKey
+from ensemble_deid.note.span import SpanKey
 
 Key = SpanKey
 RELAXED_END = 2

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, has_scores, trace_curve
 from ensemble_deid.evaluation.pairs import EvaluationError, select_labels
-from ensemble_deid.evaluation.subsets import resolve_labels
-from ensemble_deid.text.document import Document
+from ensemble_deid.evaluation.views import resolve_labels
+from ensemble_deid.note.document import Document
 
 SENSITIVITIES: tuple[float, ...] = (0.990, 0.997, 0.999, 1.0)
 PRECISION = 0.85

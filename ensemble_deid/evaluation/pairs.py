@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ensemble_deid.errors import DeidError
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 
 class EvaluationError(DeidError):

@@ -17,7 +17,7 @@ from ensemble_deid.evaluation.bootstrap import (
 )
 from ensemble_deid.evaluation.count_table import CountTable, to_counts
 from ensemble_deid.evaluation.pairs import EvaluationError
-from ensemble_deid.text.counts import Counts
+from ensemble_deid.note.counts import Counts
 
 Part = Literal["total", "label", "category", "subset"]
 

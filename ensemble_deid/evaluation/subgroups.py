@@ -17,9 +17,9 @@ from ensemble_deid.evaluation.compare import holm
 from ensemble_deid.evaluation.leaks import KIND_KEY, cover, leaking_places
 from ensemble_deid.evaluation.pairs import Pair
 from ensemble_deid.evaluation.scores import Estimate, Resampling, estimate_ratio
-from ensemble_deid.phi.groups import category_of
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import SpanKey
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.labels import category_of
+from ensemble_deid.note.span import SpanKey
 
 LEVEL = 0.05
 """A group is flagged where its adjusted p value is at most this."""

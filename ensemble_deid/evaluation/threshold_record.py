@@ -6,7 +6,7 @@ from typing import Any, get_args
 from ensemble_deid.evaluation.curve import CURVE_VIEWS, OperatingPoint
 from ensemble_deid.evaluation.operating_points import ChosenThreshold, ThresholdRule
 from ensemble_deid.evaluation.pairs import EvaluationError
-from ensemble_deid.text.counts import Counts
+from ensemble_deid.note.counts import Counts
 
 
 def threshold_to_record(chosen: ChosenThreshold) -> dict[str, Any]:

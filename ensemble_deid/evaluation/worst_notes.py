@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ensemble_deid.evaluation.error_list import ErrorKind, list_errors
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ import numpy as np
 
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.table import Column, FeatureTable
-from ensemble_deid.text.tokens import TokenTable, first_rows
+from ensemble_deid.note.tokens import TokenTable, first_rows
 
 WORDS, PHRASES = ".words.gz", ".phrases.gz"
 PREFIX = "knowledge_"

@@ -16,9 +16,9 @@ import numpy as np
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.table import Column
 from ensemble_deid.features.vocabulary import Vocabulary, is_class
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.tags import OUTSIDE, TagScheme, entity_rows, spans_to_tags
-from ensemble_deid.text.tokens import TokenTable
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.tags import OUTSIDE, TagScheme, entity_rows, spans_to_tags
+from ensemble_deid.note.tokens import TokenTable
 
 Phrase = tuple[str, ...]
 NONE = "-"

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 import regex
 
 from ensemble_deid.errors import RuleError
-from ensemble_deid.features.patterns import Pattern, failed_examples
-from ensemble_deid.features.time_limit import TimeLimit
+from ensemble_deid.features.patterns import Pattern, TimeLimit, failed_examples
 
 _FLAGS = {"IGNORECASE": regex.I, "MULTILINE": regex.M, "DOTALL": regex.S, "VERBOSE": regex.X, "ASCII": regex.A}
 _RUNS = ("a", "A", "Aa ", "1", "1 ", " ", ".", "-", ", ", "\n")

@@ -21,6 +21,7 @@ which takes the syntax of `re` and can be stopped, within the time that a note's
 """
 
 import re
+import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,11 +31,10 @@ from typing import Any
 import regex
 
 from ensemble_deid.errors import CorpusError, RuleError
-from ensemble_deid.features.time_limit import TimeLimit
 from ensemble_deid.features.word_lists import any_of, inline_word_lists
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.normal_form import NormalForm, normal_form, normalised_literals
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.reading import NormalForm, normal_form, normalised_literals
+from ensemble_deid.note.span import Span
 
 _KEYS = {"name", "label", "regex", "flags", "group", "positive", "negative", "confidence"}
 _CALL = re.compile(r"\(\?&(\w+)\)")
@@ -46,6 +46,29 @@ _LONGEST_OF_ALL = 4_000_000
 _SECONDS = 5.0
 # The patterns of this project take some 6 microseconds a character altogether.
 _SECONDS_PER_CHARACTER = 2e-4
+_FRESH = 0.01
+
+
+class TimeLimit:
+    """So many seconds of the processor, from now on.
+
+    Asking the system for them takes longer than matching a pattern on a short text, so they are read again only when
+    the clock, which costs next to nothing, has gone on by a hundredth of a second.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.process_time() + seconds
+        self._left = seconds
+        self._read = time.monotonic()
+
+    def left(self) -> float:
+        """Return the seconds that are left. Raises TimeoutError when there are none."""
+        now = time.monotonic()
+        if now - self._read > _FRESH:
+            self._left, self._read = self._end - time.process_time(), now
+        if self._left <= 0:
+            raise TimeoutError
+        return self._left
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.table import Column, FeatureTable
 from ensemble_deid.features.words import AFFIX_LENGTHS, digit_class, short_shape
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.tags import TagScheme, spans_to_tags
-from ensemble_deid.text.tokens import TokenTable
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.tags import TagScheme, spans_to_tags
+from ensemble_deid.note.tokens import TokenTable
 
 WORDS = ("word", "lower")
 AFFIXES = tuple(f"{kind}{n}" for n in AFFIX_LENGTHS for kind in ("prefix", "suffix"))

@@ -9,16 +9,16 @@ from typing import Any
 from ensemble_deid.corpora.records import NewRecord, Record
 from ensemble_deid.corpora.tables.arrow import ArrowWriter, id_bits, output_schema, pyarrow, records_of
 from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.deidentify.cells import EMPTIED, Cells
+from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.known.site_lists import LEFT, SiteLists
+from ensemble_deid.deidentify.latest_years import LatestYears
+from ensemble_deid.deidentify.notes import Note
+from ensemble_deid.deidentify.replaced import patient_of, remark_on
+from ensemble_deid.deidentify.replacement import Replacer
+from ensemble_deid.deidentify.together import replaced_together, strings_of
 from ensemble_deid.errors import DeidError
-from ensemble_deid.pipeline.batch.cells import EMPTIED, Cells
-from ensemble_deid.pipeline.batch.latest_years import LatestYears
-from ensemble_deid.pipeline.batch.together import replaced_together, strings_of
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
-from ensemble_deid.pipeline.notes import Note
-from ensemble_deid.pipeline.replaced import patient_of, remark_on
-from ensemble_deid.pipeline.replacement import Replacer
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.corpora.tables.arrow import pyarrow
+from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.known.site_lists import LEFT, SiteLists
+from ensemble_deid.deidentify.replaced import remark_on
+from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.together import replaced_together
 from ensemble_deid.errors import DeidError
-from ensemble_deid.pipeline.batch.together import replaced_together
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
-from ensemble_deid.pipeline.replaced import remark_on
-from ensemble_deid.pipeline.replacement import Key, Replacer
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

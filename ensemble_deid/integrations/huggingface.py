@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError, DeidError
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 Entity = dict[str, str | int | float]
 AGGREGATED = ("simple", "first", "average", "max")

@@ -6,15 +6,14 @@ from typing import Any
 
 from presidio_analyzer import AnalysisExplanation, EntityRecognizer, RecognizerResult
 
+from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.presidio_labels import predicted_by, to_presidio
 from ensemble_deid.errors import CorpusError, DeidError
-from ensemble_deid.experiments.explain import NET, Candidate, PlaceExplanation, explain
-from ensemble_deid.phi.presidio import to_presidio
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.sources import predicted_by
+from ensemble_deid.note.digits import four_digits
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.single_tokens import SOURCE
-from ensemble_deid.text.digits import four_digits
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.training.explain import NET, Candidate, PlaceExplanation, explain
 
 
 class EnsembleRecognizer(EntityRecognizer):

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.known.site_lists import LEFT, SiteLists
+from ensemble_deid.deidentify.replacement import Replacement, Replacer
+from ensemble_deid.deidentify.together import replaced_together
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
-from ensemble_deid.pipeline.batch.together import replaced_together
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.known.site_lists import LEFT, SiteLists
-from ensemble_deid.pipeline.replacement import Replacement, Replacer
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 _log = logging.getLogger("ensemble_deid")
 

@@ -8,10 +8,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ensemble_deid.config import Config
-from ensemble_deid.experiments.train import train
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.text.counts import strict_counts
-from ensemble_deid.text.document import Document
+from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.note.counts import strict_counts
+from ensemble_deid.note.document import Document
+from ensemble_deid.training.train import train
 
 _LOG = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import filter_spans, raise_error
 
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import DeidError
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span as CharacterSpan
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span as CharacterSpan
 
 ErrorHandler = Callable[[str, Any, list[Doc], Exception], Any]
 EXTENSION = "phi"

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.corpora.tables.arrow import check_types
 from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.known.site_lists import SiteLists
+from ensemble_deid.deidentify.replacement import Key, Replacer
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.integrations.arrow_stream import StreamOptions, deidentified_batches
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.export import export_model
-from ensemble_deid.pipeline.installed import find_model
-from ensemble_deid.pipeline.known.site_lists import SiteLists
-from ensemble_deid.pipeline.manifest import read_manifest
-from ensemble_deid.pipeline.replacement import Key, Replacer
+from ensemble_deid.model.export import export_model
+from ensemble_deid.model.installed import find_model
+from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.stacking.stacker import check_threshold
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.deidentify.known.site_lists import SiteLists
+from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.integrations.spark import deidentify
-from ensemble_deid.pipeline.known.site_lists import SiteLists
-from ensemble_deid.pipeline.replacement import Replacer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,8 +13,8 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
 from ensemble_deid import __version__
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.known.site_lists import SiteLists
+from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.known.site_lists import SiteLists
 from ensemble_deid.service.guard import HEALTH, Guard
 from ensemble_deid.service.logs import set_up
 from ensemble_deid.service.metrics import Metrics
@@ -22,9 +22,8 @@ from ensemble_deid.service.notes import Notes
 from ensemble_deid.service.own import own_routes
 from ensemble_deid.service.presidio import presidio_routes
 from ensemble_deid.service.processor import Processor
-from ensemble_deid.service.refusal import Refused
+from ensemble_deid.service.refusal import Refused, problem
 from ensemble_deid.service.settings import Settings
-from ensemble_deid.service.validation import problem
 
 
 def create_app(settings: Settings) -> Guard:

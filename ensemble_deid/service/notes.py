@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
+from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.known.site_lists import SiteLists
+from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement.styles import STYLES, policies
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.known.site_lists import SiteLists
-from ensemble_deid.pipeline.replacement import Key, Replacer
-from ensemble_deid.pipeline.replacement.styles import STYLES, policies
+from ensemble_deid.note.digits import rounded
+from ensemble_deid.note.document import Document
 from ensemble_deid.service.metrics import Metrics
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused
-from ensemble_deid.text.digits import rounded
-from ensemble_deid.text.document import Document
 
 Result = TypeVar("Result")
 

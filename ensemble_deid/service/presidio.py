@@ -8,13 +8,12 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
-from ensemble_deid.phi.presidio import to_presidio
-from ensemble_deid.pipeline.sources import predicted_by
+from ensemble_deid.deidentify.presidio_labels import predicted_by, to_presidio
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.service.notes import Notes
 from ensemble_deid.service.operators import OPERATORS, Entity, Operator, anonymize
 from ensemble_deid.service.refusal import Refused
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
 
 RECOGNIZER = "ensemble_deid"
 

@@ -1,6 +1,7 @@
 """The answer to a request that is not served; it never quotes the request."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from starlette.responses import JSONResponse
 
@@ -20,3 +21,48 @@ class Refused(Exception):  # noqa: N818 (nothing went wrong: it is an answer)
     def response(self) -> JSONResponse:
         """Return the answer: `{"error": message}`, as Presidio's services answer."""
         return JSONResponse({"error": self.message}, self.status, dict(self.headers))
+
+
+# Why a request does not fit its form, without a word of it: by default, FastAPI's answer quotes the input.
+
+
+# The only words of a place that are shown: other keys are the client's, and might be anything.
+_KNOWN = frozenset(
+    "body query text language score_threshold entities return_decision_process ad_hoc_recognizers allow_list "
+    "allow_list_match analyzer_results anonymizers start end entity_type score type new_value masking_char "
+    "chars_to_mask from_end hash_type salt id patient_id style styles policy project threshold set "
+    "reviewer label status finished words whole_words match_case note span format".split()
+)
+# pydantic's names of errors -> what is said; any other is only said not to fit.
+_MESSAGES = {
+    "missing": "is missing",
+    "string_type": "must be a string",
+    "string_unicode": "must be a string without unpaired surrogates",
+    "string_too_short": "is too short",
+    "string_too_long": "is too long",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object (with the header Content-Type: application/json)",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "greater_than_equal": "is too small",
+    "less_than_equal": "is too large",
+    "extra_forbidden": "holds a key that is not known",
+    "union_tag_invalid": "has an unknown type",
+    "union_tag_not_found": "has no type",
+    "literal_error": "is none of the possible values",
+}
+
+
+def problem(errors: Iterable[Mapping[str, Any]]) -> str:
+    """Return one line for the first of pydantic's errors."""
+    for error in errors:
+        if error.get("type") == "json_invalid":
+            break
+        place = [part for part in error.get("loc", ()) if part in _KNOWN or isinstance(part, int)]
+        named = ".".join(str(part) for part in place if part != "body") or "the body"
+        return f"{named}: {_MESSAGES.get(str(error.get('type')), 'does not have the expected form')}"
+    return "the body is no valid JSON"

@@ -15,7 +15,7 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from ensemble_deid.errors import ModelError
-from ensemble_deid.pipeline.manifest import read_manifest
+from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.service.app import create_app
 from ensemble_deid.service.guard import Guard
 from ensemble_deid.service.logs import LOG, describe, set_up

@@ -6,9 +6,9 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ensemble_deid.deidentify.known.site_lists import ListFiles
+from ensemble_deid.deidentify.replacement import Key
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.pipeline.known.site_lists import ListFiles
-from ensemble_deid.pipeline.replacement import Key
 
 TOKEN_VARIABLE = "ENSEMBLE_DEID_TOKEN"  # noqa: S105 (the name of the variable, not a token)
 _SHORTEST_TOKEN = 16

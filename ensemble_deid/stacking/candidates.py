@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.note.span import Span, SpanKey
+from ensemble_deid.note.tokens import TokenTable
 from ensemble_deid.taggers.base import Proposals
-from ensemble_deid.text.span import Span, SpanKey
-from ensemble_deid.text.tokens import TokenTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

@@ -14,6 +14,8 @@ depends on the note alone, but for the last digits of its columns: means over a 
 sums that run over all notes of a batch (`sequence_scores.py`).
 """
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import chain, pairwise
 
@@ -23,11 +25,149 @@ from numpy.typing import NDArray
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE
 from ensemble_deid.stacking.candidates import CandidateTable, merge_rows
-from ensemble_deid.stacking.measurements import unexplained_numbers
 from ensemble_deid.stacking.named_columns import NamedColumns
-from ensemble_deid.stacking.repeats import Found, repeats
 from ensemble_deid.stacking.sequence_scores import SequenceScores
 from ensemble_deid.taggers.base import Proposals
+
+# Numbers that a measurement explains: decimals, quantities with a unit, vital signs, clock times, list numbers.
+#
+# What is left, numbers of two and more digits and codes of letters and digits, may identify somebody.
+
+
+_UNIT = (
+    r"(?:[%°]|(?:mg|mcg|µg|ug|kg|gm?|lbs?|oz|ml|mL|cc|dL|dl|L|cm|mm|m|in|ft|inches|feet|mmHg|mEq|mmol|mol|units?|u|U|IU|"
+    r"bpm|Hz|kcal|cal|mins?|minutes?|hrs?|hours?|h|sec(?:onds)?|s|days?|d|wks?|weeks?|months?|mos?|tabs?|tablets?|caps?|"
+    r"capsules?|puffs?|drops?|doses?|x|times|degrees|F|C|French|Fr|gauge|ga|pack|pt|points?|beats|breaths|percent)\b)"
+)
+_SIGN = (
+    r"(?:BP|HR|RR|P|R|T|pulse|temp(?:erature)?|sats?|SpO2|O2|SaO2|wt|weight|ht|height|BMI|GCS|EF|INR|PT|PTT|WBC|Hgb|Hb|Hct|"
+    r"plt|platelets|Na|K|Cl|CO2|HCO3|BUN|Cr|creatinine|glucose|gluc|Ca|Mg|Phos|AST|ALT|ALP|TSH|A1c|LDL|HDL|TG|ESR|CRP|pH|"
+    r"pCO2|pO2|MCV|RDW|lactate|troponin|BNP|score)"
+)
+# Bounded and without a way back, so that time grows with the text alone; of a longer run of digits the end is matched.
+_NUMBER = r"\d[\d,.]{0,30}+"
+_PATTERNS = (
+    r"\d{1,30}+\.\d+",
+    rf"{_NUMBER}\s?-?\s?(?:to\s|-\s?|/)?\d{{0,30}}+\s?{_UNIT}",
+    rf"(?i:\b{_SIGN})\b\s?(?:is|was|of|:|=|-|<|>|~)?\s?\d[\d.,/]*",
+    r"\d{2,3}/\d{2,3}",
+    r"\b[0-2]?\d:[0-5]\d(?::[0-5]\d)?",
+    r"(?m:^[^\S\n]*+\d{1,2}[.)])",
+)
+EXPLAINED = re.compile("|".join(f"(?:{pattern})" for pattern in _PATTERNS))
+
+
+def unexplained_numbers(batch: Batch) -> NDArray[np.bool_]:
+    """Return which tokens are numbers of two and more digits, or stand in a code, without a measurement's form."""
+    numeric, letters = ~batch.table["digits"].is_any_of("none"), ~batch.table["case"].is_any_of("none")
+    tokens = batch.tokens
+    long = tokens.end - tokens.start >= 2
+    # A token is part of a code where a letter and a digit touch each other.
+    touching = (tokens.end[:-1] == tokens.start[1:]) & (tokens.document[:-1] == tokens.document[1:])
+    mixed = touching & ((numeric[:-1] & letters[1:]) | (letters[:-1] & numeric[1:]))
+    code = np.zeros(len(tokens), dtype=bool)
+    code[:-1] |= mixed
+    code[1:] |= mixed
+    wanted = (numeric & long) | code
+    return np.asarray(wanted & ~_explained(batch, np.flatnonzero(wanted)), dtype=bool)
+
+
+def _explained(batch: Batch, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+    out = np.zeros(len(batch.tokens), dtype=bool)
+    tokens = batch.tokens
+    for d in np.unique(tokens.document[rows]).tolist():
+        low, high = int(tokens.document_starts[d]), int(tokens.document_starts[d + 1])
+        places = [match.span() for match in EXPLAINED.finditer(batch.documents[d].text)]
+        first = low + np.searchsorted(tokens.end[low:high], [a for a, _ in places], side="right")
+        after = low + np.searchsorted(tokens.start[low:high], [b for _, b in places], side="left")
+        for a, b in zip(first.tolist(), after.tolist(), strict=True):
+            out[a:b] = True
+    return out
+
+
+# Other occurrences, in the same note, of the strings that a submodel believes to be PHI, and of their words.
+
+
+_BELIEVED = 0.5
+_LEAST_CHARACTERS = 3
+_MOST = 20
+"""Occurrences of one string that are taken: what is more frequent is a word of the form, or of the language."""
+_CAPITALISED = ("upper", "title", "mixed")
+
+Ints = NDArray[np.int64]
+Found = tuple[str, float, int, int, int]
+"""The kind of a candidate, the confidence in the string it repeats, its first token, that after its last, its label."""
+
+
+def repeats(table: CandidateTable, batch: Batch, first: Ints, after: Ints, free: NDArray[np.bool_]) -> Iterator[Found]:
+    """Yield every repeat, then every part, of each note.
+
+    `first` and `after` are the candidates' tokens, and `free` bool (n_tokens,) tells where no candidate lies; only
+    occurrences with a free token count. Words of a string count as parts where they have at least three letters and
+    are written with a capital, both times, or are no word of the language.
+    """
+    belief = table.confidence.max(axis=1, initial=0.0)
+    believed = np.flatnonzero(belief >= _BELIEVED)
+    free = free.copy()
+    names = batch.table["case"].is_any_of(*_CAPITALISED), _not_english(batch)
+    for d in np.unique(table.document[believed]).tolist():
+        low, high = int(batch.tokens.document_starts[d]), int(batch.tokens.document_starts[d + 1])
+        rows = believed[table.document[believed] == d]
+        rows = rows[np.argsort(-belief[rows], kind="stable")]
+        strings = [(float(belief[i]), int(first[i]), int(after[i]), int(table.label[i])) for i in rows.tolist()]
+        places: dict[int, list[int]] = defaultdict(list)
+        for row, word in enumerate(batch.same_word[low:high].tolist(), low):
+            places[word].append(row)
+        found = list(_whole(strings, places, batch, free))
+        for _, _, row, stop, _ in found:
+            free[row:stop] = False
+        yield from found
+        yield from _parts(strings, places, batch, free, *names)
+
+
+String = tuple[float, int, int, int]
+"""Confidence, first token, token after the last, label of a string that is believed."""
+
+
+def _whole(
+    strings: list[String], places: dict[int, list[int]], batch: Batch, free: NDArray[np.bool_]
+) -> Iterator[Found]:
+    words, document = batch.same_word, batch.tokens.document
+    for belief, first, after, label in strings:
+        size = after - first
+        if int((batch.tokens.end[first:after] - batch.tokens.start[first:after]).sum()) < _LEAST_CHARACTERS:
+            continue
+        for row in places[int(words[first])][:_MOST]:
+            stop = row + size
+            inside = stop <= len(words) and document[stop - 1] == document[first]
+            if inside and free[row:stop].any() and np.array_equal(words[row:stop], words[first:after]):
+                yield "repeat", belief, row, stop, label
+
+
+def _parts(
+    strings: list[String],
+    places: dict[int, list[int]],
+    batch: Batch,
+    free: NDArray[np.bool_],
+    capital: NDArray[np.bool_],
+    unknown: NDArray[np.bool_],
+) -> Iterator[Found]:
+    for belief, first, after, label in strings:
+        for word in range(first, after) if after - first > 1 else ():
+            if not capital[word] or batch.tokens.end[word] - batch.tokens.start[word] < _LEAST_CHARACTERS:
+                continue
+            for row in places[int(batch.same_word[word])][:_MOST]:
+                if free[row] and (capital[row] or unknown[row]):
+                    yield "part", belief, row, row + 1, label
+
+
+def _not_english(batch: Batch) -> NDArray[np.bool_]:
+    """Return which tokens are on no English list; none where there is no list."""
+    name = KNOWLEDGE + "english"
+    if name not in batch.table.names:
+        return np.zeros(len(batch.tokens), dtype=bool)
+    return batch.table[name].is_any_of("-")
+
 
 KINDS = ("doubt", "unknown", "number", "repeat", "part")
 _DOUBT, _SUSPECT = -6.0, -7.0

@@ -9,16 +9,14 @@ from joblib import delayed
 from numpy.typing import NDArray
 
 from ensemble_deid.config import Config, StackConfig
-from ensemble_deid.folds import group_folds
+from ensemble_deid.note.counts import f1_score
+from ensemble_deid.note.span import drop_overlaps
 from ensemble_deid.parallel import in_processes
-from ensemble_deid.seeding import generator
+from ensemble_deid.reproducible import generator, group_folds, one_thread
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.opinion_pool import pooled_with_sequences, resolved_by
 from ensemble_deid.stacking.svm import ZHAO2020, Floats, Sigmoid, Svm, SvmSettings
-from ensemble_deid.text.counts import f1_score
-from ensemble_deid.text.span import drop_overlaps
-from ensemble_deid.threads import one_thread
 
 _FOLDS = 3
 _THRESHOLDS = tuple(k / 100 for k in range(5, 96, 5))

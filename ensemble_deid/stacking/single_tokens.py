@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.named_columns import Floats
 from ensemble_deid.stacking.opinion_pool import pooled
 from ensemble_deid.stacking.sequence_scores import SequenceScores
 from ensemble_deid.taggers.base import Proposals
-from ensemble_deid.text.span import Span
 
 HIGHEST = 0.05
 """All scores lie below it: it is the lowest threshold that training searches, and what has that score is found."""

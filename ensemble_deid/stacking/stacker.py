@@ -12,7 +12,8 @@ import numpy as np
 from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.seeding import generator
+from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.reproducible import generator, one_thread
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
@@ -23,8 +24,6 @@ from ensemble_deid.stacking.single_tokens import HIGHEST, single_tokens
 from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.stacking.svm import Floats, Sigmoid, Svm
 from ensemble_deid.taggers.base import Proposals
-from ensemble_deid.text.span import Span, drop_overlaps
-from ensemble_deid.threads import one_thread
 
 SVM, STATISTICS, SETTINGS = "stacker.safetensors", "stacker_statistics.json", "stacker.json"
 

@@ -3,7 +3,7 @@
 import unicodedata
 from functools import lru_cache
 
-from ensemble_deid.text.normal_form import visible
+from ensemble_deid.note.reading import visible
 
 
 def match_case(original: str, value: str) -> str:

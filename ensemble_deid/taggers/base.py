@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.text.span import Span
-from ensemble_deid.text.tags import TagScheme
+from ensemble_deid.note.span import Span
+from ensemble_deid.note.tags import TagScheme
 
 Progress = Callable[[str], None]
 

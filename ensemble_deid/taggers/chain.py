@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.text.tags import TagScheme
+from ensemble_deid.note.tags import TagScheme
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ensemble_deid.errors import ModelError
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.span import Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.chain import Chain, Floats, Ints, Marginals, n_best, path_probability, top
-from ensemble_deid.text.tags import TagScheme
 
 _BATCH_TOKENS = 4096
 _LEAST_BATCH = 16

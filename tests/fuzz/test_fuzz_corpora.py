@@ -11,8 +11,8 @@ from hostile import MARKER, damaged, ids, texts
 from hypothesis import strategies as st
 
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 _TEXT = f"Patient: {MARKER} of {MARKER}\r\nDate: 03/04/2019 & {MARKER}\n"
 _SPANS = (Span(9, 18, "PATIENT"), Span(39, 49, "DATE"))

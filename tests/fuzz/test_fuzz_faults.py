@@ -14,10 +14,10 @@ from commands import contents, run
 from faults import failing
 
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.pipeline.batch.chain import is_run, verify_run
-from ensemble_deid.pipeline.batch.offsets import FILE as OFFSETS
-from ensemble_deid.pipeline.loading import load_model
-from ensemble_deid.pipeline.manifest import REPLACED
+from ensemble_deid.deidentify.chain import is_run, verify_run
+from ensemble_deid.deidentify.offsets import FILE as OFFSETS
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.manifest import REPLACED
 
 RUN = "out.run"
 _ERRORS = (errno.EIO, errno.ENOSPC, errno.EACCES)

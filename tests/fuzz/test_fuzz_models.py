@@ -11,11 +11,11 @@ from budget import Budget
 from hostile import MARKER, damaged
 from hypothesis import strategies as st
 
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError, CorpusError, ModelError
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.pipeline.directory import write_manifest
-from ensemble_deid.pipeline.manifest import read_manifest
-from ensemble_deid.text.document import Document
+from ensemble_deid.model.directory import write_manifest
+from ensemble_deid.model.manifest import read_manifest
+from ensemble_deid.note.document import Document
 
 _NOTE = Document("n", f"Patient: {MARKER}\nSeen by Dr. Kemp on 03/04/2019.\n")
 _HOSTILE = (None, True, -1, 0, 10**9, 10**30, 1e308, float("nan"), "", "x" * 1000, [], {}, [[]], "../../etc/passwd")

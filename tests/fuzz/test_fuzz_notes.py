@@ -6,9 +6,9 @@ from budget import Budget
 from hostile import MARKER, texts
 from hypothesis import strategies as st
 
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.pipeline.deidentifier import Deidentifier
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 _STYLES = ("tag", "mask", "remove")
 

@@ -69,7 +69,7 @@ _COMMANDS = (
     ("corpus", "stats"),
     ("corpus", "convert"),
     ("corpus", "resample"),
-    ("corpus", "check"),
+    ("rules", "curve"),
     ("rules", "show"),
     ("rules", "explain"),
     ("rules", "diff"),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ensemble_deid.atomic import write_bytes_atomically
 from ensemble_deid.corpora.checks import reading
+from ensemble_deid.corpora.messages.content import Message
 from ensemble_deid.corpora.messages.fhir import read_fhir
 from ensemble_deid.corpora.messages.hl7 import read_hl7
-from ensemble_deid.corpora.messages.message import Message
 from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, digest_of
 from ensemble_deid.errors import CorpusError
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from ensemble_deid.corpora.checks import check_text
 from ensemble_deid.corpora.edits import Edit
-from ensemble_deid.corpora.messages.encoded import EncodedText
-from ensemble_deid.corpora.messages.message import Message
+from ensemble_deid.corpora.messages.content import EncodedText, Message
 from ensemble_deid.errors import CorpusError
 
 _SEGMENT = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")

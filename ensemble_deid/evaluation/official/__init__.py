@@ -7,7 +7,7 @@ from ensemble_deid.evaluation.official.i2b2 import score_i2b2
 from ensemble_deid.evaluation.official.meddocan import score_meddocan
 from ensemble_deid.evaluation.official.rows import OfficialScores
 from ensemble_deid.evaluation.pairs import EvaluationError
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 SCHEMES: Mapping[str, Callable[[Sequence[Document], Sequence[Document]], OfficialScores]] = MappingProxyType(
     {"i2b2": score_i2b2, "meddocan": score_meddocan}

@@ -15,9 +15,8 @@ from ensemble_deid.evaluation.alphanumeric_runs import runs_in
 from ensemble_deid.evaluation.matching import RELAXED_END
 from ensemble_deid.evaluation.official.rows import OfficialRow, OfficialScores, count_sets
 from ensemble_deid.evaluation.pairs import pair_documents
-from ensemble_deid.phi.groups import category_of, is_hipaa
-from ensemble_deid.phi.taxonomy import I2B2_CATEGORIES
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.labels import I2B2_CATEGORIES, category_of, is_hipaa
 
 
 @dataclass(frozen=True, slots=True)

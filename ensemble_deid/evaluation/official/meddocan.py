@@ -10,7 +10,7 @@ import numpy as np
 
 from ensemble_deid.evaluation.official.rows import OfficialRow, OfficialScores, count_sets
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 Place = tuple[int, int]
 

@@ -6,7 +6,7 @@ from ensemble_deid.evaluation.curve import OperatingPoint
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.leaks import LeakView
 from ensemble_deid.evaluation.scores import Estimate, Resampling
-from ensemble_deid.text.digits import four_digits
+from ensemble_deid.note.digits import four_digits
 
 UNDEFINED = "undefined"
 

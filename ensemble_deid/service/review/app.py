@@ -17,23 +17,21 @@ from starlette.types import ASGIApp
 from ensemble_deid import __version__
 from ensemble_deid.corpora.checks import check_file_name
 from ensemble_deid.corpora.formats import format_named
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.experiments.explain import explain
-from ensemble_deid.experiments.explanation_page import outcome_text
-from ensemble_deid.pipeline.deidentifier import Deidentifier
+from ensemble_deid.note.document import Document
 from ensemble_deid.service.app import answer_errors, stop_with_signals
 from ensemble_deid.service.guard import HEALTH, Guard
 from ensemble_deid.service.metrics import Metrics
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused
-from ensemble_deid.service.review.errors import ReviewError
 from ensemble_deid.service.review.export import reviewed
-from ensemble_deid.service.review.own_site import OwnSite
-from ensemble_deid.service.review.pages import PAGE_PATHS, WithHeaders, page_routes
+from ensemble_deid.service.review.pages import PAGE_PATHS, OwnSite, WithHeaders, page_routes
+from ensemble_deid.service.review.records import ReviewError
 from ensemble_deid.service.review.requests import Place
 from ensemble_deid.service.review.routes import NotePath, Review, review_routes
 from ensemble_deid.service.settings import Settings
-from ensemble_deid.text.document import Document
+from ensemble_deid.training.explain import explain, outcome_text
 
 EXPORT_FORMATS = ("jsonl", "brat")
 

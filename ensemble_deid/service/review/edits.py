@@ -4,15 +4,34 @@ Whatever becomes marked as PHI rejects the marked spans that it overlaps, so tha
 has no overlaps.
 """
 
+import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ensemble_deid.service.review.errors import ReviewError
 from ensemble_deid.service.review.layers import begin_layer, check_no_overlap, finished_by
-from ensemble_deid.service.review.records import ADJUDICATION, ReviewSpan, Status, read_span, read_spans
-from ensemble_deid.service.review.search import occurrences, searched
+from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, ReviewSpan, Status, read_span, read_spans
 from ensemble_deid.service.review.steps import Step, is_adjudicated, refuse_adjudicated
+
+
+def occurrences(text: str, wanted: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Yield the places of what `searched` compiled."""
+    yield from (match.span() for match in wanted.finditer(text))
+
+
+def searched(words: str, *, whole_words: bool, match_case: bool) -> re.Pattern[str]:
+    """Compile a search for a string, in which a space stands for any white space, a line break included.
+
+    Raises ReviewError for a string without a visible character.
+    """
+    parts = words.split()
+    if not parts:
+        raise ReviewError("there is nothing to search for")
+    # The white space of a run is never matched in two ways, so the search takes linear time.
+    pattern = r"\s+".join(map(re.escape, parts))
+    if whole_words:
+        pattern = rf"(?<!\w){pattern}(?!\w)"
+    return re.compile(pattern, 0 if match_case else re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,10 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ensemble_deid.service.review.errors import ReviewError
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.service.review.layers import accepted, check_no_overlap, finished_by, merge
-from ensemble_deid.service.review.records import ADJUDICATION
-from ensemble_deid.text.document import Document
-from ensemble_deid.text.span import Span
+from ensemble_deid.service.review.records import ADJUDICATION, ReviewError
 
 
 @dataclass(frozen=True, slots=True)

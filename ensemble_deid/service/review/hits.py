@@ -3,8 +3,7 @@
 import sqlite3
 from dataclasses import dataclass
 
-from ensemble_deid.service.review.edits import Search
-from ensemble_deid.service.review.search import occurrences, searched
+from ensemble_deid.service.review.edits import Search, occurrences, searched
 
 _LISTED = 200
 _AROUND = 40

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
+from ensemble_deid.note.counts import Counts
 from ensemble_deid.service.review.layers import accepted, finished_by
 from ensemble_deid.service.review.records import ADJUDICATION
-from ensemble_deid.text.counts import Counts
 
 Order = Literal["score", "disagreement"]
 """Which notes come first: those with a score near the threshold, or those on which the submodels disagree."""

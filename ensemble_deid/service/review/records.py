@@ -4,6 +4,15 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Literal
 
+from ensemble_deid.errors import DeidError
+
+# What a review refuses.
+
+
+class ReviewError(DeidError):
+    """A store that cannot be used, or a decision that does not fit the state of the review; quotes no note."""
+
+
 Status = Literal["undecided", "accepted", "rejected"]
 Kind = Literal["found", "suggested", "added", "disputed"]
 """Where a span comes from: the model found it, it scored below the threshold, a person added it, reviewers differ."""

@@ -9,15 +9,13 @@ from fastapi import APIRouter, Path, Query
 from ensemble_deid.service.refusal import Refused
 from ensemble_deid.service.review import requests
 from ensemble_deid.service.review.edits import Search, add_span, alter, decide, finish, mark_all
-from ensemble_deid.service.review.errors import ReviewError
-from ensemble_deid.service.review.facts import Facts
-from ensemble_deid.service.review.file import ReviewFile
+from ensemble_deid.service.review.file import Facts, ReviewFile
+from ensemble_deid.service.review.fill import uncertainty
 from ensemble_deid.service.review.hits import find_hits
 from ensemble_deid.service.review.layers import begin_layer
 from ensemble_deid.service.review.overview import Order, agreement, note_page, reviewers
-from ensemble_deid.service.review.records import ADJUDICATION, read_disagreements, read_spans
+from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, read_disagreements, read_spans
 from ensemble_deid.service.review.steps import is_adjudicated, redo, undo
-from ensemble_deid.service.review.uncertainty import uncertainty
 
 ReviewerQuery = Annotated[requests.ReviewerName, Query()]
 # SQLite's integers have 64 bits.

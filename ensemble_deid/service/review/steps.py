@@ -6,8 +6,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from ensemble_deid.service.review.errors import ReviewError
-from ensemble_deid.service.review.records import ADJUDICATION, Kind, ReviewSpan, Status
+from ensemble_deid.service.review.records import ADJUDICATION, Kind, ReviewError, ReviewSpan, Status
 
 
 class Step:

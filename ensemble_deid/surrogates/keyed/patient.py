@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ensemble_deid.phi.groups import category_of
-from ensemble_deid.phi.maps import MEDDOCAN_TO_I2B2, to_i2b2
-from ensemble_deid.phi.taxonomy import I2B2_TYPES
+from ensemble_deid.note.labels import I2B2_TYPES, MEDDOCAN_TO_I2B2, category_of, to_i2b2
+from ensemble_deid.note.reading import visible
 from ensemble_deid.surrogates.ages import capped_age, is_great_age
 from ensemble_deid.surrogates.dates import is_day_first
 from ensemble_deid.surrogates.keyed.choices import Keyed
@@ -19,7 +18,6 @@ from ensemble_deid.surrogates.keyed.named_places import NamedPlaces
 from ensemble_deid.surrogates.keyed.names import PersonNames
 from ensemble_deid.surrogates.keyed.web import Web
 from ensemble_deid.surrogates.letters import fold, match_case, without_marks
-from ensemble_deid.text.normal_form import visible
 
 _SPANISH = set(MEDDOCAN_TO_I2B2) - set(I2B2_TYPES)
 _KIND_OF_CATEGORY = {"NAME": "PATIENT", "ID": "IDNUM", "LOCATION": "LOCATION-OTHER"}

@@ -21,14 +21,13 @@ from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.features.table import Column
 from ensemble_deid.features.vocabulary import patient_of_token, patients_by_value
 from ensemble_deid.features.windows import joined_column
+from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.crf.crfsuite_file import CrfsuiteWeights, read_crfsuite
 from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS, knowledge_windows, read_windows
 from ensemble_deid.taggers.decoding import decode, tag_probabilities
-from ensemble_deid.taggers.proposals import chain_proposals
-from ensemble_deid.taggers.sequences import merge_lines, sequence_of_rows
-from ensemble_deid.text.tags import TagScheme
+from ensemble_deid.taggers.sequences import chain_proposals, merge_lines, sequence_of_rows
 
 FILE, COMPRESSED = "crf.crfsuite", "crf.crfsuite.gz"
 _LARGEST = 2**30

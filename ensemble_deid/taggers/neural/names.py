@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.knowledge import read_knowledge, read_word_list
+from ensemble_deid.reproducible import generator
 from ensemble_deid.resources import rules_directory
-from ensemble_deid.seeding import generator
-from ensemble_deid.taggers.neural.characters import CharacterBilstm
+from ensemble_deid.taggers.neural.encoders import CharacterBilstm
 from ensemble_deid.taggers.neural.encoding import UNKNOWN
 
 _TABLES = ("given", "surname")

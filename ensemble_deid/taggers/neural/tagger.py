@@ -17,22 +17,21 @@ from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE_PREFIX
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
-from ensemble_deid.seeding import derive_seed
+from ensemble_deid.note.counts import strict_counts
+from ensemble_deid.note.tags import TagScheme, tags_to_spans
+from ensemble_deid.reproducible import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.device import check_weights, choose_device, described, one_thread
 from ensemble_deid.taggers.inherit import Axis, inherit_weights
-from ensemble_deid.taggers.neural.characters import CharacterBilstm
+from ensemble_deid.taggers.neural.encoders import CharacterBilstm
 from ensemble_deid.taggers.neural.encoding import LONGEST_WORD, Vocabularies, encode, learn_vocabularies
 from ensemble_deid.taggers.neural.names import characters_of, read_names, train_on_names
 from ensemble_deid.taggers.neural.network import TaggingNetwork
 from ensemble_deid.taggers.neural.training import score_tokens, train_network
 from ensemble_deid.taggers.neural.word_vectors import read_word_vectors
-from ensemble_deid.taggers.proposals import chain_proposals
-from ensemble_deid.taggers.sequences import merge_lines
-from ensemble_deid.text.counts import strict_counts
-from ensemble_deid.text.tags import TagScheme, tags_to_spans
+from ensemble_deid.taggers.sequences import chain_proposals, merge_lines
 
 WEIGHTS, VOCABULARY = "network.safetensors", "network.json"
 _PREDICT_TOKENS = 4096

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.table import Column
-from ensemble_deid.text.tags import OUTSIDE, TagScheme
+from ensemble_deid.note.tags import OUTSIDE, TagScheme
 
 KINDS = ("regex", "none", "frequent")
 _FOLDS = 5

@@ -14,9 +14,10 @@ from ensemble_deid.config import TbedConfig
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.batch import Batch, select_documents
 from ensemble_deid.features.table import Column
-from ensemble_deid.folds import group_folds
+from ensemble_deid.note.span import Span
+from ensemble_deid.note.tags import TagScheme, entity_rows, tags_to_spans
+from ensemble_deid.reproducible import generator, group_folds
 from ensemble_deid.resources import rules_directory
-from ensemble_deid.seeding import generator
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.confidence import SourceConfidence
 from ensemble_deid.taggers.tbed.applier import RuleApplier
@@ -27,8 +28,6 @@ from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rule_text import write_rule
 from ensemble_deid.taggers.tbed.rulelist import INITIAL_KEY, RuleList
 from ensemble_deid.taggers.tbed.templates import TemplateSet, load_templates, with_stanza
-from ensemble_deid.text.span import Span
-from ensemble_deid.text.tags import TagScheme, entity_rows, tags_to_spans
 
 _UNUSED_HEAD = "# Not used: on held-out groups the list is best after"
 RULES, CONFIDENCE, INITIAL = "tbed.rules", "tbed.json", "tbed_initial.json"

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.text.tokens import TokenTable
+from ensemble_deid.note.tokens import TokenTable
 
 Ints = NDArray[np.int64]
 

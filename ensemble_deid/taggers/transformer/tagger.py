@@ -14,14 +14,14 @@ from tokenizers import Tokenizer
 from ensemble_deid.config import TransformerConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.seeding import derive_seed
+from ensemble_deid.note.tags import TagScheme
+from ensemble_deid.reproducible import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.device import check_weights, choose_device, described, one_thread
 from ensemble_deid.taggers.inherit import Axis, inherit_weights
-from ensemble_deid.taggers.proposals import chain_proposals
-from ensemble_deid.taggers.sequences import merge_lines
+from ensemble_deid.taggers.sequences import chain_proposals, merge_lines
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, build_encoder, encoder_to_read
 from ensemble_deid.taggers.transformer.pieces import Vocabulary, cut_into_pieces, learn_vocabulary, windows
 from ensemble_deid.taggers.transformer.quantisation import (
@@ -32,7 +32,6 @@ from ensemble_deid.taggers.transformer.quantisation import (
     use_eight_bits,
 )
 from ensemble_deid.taggers.transformer.training import SpecialPieces, fine_tune, score_tokens
-from ensemble_deid.text.tags import TagScheme
 
 if TYPE_CHECKING:
     from ensemble_deid.taggers.transformer.source import PretrainedEncoder

@@ -10,7 +10,7 @@ from ensemble_deid.evaluation.render.html.charts import ORIGIN_X, ORIGIN_Y, SPAN
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import data_table, section
 from ensemble_deid.evaluation.views import VIEWS
-from ensemble_deid.text.digits import four_digits
+from ensemble_deid.note.digits import four_digits
 
 MOST_POINTS = 400
 """Points of a longer curve that are drawn, evenly spread; the page says so."""

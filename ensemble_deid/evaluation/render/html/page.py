@@ -17,15 +17,12 @@ from ensemble_deid.evaluation.pairs import Pair, keep_labels, pair_documents, se
 from ensemble_deid.evaluation.render.html.curves import curve_section
 from ensemble_deid.evaluation.render.html.errors import Votes, error_section
 from ensemble_deid.evaluation.render.html.front import FrontPage, front_section
-from ensemble_deid.evaluation.render.html.guide import guide
-from ensemble_deid.evaluation.render.html.labels import confusion_section, label_section
+from ensemble_deid.evaluation.render.html.labels import confusion_section, label_section, subgroup_section
 from ensemble_deid.evaluation.render.html.leaks import leak_section
 from ensemble_deid.evaluation.render.html.markup import Html, element, join, whole_page
-from ensemble_deid.evaluation.render.html.subgroups import subgroup_section
-from ensemble_deid.evaluation.render.html.summary import summary_section
-from ensemble_deid.evaluation.render.html.words import words_section
+from ensemble_deid.evaluation.render.html.summary import guide, summary_section, words_section
 from ensemble_deid.evaluation.subgroups import Subgroups, measure_subgroups
-from ensemble_deid.text.document import Document
+from ensemble_deid.note.document import Document
 
 MOST_NOTE_TEXT = 8_000_000
 """Characters of whole notes that the page holds; notes beyond are shown around their errors only."""

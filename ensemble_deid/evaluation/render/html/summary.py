@@ -1,8 +1,12 @@
 """The report's first section: what was scored, the figures that matter most, all views, and what is missed."""
 
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
 from ensemble_deid.evaluation.bounds import Share
-from ensemble_deid.evaluation.error_list import ErrorList
+from ensemble_deid.evaluation.error_list import ErrorKind, ErrorList
 from ensemble_deid.evaluation.evaluate import Evaluation
+from ensemble_deid.evaluation.pairs import Pair
 from ensemble_deid.evaluation.render.figures import (
     figure,
     interval_text,
@@ -15,6 +19,83 @@ from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import data_table, named, score_row, section
 from ensemble_deid.evaluation.scores import Estimate
 from ensemble_deid.evaluation.views import VIEWS, View
+
+# The report's most frequent missed and spurious words.
+
+
+MOST_WORDS = 25
+"""Lines of each table."""
+
+
+def words_section(errors: ErrorList, pairs: Mapping[str, Pair]) -> Html:
+    """List the words that are most often missed or spurious, with their labels and in how many notes."""
+    kinds: tuple[ErrorKind, ...] = ("missed", "spurious")
+    tables = [
+        data_table(
+            f"Most frequent {kind} words.",
+            ("Words", "Label", "Annotations", "Notes"),
+            rows,
+            words=2,
+            note=f"The annotations that the list of errors calls {kind}, by their text.",
+        )
+        for kind in kinds
+        if (rows := _rows(errors, pairs, kind))
+    ]
+    nothing = element("p", "Nothing is missed or spurious.")
+    return section("words", "Missed and spurious words", *(tables or [nothing]))
+
+
+def _rows(errors: ErrorList, pairs: Mapping[str, Pair], kind: ErrorKind) -> list[tuple[str, ...]]:
+    times: Counter[tuple[str, str]] = Counter()
+    notes: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for error in errors.of_kind(kind):
+        span = error.gold or error.system
+        if span is None:
+            continue
+        words = " ".join(pairs[error.document_id].gold.text[span.start : span.end].split())
+        times[words, span.label] += 1
+        notes[words, span.label].add(error.document_id)
+    most = sorted(times.items(), key=lambda item: (-item[1], item[0]))[:MOST_WORDS]
+    return [(words, label, f"{n:,}", f"{len(notes[words, label]):,}") for (words, label), n in most]
+
+
+# How to read the report: definitions and keys.
+
+
+_TERMS: tuple[tuple[str, str], ...] = (
+    ("Precision (PPV)", "of what the system gave, the share that is right"),
+    ("Recall (sensitivity)", "of what is gold, the share that the system found"),
+    ("F1", "2 TP / (2 TP + FP + FN)"),
+    ("Undefined", "there was nothing to divide by; it is neither 0 nor 1"),
+    ("Interval", "from resampling patients with all their notes, because one patient's annotations are alike"),
+    ("Missed", "depends on the unit: see “Missed, unit by unit” in the summary, which defines each figure"),
+    ("Leak", "a letter or digit of gold PHI that no annotation of the system covers, whatever its label"),
+    ("At most", "a rate this high would show as few leaks, or fewer, in one sample of twenty (Clopper-Pearson)"),
+    ("Score", "the system's confidence in an annotation, from 0 to 1"),
+)
+
+
+def guide() -> Html:
+    """Define what stands on the page, and name the keys."""
+    views = [(view.name, view.definition) for view in VIEWS.values()]
+    items = [part for term, meaning in (*_TERMS, *views) for part in (element("dt", term), element("dd", meaning))]
+    return section(
+        "guide",
+        "How to read this page",
+        element("dl", *items),
+        element(
+            "p",
+            "Keys: ",
+            element("kbd", "j"),
+            " and ",
+            element("kbd", "k"),
+            " go to the next and the previous error, ",
+            element("kbd", "Esc"),
+            " closes a note.",
+            class_="soft screen",
+        ),
+    )
+
 
 _UNITS = {"entity": "annotations", "token": "tokens in annotations"}
 

@@ -1,0 +1,172 @@
+"""What the readers of FHIR and HL7 v2 return: one message with its note text, and what else is in it."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from html.entities import html5
+from xml.parsers import expat
+
+from ensemble_deid.corpora.edits import Edit
+from ensemble_deid.errors import CorpusError
+
+# What the readers of FHIR and HL7 v2 return: one message with its note text, and what else is in it.
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """`text` is all note text of the message; `written(edits)` is the message with the text replaced.
+
+    `kept` names the other fields with a value, which may hold PHI and are never changed. Raises CorpusError, from
+    `written`, where the replacement cannot be written in the message's character set.
+    """
+
+    text: str = field(repr=False)
+    written: Callable[[Sequence[Edit]], bytes] = field(repr=False)
+    kept: tuple[str, ...] = ()
+    patient: str | None = field(default=None, repr=False)
+
+
+# A text inside something else: every character with how it is written there, and what stands between characters.
+
+
+@dataclass(slots=True)
+class EncodedText:
+    """`pieces[i]` writes character i (nothing, where it only stands for a break); `marks[i]` stands before it.
+
+    Without edits the pieces and marks are the original, byte for byte. Marks (tags, escape sequences for highlighting,
+    the rest of a message) are always kept, also inside what is replaced. `joined` has the first and the end of
+    characters that are written together, for each of them.
+    """
+
+    characters: list[str] = field(default_factory=list, repr=False)
+    pieces: list[str] = field(default_factory=list, repr=False)
+    marks: dict[int, str] = field(default_factory=dict, repr=False)
+    joined: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The text as a reader sees it."""
+        return "".join(self.characters)
+
+    def add(self, characters: str, piece: str) -> None:
+        """Add characters that are written together."""
+        first = len(self.pieces)
+        if len(characters) > 1:
+            self.joined.update(dict.fromkeys(range(first, first + len(characters)), (first, first + len(characters))))
+        for number, character in enumerate(characters):
+            self.characters.append(character)
+            self.pieces.append("" if number else piece)
+
+    def mark(self, written: str) -> None:
+        """Add what is no text, and stays."""
+        at = len(self.pieces)
+        self.marks[at] = self.marks.get(at, "") + written
+
+    def separate(self, character: str = "\n") -> None:
+        """Add a character that is written nowhere, so that words on either side of a mark are not read as one."""
+        if self.characters and not self.characters[-1].isspace():
+            self.add(character, "")
+
+    def edited(self, edits: Sequence[Edit], encode: Callable[[str], str]) -> str:
+        """Return how the text is written with edits made: each replaces characters, in text order."""
+        parts: list[str] = []
+        position = 0
+        for start, end, new in self._whole(edits):
+            parts += [self._written(position, start), self.marks.get(start, ""), encode(new)]
+            parts += [self.marks.get(inside, "") for inside in range(start + 1, end)]
+            position = end
+        return "".join([*parts, self._written(position, len(self.pieces)), self.marks.get(len(self.pieces), "")])
+
+    def _whole(self, edits: Sequence[Edit]) -> list[Edit]:
+        """Return edits that never take only some of the characters that are written together."""
+        if not self.joined:
+            return list(edits)
+        whole: list[Edit] = []
+        done, text = 0, self.text
+        for start, end, new in edits:
+            first, after = self.joined.get(start, (start, end))[0], self.joined.get(end - 1, (start, end))[1]
+            if whole and first < whole[-1][1]:
+                # The edit before has taken these characters up to its own end already.
+                before, _, tail = whole.pop()
+                kept = tail[: len(tail) - len(text[done : self.joined[start][1]])]
+                new = kept + text[done:start] + new
+                first = before
+            else:
+                new = text[first:start] + new
+            whole.append(Edit(first, after, new + text[end:after]))
+            done = end
+        return whole
+
+    def _written(self, start: int, end: int) -> str:
+        return "".join(self.marks.get(at, "") + self.pieces[at] for at in range(start, end))
+
+
+# The text of a fragment of XHTML, such as a FHIR narrative; tags stay where they are.
+
+
+_TOKEN = re.compile(r"""<(?:[^<>"']|"[^"]*"|'[^']*')*>|&[^;&<\s]{1,40};|[^<&]""", re.DOTALL)
+_REFERENCE = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});")
+_TAG_NAME = re.compile(r"</?\s*(?:[\w.-]+:)?([\w.-]+)")
+_ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"[^"]*"|'[^']*')""")
+_OF_XML = {"amp", "lt", "gt", "quot", "apos"}
+_INLINE = set("a abbr acronym b big cite code dfn em i img q s samp small span strong sub sup tt u var".split())
+_CELLS = {"td", "th"}
+_HARMLESS = set(
+    "class style id xmlns lang xml:lang dir align valign width height border cellpadding cellspacing colspan rowspan "
+    "scope span start".split()
+)
+
+
+def add_xhtml(encoded: EncodedText, value: str, pieces: Sequence[str], place: str) -> list[str]:
+    """Add the text of an XHTML fragment whose character i is written as `pieces[i]`.
+
+    Return the names of attributes that may say something (`title`, `alt`, `href`, ...) and are kept. Raises CorpusError
+    where the fragment is not well-formed, or has comments, CDATA sections or the like.
+    """
+    if re.search(r"<[!?]", value):
+        raise CorpusError(
+            f"{place}: has a comment, a CDATA section, a declaration or an instruction, which are not read"
+        )
+    _check_well_formed(value, place)
+    kept: list[str] = []
+    position = 0
+    while position < len(value):
+        token = _TOKEN.match(value, position)
+        if token is None:
+            raise CorpusError(f"{place}: character {position} of the XHTML begins no tag and no entity")
+        end = token.end()
+        written = "".join(pieces[position:end])
+        if token[0][0] == "<":
+            encoded.mark(written)
+            name = _TAG_NAME.match(token[0])
+            element = name.group(1).lower() if name else ""
+            if element not in _INLINE:
+                encoded.separate(" " if element in _CELLS else "\n")
+            kept += [name.lower() for name in _ATTRIBUTE.findall(token[0]) if name.lower() not in _HARMLESS]
+        elif token[0][0] == "&":
+            encoded.add(_referred(token[0]), written)
+        else:
+            encoded.add(token[0], written)
+        position = end
+    return kept
+
+
+def _check_well_formed(value: str, place: str) -> None:
+    def numbered(match: re.Match[str]) -> str:
+        # HTML's named characters, which FHIR permits, are unknown to XML.
+        if match[1] in _OF_XML or f"{match[1]};" not in html5:
+            return match[0]
+        return "".join(f"&#{ord(character)};" for character in html5[f"{match[1]};"])
+
+    try:
+        expat.ParserCreate().Parse(_REFERENCE.sub(numbered, value).encode("utf-8"), True)
+    except expat.ExpatError as error:
+        message = expat.ErrorString(error.code)
+        raise CorpusError(f"{place}: is no well-formed XHTML (line {error.lineno}: {message})") from None
+
+
+def _referred(reference: str) -> str:
+    name = reference[1:-1]
+    if name.startswith("#"):
+        return chr(int(name[2:], 16) if name[1] in "xX" else int(name[1:]))
+    return html5[f"{name};"]

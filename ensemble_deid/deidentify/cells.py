@@ -1,0 +1,149 @@
+"""The cells beside the text: ids become keyed pseudonyms of the same type, dates are treated as those in the text."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import date, datetime
+
+from ensemble_deid.corpora.records import Record, Value
+from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.deidentify.patient_strings import NOTHING, Known
+from ensemble_deid.deidentify.replaced import patient_of
+from ensemble_deid.deidentify.replacement import Replacer
+from ensemble_deid.deidentify.replacement.styles import Styles
+from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.surrogates.keyed.patient import kind_of
+
+_ROUNDS = 6
+UNREADABLE_DATES = "dates that could not be read, and were emptied"
+GREAT_AGE = "dates that show an age over 89, and were emptied"
+NO_YEAR = "dates that name no year, and were emptied"
+YEAR_ALONE = "dates whose column cannot hold a year alone, and were emptied"
+EMPTIED = (UNREADABLE_DATES, GREAT_AGE, NO_YEAR, YEAR_ALONE)
+"""What is counted of dates that have no value in the output."""
+
+
+@dataclass(slots=True)
+class Cells:
+    """Treats ids and dates; `bits` are the sizes of integers in the columns of ids and patients.
+
+    `labels` are the model's. Dates have the style of its labels for dates: kept where the text keeps them, years where
+    it has years, and shifted where it shows nothing of them; beside dates that were kept, those that are shifted would
+    show the shift. `counts` says what could not be treated, and so was emptied. Raises ConfigError where some labels
+    for dates have such a style and others have not.
+    """
+
+    replacer: Replacer
+    columns: Columns
+    bits: tuple[int, int]
+    labels: Collection[str] = ("DATE",)
+    counts: Counter[str] = field(default_factory=Counter)
+    _style: str = field(init=False, default="surrogate")
+
+    def __post_init__(self) -> None:
+        if self.columns.dates:
+            self._style = _date_style(self.replacer.styles, self.labels)
+
+    def id(self, record: Record) -> Value:
+        """Return what stands for the record's id. Raises CorpusError for an integer that has no pseudonym."""
+        return record.id if self.columns.keeps(self.columns.id) else self._pseudonym(record.id, "note", self.bits[0])
+
+    def patient(self, record: Record) -> Value:
+        """Return what stands for the patient's id: the same wherever that patient occurs."""
+        if self.columns.keeps(self.columns.patient):
+            return record.patient
+        return self._pseudonym(record.patient, "patient", self.bits[1])
+
+    def dates(self, record: Record, known: Known) -> tuple[Value, ...]:
+        """Return the dates in the style of dates; None for what cannot be read as a date, or shows an age over 89.
+
+        They are shifted as those in the patient's notes are, unless these are kept, or become years. `known` is what is
+        known of the patient, which decides whether 3/4 is in March or in April, and what is long ago.
+        """
+        patient = _owner(record)
+        return tuple(
+            value if self.columns.keeps(name) else self._shifted(value, patient, known)
+            for name, value in zip(self.columns.dates, record.dates, strict=False)
+        )
+
+    def treated_or_empty(self, record: Record, known: Known) -> tuple[Value, Value, tuple[Value, ...]]:
+        """Return id, patient and dates; all empty where one of them cannot be treated."""
+        try:
+            return self.id(record), self.patient(record), self.dates(record, known)
+        except CorpusError:
+            return None, None, tuple(None for _ in record.dates)
+
+    def _pseudonym(self, value: Value, kind: str, bits: int) -> Value:
+        if value is None:
+            return None
+        if isinstance(value, int) and bits < 64:
+            return self._permuted(value, kind, bits - 2)
+        new = self.replacer.pseudonym(str(value), kind=kind)
+        return int(new) if isinstance(value, int) else new
+
+    def _permuted(self, value: int, kind: str, bits: int) -> int:
+        """Return another integer of the same few bits, and a different one for each.
+
+        A Feistel network (Luby and Rackoff 1988) whose round function is the keyed pseudonym: with few bits, hashes
+        would meet.
+        """
+        if not 0 <= value < 1 << bits:
+            raise CorpusError(f"an integer id is negative or has more than {bits} bits: its column leaves no room")
+        half = bits // 2
+        mask = (1 << half) - 1
+        left, right = value >> half, value & mask
+        for number in range(_ROUNDS):
+            keyed = self.replacer.pseudonym(f"{bits} bits, round {number}, {right}", kind=kind)
+            mixed = int.from_bytes(hashlib.sha256(keyed.encode("utf-8")).digest()[:8], "big") & mask
+            left, right = right, left ^ mixed
+        return left << half | right
+
+    def _shifted(self, value: Value, patient: str, known: Known = NOTHING) -> Value:
+        """Return what stands for a date: a value of the same type, None where there is none that may be shown."""
+        if value is None:
+            return None
+        if isinstance(value, datetime):
+            day = self._shifted(value.date(), patient, known)
+            return datetime.combine(day, value.timetz()) if isinstance(day, date) else None
+        written = value.isoformat() if isinstance(value, date) else str(value)
+        new, problem = self._written(written, patient, known)
+        if new is not None and isinstance(value, date | int):
+            try:
+                return int(new) if isinstance(value, int) else date.fromisoformat(new)
+            except ValueError:
+                new, problem = None, UNREADABLE_DATES if self._style == "surrogate" else YEAR_ALONE
+        if new is None:
+            self.counts[problem] += 1
+        return new
+
+    def _written(self, written: str, patient: str, known: Known) -> tuple[str | None, str]:
+        """Return a date in the style of dates, or None and what is counted."""
+        shifted = self.replacer.shift_date(written, patient=patient, taken=known.taken, spanish=known.spanish)
+        if shifted is None:
+            return None, UNREADABLE_DATES
+        if self._style == "keep":
+            return written, ""
+        years = self.replacer.shown_years(written, patient=patient, taken=known.taken, spanish=known.spanish)
+        if years is None:
+            return None, GREAT_AGE
+        if self._style == "surrogate":
+            return shifted, ""
+        return "-".join(map(str, years)) or None, NO_YEAR
+
+
+def _date_style(styles: Styles, labels: Collection[str]) -> str:
+    """Return the style of dates, `surrogate` where the labels of dates hide what they hold."""
+    found = {styles.of(label) for label in labels if kind_of(label, "") == "DATE"} or {styles.of("DATE")}
+    shown = found & {"keep", "year"}
+    if not shown:
+        return "surrogate"
+    if len(found) > 1:
+        raise ConfigError(f"date columns: the labels of dates have several styles ({', '.join(sorted(found))})")
+    return found.pop()
+
+
+def _owner(record: Record) -> str:
+    """Return the patient by whose shift dates are moved; one without a text, too, is known by what it holds."""
+    patient = None if record.patient is None else str(record.patient)
+    return patient_of(patient, record.text or repr((record.id, record.dates)))

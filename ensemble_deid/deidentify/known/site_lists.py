@@ -1,0 +1,268 @@
+"""What a site knows besides the model: known identifiers, what is never PHI, and what is always removed."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ensemble_deid.deidentify.known.identifiers import KnownIdentifiers, Match
+from ensemble_deid.deidentify.known.joining import Hides, Rank, RankedSpan, joined, stands_for_itself
+from ensemble_deid.deidentify.known.names import Certainty
+from ensemble_deid.deidentify.known.table import SiteFile, StringIndex
+from ensemble_deid.deidentify.known.words import Words, compacted
+from ensemble_deid.deidentify.replacement.replacer import Replacement, Replacer
+from ensemble_deid.deidentify.replacement.values import normalise
+from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.labels import known_labels
+from ensemble_deid.note.span import Span
+
+# Which characters of a text spans cover, asked for many places.
+
+
+class Covered:
+    """The characters in any of the places `[start, end)`; a question takes the logarithm of their number."""
+
+    def __init__(self, places: Iterable[tuple[int, int]]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(places):
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
+            else:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def overlaps(self, start: int, end: int) -> bool:
+        """Whether any of the characters `[start, end)` is covered."""
+        place = bisect_left(self._starts, end) - 1
+        return place >= 0 and start < end and self._ends[place] > start
+
+
+# Allow and deny lists: strings that a site says are never PHI, and strings that it wants removed everywhere.
+
+
+_LEAST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class AllowList:
+    """Strings that are no PHI: `lines` has the line of each in its file, by its letters and digits."""
+
+    lines: Mapping[str, int] = field(repr=False)
+    hash: str = ""
+
+    @classmethod
+    def read(cls, path: str | Path) -> "AllowList":
+        """Read a text file with a string a line; empty lines and those that begin with # are left out.
+
+        Raises CorpusError, naming file and line.
+        """
+        file = SiteFile.read(path)
+        lines: dict[str, int] = {}
+        for number, line in enumerate(file.text.split("\n"), start=1):
+            if line.strip() and not line.startswith("#"):
+                compact = compacted(line)
+                file.check_value(number, len(compact), _LEAST)
+                lines.setdefault(compact, number)
+        if not lines:
+            raise CorpusError(f"{path}: the list has no entries")
+        return cls(lines, file.hash)
+
+    def line_of(self, surface: str) -> int | None:
+        """Return the line of the entry that a string equals but for case, accents and separators; None for none."""
+        return self.lines.get(compacted(surface))
+
+
+class DenyList:
+    """Strings that are always removed, each with its label and its line in the file."""
+
+    def __init__(self, entries: Mapping[str, tuple[str, int]], hash: str = "") -> None:
+        self.hash = hash
+        self._entries = list(entries.values())
+        self._index = StringIndex((form, number) for number, form in enumerate(entries))
+
+    @classmethod
+    def read(cls, path: str | Path, *, labels: Collection[str]) -> "DenyList":
+        """Read a CSV or TSV file with the columns label and value. Raises CorpusError, naming file and line."""
+        file = SiteFile.read(path)
+        entries: dict[str, tuple[str, int]] = {}
+        for line, (label, value) in file.rows(("label", "value")):
+            if label not in labels and label not in known_labels():
+                raise CorpusError(f"{path}:{line}: the label is none of the model's: {', '.join(sorted(labels))}")
+            compact = compacted(value)
+            file.check_value(line, len(compact), _LEAST)
+            entries.setdefault(compact, (label, line))
+        if not entries:
+            raise CorpusError(f"{path}: the list has no entries")
+        return cls(entries, file.hash)
+
+    def find(self, text: str) -> Iterator[tuple[int, int, str, int]]:
+        """Yield start, end, label and line of every occurrence."""
+        words = Words.of(text)
+        for first, last, number in self._index.find(words):
+            yield words.starts[first], words.ends[last], *self._entries[number]
+
+
+KNOWN, DENY = "known", "deny"
+MATCHED = "known identifiers: found"
+MISSED = "known identifiers: found where the model found nothing"
+UNKNOWN = "known identifiers: notes of patients that have none"
+LEFT = "known identifiers: left in the output"
+WEAK = "known identifiers: ordinary words left in the output that are also in a name"
+_ALLOWED, _DENIED = "allow list: line {} kept", "deny list: line {} removed"
+
+
+@dataclass(frozen=True, slots=True)
+class ListFiles:
+    """The files of a site's lists, which each process reads for itself; `SiteLists.read` has what they are."""
+
+    known: Path | None = None
+    allow: Path | None = None
+    deny: Path | None = None
+    strict: bool = False
+
+    def read(self, labels: Collection[str]) -> "SiteLists":
+        """Read the files. Raises as `SiteLists.read`."""
+        return SiteLists.read(known=self.known, allow=self.allow, deny=self.deny, strict=self.strict, labels=labels)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteLists:
+    """The lists that a site gives for its notes; without any, nothing changes.
+
+    >>> from pathlib import Path
+    >>> from ensemble_deid import Deidentifier, SiteLists
+    >>> model = Deidentifier.load("model")
+    >>> rows = ["patient_id,kind,value", "7,phone,(555) 555-0142", ",staff,Adaeze Okonkwo"]
+    >>> _ = Path("known.csv").write_text("\\n".join(rows))
+    >>> lists = SiteLists.read(known="known.csv", labels=model.labels)
+    >>> model.deidentify("Call 555.555.0142 or OKONKWO.", patient="7", lists=lists).text
+    'Call [PHONE] or [DOCTOR].'
+    """
+
+    known: KnownIdentifiers | None = field(default=None, repr=False)
+    allow: AllowList | None = None
+    deny: DenyList | None = field(default=None, repr=False)
+    strict: bool = False
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        known: str | Path | None = None,
+        allow: str | Path | None = None,
+        deny: str | Path | None = None,
+        strict: bool = False,
+        labels: Collection[str],
+    ) -> "SiteLists":
+        """Read the files (docs/known.md); `labels` are those of the model.
+
+        With `strict`, a note in whose output a known identifier is left is withheld. Raises CorpusError, which names
+        the file and the line, and ConfigError for `strict` without known identifiers.
+        """
+        if strict and known is None:
+            raise ConfigError("strict: there are no known identifiers to look for in the output")
+        return cls(
+            None if known is None else KnownIdentifiers.read(known, labels=labels),
+            None if allow is None else AllowList.read(allow),
+            None if deny is None else DenyList.read(deny, labels=labels),
+            strict,
+        )
+
+    def to_json(self) -> dict[str, str | bool | None]:
+        """Return what a run records: a short hash of each file, by which a change is seen."""
+        return {
+            "known": None if self.known is None else self.known.hash,
+            "allow": None if self.allow is None else self.allow.hash,
+            "deny": None if self.deny is None else self.deny.hash,
+            "strict": self.strict,
+        }
+
+    def places(self, document: Document) -> tuple[Span, ...]:
+        """Return where something known or denied stands: spans that no list of sentences may take away."""
+        return self.apply(document.with_spans(())).spans
+
+    def apply(
+        self,
+        document: Document,
+        counts: Counter[str] | None = None,
+        *,
+        hides: Hides = lambda label: True,
+        by_model: Sequence[Span] | None = None,
+    ) -> Document:
+        """Return the note with what is known added to its spans, and without those that are allowed.
+
+        Spans that overlap are joined; where one of their labels shows what it holds (`Styles.hides` of what is to
+        replace them), another one counts before it. `counts` counts what acted, entries of lists by their line;
+        `by_model` are the model's own spans, where the document has those from other notes, too.
+        """
+        count: Counter[str] = Counter() if counts is None else counts
+        matches = [] if self.known is None else self._matches(document, self.known, count, by_model)
+        ranked = [
+            RankedSpan(Span(match.start, match.end, match.label, 1.0, KNOWN), Rank.of_match(match)) for match in matches
+        ]
+        for start, end, label, line in () if self.deny is None else self.deny.find(document.text):
+            ranked.append(RankedSpan(Span(start, end, label, 1.0, DENY), Rank.DENY))
+            count[_DENIED.format(line)] += 1
+        kept = self._not_allowed(document, [member.span for member in ranked], count)
+        if not ranked:
+            return document if len(kept) == len(document.spans) else document.with_spans(kept)
+        found = (RankedSpan(span, Rank.of_model(document.text[span.start : span.end])) for span in kept)
+        return document.with_spans(joined([*ranked, *found], document.text, hides))
+
+    def taken(self, patient: str | None) -> frozenset[str]:
+        """Return the values known of a patient as `Replacer.replace` takes them: no surrogate may equal one."""
+        return frozenset() if self.known is None else frozenset(map(normalise, self.known.avoided(patient)))
+
+    def left(self, document: Document, replacement: Replacement, replacer: Replacer) -> Counter[str]:
+        """Count the known identifiers in what was made of a document.
+
+        What a replacement holds is no hit, unless it is an identifier of this very patient that is in a surrogate, or
+        any identifier that is kept under another label than its own; of part of a name, `apply` would say the same.
+        """
+        counts: Counter[str] = Counter()
+        if self.known is None:
+            return counts
+        text, taken = replacement.text, self.taken(document.patient_id)
+        # Replacements stand in text order, and none reaches into another.
+        ends = [span.new_end for span in replacement.spans]
+        for match in self.known.find(text, document.patient_id):
+            place = bisect_left(ends, match.end)
+            around = replacement.spans[place] if place < len(ends) else None
+            if around is None or around.new_start > match.start:
+                counts[WEAK if match.certainty is Certainty.WEAK else LEFT] += 1
+                continue
+            style = replacer.styles.of(around.label)
+            if style == "surrogate":
+                counts[LEFT] += match.own and normalise(text[match.start : match.end]) in taken
+            elif style == "keep" and match.certainty is not Certainty.WEAK:
+                harmless = match.certainty is Certainty.PART and stands_for_itself(
+                    Rank.of_match(match), around.label, text[around.new_start : around.new_end]
+                )
+                counts[LEFT] += not harmless and replacer.styles.of(match.label) != "keep"
+        return counts
+
+    def _matches(
+        self, document: Document, known: KnownIdentifiers, count: Counter[str], by_model: Sequence[Span] | None
+    ) -> list[Match]:
+        count[UNKNOWN] += not known.has(document.patient_id)
+        matches = [m for m in known.find(document.text, document.patient_id) if m.certainty is not Certainty.WEAK]
+        count[MATCHED] += len(matches)
+        found = Covered((span.start, span.end) for span in (document.spans if by_model is None else by_model))
+        count[MISSED] += sum(not found.overlaps(match.start, match.end) for match in matches)
+        return matches
+
+    def _not_allowed(self, document: Document, listed: Sequence[Span], count: Counter[str]) -> list[Span]:
+        if self.allow is None:
+            return list(document.spans)
+        kept: list[Span] = []
+        must_stay = Covered((span.start, span.end) for span in listed)
+        for span in document.spans:
+            line = self.allow.line_of(document.text[span.start : span.end])
+            if line is None or must_stay.overlaps(span.start, span.end):
+                kept.append(span)
+            else:
+                count[_ALLOWED.format(line)] += 1
+        return kept

@@ -1,0 +1,112 @@
+"""A text for matching known identifiers: words and numbers without case and accents, with their offsets."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+from ensemble_deid.note.reading import is_invisible, normalised, visible
+
+_WORD = re.compile(r"[^\W\d_]+(?:['’`][^\W\d_]+)*|\d+")
+_POSSESSIVE = re.compile(r"['’`]s\Z")
+_APOSTROPHES = str.maketrans("", "", "'’`")
+_WIDEST_GAP = 3
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words and numbers of a text: `folded[i]` stands for characters `[starts[i], ends[i])`.
+
+    Letters and digits next to each other are cut apart. Apostrophes within a word are left out (`O'Brien` is `obrien`),
+    and a possessive `'s` is no part of the word.
+    """
+
+    text: str = field(repr=False)
+    folded: Sequence[str] = field(repr=False)
+    starts: Sequence[int]
+    ends: Sequence[int]
+
+    @classmethod
+    def of(cls, text: str) -> "Words":
+        """Return the words of a text."""
+        plain, origin = _plain(text)
+        folded: list[str] = []
+        starts: list[int] = []
+        ends: list[int] = []
+        for match in _WORD.finditer(plain):
+            word = match[0] if match[0].isalnum() else _POSSESSIVE.sub("", match[0])
+            end = origin[match.start() + len(word) - 1] + 1
+            while end < len(text) and (unicodedata.combining(text[end]) or is_invisible(text[end])):
+                end += 1
+            folded.append(word.translate(_APOSTROPHES))
+            starts.append(origin[match.start()])
+            ends.append(end)
+        return cls(text, folded, starts, ends)
+
+    def __len__(self) -> int:
+        return len(self.folded)
+
+    @cached_property
+    def compact(self) -> str:
+        """All words written together."""
+        return "".join(self.folded)
+
+    @cached_property
+    def places(self) -> Sequence[int]:
+        """Where in `compact` each word begins, and where the last one ends."""
+        places = [0]
+        for word in self.folded:
+            places.append(places[-1] + len(word))
+        return places
+
+    @cached_property
+    def word_ending_at(self) -> dict[int, int]:
+        """The number of the word that ends at a place in `compact`."""
+        return {place: number for number, place in enumerate(self.places[1:])}
+
+    def gap(self, number: int) -> str:
+        """Return what stands between a word and the next one, in its normal form."""
+        return normalised(self.text[self.ends[number] : self.starts[number + 1]])
+
+    def joined(self, number: int) -> bool:
+        """Whether a word and the next one can be parts of one value: little stands between them."""
+        gap = self.gap(number)
+        return len(gap.strip()) <= _WIDEST_GAP and len(gap) <= 2 * _WIDEST_GAP and gap.count("\n") < 2
+
+    def capitalised(self, number: int) -> bool:
+        """Whether a word begins with a capital letter, or is of a script that has none."""
+        first = self.text[self.starts[number]]
+        return first.isupper() or first.istitle() or first.lower() == first.upper()
+
+    def opens_sentence(self, number: int) -> bool:
+        """Whether a word stands at the beginning of a sentence or a line."""
+        if number == 0:
+            return True
+        gap = self.gap(number - 1)
+        return any(mark in gap for mark in ".!?:\n\r")
+
+
+def compacted(value: str) -> str:
+    """Return a value as `Words.compact` would have it."""
+    return Words.of(value).compact
+
+
+def _plain(text: str) -> tuple[str, Sequence[int]]:
+    """Return the text in lower case without accents, and the place in the text of each of its characters."""
+    if text.isascii():
+        return text.lower(), range(len(text))
+    parts: list[str] = []
+    origin: list[int] = []
+    for place, character in enumerate(text):
+        folded = _folded(character)
+        parts.append(folded)
+        origin += [place] * len(folded)
+    return "".join(parts), origin
+
+
+@lru_cache(maxsize=10_000)
+def _folded(character: str) -> str:
+    """Return a character without case and accents: nothing for an accent or a soft hyphen, several for `ß` or `ﬁ`."""
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", visible(character)).casefold())
+    return "".join(c for c in decomposed if not unicodedata.combining(c))

@@ -1,0 +1,130 @@
+"""Running a model over many notes, a few at a time: one that cannot be processed whole is withheld and reported.
+
+A note has one of two shapes on its whole way from the reader to the writer: a `Document`, or the `DeidError` that says
+why it is withheld.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from joblib import delayed
+
+from ensemble_deid.corpora.checks import check_text
+from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
+from ensemble_deid.model.description import ModelDescription
+from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.loading import ModelSource, load_once
+from ensemble_deid.model.portions import PORTION
+from ensemble_deid.note.document import Document
+from ensemble_deid.parallel import in_each_process, in_processes
+
+# The same notes go together whatever the number of processes, so that results do not depend on it.
+BATCH_SIZE = 8
+
+Note = Document | DeidError
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `Ensemble.predict` is asked for."""
+
+    submodel: str | None
+    threshold: float | None
+    combiner: str
+
+
+def predict_here(
+    ensemble: Ensemble, notes: Iterable[Note], options: Options, *, batch_size: int
+) -> Iterator[list[Note]]:
+    """Yield the notes, in order, with the spans found, those together in a list that were processed together.
+
+    Errors among the notes are handed on. Who begins again where a list ended gets the same lists from there on.
+    """
+    return (_predict_chunk(ensemble, chunk, options) for chunk in _chunks(notes, batch_size))
+
+
+def predict_apart(
+    source: ModelSource, notes: Iterable[Note], options: Options, *, batch_size: int, jobs: int
+) -> Iterator[list[Note]]:
+    """Yield what `predict_here` does, from `jobs` other processes, which load the model where they have not yet.
+
+    Notes are read while others are processed, so a corpus larger than memory passes. Raises ModelError where the model
+    was replaced.
+    """
+    runs = (delayed(_predict_chunk_of)(source, chunk, options) for chunk in _chunks(notes, batch_size))
+    return in_processes(runs, jobs=jobs, ahead="2*n_jobs")
+
+
+def describe_apart(source: ModelSource, *, jobs: int) -> ModelDescription:
+    """Let `jobs` other processes load a model, at the same time, and return what one of them says of it.
+
+    Raises what `load_model` raises there.
+    """
+    description: ModelDescription = in_each_process(delayed(_describe)(source), jobs=jobs)
+    return description
+
+
+def check_note(document: Document) -> None:
+    """Raise CorpusError for what is no note: no Document, a text that is no string, NUL, unpaired surrogates."""
+    if not isinstance(document, Document):
+        raise CorpusError(f"a note must be a Document, not {type(document).__name__}")
+    if not isinstance(document.text, str):
+        raise CorpusError(f"{document.id}: the text must be a string, not {type(document.text).__name__}")
+    check_text(document.text, document.id)
+
+
+def _chunks(notes: Iterable[Note], batch_size: int) -> Iterator[list[Note]]:
+    """Yield notes that go together: at most so many, and no more once they are long."""
+    chunk: list[Note] = []
+    size = 0
+    for note in notes:
+        checked = _checked(note)
+        chunk.append(checked)
+        size += len(checked.text) if isinstance(checked, Document) else 0
+        if len(chunk) == batch_size or size >= PORTION:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _checked(note: Note) -> Note:
+    if isinstance(note, DeidError):
+        return note
+    try:
+        check_note(note)
+    except CorpusError as error:
+        return error
+    return note
+
+
+def _describe(source: ModelSource) -> ModelDescription:
+    # The model stays in its process: what is returned is sent.
+    return load_once(source).description
+
+
+def _predict_chunk_of(source: ModelSource, chunk: list[Note], options: Options) -> list[Note]:
+    return _predict_chunk(load_once(source), chunk, options)
+
+
+def _predict_chunk(ensemble: Ensemble, chunk: list[Note], options: Options) -> list[Note]:
+    predicted = iter(_predict(ensemble, [note for note in chunk if isinstance(note, Document)], options))
+    return [note if isinstance(note, DeidError) else next(predicted) for note in chunk]
+
+
+def _predict(ensemble: Ensemble, documents: list[Document], options: Options) -> list[Note]:
+    """Predict together; when that fails, each note alone, so that one bad note withholds only itself."""
+    try:
+        found = ensemble.predict(
+            documents, submodel=options.submodel, threshold=options.threshold, combiner=options.combiner
+        )
+    except (ConfigError, ModelError, RuleError):
+        # The model, not a note, is at fault: there is nothing to go on with.
+        raise
+    except Exception as error:  # noqa: BLE001 (whatever happens to a note, it is withheld and reported)
+        if len(documents) > 1:
+            return [note for document in documents for note in _predict(ensemble, [document], options)]
+        # Of an unforeseen error the type alone: its message may quote the note.
+        failure = f"{documents[0].id}: processing failed ({type(error).__name__})"
+        return [error if isinstance(error, CorpusError) else CorpusError(failure)]
+    return [document.with_spans(spans) for document, spans in zip(documents, found, strict=True)]

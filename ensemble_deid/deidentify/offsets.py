@@ -1,0 +1,137 @@
+"""What a run has found so far, on disk: offsets and labels without text, so that a broken run can go on.
+
+A line for each list of notes that were processed together. A line that was not written whole, because the run was
+killed, does not count.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ensemble_deid.deidentify.notes import Note
+from ensemble_deid.errors import CorpusError, DeidError
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+
+FILE = "offsets.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The spans of a note whose text has this hash, or why it is withheld."""
+
+    text_hash: str | None
+    spans: tuple[Span, ...] = ()
+    error: str | None = None
+
+    @classmethod
+    def of(cls, note: Note, text: str | None) -> "Found":
+        """Return what is to be known of a note that was processed; `text` as it was read."""
+        if isinstance(note, DeidError):
+            return cls(_hash(text), error=str(note))
+        return cls(_hash(text), note.spans)
+
+    def check(self, text: str | None, place: str) -> None:
+        """Raise CorpusError where the text is not the one in which the spans were found."""
+        if _hash(text) != self.text_hash:
+            raise CorpusError(f"{place}: the input has changed since the run began: run without --resume")
+
+    def apply(self, document: Document) -> Note:
+        """Return the note with its spans, or the error."""
+        return CorpusError(self.error) if self.error is not None else document.with_spans(self.spans)
+
+    def to_json(self) -> list[Any]:
+        """Return the note as a list that JSON can hold."""
+        spans = [[span.start, span.end, span.label, span.score] for span in self.spans]
+        return [self.text_hash, spans, self.error]
+
+
+@dataclass(slots=True)
+class OffsetFile:
+    """The file of a run's offsets, whose first line has the settings."""
+
+    path: Path
+    settings: Mapping[str, Any]
+    notes: int = 0
+    _length: int = field(default=0, init=False)
+
+    def begin(self, *, resume: bool) -> None:
+        """Count the notes that an earlier run has found; without `resume`, drop them.
+
+        Raises CorpusError where there is nothing to resume, or the settings were others.
+        """
+        if not resume:
+            self.path.unlink(missing_ok=True)
+            return
+        for number, (line, end) in enumerate(self._whole_lines()):
+            if number == 0:
+                self._refuse_others(line)
+            else:
+                self.notes += len(line["notes"])
+            self._length = end
+        if not self._length:
+            raise CorpusError(f"{self.path.parent}: has no run to resume")
+
+    def _refuse_others(self, begun: Mapping[str, Any]) -> None:
+        differing = [name for name, value in self.settings.items() if begun.get(name) != value]
+        if differing:
+            raise CorpusError(f"{self.path.parent}: the run was begun with other settings: {', '.join(differing)}")
+
+    @contextmanager
+    def appending(self) -> Iterator["OffsetWriter"]:
+        """Provide a writer that goes on after the last whole line."""
+        with self.path.open("r+b" if self._length else "wb") as stream:
+            stream.truncate(self._length)
+            stream.seek(self._length)
+            if not self._length:
+                _write(stream, dict(self.settings))
+            yield OffsetWriter(stream)
+
+    def read(self) -> Iterator[Found]:
+        """Yield what was found in each note, in order."""
+        lines = self._whole_lines()
+        next(lines, None)
+        for line, _ in lines:
+            for text_hash, spans, error in line["notes"]:
+                yield Found(text_hash, tuple(Span(*span) for span in spans), error)
+
+    def _whole_lines(self) -> Iterator[tuple[dict[str, Any], int]]:
+        """Yield each line, and where in the file it ends."""
+        if not self.path.is_file():
+            return
+        end = 0
+        with self.path.open("rb") as stream:
+            for line in stream:
+                try:
+                    entry = json.loads(line)
+                except ValueError:
+                    return
+                if not line.endswith(b"\n"):
+                    return
+                end += len(line)
+                yield entry, end
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetWriter:
+    """Writes what was found, at once."""
+
+    stream: BinaryIO
+
+    def add(self, found: Sequence[Found]) -> None:
+        """Write the notes that were processed together."""
+        _write(self.stream, {"notes": [note.to_json() for note in found]})
+
+
+def _write(stream: BinaryIO, entry: Mapping[str, Any]) -> None:
+    stream.write(json.dumps(entry, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
+    stream.flush()
+
+
+def _hash(text: str | None) -> str | None:
+    """Return enough of a hash to see a change, and too little to confirm a guess of a short text."""
+    return None if text is None else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]

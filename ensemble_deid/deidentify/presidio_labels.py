@@ -1,0 +1,63 @@
+"""Who a predicted span comes from, in words for other systems."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ensemble_deid.note.labels import to_i2b2
+from ensemble_deid.stacking.single_tokens import SOURCE
+
+# Who a predicted span comes from, in words for other systems.
+
+
+def predicted_by(source: str) -> str:
+    """Return who predicted a span, given its `source`: submodels, or what stands beside them.
+
+    >>> from ensemble_deid.deidentify.presidio_labels import predicted_by
+    >>> predicted_by("crf+neural")
+    'crf, neural'
+    """
+    if source == SOURCE:
+        return "the score of a single word that no candidate covers"
+    return source.replace("+", ", ") or "the final estimator alone, in no submodel's own answer"
+
+
+# The entity types of Presidio that stand for our labels (those of its documentation, and of its clinical example).
+
+
+I2B2_TO_PRESIDIO: Mapping[str, str] = MappingProxyType(
+    {
+        "PATIENT": "PERSON",
+        "DOCTOR": "PERSON",
+        "USERNAME": "USERNAME",
+        "PROFESSION": "PROFESSION",
+        "HOSPITAL": "ORGANIZATION",
+        "ORGANIZATION": "ORGANIZATION",
+        "STREET": "LOCATION",
+        "CITY": "LOCATION",
+        "STATE": "LOCATION",
+        "COUNTRY": "LOCATION",
+        "ZIP": "LOCATION",
+        "LOCATION-OTHER": "LOCATION",
+        "AGE": "AGE",
+        "DATE": "DATE_TIME",
+        "PHONE": "PHONE_NUMBER",
+        "FAX": "PHONE_NUMBER",
+        "EMAIL": "EMAIL_ADDRESS",
+        "URL": "URL",
+        "IPADDR": "IP_ADDRESS",
+        "SSN": "US_SSN",
+        "OTHER": "OTHER",
+    }
+)
+
+
+def to_presidio(label: str) -> str:
+    """Return the entity type for a label: identifiers without a type of their own are `ID`, unknown labels as they are.
+
+    >>> to_presidio("DOCTOR"), to_presidio("MEDICALRECORD"), to_presidio("WARD")
+    ('PERSON', 'ID', 'WARD')
+    """
+    i2b2_type = to_i2b2(label)
+    if i2b2_type is None:
+        return label
+    return I2B2_TO_PRESIDIO.get(i2b2_type, "ID")

@@ -1,0 +1,169 @@
+"""Putting replacements in the place of PHI: each span in the style of its label, with a map from old to new offsets."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+
+from ensemble_deid.corpora.edits import Edit
+from ensemble_deid.deidentify.replacement.key import Key
+from ensemble_deid.deidentify.replacement.styles import Styles, check_labels, make_styles
+from ensemble_deid.deidentify.replacement.values import Values, normalise
+from ensemble_deid.note.document import Document
+from ensemble_deid.surrogates.keyed.choices import Keyed
+from ensemble_deid.surrogates.keyed.patient import PatientSurrogates, Settings, is_spanish
+
+# Integers below 2**53 stay exact in every program that reads them, also as floating-point numbers.
+_INTEGER_DIGITS = 15
+_INTEGER = re.compile(r"[+-]?\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedSpan:
+    """Characters `[start, end)` of the input text, which `[new_start, new_end)` of the output text stand for."""
+
+    start: int
+    end: int
+    new_start: int
+    new_end: int
+    label: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A text whose PHI is replaced, and where, in the order of the text."""
+
+    text: str = field(repr=False)
+    spans: tuple[ReplacedSpan, ...] = ()
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """What was done to the text that came in."""
+        return tuple(Edit(span.start, span.end, self.text[span.new_start : span.new_end]) for span in self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class Replacer:
+    """Replaces PHI; every result is a function of key, project, styles and input, so that processes can share the work.
+
+    >>> from ensemble_deid import Document, Span
+    >>> from ensemble_deid.deidentify.replacement import Key, Replacer
+    >>> replacer = Replacer.from_options("tag", key=Key(b"a key of sixteen bytes or more"))
+    >>> replacer.replace(Document("note-1", "Seen by Dr. Strong.", (Span(12, 18, "DOCTOR"),))).text
+    'Seen by Dr. [DOCTOR].'
+    """
+
+    styles: Styles
+    key: Key
+    project: str = ""
+
+    @classmethod
+    def from_options(
+        cls,
+        style: str | None = None,
+        styles: Mapping[str, str] | None = None,
+        policy: str | Path | None = None,
+        key: Key | None = None,
+        project: str = "",
+        *,
+        settings: Mapping[str, bool] | None = None,
+        labels: Collection[str] | None = None,
+    ) -> "Replacer":
+        """Return the replacer for a policy, a default style and those of labels, of which the later ones win.
+
+        `settings` are whole_weeks, staff_across_project and day_first. `labels` are those of the model: with them, a
+        style for an unknown label is refused. Without a key a fresh one is made. Raises ConfigError.
+        """
+        chosen = make_styles(style, styles, policy, settings)
+        if labels is not None:
+            check_labels(styles or {}, frozenset(labels))
+        return cls(chosen, Key.fresh() if key is None else key, project)
+
+    def replace(self, document: Document, *, taken: Collection[str] = ()) -> Replacement:
+        """Return the document's text with its spans replaced.
+
+        `taken` has the normalised PHI (`normalise`) of all notes of the patient: no surrogate equals any of it, and a
+        part of a name is recognised by the full name in another note. Without it, and for a note without a patient, the
+        note's own PHI tells what it is a part of. Raises ValueError for spans that overlap.
+        """
+        spans = sorted(document.spans)
+        own = {self.normalise(document.text[span.start : span.end]) for span in spans}
+        # What is in this note alone, such as spans joined to one, must not make it another person here than elsewhere.
+        known = frozenset(taken) | (own if not taken or document.patient_id is None else set())
+        spanish = any(is_spanish(span.label) for span in spans)
+        make = partial(self._surrogates, document.patient, known, spanish=spanish, avoided=frozenset(own - known))
+        values = Values(self.styles, make, document.text, spans, numbered_by_note=not taken)
+        parts: list[str] = []
+        replaced: list[ReplacedSpan] = []
+        position = length = 0
+        for span in spans:
+            if span.start < position or span.end > len(document.text):
+                raise ValueError(f"the span {span.start}-{span.end} overlaps another or reaches outside the text")
+            between, value = document.text[position : span.start], values.of(span)
+            start = length + len(between)
+            length = start + len(value)
+            parts += (between, value)
+            replaced.append(ReplacedSpan(span.start, span.end, start, length, span.label, span.score))
+            position = span.end
+        parts.append(document.text[position:])
+        return Replacement("".join(parts), tuple(replaced))
+
+    def pseudonym(self, value: str, *, kind: str, patient: str | None = None) -> str:
+        """Return a keyed pseudonym of an id: 15 digits for an integer, else `kind-` and 20 letters and digits.
+
+        Two of a million integers collide with a probability of 0.0006, of a million other ids with one of 10**-12.
+        """
+        scope = () if patient is None else (patient,)
+        digest = Keyed(self.key.secret, (self.project, "pseudonym", kind, *scope)).digest(value)
+        number = int.from_bytes(digest, "big")
+        if _INTEGER.fullmatch(value):
+            least = 10 ** (_INTEGER_DIGITS - 1)
+            return str(least + number % (9 * least))
+        return f"{kind}-{digest.hex()[:20]}"
+
+    def shift_date(self, value: str, *, patient: str, taken: Collection[str] = (), spanish: bool = False) -> str | None:
+        """Return a date or date-time moved by the patient's shift, in the same form; None where it is no date.
+
+        With the patient's PHI (`taken`, as in `replace`), and whether the notes are Spanish, an ambiguous date
+        (3/4/2014) is read as in the notes; without it 3 is the month, unless `day_first` is set.
+        """
+        surrogates = self._surrogates(patient, frozenset(taken), spanish=spanish)
+        return surrogates.dates.shift(value, year=surrogates.year)
+
+    def shown_years(
+        self, value: str, *, patient: str, taken: Collection[str] = (), spanish: bool = False
+    ) -> list[int] | None:
+        """Return the years that a date names; None where it is no date, or shows an age over 89 as a birth date.
+
+        The options are those of `shift_date`: a date is old beside the latest year of the patient's PHI.
+        """
+        surrogates = self._surrogates(patient, frozenset(taken), spanish=spanish)
+        if surrogates.shows_great_age(value):
+            return None
+        return surrogates.dates.years(value, year=surrogates.year)
+
+    @staticmethod
+    def normalise(surface: str) -> str:
+        """Return a string of PHI without case, accents and repeated white space, as `taken` holds it."""
+        return normalise(surface)
+
+    def _surrogates(
+        self, patient: str, known: frozenset[str], *, spanish: bool = False, avoided: frozenset[str] = frozenset()
+    ) -> PatientSurrogates:
+        settings = Settings(**self.styles.settings)
+        return _patient_surrogates(self.key.secret, (self.project, patient), settings, known, spanish, avoided)
+
+
+@lru_cache(maxsize=8)
+def _patient_surrogates(
+    secret: bytes,
+    scope: tuple[str, str],
+    settings: Settings,
+    known: frozenset[str],
+    spanish: bool,
+    avoided: frozenset[str],
+) -> PatientSurrogates:
+    # The notes of a patient come one after another and have the same PHI, whose tables are then made once.
+    return PatientSurrogates(secret, scope, settings, known, spanish, avoided)

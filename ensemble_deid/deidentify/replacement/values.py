@@ -1,0 +1,110 @@
+"""What stands in the place of each span of one note, by the style of its label."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ensemble_deid.deidentify.replacement.styles import FIXED, Styles
+from ensemble_deid.note.reading import visible
+from ensemble_deid.note.span import Span
+from ensemble_deid.surrogates.ages import capped_age
+from ensemble_deid.surrogates.keyed.choices import Keyed
+from ensemble_deid.surrogates.keyed.patient import PatientSurrogates, kind_of
+
+_HASH_DIGITS = 12
+_ZIP = re.compile(r"(\d{3})\d{2}([-\s]?\d{4})?")
+_SPARSE_ZIP = frozenset("036 059 063 102 203 205 369 556 692 753 772 790 821 823 830 831 878 879 884 890 893".split())
+"""First three digits of ZIP codes where at most 20,000 people live, by the census of 2000 (HHS guidance) or 2010."""
+
+
+def normalise(surface: str) -> str:
+    """Return a string without case, accents, repeated white space and invisible characters."""
+    plain = unicodedata.normalize("NFKD", visible(surface).casefold())
+    return " ".join("".join(c for c in plain if not unicodedata.combining(c)).split())
+
+
+@dataclass(slots=True)
+class Values:
+    """The values for one note's spans; `numbered_by_note` numbers people in the order in which the note names them."""
+
+    styles: Styles
+    make_surrogates: Callable[[], PatientSurrogates]
+    text: str = field(repr=False)
+    spans: Sequence[Span]
+    numbered_by_note: bool
+    _year: int | None = field(init=False, default=None)
+    _surrogates: PatientSurrogates | None = field(init=False, default=None, repr=False)
+    _numbers: dict[str, tuple[dict[str, int], dict[str, int]]] = field(init=False, default_factory=dict, repr=False)
+
+    def of(self, span: Span) -> str:
+        """Return the value of a span; a tag where its style has none, so that PHI never stays by accident."""
+        style = self.styles.of(span.label)
+        if style.startswith(FIXED):
+            return style.removeprefix(FIXED)
+        makers: dict[str, Callable[[Span], str | None]] = {
+            "mask": lambda span: "".join(c if c.isspace() else "X" for c in self._surface(span)),
+            "remove": lambda _: "",
+            "keep": self._surface,
+            "hash": self._hash,
+            "numbered": self._numbered,
+            "surrogate": self._surrogate,
+            "year": self._years,
+            "cap-age": self._age,
+            "zip3": self._zip,
+        }
+        value = makers[style](span) if style in makers else None
+        return f"[{span.label}]" if value is None else value
+
+    @property
+    def surrogates(self) -> PatientSurrogates:
+        """The patient's surrogates, made when the first style needs them."""
+        if self._surrogates is None:
+            self._surrogates = self.make_surrogates()
+            dates = [self._shown(span) for span in self.spans if kind_of(span.label, "") == "DATE"]
+            self._year = self._surrogates.latest_year(dates)
+        return self._surrogates
+
+    def _surface(self, span: Span) -> str:
+        return self.text[span.start : span.end]
+
+    def _shown(self, span: Span) -> str:
+        return visible(self._surface(span))
+
+    def _surrogate(self, span: Span) -> str | None:
+        surrogates = self.surrogates
+        return surrogates.value(self.text, span.start, span.end, span.label, year=self._year)
+
+    def _hash(self, span: Span) -> str:
+        keyed = Keyed(self.surrogates.secret, (*self.surrogates.scope, "hash"))
+        return f"[{span.label}:{keyed.digest(normalise(self._surface(span))).hex()[:_HASH_DIGITS]}]"
+
+    def _numbered(self, span: Span) -> str:
+        if span.label not in self._numbers:
+            known = {} if self.numbered_by_note else self.surrogates.numbers(span.label)
+            # What only the text around it tells (a title, capitals) is not among the patient's strings.
+            new: dict[str, int] = {}
+            for other in self.spans:
+                if other.label == span.label and (identity := self._identity(other)) not in known:
+                    new.setdefault(identity, len(known) + len(new) + 1)
+            self._numbers[span.label] = (known, new)
+        known, new = self._numbers[span.label]
+        identity = self._identity(span)
+        return f"[{span.label}-{known.get(identity) or new[identity]}]"
+
+    def _identity(self, span: Span) -> str:
+        return self.surrogates.identity(self.text, span.start, span.end, span.label)
+
+    def _years(self, span: Span) -> str | None:
+        surface = self._shown(span)
+        surrogates = self.surrogates
+        years = surrogates.dates.years(surface, year=self._year or surrogates.year)
+        great_age = surrogates.shows_great_age(surface)
+        return None if not years or great_age else "-".join(str(year) for year in years)
+
+    def _age(self, span: Span) -> str | None:
+        return capped_age(self._shown(span), following=visible(self.text[span.end : span.end + 16]))
+
+    def _zip(self, span: Span) -> str | None:
+        match = _ZIP.fullmatch(self._shown(span).strip())
+        return None if match is None else f"{'000' if match[1] in _SPARSE_ZIP else match[1]}**"

@@ -1,0 +1,157 @@
+"""A trained ensemble on disk: readable, safe files that run no code when they are loaded.
+
+    manifest.hmac            the signature, if the model was signed (`signature.py`)
+    MODEL_CARD.md            what it was trained on, what was measured, what it is not for
+    manifest.json            format, labels, configuration, fingerprint, versions, dev figures, file hashes
+    patterns.toml            the regex patterns
+    lexicon.json             annotated phrases and words of the training notes, with counts
+    bpe.model                sentencepiece's own file, if BPE is switched on
+    added_patterns.toml      patterns added after training (`additions.py`)
+    inclusion_list.toml      sentences in which nothing is PHI
+    knowledge.json           which tables of public lists, with their hashes, and the user's own lists
+    rule_approvals.json      approvals of rules
+    regex.json tbed.rules tbed.json tbed_initial.json crf.crfsuite network.safetensors network.json
+    type1.crf.crfsuite type2.crf.crfsuite ... where a submodel is a model for each type of PHI (`by_type`)
+    stacker.safetensors stacker.json stacker_statistics.json
+    private/                 what only training and ablations need (`private.py`); an exported model lacks it
+        manifest.json stacking_dataset.safetensors stacking_dataset.json tbed.1.rules tbed.1.json ...
+
+The lexicon, the vocabularies and the rules contain words of the training notes: see docs/models.md.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from ensemble_deid.atomic import current_umask, folder_atomically, remove_stale
+from ensemble_deid.errors import ModelError
+from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.manifest import FILE, REPLACED, Manifest, file_hashes, listed_files, read_manifest
+from ensemble_deid.model.model_card import FILE as CARD
+from ensemble_deid.model.model_card import model_card
+from ensemble_deid.model.private import FILE as PRIVATE_FILE
+from ensemble_deid.model.private import FOLDER as PRIVATE
+from ensemble_deid.model.private import copy_private_files, has_private_file, write_private_manifest
+from ensemble_deid.model.signature import FILE as SIGNATURE
+from ensemble_deid.stacking.dataset import StackingDataset
+
+PATTERNS, LEXICON, BPE, KNOWLEDGE = "patterns.toml", "lexicon.json", "bpe.model", "knowledge.json"
+
+
+def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: Manifest, directory: Path) -> None:
+    """Write a whole model beside `directory`, then move it into place: a half-written model is never seen.
+
+    An existing model is replaced; any other existing, non-empty folder is refused with ModelError.
+    """
+    refuse_foreign_folder(directory)
+    with beside(directory) as scratch:
+        (scratch / PATTERNS).write_text(ensemble.feature_extractor.patterns.source, encoding="utf-8")
+        (scratch / LEXICON).write_text(ensemble.feature_extractor.lexicon.to_json(), encoding="utf-8")
+        if ensemble.feature_extractor.bpe is not None:
+            (scratch / BPE).write_bytes(ensemble.feature_extractor.bpe.data)
+        if ensemble.feature_extractor.knowledge is not None:
+            content = json.dumps(ensemble.feature_extractor.knowledge.to_json(), ensure_ascii=False, indent=1)
+            (scratch / KNOWLEDGE).write_text(content + "\n", encoding="utf-8")
+        for tagger in ensemble.taggers.values():
+            tagger.save(scratch)
+        ensemble.stacker.save(scratch)
+        for stacker in ensemble.smaller:
+            stacker.save(scratch, variant=variant_name(ensemble.config.submodels, stacker.submodels))
+        if not ensemble.config.shareable:
+            (scratch / PRIVATE).mkdir()
+            stacking_dataset.save(scratch / PRIVATE)
+        (scratch / CARD).write_text(model_card(manifest), encoding="utf-8")
+        write_manifest(scratch, manifest)
+
+
+def update_model(directory: Path, edit: Callable[[Path, Manifest], Manifest]) -> None:
+    """Change a model atomically: `edit` changes a copy and returns its manifest, then the copy replaces the model."""
+    manifest = read_manifest(directory)
+    with beside(directory) as scratch:
+        for name in manifest.files:
+            shutil.copyfile(directory / name, scratch / name)
+        copy_private_files(directory, scratch)
+        write_manifest(scratch, edit(scratch, manifest))
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """Write the manifest with the hashes of the files as they are now."""
+    complete = replace(manifest, files=file_hashes(directory))
+    (directory / FILE).write_text(complete.to_json(), encoding="utf-8")
+    write_private_manifest(directory)
+
+
+@contextmanager
+def beside(directory: Path) -> Iterator[Path]:
+    """Yield an empty folder that replaces `directory` if the block succeeds, and is deleted otherwise."""
+    # Resolved, so that the new folder is on the same disk even if `directory` is a link or the current folder.
+    place = directory.resolve()
+    remove_stale(place.parent)
+    _recover(place)
+    with folder_atomically(place) as scratch:
+        yield scratch
+        # The new folder is private; give it the permissions of a plain mkdir.
+        scratch.chmod(0o777 & ~current_umask())
+        _swap(scratch, place)
+
+
+def _swap(scratch: Path, directory: Path) -> None:
+    """Replace `directory` by `scratch`; if that fails, `directory` is restored."""
+    if not directory.exists():
+        scratch.rename(directory)
+        return
+    kept = _kept(directory)
+    try:
+        directory.rename(kept)
+        scratch.rename(directory)
+    except BaseException:
+        if kept.exists() and not directory.exists():
+            kept.rename(directory)
+        raise
+    shutil.rmtree(kept)
+
+
+def _kept(directory: Path) -> Path:
+    """Return where a model stands while it is replaced."""
+    return directory.with_name(f".{directory.name}{REPLACED}")
+
+
+def _recover(directory: Path) -> None:
+    """Finish what a killed process left: a model that was to be replaced comes back where none took its place."""
+    kept = _kept(directory)
+    if directory.exists():
+        shutil.rmtree(kept, ignore_errors=True)
+    elif kept.exists():
+        kept.rename(directory)
+
+
+def variant_name(everything: Sequence[str], kept: Sequence[str]) -> str:
+    """Return the name of the files of the final estimator for some of the submodels; empty for all of them."""
+    left_out = [name for name in everything if name not in kept]
+    return "without_" + "_".join(left_out) if left_out else ""
+
+
+def refuse_foreign_folder(directory: Path) -> None:
+    """Raise ModelError if a model must not be written here: a file, or a folder with other content."""
+    if directory.exists() and not directory.is_dir():
+        raise ModelError(f"{directory}: exists and is no folder")
+    if not directory.is_dir() or not any(directory.iterdir()):
+        return
+    if not (directory / FILE).is_file():
+        raise ModelError(f"{directory}: exists and is not a model; nothing is overwritten")
+    refuse_foreign_files(directory)
+
+
+def refuse_foreign_files(directory: Path) -> None:
+    """Raise ModelError where a model's folder holds what its manifest does not name: replacing it would lose that."""
+    named = {FILE, SIGNATURE, PRIVATE, *listed_files(directory)}
+    private = directory / PRIVATE
+    foreign = [path for path in directory.iterdir() if path.name not in named and not path.name.startswith(".")]
+    if private.is_dir():
+        inside = (path for path in private.iterdir() if path.name != PRIVATE_FILE)
+        foreign += [path for path in inside if not has_private_file(directory, path.name)]
+    if foreign:
+        raise ModelError(f"{min(foreign)}: is no part of the model and would be lost: move it away first")

@@ -1,0 +1,97 @@
+"""A trained ensemble as one object: documents in, spans out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ensemble_deid.config import Config
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.model.arithmetic import arithmetic_in_use
+from ensemble_deid.model.combiners import SVM, combine_named
+from ensemble_deid.model.description import ModelDescription
+from ensemble_deid.model.feature_extractor import FeatureExtractor
+from ensemble_deid.model.inclusion import InclusionList
+from ensemble_deid.model.portions import portions
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.note.tags import TagScheme
+from ensemble_deid.reproducible import one_thread
+from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.stacking.voting import BestMembers
+from ensemble_deid.taggers.base import Proposals, Tagger
+
+
+@dataclass(frozen=True, slots=True)
+class Ensemble:
+    """The submodels, the stacker that combines them, and the feature extractor that they share.
+
+    `smaller` are the stackers of `Config.smaller_stacks`, for loading the model with some of the submodels only.
+    `best_members` are those that the combiner `per-type` takes for each label; empty where they were never chosen.
+    `inclusion` lists sentences without PHI; `Deidentifier` applies it to what `predict` returns.
+    """
+
+    config: Config
+    scheme: TagScheme
+    feature_extractor: FeatureExtractor
+    taggers: Mapping[str, Tagger] = field(repr=False)
+    stacker: Stacker = field(repr=False)
+    smaller: tuple[Stacker, ...] = field(default=(), repr=False)
+    inclusion: InclusionList | None = field(default=None, repr=False)
+    best_members: BestMembers = field(default_factory=dict, repr=False)
+
+    @property
+    def description(self) -> ModelDescription:
+        """What can be asked of it but predictions."""
+        return ModelDescription(
+            tuple(self.taggers),
+            self.scheme.labels,
+            self.stacker.threshold,
+            arithmetic_in_use(self.taggers),
+            self.best_members,
+            self.inclusion,
+        )
+
+    def propose(self, batch: Batch) -> dict[str, Proposals]:
+        """Return every submodel's proposals for a batch."""
+        # One thread: summing in another order would make the last digits depend on the number of cores.
+        with one_thread():
+            n_best = self.config.stack.n_best
+            return {name: tagger.propose(batch, n_best=n_best) for name, tagger in self.taggers.items()}
+
+    def predict(
+        self,
+        documents: Sequence[Document],
+        *,
+        submodel: str | None = None,
+        threshold: float | None = None,
+        combiner: str = SVM,
+    ) -> list[tuple[Span, ...]]:
+        """Return the PHI spans of every document, in text order, without overlaps.
+
+        With `submodel`, that submodel's own predictions are returned instead of the ensemble's. `threshold` overrides
+        the model's: 0 returns every candidate that does not overlap a higher-scoring one, as operating points need
+        them. Below 0.05 single words that no candidate covers are returned, too, at 0 a quarter of a note's or 12 (only
+        for models with `stack.tokens`). `combiner` (`COMBINERS`) makes one answer of the submodels'. Raises ConfigError
+        for what `ModelDescription.check_options` refuses.
+        """
+        self.description.check_options(submodel=submodel, threshold=threshold, combiner=combiner)
+        found: list[list[Span]] = [[] for _ in documents]
+        for portion in portions(documents):
+            batch = self.feature_extractor.extract([piece.document for piece in portion])
+            for piece, spans in zip(portion, self._predict_batch(batch, submodel, threshold, combiner), strict=True):
+                found[piece.index].extend(piece.in_whole(span) for span in spans)
+        return [tuple(spans) for spans in found]
+
+    def _predict_batch(
+        self, batch: Batch, submodel: str | None, threshold: float | None, combiner: str
+    ) -> list[tuple[Span, ...]]:
+        if not len(batch.tokens):
+            return [() for _ in batch.documents]
+        if submodel is not None:
+            with one_thread():
+                best = self.taggers[submodel].propose(batch, n_best=1).best
+            return [drop_overlaps(spans) for spans in best]
+        proposals = self.propose(batch)
+        if combiner != SVM:
+            return combine_named(combiner, proposals, labels=self.scheme.labels, members=self.best_members)
+        with one_thread():
+            return self.stacker.predict(proposals, batch, threshold=threshold)

@@ -1,0 +1,205 @@
+"""The manifest of a model directory, and the check that its files are the ones that were written."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid import __version__
+from ensemble_deid.errors import ModelError
+from ensemble_deid.model.private import FOLDER as PRIVATE
+from ensemble_deid.model.signature import FILE as SIGNATURE
+from ensemble_deid.model.signature import check_signature, configured_key, key_of, write_signature
+from ensemble_deid.note.document import Document
+
+FORMAT_VERSION = 4
+FILE = "manifest.json"
+REPLACED = ".ensemble-deid-replaced"
+"""The end of the name under which a model stands beside its place while another one is moved there."""
+MOST_LABELS = 200
+_LONGEST_LABEL = 100
+_CHECKSUM = "checksum"
+_KINDS: Mapping[str, type] = {
+    "labels": list,
+    "config": dict,
+    "fingerprint": str,
+    "dev_fingerprint": str,
+    "training": dict,
+    "seen_notes": dict,
+    "choices": dict,
+    "figures": dict,
+    "packages": dict,
+    "rules_replaced": list,
+    "files": dict,
+    "format_version": int,
+    "ensemble_deid": str,
+}
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "sklearn-crfsuite", "python-crfsuite", "torch", "pytorch-crf")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The manifest of a model directory, as JSON in `manifest.json`.
+
+    `fingerprint` is a hash of the training notes, `dev_fingerprint` of the dev notes (empty if there were none);
+    `seen_notes` has the digests by which each training note is known again (`pipeline/seen_notes.py`); `choices` tells
+    what training and `threshold` decided beyond the configuration; `figures` holds what was measured on dev (strict
+    entity F1 of the ensemble and of each submodel); `rules_replaced` records reviewed rule lists that replaced the
+    learned one; `files` gives the SHA-256 of every other file.
+    """
+
+    labels: tuple[str, ...]
+    config: Mapping[str, Any]
+    fingerprint: str
+    dev_fingerprint: str
+    training: Mapping[str, int]
+    seen_notes: Mapping[str, str] = field(default_factory=dict, repr=False)
+    choices: Mapping[str, Any] = field(default_factory=dict)
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)
+    rules_replaced: tuple[Mapping[str, str], ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    format_version: int = FORMAT_VERSION
+    ensemble_deid: str = __version__
+
+    @property
+    def checksum(self) -> str:
+        """A SHA-256 over the whole manifest: it reveals an edited manifest, and tells one model from another."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """Return the manifest as JSON text, its own checksum at the end."""
+        return json.dumps({**asdict(self), _CHECKSUM: self.checksum}, indent=1, ensure_ascii=False) + "\n"
+
+
+def installed_packages() -> dict[str, str]:
+    """Return the versions of the libraries that a model depends on."""
+    return {name: version(name) for name in _PACKAGES}
+
+
+def fingerprint(documents: Sequence[Document]) -> str:
+    """Return a SHA-256 over ids, patients, texts and annotations, whatever the order of the notes."""
+    digests = []
+    for document in documents:
+        keys = sorted(span.key for span in document.spans)
+        content = json.dumps([document.id, document.patient_id, document.text, keys], ensure_ascii=True)
+        digests.append(hashlib.sha256(content.encode()).hexdigest())
+    return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
+
+
+def file_hashes(directory: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file of a model directory but the manifest and its signature, by name."""
+    others = (FILE, SIGNATURE)
+    files = sorted(path for path in directory.iterdir() if path.is_file() and path.name not in others)
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def read_manifest(directory: Path, *, key: str | Path | None = None) -> Manifest:
+    """Read and check a model directory's manifest and the hashes of its files.
+
+    With a key file, in `key` or in the environment (`signature.py`), the model must be signed with it. Raises
+    ModelError when the directory is no model, has another format, is incomplete, was edited, or has a file that the
+    manifest does not name, and for a missing or wrong signature.
+    """
+    secret = key_of(key) if key is not None else configured_key()
+    manifest = _checked(directory)
+    if secret is not None:
+        check_signature(directory, manifest.checksum, secret)
+    return manifest
+
+
+def sign_model(directory: Path, key: str | Path) -> None:
+    """Sign a model with the key of a file; an earlier signature is replaced. Raises ModelError for model or key."""
+    write_signature(directory, _checked(directory).checksum, key_of(key))
+
+
+def _checked(directory: Path) -> Manifest:
+    """Read and check a manifest and the files that it names."""
+    path = directory / FILE
+    kept = directory.with_name(f".{directory.name}{REPLACED}")
+    if kept.is_dir() and not directory.exists():
+        raise ModelError(f"{directory}: the model is not here, since its replacement was interrupted; it is in {kept}")
+    if not directory.is_dir():
+        raise ModelError(f"{directory}: no such model directory")
+    if not path.is_file():
+        raise ModelError(f"{directory}: not a model directory (there is no {FILE})")
+    content = _read_object(path)
+    _check_version(content, path)
+    checksum = content.pop(_CHECKSUM, None)
+    _check_kinds(content, path)
+    content["labels"] = tuple(content["labels"])
+    content["rules_replaced"] = tuple(content["rules_replaced"])
+    manifest = Manifest(**content)
+    if manifest.checksum != checksum:
+        raise ModelError(f"{path}: edited since the model was saved")
+    _check_files(directory, manifest.files)
+    _refuse_others(directory, manifest.files)
+    return manifest
+
+
+def listed_files(directory: Path) -> frozenset[str]:
+    """Return the names of the files that a manifest lists, which may be damaged otherwise. Raises ModelError."""
+    files = _read_object(directory / FILE).get("files")
+    return frozenset(files if isinstance(files, dict) else ())
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: damaged or truncated ({type(error).__name__})") from None
+    if not isinstance(content, dict):
+        raise ModelError(f"{path}: damaged: not a JSON object")
+    return content
+
+
+def _check_version(content: Mapping[str, Any], path: Path) -> None:
+    """Check the version before anything else: another format may have other keys."""
+    found = content.get("format_version")
+    if type(found) is not int or found < 1:
+        raise ModelError(f"{path}: damaged: no format version")
+    if found != FORMAT_VERSION:
+        remedy = "train the model again" if found < FORMAT_VERSION else "a newer ensemble_deid is needed"
+        raise ModelError(
+            f"{path}: the model has format {found}, made by ensemble_deid {str(content.get('ensemble_deid'))[:20]}; "
+            f"this is {__version__}, which reads format {FORMAT_VERSION}: {remedy}"
+        )
+
+
+def _check_kinds(content: Mapping[str, Any], path: Path) -> None:
+    wrong = sorted(set(content) ^ set(_KINDS)) or [k for k, kind in _KINDS.items() if not isinstance(content[k], kind)]
+    if wrong:
+        raise ModelError(f"{path}: damaged: {wrong[0][:60]!r} is missing, unknown or of the wrong kind")
+    labels = content["labels"]
+    if not labels or not all(isinstance(label, str) and label for label in labels) or len(set(labels)) < len(labels):
+        raise ModelError(f"{path}: damaged: the labels are not distinct names")
+    # Time and memory grow with the square of the number of labels.
+    if len(labels) > MOST_LABELS or max(map(len, labels)) > _LONGEST_LABEL:
+        raise ModelError(
+            f"{path}: {len(labels)} labels of up to {max(map(len, labels))} characters; "
+            f"{MOST_LABELS} of up to {_LONGEST_LABEL} are possible"
+        )
+
+
+def _check_files(directory: Path, expected: Mapping[str, Any]) -> None:
+    for name, digest in expected.items():
+        path = directory / name
+        if Path(name).name != name or not path.is_file():
+            raise ModelError(f"{path}: missing; the model is incomplete")
+        if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            hint = " (a reviewed rule list goes in with `rules replace`)" if path.suffix == ".rules" else ""
+            raise ModelError(f"{path}: truncated or edited since the model was saved{hint}")
+
+
+def _refuse_others(directory: Path, expected: Mapping[str, Any]) -> None:
+    """Raise ModelError for a file that the manifest does not name: what is not checked is not to be read.
+
+    Hidden files, such as those of file managers, are ignored: no part of a model has such a name.
+    """
+    allowed = {FILE, SIGNATURE, PRIVATE, *expected}
+    for path in sorted(directory.iterdir()):
+        if path.name not in allowed and not path.name.startswith("."):
+            raise ModelError(f"{path}: is no part of the model (its manifest does not name it); move it away")

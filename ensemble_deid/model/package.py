@@ -1,0 +1,140 @@
+"""A model as a Python package, which `pip` installs and a name then finds (as `spacy package` makes them)."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid import __version__
+from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.model.directory import beside, refuse_foreign_files
+from ensemble_deid.model.export import export_model
+from ensemble_deid.model.installed import FOLDER, GROUP, NAME
+from ensemble_deid.model.manifest import read_manifest
+from ensemble_deid.model.model_card import FILE as CARD
+
+FIGURES = "figures.json"
+"""What was measured, beside the model in the package."""
+_VERSION = re.compile(r"\d+(?:\.\d+){1,3}(?:(?:a|b|rc|\.dev|\.post)\d+)?")
+_PROJECT = """[build-system]
+requires = ["setuptools>=68"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "{package}"
+version = "{version}"
+description = "A model of ensemble_deid: finds and removes PHI in clinical notes"
+readme = "README.md"
+{licence}requires-python = ">=3.11"
+dependencies = ["ensemble_deid{extra}>={needs}"]
+
+[project.entry-points."{group}"]
+{name} = "{package}"
+
+[tool.setuptools]
+packages = ["{package}"]
+
+[tool.setuptools.package-data]
+{package} = ["*.json", "{folder}/*"]
+"""
+_MODULE = '"""A model of ensemble_deid, used by its name: `Deidentifier.load("{name}")`."""\n'
+
+
+def write_package(
+    model: Path,
+    out: Path,
+    *,
+    name: str,
+    version: str,
+    licence: Path | None = None,
+    compact: bool = False,
+) -> Path:
+    """Write the project folder of a package of the model, without the model's private files; return it.
+
+    `out` becomes the project: `pyproject.toml`, the model card as `README.md`, `LICENSE` if one is given, and the
+    module `ensemble_deid_<name>` with the model in it. `compact` as in `export_model`. An existing project of the same
+    package is replaced. Raises ConfigError for a name or version that packages cannot have, ModelError for a damaged
+    model or where `out` holds other things.
+    """
+    if not NAME.fullmatch(name):
+        raise ConfigError(f"--name {name}: a name has small letters, digits and underscores, and begins with a letter")
+    if not _VERSION.fullmatch(version):
+        raise ConfigError(f"--version {version}: a version is like 1.0.0 or 1.2rc1")
+    package = f"ensemble_deid_{name}"
+    _refuse_other_content(out, package)
+    manifest = read_manifest(model)
+    extras = sorted({"transformer"} & set(manifest.config.get("submodels", ())))
+    project = _PROJECT.format(
+        package=package,
+        version=version,
+        licence='license = {file = "LICENSE"}\n' if licence else "",
+        extra=f"[{','.join(extras)}]" if extras else "",
+        needs=__version__,
+        group=GROUP,
+        name=name,
+        folder=FOLDER,
+    )
+    with beside(out) as scratch:
+        (scratch / package).mkdir()
+        (scratch / "pyproject.toml").write_text(project, encoding="utf-8")
+        (scratch / package / "__init__.py").write_text(_MODULE.format(name=name), encoding="utf-8")
+        export_model(model, scratch / package / FOLDER, compact=compact)
+        shutil.copyfile(scratch / package / FOLDER / CARD, scratch / "README.md")
+        if licence:
+            shutil.copyfile(licence, scratch / "LICENSE")
+    return out
+
+
+def _refuse_other_content(out: Path, package: str) -> None:
+    """Raise ModelError where replacing `out` would lose anything but an earlier project of the package."""
+    own = {"pyproject.toml", "README.md", "LICENSE", package, "build", f"{package}.egg-info"}
+    inside = {"__init__.py", "__pycache__", FIGURES, FOLDER}
+    entries = sorted(out.iterdir()) if out.is_dir() else []
+    if (out.exists() and not out.is_dir()) or (entries and not (out / package / FOLDER).is_dir()):
+        raise ModelError(f"{out}: exists and is no project of {package}; nothing is overwritten")
+    foreign = [path for path in entries if path.name not in own]
+    if entries:
+        foreign += [path for path in sorted((out / package).iterdir()) if path.name not in inside]
+        refuse_foreign_files(out / package / FOLDER)
+    if foreign:
+        raise ModelError(f"{foreign[0]}: is no part of the package and would be lost: move it away first")
+
+
+def packaged_model(project: Path, name: str) -> Path:
+    """Return the folder of the model in a project that `write_package` wrote."""
+    return project / f"ensemble_deid_{name}" / FOLDER
+
+
+def add_figures(project: Path, name: str, figures: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Add what was measured to a project: a Markdown section of each to the README, the records to `figures.json`."""
+    model = packaged_model(project, name)
+    card = (model / CARD).read_text(encoding="utf-8")
+    records = json.dumps([record for _, record in figures], indent=1, ensure_ascii=False)
+    write_text_atomically(model.parent / FIGURES, records + "\n")
+    write_text_atomically(project / "README.md", "\n".join([card, *(section for section, _ in figures)]))
+
+
+def build_wheel(project: Path, out: Path) -> Path:
+    """Build the wheel of a project folder into the folder `out` and return it; nothing is downloaded.
+
+    Raises ConfigError where setuptools is not installed, or the build fails.
+    """
+    if find_spec("setuptools") is None:
+        raise ConfigError("a wheel is built with setuptools: pip install setuptools")
+    before = set(out.glob("*.whl")) if out.is_dir() else set()
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    # The same interpreter's pip, without a shell.
+    done = subprocess.run(  # noqa: S603
+        [*command, "--disable-pip-version-check", "--wheel-dir", str(out), str(project.resolve())], check=False
+    )
+    made = set(out.glob("*.whl")) - before if out.is_dir() else set()
+    wheels = sorted(made) or sorted(before)
+    if done.returncode or not wheels:
+        raise ConfigError(f"{project}: pip could not build the wheel (exit status {done.returncode})")
+    return wheels[-1]

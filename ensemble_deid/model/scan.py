@@ -1,0 +1,187 @@
+"""Searching a model's files for the PHI of a corpus: what somebody finds who opens them.
+
+Each file is read as text whatever its kind, after JSON escapes are resolved, and cut into runs of letters and digits in
+lower case: the strings of CRFsuite's file, names in the rules and chance hits in binary weights are all found this way.
+A PHI string is searched for as a whole (its runs, one after the other) and in parts (its words of three and more
+letters).
+
+Some words are found in any model: `hospital` is a word of many notes. So the same search is made with a control, other
+values of the same labels that the model cannot know, and only what the corpus and its control do not share is counted.
+
+Whether more is found than by chance is told by the strings that a single patient has. Of all strings, the larger corpus
+has more of the common ones (a small control hardly has a common string that the corpus lacks), and common strings are
+more often words of a model. A string that one patient of both corpora has could as well be that of any other patient,
+however common it is: which of the two corpora it comes from is by lot (a permutation argument; Fisher's exact test).
+"""
+
+import gzip
+import json
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scipy.stats import fisher_exact
+
+from ensemble_deid.corpora.resample import resample_corpus
+from ensemble_deid.errors import ModelError
+from ensemble_deid.model.manifest import FILE
+from ensemble_deid.note.document import Document
+
+ALL_FILES, ALL_LABELS = "any file", "any label"
+UNITS = WHOLE, WORD = "whole", "word"
+_RUN = re.compile(r"[^\W_]+")
+_SHORTEST = 3
+_CONTROL_SEED = 20
+
+Runs = tuple[str, ...]
+Strings = dict[tuple[str, str], dict[Runs, set[str]]]
+"""(unit, label) -> the strings to search for, each as its runs, and the patients who have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRow:
+    """How many of a corpus's strings of one label are in one file, and how many of the control's are.
+
+    `single` has the same four numbers for the strings that one patient alone has, whatever their label. `p` is the
+    probability that as many or more of the corpus's are found among these by chance (Fisher's exact test).
+    """
+
+    file: str
+    unit: str
+    label: str
+    strings: int
+    found: int
+    control_strings: int
+    control_found: int
+    single: tuple[int, int, int, int]
+    p: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row as JSON-ready data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """All strings to search for by their last run."""
+
+    by_last: Mapping[str, tuple[Runs, ...]] = field(repr=False)
+    longest: int
+
+    @classmethod
+    def of(cls, strings: Iterable[Runs]) -> "_Index":
+        by_last: dict[str, list[Runs]] = defaultdict(list)
+        longest = 1
+        for runs in sorted(set(strings)):
+            by_last[runs[-1]].append(runs)
+            longest = max(longest, len(runs))
+        return cls({last: tuple(found) for last, found in by_last.items()}, longest)
+
+    def found_in(self, text: str) -> set[Runs]:
+        """Return the strings that stand in a text."""
+        found: set[Runs] = set()
+        recent: list[str] = []
+        for match in _RUN.finditer(text):
+            recent.append(match[0])
+            if len(recent) > 4096:
+                del recent[: -self.longest]
+            for runs in self.by_last.get(match[0], ()):
+                if len(runs) == 1 or tuple(recent[-len(runs) :]) == runs:
+                    found.add(runs)
+        return found
+
+
+def scan_model(
+    model: Path, documents: Sequence[Document], control: Sequence[Document] | None = None
+) -> tuple[ScanRow, ...]:
+    """Search every file of a model for the PHI of annotated notes, and say how much chance alone would find.
+
+    Without `control` its values are surrogates of the corpus's own (`corpus resample`). Rows come in order of file,
+    unit and label; the file `ALL_FILES` and the label `ALL_LABELS` sum up. Nothing of the notes is in them. Raises
+    ModelError where there is no model.
+    """
+    if not (model / FILE).is_file():
+        raise ModelError(f"{model}: not a model directory (there is no {FILE})")
+    if control is None:
+        control = resample_corpus(documents, copies=1, seed=_CONTROL_SEED)
+    own, other = _only_in_first(_strings(documents), _strings(control))
+    singles = {unit: _of_one_patient(own, unit) | _of_one_patient(other, unit) for unit in UNITS}
+    index = _Index.of(runs for side in (own, other) for strings in side.values() for runs in strings)
+    by_file: dict[str, set[Runs]] = {
+        path.relative_to(model).as_posix(): index.found_in(file_text(path)) for path in _files(model)
+    }
+    by_file[ALL_FILES] = set().union(*by_file.values())
+    keys = sorted({*own, *other}, key=lambda key: (UNITS.index(key[0]), key[1] != ALL_LABELS, key[1]))
+    return tuple(
+        _row(file, key, set(own.get(key, ())), set(other.get(key, ())), found, singles[key[0]])
+        for file, found in by_file.items()
+        for key in keys
+    )
+
+
+def file_text(path: Path) -> str:
+    """Return a file as lower-case text; bytes that are no text become other characters, which end a run."""
+    data = path.read_bytes()
+    if path.suffix == ".gz":
+        # What is compressed can be read by whoever has the model.
+        with suppress(gzip.BadGzipFile, EOFError, zlib.error):
+            data = gzip.decompress(data)
+    text = data.decode("utf-8", errors="replace")
+    if path.suffix == ".json":
+        # A file that is not what its name says is searched as it is.
+        with suppress(ValueError, RecursionError):
+            text = json.dumps(json.loads(data), ensure_ascii=False)
+    return text.lower()
+
+
+def _files(model: Path) -> Iterator[Path]:
+    return (path for path in sorted(model.rglob("*")) if path.is_file())
+
+
+def _strings(documents: Iterable[Document]) -> Strings:
+    """Return the strings of annotated notes, whole and in words, by label and for all labels."""
+    strings: Strings = defaultdict(lambda: defaultdict(set))
+    for document in documents:
+        for span in document.spans:
+            runs = tuple(_RUN.findall(document.text[span.start : span.end].lower()))
+            for label in (span.label, ALL_LABELS):
+                if len("".join(runs)) >= _SHORTEST:
+                    strings[(WHOLE, label)][runs].add(document.patient)
+                for run in runs:
+                    if len(run) >= _SHORTEST and run.isalpha():
+                        strings[(WORD, label)][(run,)].add(document.patient)
+    return strings
+
+
+def _only_in_first(first: Strings, second: Strings) -> tuple[Strings, Strings]:
+    """Return both sides without the strings that occur on the other, under whatever label."""
+    return _without(first, second), _without(second, first)
+
+
+def _without(strings: Strings, others: Strings) -> Strings:
+    every = {unit: others.get((unit, ALL_LABELS), {}) for unit in UNITS}
+    return {
+        key: {runs: owners for runs, owners in found.items() if runs not in every[key[0]]}
+        for key, found in strings.items()
+    }
+
+
+def _of_one_patient(strings: Strings, unit: str) -> set[Runs]:
+    """Return the strings that one patient alone has, under any label."""
+    return {runs for runs, owners in strings.get((unit, ALL_LABELS), {}).items() if len(owners) == 1}
+
+
+def _row(
+    file: str, key: tuple[str, str], own: set[Runs], other: set[Runs], found: set[Runs], singles: set[Runs]
+) -> ScanRow:
+    mine, theirs = own & singles, other & singles
+    hits, chance = len(mine & found), len(theirs & found)
+    table = [[hits, len(mine) - hits], [chance, len(theirs) - chance]]
+    p = float(fisher_exact(table, alternative="greater").pvalue)
+    single = (len(mine), hits, len(theirs), chance)
+    return ScanRow(file, *key, len(own), len(own & found), len(other), len(other & found), single, p)

@@ -1,0 +1,182 @@
+"""The PHI types of the 2014 i2b2/UTHealth corpus, their categories, and the HIPAA subset.
+
+Source: Stubbs and Uzuner 2015 (J Biomed Inform 58 Suppl:S20-S29), as listed by Zhao et al. 2020, table 2.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+# The PHI types of the 2014 i2b2/UTHealth corpus, their categories, and the HIPAA subset.
+#
+# Source: Stubbs and Uzuner 2015 (J Biomed Inform 58 Suppl:S20-S29), as listed by Zhao et al. 2020, table 2.
+
+
+I2B2_CATEGORIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "NAME": ("PATIENT", "DOCTOR", "USERNAME"),
+        "PROFESSION": ("PROFESSION",),
+        "LOCATION": (
+            "HOSPITAL",
+            "ORGANIZATION",
+            "STREET",
+            "CITY",
+            "STATE",
+            "COUNTRY",
+            "ZIP",
+            "LOCATION-OTHER",
+        ),
+        "AGE": ("AGE",),
+        "DATE": ("DATE",),
+        "CONTACT": ("PHONE", "FAX", "EMAIL", "URL", "IPADDR"),
+        "ID": (
+            "SSN",
+            "MEDICALRECORD",
+            "HEALTHPLAN",
+            "ACCOUNT",
+            "LICENSE",
+            "VEHICLE",
+            "DEVICE",
+            "BIOID",
+            "IDNUM",
+        ),
+        "OTHER": ("OTHER",),
+    }
+)
+CATEGORY_OF_TYPE: Mapping[str, str] = MappingProxyType(
+    {label: category for category, labels in I2B2_CATEGORIES.items() for label in labels}
+)
+I2B2_TYPES: tuple[str, ...] = tuple(CATEGORY_OF_TYPE)
+
+HIPAA_TYPES: frozenset[str] = frozenset(
+    "PATIENT CITY STREET ZIP ORGANIZATION DATE AGE PHONE FAX EMAIL SSN MEDICALRECORD HEALTHPLAN ACCOUNT "
+    "LICENSE VEHICLE DEVICE BIOID".split()
+)
+"""What the 2014 evaluation script keeps under its HIPAA filter (not IDNUM: its pattern ends in a space)."""
+
+MEDDOCAN_CATEGORIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "NAME": ("NOMBRE_SUJETO_ASISTENCIA", "NOMBRE_PERSONAL_SANITARIO"),
+        "PROFESSION": ("PROFESION",),
+        "LOCATION": ("HOSPITAL", "INSTITUCION", "CENTRO_SALUD", "CALLE", "TERRITORIO", "PAIS"),
+        "AGE": ("EDAD_SUJETO_ASISTENCIA",),
+        "DATE": ("FECHAS",),
+        "CONTACT": (
+            "NUMERO_TELEFONO",
+            "NUMERO_FAX",
+            "NUMERO_BUSCAPERSONAS",
+            "CORREO_ELECTRONICO",
+            "DIREC_PROT_INTERNET",
+            "URL_WEB",
+        ),
+        "ID": (
+            "ID_SUJETO_ASISTENCIA",
+            "ID_CONTACTO_ASISTENCIAL",
+            "ID_ASEGURAMIENTO",
+            "ID_TITULACION_PERSONAL_SANITARIO",
+            "ID_EMPLEO_PERSONAL_SANITARIO",
+            "IDENTIF_VEHICULOS_NRSERIE_PLACAS",
+            "IDENTIF_DISPOSITIVOS_NRSERIE",
+            "IDENTIF_BIOMETRICOS",
+        ),
+        "OTHER": (
+            "SEXO_SUJETO_ASISTENCIA",
+            "FAMILIARES_SUJETO_ASISTENCIA",
+            "OTROS_SUJETO_ASISTENCIA",
+            "OTRO_NUMERO_IDENTIF",
+        ),
+    }
+)
+"""The 29 types of MEDDOCAN (Marimon et al. 2019, IberLEF) by the XML element that carries them."""
+MEDDOCAN_CATEGORY_OF_TYPE: Mapping[str, str] = MappingProxyType(
+    {label: category for category, labels in MEDDOCAN_CATEGORIES.items() for label in labels}
+)
+MEDDOCAN_TYPES: tuple[str, ...] = tuple(MEDDOCAN_CATEGORY_OF_TYPE)
+
+
+# The i2b2 2014 types that correspond to the labels of other corpora.
+
+
+MEDDOCAN_TO_I2B2: Mapping[str, str] = MappingProxyType(
+    {
+        "NOMBRE_SUJETO_ASISTENCIA": "PATIENT",
+        "NOMBRE_PERSONAL_SANITARIO": "DOCTOR",
+        "PROFESION": "PROFESSION",
+        "HOSPITAL": "HOSPITAL",
+        "INSTITUCION": "ORGANIZATION",
+        "CENTRO_SALUD": "HOSPITAL",
+        "CALLE": "STREET",
+        "TERRITORIO": "CITY",
+        "PAIS": "COUNTRY",
+        "EDAD_SUJETO_ASISTENCIA": "AGE",
+        "FECHAS": "DATE",
+        "NUMERO_TELEFONO": "PHONE",
+        "NUMERO_FAX": "FAX",
+        "NUMERO_BUSCAPERSONAS": "PHONE",
+        "CORREO_ELECTRONICO": "EMAIL",
+        "DIREC_PROT_INTERNET": "IPADDR",
+        "URL_WEB": "URL",
+        "ID_SUJETO_ASISTENCIA": "MEDICALRECORD",
+        "ID_CONTACTO_ASISTENCIAL": "IDNUM",
+        "ID_ASEGURAMIENTO": "HEALTHPLAN",
+        "ID_TITULACION_PERSONAL_SANITARIO": "LICENSE",
+        "ID_EMPLEO_PERSONAL_SANITARIO": "IDNUM",
+        "IDENTIF_VEHICULOS_NRSERIE_PLACAS": "VEHICLE",
+        "IDENTIF_DISPOSITIVOS_NRSERIE": "DEVICE",
+        "IDENTIF_BIOMETRICOS": "BIOID",
+        "SEXO_SUJETO_ASISTENCIA": "OTHER",
+        "FAMILIARES_SUJETO_ASISTENCIA": "OTHER",
+        "OTROS_SUJETO_ASISTENCIA": "OTHER",
+        "OTRO_NUMERO_IDENTIF": "IDNUM",
+    }
+)
+
+
+def to_i2b2(label: str) -> str | None:
+    """Return the i2b2 type for a label of a known scheme, or None where there is none."""
+    return label if label in I2B2_TYPES else MEDDOCAN_TO_I2B2.get(label)
+
+
+# Named sets of PHI labels: categories, the HIPAA subset, and the groups A-D of Murugadoss et al. 2021 (table 1).
+#
+# MEDDOCAN labels belong to the sets of their i2b2 counterparts (`phi.maps`).
+
+
+_GROUP_A = HIPAA_TYPES | {"URL", "IPADDR", "IDNUM"}
+_GROUP_B = _GROUP_A | {"DOCTOR", "USERNAME", "STATE"}
+_GROUP_C = _GROUP_B | {"HOSPITAL", "COUNTRY"}
+_GROUP_D = _GROUP_C | {"PROFESSION"}
+GROUPS: Mapping[str, frozenset[str]] = MappingProxyType({"A": _GROUP_A, "B": _GROUP_B, "C": _GROUP_C, "D": _GROUP_D})
+"""The groups as i2b2 2014 types; each holds the one before.
+
+Table 1 names kinds of PHI, not i2b2 types. Read here: employer names are ORGANIZATION; every numeric identifier
+that table 1 names, and IDNUM for those it calls "account/certificate/license", is in A; D's holidays and days of
+the week are annotated as DATE in i2b2 2014, so they count from A on. A's "age over 89" keeps every AGE, because a
+label does not tell the age. LOCATION-OTHER and OTHER are named in no group.
+"""
+
+
+def category_of(label: str) -> str | None:
+    """Return the category (NAME, DATE, ...) of an i2b2 or MEDDOCAN type, ignoring case, or None.
+
+    A category's name is its own category, for corpora annotated at the level of categories.
+    """
+    name = label.upper()
+    if name in I2B2_CATEGORIES:
+        return name
+    return CATEGORY_OF_TYPE.get(name) or MEDDOCAN_CATEGORY_OF_TYPE.get(name)
+
+
+def is_hipaa(label: str) -> bool:
+    """True where the 2014 i2b2 script's HIPAA filter keeps the type."""
+    return to_i2b2(label.upper()) in HIPAA_TYPES
+
+
+def labels_in_group(group: str, labels: Iterable[str]) -> frozenset[str]:
+    """Return those of `labels` that belong to group A, B, C or D. Raises KeyError for another group."""
+    members = GROUPS[group]
+    return frozenset(label for label in labels if to_i2b2(label.upper()) in members)
+
+
+def known_labels() -> frozenset[str]:
+    """Return every type that the taxonomy knows."""
+    return frozenset(I2B2_TYPES) | frozenset(MEDDOCAN_TYPES)

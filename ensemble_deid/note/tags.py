@@ -1,0 +1,175 @@
+"""The BIO tag scheme: spans of characters <-> one tag per token."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.note.tokens import TokenTable
+
+Ints = NDArray[np.int32]
+OUTSIDE = "O"
+
+
+@dataclass(frozen=True, slots=True)
+class TagScheme:
+    """BIO over sorted labels. Tag codes: 0 is `O`, 2k + 1 is `B-` and 2k + 2 is `I-` of label k.
+
+    `begin`, `inside` and `label_of` translate between tag codes and label indexes, whatever the labels are. Each takes
+    one number or an array of any shape.
+    """
+
+    labels: tuple[str, ...]
+
+    @classmethod
+    def from_labels(cls, labels: Iterable[str]) -> "TagScheme":
+        """Make the scheme of a set of labels; their order does not matter."""
+        return cls(tuple(sorted(set(labels))))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Return the tags in code order."""
+        return (OUTSIDE, *(f"{place}-{label}" for label in self.labels for place in "BI"))
+
+    @overload
+    @staticmethod
+    def begin(label: int) -> int: ...
+    @overload
+    @staticmethod
+    def begin(label: Ints) -> Ints: ...
+    @staticmethod
+    def begin(label: int | Ints) -> int | Ints:
+        """Return the code of the `B-` tag of a label index."""
+        return 2 * label + 1
+
+    @overload
+    @staticmethod
+    def inside(label: int) -> int: ...
+    @overload
+    @staticmethod
+    def inside(label: Ints) -> Ints: ...
+    @staticmethod
+    def inside(label: int | Ints) -> int | Ints:
+        """Return the code of the `I-` tag of a label index."""
+        return 2 * label + 2
+
+    @overload
+    @staticmethod
+    def label_of(tag: int) -> int: ...
+    @overload
+    @staticmethod
+    def label_of(tag: Ints) -> Ints: ...
+    @staticmethod
+    def label_of(tag: int | Ints) -> int | Ints:
+        """Return the label index of a tag code, -1 for `O`."""
+        return (tag - 1) // 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedTags:
+    """Tag codes of a batch, int32 (n_tokens,), and how many spans could not be encoded exactly.
+
+    `cut` spans began or ended inside a token and now cover the whole token; `lost` spans overlapped another one or had
+    no token of their own.
+    """
+
+    codes: Ints
+    cut: int
+    lost: int
+
+
+def spans_to_tags(spans_by_document: Sequence[Sequence[Span]], tokens: TokenTable, scheme: TagScheme) -> EncodedTags:
+    """Encode spans as tags. Of overlapping spans the highest-scoring, then the longest, is kept.
+
+    A span with a label outside the scheme raises ValueError.
+    """
+    codes = np.zeros(len(tokens), dtype=np.int32)
+    index = {label: k for k, label in enumerate(scheme.labels)}
+    cut = lost = 0
+    for d, spans in enumerate(spans_by_document):
+        low, high = int(tokens.document_starts[d]), int(tokens.document_starts[d + 1])
+        starts, ends = tokens.start[low:high], tokens.end[low:high]
+        kept = drop_overlaps(spans)
+        lost += len(spans) - len(kept)
+        taken = 0
+        for span in kept:
+            if span.label not in index:
+                raise ValueError(f"label {span.label!r} is not in the scheme: {', '.join(scheme.labels)}")
+            first = max(taken, int(np.searchsorted(ends, span.start, side="right")))
+            last = int(np.searchsorted(starts, span.end, side="left"))
+            if first >= last:
+                lost += 1
+                continue
+            cut += int(starts[first] != span.start or ends[last - 1] != span.end)
+            codes[low + first] = scheme.begin(index[span.label])
+            codes[low + first + 1 : low + last] = scheme.inside(index[span.label])
+            taken = last
+    return EncodedTags(codes, cut, lost)
+
+
+@dataclass(frozen=True, slots=True)
+class TagLoss:
+    """How many of a corpus's `spans` annotated spans cannot be encoded exactly as tags.
+
+    `cut` spans begin or end inside a token, so a tagger can find them only with different boundaries; `lost` spans
+    overlap another span or share their only token with one, so no tagger can find them.
+    """
+
+    spans: int
+    cut: int
+    lost: int
+
+    def __str__(self) -> str:
+        return f"{self.cut:,} of {self.spans:,} spans begin or end inside a token, {self.lost:,} cannot be tagged"
+
+
+def tag_loss(documents: Sequence[Document], tokens: TokenTable) -> TagLoss:
+    """Count the documents' spans that are changed or lost when they are encoded as tags of `tokens`."""
+    spans = [document.spans for document in documents]
+    scheme = TagScheme.from_labels(span.label for found in spans for span in found)
+    encoded = spans_to_tags(spans, tokens, scheme)
+    return TagLoss(sum(map(len, spans)), encoded.cut, encoded.lost)
+
+
+def entity_rows(codes: Ints, tokens: TokenTable) -> tuple[Ints, Ints, Ints]:
+    """Return the first row, the row after the last, and the label index of every entity in a tag sequence.
+
+    An `I-` that does not continue an entity of its label starts one, so that PHI of which a model missed the beginning
+    is still removed. Entities may cross lines and sentences, but not documents.
+    """
+    label = TagScheme.label_of(codes)
+    inside = codes > 0
+    is_begin = inside & (codes == TagScheme.begin(label))
+    continues = np.zeros(len(codes), dtype=bool)
+    if len(codes):
+        same_document = tokens.document[1:] == tokens.document[:-1]
+        continues[1:] = inside[1:] & ~is_begin[1:] & inside[:-1] & (label[1:] == label[:-1]) & same_document
+    first = np.flatnonzero(inside & ~continues).astype(np.int32)
+    stops = np.ones(len(codes), dtype=bool)
+    if len(codes):
+        stops[:-1] = ~continues[1:]
+    after = (np.flatnonzero(inside & stops) + 1).astype(np.int32)
+    return first, after, label[first].astype(np.int32)
+
+
+def tags_to_spans(
+    codes: Ints,
+    tokens: TokenTable,
+    scheme: TagScheme,
+    *,
+    source: str = "",
+    scores: NDArray[np.float64] | None = None,
+) -> list[tuple[Span, ...]]:
+    """Decode tags into spans, one tuple per document; `scores` has one confidence per entity, in order."""
+    spans: list[list[Span]] = [[] for _ in range(len(tokens.document_starts) - 1)]
+    first, after, label = entity_rows(codes, tokens)
+    confidence = scores.tolist() if scores is not None else [1.0] * len(first)
+    rows = zip(first.tolist(), after.tolist(), label.tolist(), confidence, strict=True)
+    for low, high, k, score in rows:
+        span = Span(int(tokens.start[low]), int(tokens.end[high - 1]), scheme.labels[k], score, source)
+        spans[int(tokens.document[low])].append(span)
+    return [tuple(found) for found in spans]

@@ -1,0 +1,200 @@
+"""Tokens of a batch of documents with their exact offsets, as columns.
+
+A token is a run of letters, a run of digits, or one other character; letters are split again before an upper-case
+letter that follows a lower-case one (`SamLee`), and before one that begins a word after capitals (`DRAlberto`)
+(Zhao et al. 2020, "Preprocessing": letters are split at the position of upper-case letters).
+Combining marks stay with the letter before them, invisible characters (`normal_form.py`) with the letter or digit.
+There is only white space between tokens, so predictions for tokens translate exactly into character offsets.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.reading import is_invisible, visible
+
+# Where to split a line into sentences: never after an abbreviation, which would cut names in two.
+
+
+ABBREVIATIONS = frozenset(
+    # English titles, addresses, months, clinical shorthand
+    "dr drs mr mrs ms prof rev sr jr st ave blvd rd ln apt ste hwy pkwy ct pl sq no nos vs etc inc ltd co corp dept "
+    "univ hosp ctr med jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun "
+    "pt pts hx dx rx tx sx fx approx ext tel fax fig vol ed eds al eg ie cf wt ht temp resp min max avg "
+    # Spanish titles, addresses, clinical shorthand
+    "sra srta d dra dres doña avda avd av c cl ctra pza plza pº urb bº edif esc izq izda dcha dpto núm num tlf "
+    "tfno telf ud uds vd vds pág pag art cía cia hnos gral ntra sto sta mª fdo lic fco".split()
+)
+
+
+def sentence_breaks(text: str, starts: NDArray[np.int32], ends: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return 1 for each token that starts a sentence after sentence-final punctuation, (n_tokens,).
+
+    A token starts a sentence when there is white space before it, it begins with an upper-case letter or a digit, and
+    the token before it is `?`, `!`, or a `.` that ends a word of two or more letters which is no abbreviation,
+    a number, or a closing bracket.
+    """
+    breaks = np.zeros(len(starts), dtype=np.int32)
+    if len(starts) < 3:
+        return breaks
+    gap_before = np.flatnonzero(starts[2:] > ends[1:-1]) + 2
+    for i in gap_before.tolist():
+        mark = text[starts[i - 1] : ends[i - 1]]
+        if mark not in ".?!" or not (text[starts[i]].isupper() or text[starts[i]].isdigit()):
+            continue
+        word = visible(text[starts[i - 2] : ends[i - 2]])
+        if mark == "." and not _may_end_sentence(word, starts[i - 1] == ends[i - 2]):
+            continue
+        breaks[i] = 1
+    return breaks
+
+
+def _may_end_sentence(word: str, adjacent: bool) -> bool:
+    """True when a full stop after `word` can end a sentence."""
+    if not adjacent:
+        return True
+    if word.isalpha():
+        return len(word) > 1 and word.lower() not in ABBREVIATIONS
+    return word.isdigit() or word in ")]}\"'%"
+
+
+Ints = NDArray[np.int32]
+
+_SPACE, _LETTER, _DIGIT, _OTHER = 0, 1, 2, 3
+_UPPER, _LOWER, _NEWLINE, _MARK, _INVISIBLE = 4, 8, 16, 32, 64
+_KIND = 3
+_NEWLINES = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenTable:
+    """Tokens of a batch in text order, one row per token, all columns int32 (n_tokens,).
+
+    `start` and `end` are character offsets in the token's own document; `document` indexes the batch; `line` and
+    `sentence` are numbered through the batch and never cross a document. `document_starts` is int32 (n_documents + 1,):
+    the tokens of document d are the rows `document_starts[d]` to `document_starts[d + 1]`.
+    """
+
+    start: Ints
+    end: Ints
+    document: Ints
+    line: Ints
+    sentence: Ints
+    document_starts: Ints
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def words(self, documents: Sequence[Document]) -> list[str]:
+        """Return the text of every token."""
+        words: list[str] = []
+        starts, ends = self.start.tolist(), self.end.tolist()
+        bounds = self.document_starts.tolist()
+        for document, low, high in zip(documents, bounds, bounds[1:], strict=False):
+            text = document.text
+            words.extend([text[a:b] for a, b in zip(starts[low:high], ends[low:high], strict=True)])
+        return words
+
+    @property
+    def sentence_starts(self) -> Ints:
+        """Return the first row of each sentence, ascending."""
+        return first_rows(self.sentence)
+
+
+def first_rows(column: Ints) -> Ints:
+    """Return the rows at which a column's value changes, and the first row."""
+    if not len(column):
+        return np.zeros(0, np.int32)
+    changed = np.flatnonzero(column[1:] != column[:-1]) + 1
+    return np.concatenate([[0], changed]).astype(np.int32)
+
+
+def _character_class(character: str) -> int:
+    """Return the kind and flags of a character; a combining mark counts as a letter."""
+    if character.isspace():
+        return _SPACE | (_NEWLINE if character in _NEWLINES else 0)
+    if character.isdecimal():
+        return _DIGIT
+    if character.isalpha():
+        return _LETTER | (_UPPER if character.isupper() else 0) | (_LOWER if character.islower() else 0)
+    if unicodedata.category(character).startswith("M"):
+        return _LETTER | _MARK
+    return _OTHER | (_INVISIBLE if is_invisible(character) else 0)
+
+
+def _classes(text: str) -> NDArray[np.uint8]:
+    """Return the class of every character, (n_characters,); each distinct character is classified once."""
+    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    distinct, inverse = np.unique(points, return_inverse=True)
+    table = np.array([_character_class(chr(point)) for point in distinct.tolist()], dtype=np.uint8)
+    return table[inverse] if len(table) else np.zeros(0, np.uint8)
+
+
+def _base_characters(classes: NDArray[np.uint8]) -> NDArray[np.intp]:
+    """Return the positions of all characters but those that join the one before them.
+
+    A combining mark joins a letter, an invisible character (such as a soft hyphen) a letter or a digit.
+    """
+    joins = (classes & (_MARK | _INVISIBLE)) > 0
+    if not joins.any():
+        return np.arange(len(classes))
+    # The position of the last character that joins none, -1 before the first.
+    base = np.maximum.accumulate(np.where(joins, -1, np.arange(len(classes))))
+    kind = classes[base] & _KIND
+    joined = (kind == _LETTER) | ((kind == _DIGIT) & ((classes & _INVISIBLE) > 0))
+    return np.flatnonzero(~(joins & (base >= 0) & joined))
+
+
+def _tokenize_text(text: str) -> tuple[Ints, Ints, Ints]:
+    """Return starts, ends and line numbers of one text's tokens."""
+    classes = _classes(text)
+    places = _base_characters(classes)
+    classes = classes[places]
+    kind = classes & _KIND
+    begins = np.empty(len(kind) + 1, dtype=bool)
+    begins[0] = begins[-1] = True
+    begins[1:-1] = kind[1:] != kind[:-1]
+    begins[:-1] |= kind == _OTHER
+    upper, lower = (classes & _UPPER) > 0, (classes & _LOWER) > 0
+    begins[1:-1] |= lower[:-1] & upper[1:]
+    begins[1:-2] |= upper[:-2] & upper[1:-1] & lower[2:]
+    edges = np.flatnonzero(begins)
+    solid = kind[edges[:-1]] != _SPACE
+    first, after = edges[:-1][solid], edges[1:][solid]
+    _, lines = np.unique(np.cumsum((classes & _NEWLINE) > 0)[first], return_inverse=True)
+    places = np.append(places, len(text))
+    return places[first].astype(np.int32), places[after].astype(np.int32), lines.astype(np.int32)
+
+
+def tokenize(documents: Sequence[Document], *, split_lines: bool = False) -> TokenTable:
+    """Split a batch of documents into tokens, lines and sentences.
+
+    A sentence is a line, or with `split_lines` the part of a line up to sentence-final punctuation (but not after an
+    abbreviation, see `text.sentences`). The computation is vectorised over a document's characters.
+    """
+    parts: list[tuple[Ints, Ints, Ints, Ints]] = []
+    line_count = sentence_count = 0
+    sizes = [0]
+    for document in documents:
+        starts, ends, lines = _tokenize_text(document.text)
+        breaks = np.zeros(len(starts), dtype=np.int32)
+        if len(starts):
+            breaks[1:] = lines[1:] != lines[:-1]
+            if split_lines:
+                breaks |= sentence_breaks(document.text, starts, ends)
+        sentences = np.cumsum(breaks).astype(np.int32)
+        parts.append((starts, ends, lines + line_count, sentences + sentence_count))
+        if len(starts):
+            line_count += int(lines[-1]) + 1
+            sentence_count += int(sentences[-1]) + 1
+        sizes.append(len(starts))
+    if not parts:
+        empty = np.zeros(0, np.int32)
+        return TokenTable(empty, empty, empty, empty, empty, np.zeros(1, np.int32))
+    columns = [np.concatenate([part[i] for part in parts]).astype(np.int32) for i in range(4)]
+    owners = np.repeat(np.arange(len(documents), dtype=np.int32), sizes[1:])
+    return TokenTable(columns[0], columns[1], owners, columns[2], columns[3], np.cumsum(sizes).astype(np.int32))

@@ -1,6 +1,0 @@
-"""What stands in the output where PHI stood: a style for each label, and surrogates that a secret key determines."""
-
-from ensemble_deid.pipeline.replacement.key import Key
-from ensemble_deid.pipeline.replacement.replacer import ReplacedSpan, Replacement, Replacer
-
-__all__ = ["Key", "ReplacedSpan", "Replacement", "Replacer"]

@@ -1,0 +1,256 @@
+"""Ablation: what each submodel contributes to the ensemble (Zhao et al. 2020, table 6).
+
+Leaving a submodel out drops its candidates and its columns of the final estimator's features, and refits the final
+estimator on the stored training set; the other submodels stay as trained. That is all there is to it for most
+submodels, since they do not see each other. The patterns alone are also features of other submodels, so that "without
+regex" has a second meaning: the other submodels are trained again without them (`experiments/retrain.py`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ensemble_deid.config import Config, make_config
+from ensemble_deid.errors import ModelError
+from ensemble_deid.evaluation.bootstrap import PairedDifference, paired_difference
+from ensemble_deid.evaluation.operating_points import ThresholdRule, choose_threshold
+from ensemble_deid.evaluation.views import count_view
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.private import private_files
+from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.stacking.dataset import FILES as STACKING_FILES
+from ensemble_deid.stacking.dataset import StackingDataset
+from ensemble_deid.stacking.search import with_settings
+from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.stacking.voting import METHODS, combine
+from ensemble_deid.submodels import BY_NAME
+from ensemble_deid.taggers.base import Proposals
+from ensemble_deid.training.progress import Reporter, Step
+from ensemble_deid.training.retrain import (
+    FEATURE_SOURCES,
+    TrainingNotes,
+    check_training_notes,
+    train_again,
+    without_patterns,
+)
+from ensemble_deid.training.train import Trained
+
+AS_TRAINED, RETRAINED = "as trained", "retrained without patterns"
+_FULL = "ensemble"
+_REGEX, _TBED, _LEARNED = "regex", "tbed", ("crf", "neural")
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdTarget:
+    """Choose each system's threshold on the notes it is scored on: the sensitivity or precision to reach."""
+
+    rule: ThresholdRule
+    wanted: float
+
+
+@dataclass(frozen=True, slots=True)
+class AblationRow:
+    """One system and its strict counts.
+
+    `members` is `AS_TRAINED` or `RETRAINED`; `threshold` is None for systems without a final estimator. `counts` is
+    None when no threshold follows the rule. `difference` is that to the full ensemble, None for the ensemble itself.
+    """
+
+    name: str
+    members: str
+    threshold: float | None
+    counts: Counts | None
+    difference: PairedDifference | None
+
+
+@dataclass(frozen=True, slots=True)
+class _System:
+    name: str
+    members: str
+    threshold: float | None
+    spans: list[tuple[Span, ...]] | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stack:
+    """Members with their proposals for the notes, and the training set for final estimators over them."""
+
+    members: str
+    dataset: StackingDataset = field(repr=False)
+    proposals: dict[str, Proposals] = field(repr=False)
+    batch: Batch = field(repr=False)
+    config: Config
+    rule: ThresholdTarget | None
+
+    def without(self, removed: Sequence[str], *, gone: Sequence[str] = (), name: str | None = None) -> _System:
+        """Refit the final estimator without some of the submodels; `gone` are those that the stack never had."""
+        dataset = self.dataset.without(removed, min_confidence=self.config.stack.min_confidence)
+        stacker = Stacker.fit(dataset, config=self.config, progress=_nothing)
+        return self.system(name or _without((*gone, *removed)), stacker)
+
+    def system(self, name: str, stacker: Stacker) -> _System:
+        """Predict with the threshold that the rule chooses, or cross-validation where there is no rule."""
+        proposals = {member: self.proposals[member] for member in stacker.submodels}
+        if self.rule is None:
+            threshold = stacker.cv_threshold
+            return _System(name, self.members, threshold, stacker.predict(proposals, self.batch, threshold=threshold))
+        everything = stacker.predict(proposals, self.batch, threshold=0.0)
+        chosen = _threshold(self.batch.documents, everything, self.rule)
+        spans = None if chosen is None else [tuple(s for s in found if s.score >= chosen) for found in everything]
+        return _System(name, self.members, chosen, spans)
+
+
+def ablate(
+    model: Path,
+    documents: Sequence[Document],
+    *,
+    jobs: int,
+    report: Reporter,
+    threshold_rule: ThresholdTarget | None = None,
+    retrain: TrainingNotes | None = None,
+    as_zhao2020: bool = False,
+) -> list[AblationRow]:
+    """Score the ensemble, the ensemble without each submodel, each submodel alone, and simple votes.
+
+    All final estimators have the C, gamma and class weights of the full one, and all thresholds are chosen alike: by
+    cross-validation on the training notes, or with `threshold_rule` on `documents`. A threshold that was frozen into
+    the model plays no part. With `retrain` the patterns are also left out of the features, which needs the notes that
+    the model was trained on. With `as_zhao2020` the systems are those of that paper's tables 4 to 6: the ensemble has
+    the patterns within TBED only, so that it can be without TBED and still have the patterns, or have neither. Raises
+    ModelError when the notes are others, when the full ensemble cannot follow the rule, when the model lacks its
+    private files, as an exported one does, or a submodel of the paper's.
+    """
+    ensemble, _ = load_model(model)
+    private = private_files(model, *STACKING_FILES, purpose="an ablation")
+    notes = None if retrain is None else check_training_notes(model, retrain)
+    config = _with_settings(ensemble.config, ensemble.stacker, jobs=jobs)
+    # Now, since the other rows take long.
+    changed = None if notes is None else without_patterns(config)
+    names = tuple(ensemble.taggers)
+    plan = (
+        _zhao2020_systems(names, model) if as_zhao2020 else {_without(removed): removed for removed in _removals(names)}
+    )
+    total = 1 + len(plan) + (notes is not None)
+    report(Step(0, total, "the ensemble"))
+    stack = _stack(AS_TRAINED, ensemble, StackingDataset.load(private), documents, config, threshold_rule)
+    systems = [] if as_zhao2020 else [stack.system(_FULL, ensemble.stacker)]
+    for done, (name, removed) in enumerate(plan.items(), 1):
+        report(Step(done, total, name))
+        systems.append(stack.without(removed, name=name))
+    if notes is not None and changed is not None:
+
+        def retraining(step: Step) -> None:
+            report(Step(total - 1, total, f"retraining without patterns: {step.message}"))
+
+        trained = train_again(notes, config=changed, report=retraining)
+        systems += _retrained(trained, documents, config, threshold_rule)
+    for name, proposed in stack.proposals.items():
+        systems.append(_System(f"{name} alone", AS_TRAINED, None, [drop_overlaps(spans) for spans in proposed.best]))
+    for method in () if as_zhao2020 else METHODS:
+        spans = combine(stack.proposals, labels=ensemble.scheme.labels, method=method)
+        systems.append(_System(f"vote: {method}", AS_TRAINED, None, spans))
+    return _rows(documents, systems, model)
+
+
+def _stack(
+    members: str,
+    ensemble: Ensemble,
+    dataset: StackingDataset,
+    documents: Sequence[Document],
+    config: Config,
+    rule: ThresholdTarget | None,
+) -> _Stack:
+    batch = ensemble.feature_extractor.extract(documents)
+    return _Stack(members, dataset, ensemble.propose(batch), batch, config, rule)
+
+
+def _retrained(
+    trained: Trained, documents: Sequence[Document], config: Config, rule: ThresholdTarget | None
+) -> list[_System]:
+    """Return the ensemble without the patterns, and without all submodels that have no marginals."""
+    stack = _stack(RETRAINED, trained.ensemble, trained.stacking_dataset, documents, config, rule)
+    systems = [stack.system(_without(FEATURE_SOURCES), trained.ensemble.stacker)]
+    others = _rule_based(tuple(stack.proposals))
+    if 0 < len(others) < len(stack.proposals):
+        systems.append(stack.without(others, gone=FEATURE_SOURCES))
+    return systems
+
+
+def _removals(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return what is left out in turn: each submodel, and the rule-based ones together; something must remain."""
+    rule_based = _rule_based(names)
+    removals = [(name,) for name in names] + ([rule_based] if len(rule_based) > 1 else [])
+    return [removed for removed in removals if len(removed) < len(names)]
+
+
+def _zhao2020_systems(names: Sequence[str], model: Path) -> dict[str, tuple[str, ...]]:
+    """Return the ensemble and the rows of table 6, with what each leaves out. Raises ModelError for other submodels."""
+    missing = [name for name in (_REGEX, _TBED, *_LEARNED) if name not in names]
+    if missing:
+        raise ModelError(
+            f"{model}: has no submodel {missing[0]!r}, which table 6 needs: train with --submodels "
+            f"{','.join((_REGEX, _TBED, *_LEARNED))}"
+        )
+    members = (_TBED, *_LEARNED)
+    kept = {
+        f"{_FULL} of {', '.join(members)}": members,
+        f"without {_TBED} (with {_REGEX})": (_REGEX, *_LEARNED),
+        f"without {_TBED} (without {_REGEX})": _LEARNED,
+        **{_without([gone]): tuple(name for name in members if name != gone) for gone in _LEARNED},
+    }
+    return {system: tuple(name for name in names if name not in members) for system, members in kept.items()}
+
+
+def _without(names: Sequence[str]) -> str:
+    return f"without {' and '.join(names)}"
+
+
+def _rule_based(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if not BY_NAME[name].has_marginals)
+
+
+def _threshold(documents: Sequence[Document], found: Sequence[tuple[Span, ...]], rule: ThresholdTarget) -> float | None:
+    """Return the threshold that follows the rule, None where there is none."""
+    if not any(found):
+        return None
+    system = [document.with_spans(spans) for document, spans in zip(documents, found, strict=True)]
+    return choose_threshold(documents, system, rule=rule.rule, wanted=rule.wanted).threshold
+
+
+def _nothing(message: str) -> None:
+    """Report nothing: the steps of an ablation are its systems."""
+
+
+def _with_settings(config: Config, stacker: Stacker, *, jobs: int) -> Config:
+    """Return the configuration with these settings as the whole grid, and the threshold left to cross-validation.
+
+    Single tokens are scored if the model scores them: one from before `stack.tokens` does not, whatever the default is.
+    """
+    content = with_settings(config, stacker.svm.settings).model_dump(mode="json")
+    return make_config(
+        {**content, "jobs": jobs, "stack": {**content["stack"], "threshold": None, "tokens": stacker.tokens}}
+    )
+
+
+def _rows(documents: Sequence[Document], systems: Sequence[_System], model: Path) -> list[AblationRow]:
+    rows: list[AblationRow] = []
+    full = None
+    for system in systems:
+        if system.spans is None:
+            if full is None:
+                raise ModelError(f"{model}: no threshold of the ensemble reaches what the rule asks for on these notes")
+            rows.append(AblationRow(system.name, system.members, None, None, None))
+            continue
+        answers = [document.with_spans(found) for document, found in zip(documents, system.spans, strict=True)]
+        table = count_view(documents, answers, "strict")
+        difference = None
+        if full is None:
+            full = table
+        else:
+            difference = paired_difference(table.per_document, full.per_document, table.groups)
+        rows.append(AblationRow(system.name, system.members, system.threshold, table.total, difference))
+    return rows

@@ -1,0 +1,183 @@
+"""Patterns from templates that fix their PHI (Murugadoss et al. 2021), and how precise such patterns are elsewhere.
+
+A pattern is made of a syntax template that has one PHI template only, in enough patients and often enough. That it is
+right wherever its sentence was annotated follows from the choice; that it is right at every other place where its regex
+matches is checked on the same notes, and a single wrong match drops the template. So a pattern's own notes say nothing
+of its precision. It is measured on groups of notes (sites, else patients) that the patterns were not harvested from,
+and since no pattern that is kept erred anywhere, all get the precision of harvested patterns as such.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.features.pattern_text import patterns_text
+from ensemble_deid.features.patterns import Pattern, PatternSet, find_all
+from ensemble_deid.note.document import Document, grouped_by_site
+from ensemble_deid.reproducible import generator, group_folds
+from ensemble_deid.training.sentence_templates import (
+    Slots,
+    Syntax,
+    has_word,
+    in_words,
+    patterns_of,
+    templates_of,
+)
+
+_LONGEST = 60
+"""Items of a template: a longer sentence comes again only as a copy."""
+_MARKS = frozenset("«»")
+
+
+@dataclass(frozen=True, slots=True)
+class HarvestLimits:
+    """Least patients and occurrences of a template, the most templates that are kept, and the folds to measure on."""
+
+    patients: int = 5
+    occurrences: int = 10
+    templates: int = 200
+    folds: int = 5
+
+    def __post_init__(self) -> None:
+        for name in ("patients", "occurrences", "templates"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"harvest: the number of {name} must be at least 1, not {getattr(self, name)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """How often patterns matched on annotated notes, and how many of the matches were annotated just so."""
+
+    found: int = 0
+    right: int = 0
+
+    @property
+    def wrong(self) -> int:
+        """Matches that are no annotation, by place or by label."""
+        return self.found - self.right
+
+    @property
+    def confidence(self) -> float:
+        """The precision with Laplace smoothing: one half where nothing was found."""
+        return (self.right + 1) / (self.found + 2)
+
+    def __add__(self, other: "Hits") -> "Hits":
+        return Hits(self.found + other.found, self.right + other.right)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A syntax template with its only PHI template, and how many patients and sentences have it."""
+
+    syntax: Syntax = field(repr=False)
+    slots: Slots
+    patients: int
+    occurrences: int
+
+
+@dataclass(frozen=True, slots=True)
+class Harvest:
+    """The templates kept, most patients first; `elsewhere` is what such patterns hit on notes held out.
+
+    `ambiguous` templates had several PHI templates, `refuted` ones a regex that was wrong somewhere.
+    """
+
+    templates: tuple[Template, ...]
+    elsewhere: Hits
+    ambiguous: int
+    refuted: int
+
+    @property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """The patterns of all templates, with their confidence."""
+        score = round(self.elsewhere.confidence, 4)
+        return tuple(p for t in self.templates for p in patterns_of(t.syntax, t.slots, confidence=score))
+
+    def text(self, *, name: str) -> str:
+        """Return the pattern file. Raises CorpusError where there is no pattern."""
+        if not self.templates:
+            raise CorpusError(f"{name}: no sentence comes with PHI at the same places in enough patients")
+        remarks = {
+            pattern.name: f"{in_words(t.syntax)} ({t.patients} patients, {t.occurrences} times)"
+            for t in self.templates
+            for pattern in patterns_of(t.syntax, t.slots)
+        }
+        description = (
+            "Harvested from sentences that come with PHI at the same places. On notes held out, such patterns found "
+            f"{self.elsewhere.found} spans, {self.elsewhere.right} of them right. Review before use: words outside "
+            "the PHI are those of the notes."
+        )
+        return patterns_text(self.patterns, name="harvested", description=description, remarks=remarks)
+
+
+def harvest_patterns(documents: Sequence[Document], limits: HarvestLimits | None = None) -> Harvest:
+    """Return what an annotated corpus yields; the confidence is measured on folds of sites, else of patients."""
+    limits = limits or HarvestLimits()
+    templates, ambiguous, refuted = _kept(documents, limits)
+    return Harvest(templates, _elsewhere(documents, limits), ambiguous, refuted)
+
+
+def count_hits(patterns: Iterable[Pattern], documents: Iterable[Document]) -> dict[str, Hits]:
+    """Return the hits of each pattern by name, each by itself: what others find at the same place does not matter.
+
+    Raises CorpusError for a pattern that takes too long on a note.
+    """
+    chosen = PatternSet("", tuple(patterns), "")
+    hits = {pattern.name: Hits() for pattern in chosen.patterns}
+    for document in documents:
+        gold = {span.key for span in document.spans}
+        for span in find_all(chosen, document):
+            hits[span.source] += Hits(1, int(span.key in gold))
+    return hits
+
+
+def _kept(documents: Sequence[Document], limits: HarvestLimits) -> tuple[tuple[Template, ...], int, int]:
+    """Return the templates that fix their PHI, and how many were ambiguous and refuted."""
+    candidates, ambiguous = _candidates(documents, limits)
+    patterns = {k: patterns_of(template.syntax, template.slots) for k, template in enumerate(candidates)}
+    hits = count_hits([pattern for several in patterns.values() for pattern in several], documents)
+    kept = [t for k, t in enumerate(candidates) if not any(hits[pattern.name].wrong for pattern in patterns[k])]
+    return tuple(kept[: limits.templates]), ambiguous, len(candidates) - len(kept)
+
+
+def _candidates(documents: Sequence[Document], limits: HarvestLimits) -> tuple[list[Template], int]:
+    """Return the templates with one PHI template, those of most patients first, and how many had several."""
+    seen: dict[Syntax, dict[Slots, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for document in documents:
+        for syntax, slots in templates_of(document):
+            if len(syntax) <= _LONGEST:
+                seen[syntax][slots].append(document.patient)
+    frequent = {syntax: found for syntax, found in seen.items() if _is_frequent(syntax, found, limits)}
+    templates = [
+        Template(syntax, slots, len(set(patients)), len(patients))
+        for syntax, found in frequent.items()
+        if len(found) == 1
+        for slots, patients in found.items()
+    ]
+    templates.sort(key=lambda t: (-t.patients, -t.occurrences, t.syntax, t.slots))
+    return templates, len(frequent) - len(templates)
+
+
+def _is_frequent(syntax: Syntax, found: Mapping[Slots, Sequence[str]], limits: HarvestLimits) -> bool:
+    patients = [patient for several in found.values() for patient in several]
+    if len(patients) < limits.occurrences or len(set(patients)) < limits.patients:
+        return False
+    return has_word(syntax) and not any(_MARKS & set(item.text) for item in syntax)
+
+
+def _elsewhere(documents: Sequence[Document], limits: HarvestLimits) -> Hits:
+    """Harvest from some folds, count on the other one, each in turn; no hits where there are too few groups."""
+    groups = [document.group for document in grouped_by_site(documents)]
+    n_folds = min(limits.folds, len(set(groups)))
+    if n_folds < 2:
+        return Hits()
+    fold = group_folds(groups, n_folds, generator(0, "harvest")).tolist()
+    total = Hits()
+    for number in range(n_folds):
+        inside = [document for document, k in zip(documents, fold, strict=True) if k != number]
+        held_out = [document for document, k in zip(documents, fold, strict=True) if k == number]
+        templates, _, _ = _kept(inside, limits)
+        patterns = [p for t in templates for p in patterns_of(t.syntax, t.slots)]
+        total = sum(count_hits(patterns, held_out).values(), total)
+    return total

@@ -1,0 +1,112 @@
+"""Adding patterns and an inclusion list to a trained model, and taking them out again; each change is on record.
+
+The manifest's `choices` have a list of records for each, `added_patterns` and `inclusion_list`: the SHA-256 of the file
+before and after ("" for none), what was done, and a remark.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from ensemble_deid.errors import ModelError, RuleError
+from ensemble_deid.features.pattern_text import check_pattern, patterns_text
+from ensemble_deid.features.patterns import Pattern, PatternSet, parse_patterns
+from ensemble_deid.model.additions import INCLUSION, PATTERNS, PROPOSER, load_added_patterns, load_inclusion_list
+from ensemble_deid.model.directory import update_model
+from ensemble_deid.model.inclusion import InclusionList
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.manifest import Manifest, file_hashes, read_manifest
+
+MOST_ADDED = 1000
+_RECORDS = {PATTERNS: "added_patterns", INCLUSION: "inclusion_list"}
+
+
+def added_patterns(model: Path) -> tuple[Pattern, ...]:
+    """Return the patterns that were added to a model. Raises ModelError and RuleError."""
+    patterns = load_added_patterns(model, read_manifest(model))
+    return () if patterns is None else patterns.patterns
+
+
+def added_patterns_text(model: Path) -> str:
+    """Return the added patterns as a pattern file; empty where there are none."""
+    patterns = added_patterns(model)
+    return _text(patterns) if patterns else ""
+
+
+def add_patterns(model: Path, new: PatternSet, *, name: str = "patterns", remark: str = "") -> int:
+    """Add patterns to a model after those it has, and return how many were added then.
+
+    Raises RuleError, which begins with `name`, for a pattern whose examples fail, that is slow, or whose label or name
+    does not fit the model; ModelError for a model without the regex submodel.
+    """
+    ensemble, _ = load_model(model)
+    if PROPOSER not in ensemble.taggers:
+        raise ModelError(f"{model}: was trained without the submodel {PROPOSER}, whose candidates added patterns are")
+    there = added_patterns(model)
+    names = {pattern.name for pattern in (*ensemble.feature_extractor.patterns.patterns, *there)}
+    for pattern in new.patterns:
+        if pattern.label not in ensemble.scheme.labels:
+            known = ", ".join(ensemble.scheme.labels)
+            raise RuleError(f"{name}: {pattern.name}: the model has no label {pattern.label!r}; it has: {known}")
+        if pattern.name in names:
+            raise RuleError(f"{name}: {pattern.name}: the model has a pattern of this name")
+    check_patterns(new, name=name)
+    if len(there) + len(new.patterns) > MOST_ADDED:
+        raise RuleError(f"{name}: more than {MOST_ADDED} added patterns make a model slow: remove some first")
+    text = _text((*there, *new.patterns))
+    # What one file holds is parsed together, and its length is limited as a whole.
+    parse_patterns(text, path=name)
+    _change(model, PATTERNS, text, {"added": str(len(new.patterns)), "remark": remark})
+    return len(there) + len(new.patterns)
+
+
+def check_patterns(patterns: PatternSet, *, name: str) -> None:
+    """Raise RuleError for a pattern whose examples fail, or that is slow; `name` begins the message."""
+    for pattern in patterns.patterns:
+        try:
+            check_pattern(pattern)
+        except RuleError as error:
+            raise RuleError(f"{name}: {error}") from None
+
+
+def remove_pattern(model: Path, name: str, *, remark: str = "") -> int:
+    """Take an added pattern out of a model, and return how many are left. Raises RuleError where there is none."""
+    there = added_patterns(model)
+    left = tuple(pattern for pattern in there if pattern.name != name)
+    if len(left) == len(there):
+        raise RuleError(f"{model}: no added pattern is named {name!r} (patterns of training cannot be removed)")
+    _change(model, PATTERNS, _text(left) if left else "", {"removed": name, "remark": remark})
+    return len(left)
+
+
+def put_inclusion_list(model: Path, new: InclusionList | None, *, remark: str = "") -> None:
+    """Give a model an inclusion list in the place of the one it has, or none. Raises ModelError where it has none."""
+    there = load_inclusion_list(model, read_manifest(model))
+    if new is None and there is None:
+        raise ModelError(f"{model}: has no inclusion list")
+    load_model(model)
+    n = 0 if new is None else len(new.sentences)
+    _change(model, INCLUSION, "" if new is None else new.source, {"sentences": str(n), "remark": remark})
+
+
+def _text(patterns: tuple[Pattern, ...]) -> str:
+    return patterns_text(patterns, name="added", description="Patterns that were added after training.")
+
+
+def _change(model: Path, file: str, text: str, record: dict[str, str]) -> None:
+    """Write a file of the model, or delete it where the text is empty, and add a record of that."""
+    update_model(model, _edit(file, text, record))
+
+
+def _edit(file: str, text: str, record: dict[str, str]) -> Callable[[Path, Manifest], Manifest]:
+    def edit(directory: Path, manifest: Manifest) -> Manifest:
+        before = file_hashes(directory).get(file, "")
+        if text:
+            (directory / file).write_text(text, encoding="utf-8")
+        else:
+            (directory / file).unlink()
+        change = {"before": before, "after": file_hashes(directory).get(file, ""), **record}
+        key = _RECORDS[file]
+        return replace(manifest, choices={**manifest.choices, key: [*manifest.choices.get(key, []), change]})
+
+    return edit

@@ -1,0 +1,106 @@
+"""The page that a rule list is reviewed on: each rule in words and as text, its effect on notes, and its approvals."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ensemble_deid.evaluation.render.html.markup import Html, element, join, static_page
+from ensemble_deid.note.document import Document
+from ensemble_deid.taggers.tbed.rule import Rule
+from ensemble_deid.taggers.tbed.rule_text import write_rule
+from ensemble_deid.taggers.tbed.rule_words import rule_in_words
+from ensemble_deid.training.rule_approvals import Approval, RuleApprovals, rule_approvals
+from ensemble_deid.training.rules import CheckedRule, RuleExample, RuleModel, check_rules
+
+EXAMPLES = 3
+"""Places of the notes shown for each rule, at most."""
+_AROUND = 60
+_TITLE = "Rules for review"
+_STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:1rem auto;padding:0 1rem;overflow-wrap:anywhere}
+.warning{border:2px solid #b3261e;border-radius:.5rem;padding:.6rem 1rem}.warning strong{color:#b3261e}
+article{border-top:1px solid #ccc;padding:.5rem 0;break-inside:avoid}h2{font-size:1.05rem;margin:.3rem 0}
+code,.context{font:.85rem/1.5 ui-monospace,monospace}.context{white-space:pre-wrap;margin:.2rem 0 .2rem 1rem}
+.approved{color:#1a7f37}.open,.hurts,.broken b{color:#b3261e}.fixed b{color:#1a7f37}
+ul{margin:.3rem 0;padding-left:1rem;list-style:none}
+"""
+
+
+def review_rules(model: Path, documents: Sequence[Document] | None) -> str:
+    """Return the page as HTML that loads nothing and runs nothing; it contains PHI.
+
+    `documents` are annotated notes, for what each rule fixes and breaks there, with examples; None leaves that out.
+    Raises ModelError for a model that cannot be read or has no rule list.
+    """
+    loaded = RuleModel.load(model)
+    approvals = rule_approvals(model)
+    checked = None if documents is None else check_rules(loaded, documents, examples=EXAMPLES)
+    articles = [
+        _article(number, rule, None if checked is None else checked[number - 1], approvals.of_rule(number))
+        for number, rule in enumerate(loaded.rules, 1)
+    ]
+    body = element("body", _warning(documents), element("h1", _TITLE), _facts(loaded, approvals, documents), *articles)
+    return static_page(_TITLE, body, style=_STYLE)
+
+
+def _warning(documents: Sequence[Document] | None) -> Html:
+    quotes = "the training notes" if documents is None else "the training notes, and the examples quote notes"
+    return element(
+        "p",
+        element("strong", "This page contains protected health information (PHI)."),
+        f" Rules hold words of {quotes}. Keep it where the notes themselves are kept.",
+        class_="warning",
+        role="note",
+    )
+
+
+def _facts(model: RuleModel, approvals: RuleApprovals, documents: Sequence[Document] | None) -> Html:
+    header = "; ".join(f"{key}: {value}" for key, value in model.rules.header.items())
+    notes = (
+        None if documents is None else f"Checked on {len(documents)} notes. Each rule counts at its turn in the list."
+    )
+    lines = [
+        f"{len(model.rules)} rules, applied in this order ({header}).",
+        f"SHA-256 of the list: {approvals.sha256}",
+        f"Approved: {approvals.summary()}",
+        notes,
+        "Fixed: wrong tags put right; broken: right tags put wrong. A word is a word, a number or a punctuation mark.",
+    ]
+    return element("ul", *(element("li", line) for line in lines if line is not None))
+
+
+def _article(number: int, rule: Rule, checked: CheckedRule | None, approvals: Sequence[Approval]) -> Html:
+    here: list[Html] = []
+    if checked is not None:
+        verdict = "never fires here" if not checked.changed else "hurts here" if checked.score < 0 else None
+        counts = f"In these notes: fixed {checked.fixed}, broken {checked.broken}, tags changed {checked.changed}"
+        here.append(element("p", counts, element("b", f" ({verdict})", class_="hurts") if verdict else None))
+        here += [_example(example) for example in checked.examples]
+    return element(
+        "article",
+        element("h2", f"{number}. {rule_in_words(rule)}"),
+        element("p", element("code", write_rule(rule))),
+        *here,
+        _approval_line(approvals),
+        id=f"rule-{number}",
+    )
+
+
+def _approval_line(approvals: Sequence[Approval]) -> Html:
+    if not approvals:
+        return element("p", "Not approved.", class_="open")
+    given = "; ".join(f"{approval.by}, {approval.date}" for approval in approvals)
+    return element("p", f"Approved by {given}.", class_="approved")
+
+
+def _example(example: RuleExample) -> Html:
+    text = example.document.text
+    first, last = max(0, example.start - _AROUND), min(len(text), example.end + _AROUND)
+    quoted: list[Html | str] = [
+        "…" if first else "",
+        text[first : example.start],
+        element("mark", text[example.start : example.end]),
+        text[example.end : last],
+        "…" if last < len(text) else "",
+    ]
+    head = join([element("b", example.effect), f" in {example.document.id}, {example.start}-{example.end}"])
+    return element("div", head, element("div", *quoted, class_="context", dir="auto"), class_=example.effect)

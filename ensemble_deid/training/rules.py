@@ -1,0 +1,198 @@
+"""A model's rule list at work on notes: checked rule by rule, applied, explained, compared with another list.
+
+Rules read the feature table of their own model: its patterns, its lexicon, its columns. So a list is only ever run
+inside a model, in the place of the list that the model holds.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensemble_deid.errors import ModelError, RuleError
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.loading import load_model
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.note.tags import TagScheme, entity_rows, tags_to_spans
+from ensemble_deid.taggers.tbed.applier import Firing, RuleApplier
+from ensemble_deid.taggers.tbed.rule import Rule
+from ensemble_deid.taggers.tbed.rule_text import write_rule
+from ensemble_deid.taggers.tbed.rulelist import RuleList
+from ensemble_deid.taggers.tbed.tagger import TbedTagger, final_tags
+from ensemble_deid.taggers.tbed.templates import TAG_COLUMN
+
+_SUBMODEL = "tbed"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleModel:
+    """A model whose rule list is to be run, or the model with another list in the place of its own."""
+
+    ensemble: Ensemble = field(repr=False)
+    tagger: TbedTagger
+
+    @classmethod
+    def load(cls, directory: Path) -> "RuleModel":
+        """Read a model. Raises ModelError where it cannot be read or has no rule list."""
+        ensemble, _ = load_model(directory)
+        tagger = ensemble.taggers.get(_SUBMODEL)
+        if not isinstance(tagger, TbedTagger):
+            raise ModelError(f"{directory}: the model has no rule list: it was trained without tbed")
+        return cls(ensemble, tagger)
+
+    def with_rules(self, rules: RuleList, *, name: str = "rules") -> "RuleModel":
+        """Return the model with another list in the place of its own; `name` begins the message of an error.
+
+        Raises RuleError where the list does not fit: it starts from another initial tagger, or a rule has a label that
+        the model does not know or reads a column that the model's feature table does not have.
+        """
+        columns = {TAG_COLUMN, *self.batch(()).table.names}
+        for number, rule in enumerate(rules, 1):
+            for condition in rule.conditions:
+                if condition.window.column not in columns:
+                    raise RuleError(
+                        f"{name}: rule {number} reads the column {condition.window.column!r}, which the model's table"
+                        f" does not have; it has: {', '.join(sorted(columns))}"
+                    )
+        try:
+            tagger = self.tagger.with_rules(rules)
+        except RuleError as error:
+            raise RuleError(f"{name}: {error}") from None
+        taggers = {**self.ensemble.taggers, _SUBMODEL: tagger}
+        return RuleModel(replace(self.ensemble, taggers=taggers), tagger)
+
+    @property
+    def rules(self) -> RuleList:
+        """The list that is run."""
+        return self.tagger.rules
+
+    def batch(self, documents: Sequence[Document]) -> Batch:
+        """Return the notes as the model sees new notes: their annotations have no part in it."""
+        return self.ensemble.feature_extractor.extract(documents)
+
+    def firings(self, batch: Batch) -> Iterator[Firing]:
+        """Yield the rules that change tags of a batch, in order, with the tokens that they change."""
+        columns, starts = batch.table.columns, batch.tokens.sentence_starts
+        return RuleApplier(self.rules.rules).firings(columns, self.tagger.initial.tag(batch), starts)
+
+
+Effect = Literal["fixed", "broken", "still wrong"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleExample:
+    """A place where a rule changed the tag of a word, characters `[start, end)`, and what came of it."""
+
+    document: Document
+    start: int
+    end: int
+    effect: Effect
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRule:
+    """A rule on a corpus: the tags it put right and wrong there, at its turn in the list; the rest stayed wrong."""
+
+    number: int
+    rule: Rule
+    fixed: int = 0
+    broken: int = 0
+    changed: int = 0
+    examples: tuple[RuleExample, ...] = ()
+
+    @property
+    def score(self) -> int:
+        """Fixed minus broken."""
+        return self.fixed - self.broken
+
+
+@dataclass(frozen=True, slots=True)
+class TracedSpan:
+    """A span of the final tags, the pattern that started it ("" where none did), and the rules that changed it."""
+
+    span: Span
+    pattern: str
+    rules: tuple[int, ...]
+
+
+def check_rules(model: RuleModel, documents: Sequence[Document], *, examples: int = 0) -> list[CheckedRule]:
+    """Return every rule with what it does on annotated notes, in list order; a rule that never fires has zeros.
+
+    A label that the model does not know counts as what it is: a tag that no rule can put right. At most `examples`
+    places are given with each rule, those of fixed and broken tags by turns.
+    """
+    batch = model.batch(documents)
+    scheme = TagScheme.from_labels({*model.tagger.scheme.labels, *(s.label for d in documents for s in d.spans)})
+    gold = np.array(scheme.tags, dtype=object)[batch.gold(scheme)]
+    checked = [CheckedRule(number, rule) for number, rule in enumerate(model.rules, 1)]
+    for firing in model.firings(batch):
+        row, right = checked[firing.rule], gold[firing.tokens]
+        fixed, broken = right == row.rule.to_tag, right == row.rule.from_tag
+        masks: dict[Effect, NDArray[np.bool_]] = {"fixed": fixed, "broken": broken, "still wrong": ~(fixed | broken)}
+        places = {effect: firing.tokens[mask][:examples].tolist() for effect, mask in masks.items()}
+        checked[firing.rule] = replace(
+            row,
+            fixed=int(fixed.sum()),
+            broken=int(broken.sum()),
+            changed=len(right),
+            examples=tuple(_examples(batch, places)[:examples]),
+        )
+    return checked
+
+
+def _examples(batch: Batch, tokens: Mapping[Effect, Sequence[int]]) -> list[RuleExample]:
+    """Return the places of tokens: fixed and broken ones by turns, then those that stayed wrong."""
+    ordered: list[tuple[Effect, int]] = []
+    for fixed, broken in zip_longest(tokens["fixed"], tokens["broken"]):
+        ordered += [("fixed", fixed)] if fixed is not None else []
+        ordered += [("broken", broken)] if broken is not None else []
+    ordered += [("still wrong", token) for token in tokens["still wrong"]]
+    starts, ends, owners = batch.tokens.start, batch.tokens.end, batch.tokens.document
+    return [
+        RuleExample(batch.documents[owners[token]], int(starts[token]), int(ends[token]), effect)
+        for effect, token in ordered
+    ]
+
+
+def apply_rules_to(model: RuleModel, documents: Sequence[Document]) -> list[Document]:
+    """Return the notes with the spans that the model's TBED submodel finds by these rules, and no others."""
+    found = model.ensemble.predict(documents, submodel=_SUBMODEL)
+    return [document.with_spans(spans) for document, spans in zip(documents, found, strict=True)]
+
+
+def explain_note(model: RuleModel, document: Document) -> list[TracedSpan]:
+    """Return how every span that the rules leave on a note came about."""
+    batch = model.batch([document])
+    tagger = model.tagger
+    touched: list[list[int]] = [[] for _ in range(len(batch.tokens))]
+    for firing in model.firings(batch):
+        for token in firing.tokens.tolist():
+            touched[token].append(firing.rule + 1)
+    codes = final_tags(model.rules.rules, batch, tagger.initial.tag(batch), tagger.scheme)
+    spans = [span for found in tags_to_spans(codes, batch.tokens, tagger.scheme, source="tbed") for span in found]
+    first, after, _ = entity_rows(codes, batch.tokens)
+    traced = []
+    for span, low, high in zip(spans, first.tolist(), after.tolist(), strict=True):
+        numbers = sorted({number for row in range(low, high) for number in touched[row]})
+        patterns = [start.source for start in batch.initial[0] if start.overlaps(span)]
+        traced.append(TracedSpan(span, patterns[0] if patterns else "", tuple(numbers)))
+    return traced
+
+
+def diff_rules(a: RuleList, b: RuleList) -> list[str]:
+    """Return one line a difference, in the order of the lists: `-` only in A, `+` only in B (a moved rule is both)."""
+    before = [rule.identity for rule in a.rules]
+    after = [rule.identity for rule in b.rules]
+    lines = []
+    for how, low, high, start, end in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if how != "equal":
+            lines += [f"- {k + 1}: {write_rule(a.rules[k])}" for k in range(low, high)]
+            lines += [f"+ {k + 1}: {write_rule(b.rules[k])}" for k in range(start, end)]
+    return lines

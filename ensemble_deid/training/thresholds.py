@@ -1,0 +1,134 @@
+"""A threshold frozen into a model (Johnson et al. 2020, section 3.4): chosen on dev notes, or by what training left."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.errors import ModelError
+from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, trace_curve
+from ensemble_deid.evaluation.operating_points import (
+    OUT_OF_FOLD,
+    ChosenThreshold,
+    ThresholdRule,
+    check_target,
+    choose_threshold,
+    find_point,
+)
+from ensemble_deid.evaluation.threshold_record import threshold_to_record
+from ensemble_deid.model.changes import changeable_files, changes_since_training, listed
+from ensemble_deid.model.directory import update_model
+from ensemble_deid.model.manifest import Manifest, read_manifest
+from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
+from ensemble_deid.note.digits import four_digits
+from ensemble_deid.note.document import Document
+from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.training.out_of_fold import OutOfFold, out_of_fold
+
+# Figures of the manifest: how the model's threshold was chosen, with which files of those that can be changed after
+# training, and the threshold that training chose.
+CHOSEN, CHOSEN_WITH, OF_TRAINING = "threshold", "threshold_chosen_with", "training_threshold"
+
+
+def freeze_threshold(
+    model: Path, dev: Sequence[Document], *, rule: ThresholdRule, wanted: float, allow_overlap: bool = False
+) -> ChosenThreshold:
+    """Choose the model's threshold on dev notes and store it in the model, with a record of how it was chosen.
+
+    Raises EvaluationError when the notes allow no choice; ModelError when no threshold reaches the wanted value (its
+    message gives the best value that can be reached); and, unless `allow_overlap`, CorpusError when any of the notes or
+    patients are among those that the model was trained on.
+    """
+    seen = SeenNotes.from_record(read_manifest(model).seen_notes)
+    if not allow_overlap:
+        seen.refuse(dev, used_for="to choose the threshold on")
+    system = Deidentifier.load(model).predict(dev, threshold=0.0)
+    chosen = choose_threshold(dev, system, rule=rule, wanted=wanted)
+    if chosen.chosen_at is None:
+        raise _unreached(model, trace_curve(dev, system, view=chosen.view), rule, wanted, "these notes")
+    return _freeze(model, chosen, chosen.chosen_at, overlap_choice("threshold", seen.overlap(dev)))
+
+
+def freeze_out_of_fold_threshold(
+    model: Path, *, rule: ThresholdRule, wanted: float
+) -> tuple[ChosenThreshold, OutOfFold]:
+    """Choose the model's threshold on the curve that training left in it, and store it; return both.
+
+    Raises EvaluationError for a target that no curve can have; ModelError when the model has no such curve, was changed
+    after it was measured, or no threshold on it reaches the wanted value (as `freeze_threshold`).
+    """
+    check_target(rule, wanted)
+    manifest = read_manifest(model)
+    stored = out_of_fold(manifest, manifest.config["submodels"])
+    if stored is None:
+        raise ModelError(
+            f"{model}: holds no curve of its training, since it was trained before models kept one: name annotated "
+            f"notes to choose the threshold on, or train it again; {_UNCHANGED}"
+        )
+    if changes := changes_since_training(manifest, manifest.config["submodels"]):
+        raise ModelError(
+            f"{model}: the curve of its training was measured before the model's {listed(changes)} changed, "
+            f"and does not hold for it: name annotated notes to choose the threshold on; {_UNCHANGED}"
+        )
+    point = find_point(stored.curve, rule=rule, wanted=wanted)
+    if point is None:
+        raise _unreached(model, stored.curve, rule, wanted, stored.notes)
+    chosen = ChosenThreshold(rule, wanted, stored.curve.view, point.threshold, point, OUT_OF_FOLD)
+    return _freeze(model, chosen, point, {}), stored
+
+
+def reset_threshold(model: Path) -> float:
+    """Restore the threshold that training chose, and return it. Raises ModelError if the model has no record of it."""
+    threshold = read_manifest(model).figures.get(OF_TRAINING)
+    if threshold is None:
+        raise ModelError(f"{model}: has no record of the threshold of its training; {_UNCHANGED}")
+    _store(model, threshold, {}, {})
+    return float(threshold)
+
+
+_UNCHANGED = "the model is as it was"
+
+
+def _freeze(model: Path, chosen: ChosenThreshold, point: OperatingPoint, overlap: dict[str, Any]) -> ChosenThreshold:
+    """Store the threshold of the point that was chosen, a little below its score, and return the choice with it."""
+    threshold = just_below(point.threshold)
+    frozen = replace(chosen, threshold=threshold, chosen_at=replace(point, threshold=threshold))
+    record = {CHOSEN: threshold_to_record(frozen), CHOSEN_WITH: changeable_files(read_manifest(model))}
+    _store(model, threshold, record, overlap)
+    return frozen
+
+
+def _store(model: Path, threshold: float, record: dict[str, Any], overlap: dict[str, Any]) -> None:
+    def edit(directory: Path, manifest: Manifest) -> Manifest:
+        replace(Stacker.load(directory), threshold=threshold).save(directory)
+        figures = {name: figure for name, figure in manifest.figures.items() if name not in (CHOSEN, CHOSEN_WITH)}
+        choices = {name: choice for name, choice in manifest.choices.items() if name != "overlap_of_threshold"}
+        return replace(manifest, figures={**figures, **record}, choices={**choices, **overlap})
+
+    update_model(model, edit)
+
+
+def _unreached(model: Path, curve: Curve, rule: ThresholdRule, wanted: float, notes: str) -> ModelError:
+    target = f"{wanted:g} false positives in 1000 tokens" if rule == "false-positives" else f"{rule} {wanted:g}"
+    return ModelError(f"{model}: no threshold reaches {target} on {notes}{_best(curve, rule)}; {_UNCHANGED}")
+
+
+def _best(curve: Curve, rule: ThresholdRule) -> str:
+    """Say the best value of the rule's figure on a curve, and at which threshold (the highest that has it)."""
+
+    def value(point: OperatingPoint) -> float:
+        if rule == "false-positives":
+            return -(point.fp_per_1000 or 0.0)
+        return (point.counts.recall if rule == "sensitivity" else point.counts.precision) or 0.0
+
+    points = [curve.point(index) for index in range(len(curve))]
+    if not points or not curve.gold:
+        return " (they hold no PHI, or the model finds none)"
+    best = max(points, key=value)
+    other = "precision" if rule == "sensitivity" else "sensitivity"
+    rest = (best.counts.precision if rule == "sensitivity" else best.counts.recall) or 0.0
+    shown = (
+        f"the fewest are {best.fp_per_1000:.2f}" if rule == "false-positives" else f"the highest is {value(best):.4f}"
+    )
+    return f": {shown}, at threshold {four_digits(best.threshold)}, with {other} {rest:.4f}"

@@ -1,0 +1,236 @@
+"""Training the full stack: the submodels on each fold and on all notes, then the final estimator."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid import reproducible
+from ensemble_deid.config import Config
+from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.features.batch import Batch, training_view, with_lexicon, with_vocabulary
+from ensemble_deid.model.arithmetic import arithmetic_of_training
+from ensemble_deid.model.combiners import OUT_OF_FOLD, members_record
+from ensemble_deid.model.directory import save_model
+from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.feature_extractor import FeatureExtractor, fit_feature_extractor
+from ensemble_deid.model.manifest import Manifest, fingerprint, installed_packages
+from ensemble_deid.model.pattern_choice import choose_patterns
+from ensemble_deid.model.seen_notes import overlap_choice
+from ensemble_deid.note.counts import Counts, strict_counts
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.label_map import label_groups
+from ensemble_deid.note.span import drop_overlaps
+from ensemble_deid.note.tags import TagScheme
+from ensemble_deid.stacking.dataset import StackingDataset
+from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.stacking.voting import choose_best_members
+from ensemble_deid.taggers.base import Tagger
+from ensemble_deid.taggers.tbed.tagger import TbedTagger
+from ensemble_deid.training.final_estimators import FinalEstimators, fit_final_estimators
+from ensemble_deid.training.fold_training import TrainingProgress, train_submodels
+from ensemble_deid.training.out_of_fold import CURVES, curves_record
+from ensemble_deid.training.progress import Reporter, Step
+from ensemble_deid.training.rule_curve import rule_curve
+from ensemble_deid.training.thresholds import OF_TRAINING
+from ensemble_deid.training.training_notes import checked_notes, training_counts
+from ensemble_deid.training.training_points import Scored, TrainingPoints
+from ensemble_deid.training.warm_start import COLD, WarmStart, read_warm_start
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A trained ensemble and all that training measured; `dev_counts` is empty without dev notes.
+
+    >>> from ensemble_deid import Config, Deidentifier, read_corpus, train
+    >>> trained = train(read_corpus("demo:dev").documents[:10], config=Config(submodels=["regex"], folds=2, jobs=1))
+    >>> trained.save("regex_model")
+    >>> Deidentifier.load("regex_model").deidentify("Seen on 4/2/2071.").text
+    'Seen on [DATE].'
+    """
+
+    ensemble: Ensemble
+    stacking_dataset: StackingDataset = field(repr=False)
+    manifest: Manifest
+    dev_counts: dict[str, Counts]
+    points: TrainingPoints
+
+    @property
+    def deidentifier(self) -> Deidentifier:
+        """The model, ready to use without being saved (in one process: others load it from a directory)."""
+        return Deidentifier(self.ensemble)
+
+    def save(self, directory: str | Path) -> None:
+        """Write the model directory, replacing an older model.
+
+        Raises ModelError where the directory exists and holds something other than a model.
+        """
+        save_model(self.ensemble, self.stacking_dataset, self.manifest, Path(directory))
+
+
+def train(
+    documents: Iterable[Document],
+    dev: Iterable[Document] = (),
+    *,
+    config: Config | None = None,
+    report: Reporter | None = None,
+    notify: Callable[[str], None] = _LOG.warning,
+    allow_overlap: bool = False,
+    start_from: str | Path | None = None,
+) -> Trained:
+    """Train the stack on annotated notes and score it on dev notes, which are used only to choose the network's epoch.
+
+    `documents` and `dev` are corpora or any other documents, of different patients. Without dev notes, a tenth of the
+    patients are held out of the network's training to choose its epoch. `report` is called with a `Step` (done,
+    total, message) after each step, `notify` with a sentence on what was chosen for these notes (which patterns, and
+    why); it is logged otherwise. The submodels that can start from a model start from that in `start_from`, which must
+    have been trained on other notes; the new model has the labels of both. Raises CorpusError when there is too little
+    to learn from, and, unless `allow_overlap`, when dev notes or their patients are among those trained on; ConfigError
+    for settings that have no effect on the submodels.
+
+    >>> from ensemble_deid import Config, read_corpus, train
+    >>> notes = read_corpus("demo:dev").documents
+    >>> config = Config(submodels=["regex", "tbed"], folds=2, jobs=1)
+    >>> trained = train(notes[:10], dev=notes[-4:], config=config)
+    >>> for name, counts in trained.dev_counts.items():
+    ...     print(name, counts.tp > 0)
+    regex True
+    tbed True
+    ensemble True
+    """
+    documents, dev = tuple(documents), tuple(dev)
+    config = config or Config()
+    config.refuse_without_effect()
+    warm = COLD if start_from is None else read_warm_start(Path(start_from), config, notify=notify)
+    return _train(
+        documents, dev, config=config, report=report or _ignore, notify=notify, allow_overlap=allow_overlap, warm=warm
+    )
+
+
+def _ignore(step: Step) -> None:
+    """Report nothing."""
+
+
+def _train(
+    documents: Sequence[Document],
+    dev_documents: Sequence[Document],
+    *,
+    config: Config,
+    report: Reporter,
+    notify: Callable[[str], None],
+    allow_overlap: bool,
+    warm: WarmStart,
+) -> Trained:
+    if reproducible.is_pinned():
+        reproducible.check_pinned()
+    documents, seen = checked_notes(documents, dev_documents, config=config, warm=warm, allow_overlap=allow_overlap)
+    scheme = warm.scheme(documents, submodels=config.submodels, notify=notify)
+    # Raises ConfigError for a type that no label is of, before anything is trained.
+    label_groups(config.by_type, scheme.labels)
+    patterns = choose_patterns(config, scheme.labels, documents)
+    notify(patterns.notice)
+    plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config, choice=patterns)
+    dev = extractor.extract(dev_documents) if dev_documents else None
+
+    ensemble, fitted, progress = _fit_ensemble(
+        documents, plain, dev, extractor=extractor, scheme=scheme, config=config, report=report, starts=warm.taggers
+    )
+    points = fitted.points
+    if points.unreached:
+        notify("no threshold keeps within stack.max_false_positives: the one with the best F1 is frozen instead")
+    counts: dict[str, Counts] = {}
+    if dev is not None:
+        counts, scored = score(ensemble, dev, dev_documents)
+        points = points.with_dev(scored)
+    manifest = Manifest(
+        labels=scheme.labels,
+        # The number of processes does not affect a model: with any number the files are the same.
+        config=config.model_dump(mode="json", exclude={"jobs"}),
+        fingerprint=fingerprint(documents),
+        dev_fingerprint=fingerprint(dev_documents) if dev_documents else "",
+        training=training_counts(documents, plain.tokens),
+        # A digest of a patient's number gives the number away to whoever tries all numbers.
+        seen_notes={} if config.shareable else seen.to_record(),
+        choices={
+            "patterns": patterns.to_record(),
+            **extractor.to_record(),
+            "operating_point": points.to_record(),
+            **members_record(ensemble.best_members, chosen_on=OUT_OF_FOLD, notes=len(documents)),
+            **overlap_choice("dev", seen.overlap(dev_documents)),
+            **warm.record,
+            **({"arithmetic": arithmetic} if (arithmetic := arithmetic_of_training(config)) else {}),
+            **({"reproducible": reproducible.record()} if reproducible.is_pinned() else {}),
+        },
+        figures={
+            **_figures(counts, ensemble.stacker),
+            **_rule_curve(ensemble.taggers, plain, extractor, dev),
+            CURVES: curves_record(fitted.curves, documents),
+        },
+        packages=installed_packages(),
+    )
+    progress.finish()
+    return Trained(ensemble, fitted.dataset, manifest, counts, points)
+
+
+def _fit_ensemble(
+    documents: Sequence[Document],
+    plain: Batch,
+    dev: Batch | None,
+    *,
+    extractor: FeatureExtractor,
+    scheme: TagScheme,
+    config: Config,
+    report: Reporter,
+    starts: Mapping[str, Tagger],
+) -> tuple[Ensemble, FinalEstimators, TrainingProgress]:
+    """Train the submodels, and the final estimators on what they propose out of fold."""
+    groups = [document.group for document in documents]
+    taggers, proposals, progress = train_submodels(
+        plain, dev, groups, scheme=scheme, config=config, report=report, starts=starts
+    )
+    fitted = fit_final_estimators(
+        proposals,
+        with_vocabulary(plain, extractor.lexicon),
+        labels=scheme.labels,
+        config=config,
+        progress=progress.say,
+    )
+    members = choose_best_members(documents, proposals, labels=scheme.labels, best=config.stack.best_members)
+    ensemble = Ensemble(config, scheme, extractor, taggers, fitted.stacker, fitted.smaller, best_members=members)
+    return ensemble, fitted, progress
+
+
+def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> tuple[dict[str, Counts], Scored]:
+    """Return strict entity counts of every submodel and of the ensemble, and all that the ensemble scores."""
+    proposals = ensemble.propose(batch)
+    answers = {name: [drop_overlaps(spans) for spans in p.best] for name, p in proposals.items()}
+    scored = Scored.of(documents, ensemble.stacker.predict_proba(proposals, batch))
+    counts = {name: strict_counts((document.spans for document in documents), spans) for name, spans in answers.items()}
+    counts["ensemble"] = scored.at(ensemble.stacker.threshold)[0]
+    for stacker in ensemble.smaller:
+        left_out = ", ".join(name for name in ensemble.taggers if name not in stacker.submodels)
+        spans = stacker.predict(proposals, batch)
+        counts[f"without {left_out}"] = strict_counts((document.spans for document in documents), spans)
+    return counts, scored
+
+
+def _figures(counts: dict[str, Counts], stacker: Stacker) -> dict[str, Any]:
+    figures: dict[str, Any] = {"cross_validated_f1": stacker.cv_f1, OF_TRAINING: stacker.threshold}
+    if counts:
+        figures["dev_strict_f1"] = {name: count.f1 for name, count in counts.items()}
+    return figures
+
+
+def _rule_curve(
+    taggers: Mapping[str, Tagger], plain: Batch, extractor: FeatureExtractor, dev: Batch | None
+) -> dict[str, Any]:
+    """Return F1 on train and dev after each rule of the TBED submodel, for `rules curve`."""
+    tagger = next((tagger for tagger in taggers.values() if isinstance(tagger, TbedTagger)), None)
+    if tagger is None:
+        return {}
+    seen = training_view(with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True))
+    points = rule_curve(tagger, seen, dev)
+    return {"rule_curve": [[point.rules, point.train_f1, point.dev_f1] for point in points]}

@@ -1,0 +1,100 @@
+"""Which notes are trained on, which of them folds keep together, and when they are refused."""
+
+from collections.abc import Sequence
+
+from ensemble_deid.config import Config
+from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.model.seen_notes import SeenNotes
+from ensemble_deid.note.document import Document, grouped_by_site
+from ensemble_deid.note.tags import tag_loss
+from ensemble_deid.note.tokens import TokenTable
+from ensemble_deid.reproducible import generator
+from ensemble_deid.training.warm_start import WarmStart
+
+
+def training_notes(documents: Sequence[Document]) -> list[Document]:
+    """Return the notes that have text: a blank note teaches nothing, and could leave a fold with nothing to learn."""
+    return [document for document in documents if document.text.strip()]
+
+
+def in_fold_groups(documents: Sequence[Document], *, config: Config) -> list[Document]:
+    """Return the notes with the groups that folds keep together, as `group_by` says.
+
+    What is learned from such folds (the final estimator, how far the lexicon can be trusted) holds for new groups: with
+    sites, for sites that training has not seen. `auto` takes sites where there are at least as many as folds.
+    """
+    sites = {document.site for document in documents} - {None}
+    by_site = config.group_by == "site" or (config.group_by == "auto" and len(sites) >= config.folds)
+    return grouped_by_site(documents) if by_site else list(documents)
+
+
+def checked_notes(
+    documents: Sequence[Document], dev: Sequence[Document], *, config: Config, warm: WarmStart, allow_overlap: bool
+) -> tuple[list[Document], SeenNotes]:
+    """Return the notes to train on, in their fold groups, and the digests by which the model will know them again.
+
+    Raises CorpusError where there is too little to learn from, and, unless `allow_overlap`, where notes or patients are
+    among those of the model to start from, or dev notes among those trained on.
+    """
+    notes = in_fold_groups(training_notes(documents), config=config)
+    _check_enough(notes)
+    _check_shareable(notes, config)
+    if warm.seen is not None and not allow_overlap:
+        warm.seen.refuse(notes, used_for="for training")
+    seen = warm.seen_with(notes, seed=config.seed)
+    if not allow_overlap:
+        seen.refuse(dev, used_for="for dev")
+    return notes, seen
+
+
+def training_counts(documents: Sequence[Document], tokens: TokenTable) -> dict[str, int]:
+    """Return how much is trained on, and how many annotated spans the tokens cut or lose."""
+    loss = tag_loss(documents, tokens)
+    return {
+        "notes": len(documents),
+        "patients": len({d.patient_id or d.id for d in documents}),
+        "sites": len({d.site for d in documents} - {None}),
+        "groups": len({d.group for d in documents}),
+        "spans": loss.spans,
+        "spans_cut": loss.cut,
+        "spans_lost": loss.lost,
+    }
+
+
+def _check_enough(documents: Sequence[Document]) -> None:
+    """Raise CorpusError when stacking is impossible."""
+    if not any(document.spans for document in documents):
+        raise CorpusError(f"the training corpus ({len(documents)} notes) has no annotated PHI to learn from")
+    if len({document.group for document in documents}) < 2:
+        raise CorpusError(
+            "training needs notes of at least two patients (or sites): folds keep the notes of each together"
+        )
+
+
+def _check_shareable(documents: Sequence[Document], config: Config) -> None:
+    """Raise CorpusError where there are fewer patients than every word of a shareable model must have."""
+    patients = len({document.patient for document in documents})
+    if config.shareable and patients < config.min_patients_outside:
+        raise CorpusError(
+            f"a shareable model needs notes of at least {config.min_patients_outside} patients "
+            f"(min_patients_outside); these are of {patients}"
+        )
+
+
+# The notes of some sites, drawn by a seed: for a shorter training, and for learning curves over sites.
+
+
+def sample_sites(documents: Sequence[Document], n_sites: int, *, seed: int) -> tuple[Document, ...]:
+    """Return the notes of `n_sites` sites, in their order; a larger sample of the same seed includes a smaller one.
+
+    Raises ConfigError where a note names no site, or where there are fewer sites than asked for.
+    """
+    sites = {document.site for document in documents}
+    if None in sites:
+        raise ConfigError("only notes that all name their site can be drawn by site")
+    names = sorted(site for site in sites if site is not None)
+    if not 1 <= n_sites <= len(names):
+        raise ConfigError(f"{n_sites} sites cannot be drawn: the notes are of {len(names)}")
+    order = generator(seed, "sites").permutation(len(names))
+    chosen = {names[k] for k in order[:n_sites].tolist()}
+    return tuple(document for document in documents if document.site in chosen)

@@ -1,0 +1,135 @@
+"""The operating points that training offers, from the final estimator's out-of-fold predictions: which one to freeze.
+
+The candidates of a training note come from submodels that did not see its patient, and their probabilities from an SVM
+that did not either. Two points are offered: the best strict F1, and, for those to whom a missed name costs more than a
+removed word, the highest recall that a number of false positives allows (Johnson et al. 2020, section 3.4).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ensemble_deid.config import StackConfig
+from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, trace_curve
+from ensemble_deid.evaluation.operating_points import find_point
+from ensemble_deid.note.counts import Counts, strict_counts
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.stacking.dataset import StackingDataset
+from ensemble_deid.stacking.svm import Floats
+
+VIEW = "token-binary"
+Name = Literal["f1", "recall", "given"]
+_BASIS = "out-of-fold predictions of the final estimator on the training notes"
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Annotated notes with every candidate that does not overlap a more probable one, scored; and their curve."""
+
+    gold: tuple[Document, ...]
+    spans: tuple[tuple[Span, ...], ...]
+    curve: Curve
+
+    @classmethod
+    def of(cls, gold: Sequence[Document], spans: Sequence[Sequence[Span]]) -> "Scored":
+        """Resolve overlaps and trace the curve of PHI tokens."""
+        kept = tuple(drop_overlaps(found) for found in spans)
+        system = [document.with_spans(found) for document, found in zip(gold, kept, strict=True)]
+        return cls(tuple(gold), kept, trace_curve(gold, system, view=VIEW))
+
+    def at(self, threshold: float) -> tuple[Counts, OperatingPoint]:
+        """Return the strict counts of entities and the point of PHI tokens at a threshold."""
+        kept = [[span for span in found if span.score >= threshold] for found in self.spans]
+        return strict_counts((document.spans for document in self.gold), kept), self.curve.at(threshold)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPoint:
+    """A threshold and what it gives out of fold on the training notes, and on dev notes where there are any."""
+
+    name: Name
+    threshold: float
+    strict: Counts
+    tokens: OperatingPoint
+    dev: tuple[Counts, OperatingPoint] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPoints:
+    """The points on offer, and the name of the frozen one.
+
+    `recall` is missing where no threshold keeps within the false positives; if the configuration asks for it, the point
+    with the best F1 is frozen instead, and `unreached` says so. `curve` is that of PHI tokens in the training notes,
+    out of fold, over all thresholds.
+    """
+
+    points: tuple[TrainingPoint, ...]
+    frozen: Name
+    max_false_positives: float
+    unreached: bool
+    curve: Curve
+
+    @property
+    def threshold(self) -> float:
+        """The frozen threshold."""
+        return next(point.threshold for point in self.points if point.name == self.frozen)
+
+    def with_dev(self, dev: Scored) -> "TrainingPoints":
+        """Return the points with what they give on dev notes."""
+        return replace(self, points=tuple(replace(point, dev=dev.at(point.threshold)) for point in self.points))
+
+    def to_record(self) -> dict[str, Any]:
+        """Return what a model's manifest keeps of the choice."""
+        return {
+            "frozen": self.frozen,
+            "basis": _BASIS,
+            "max_false_positives_per_1000": self.max_false_positives,
+            "points": {
+                point.name: {
+                    "threshold": point.threshold,
+                    "strict_f1": point.strict.f1,
+                    "token_recall": point.tokens.counts.recall,
+                    "token_precision": point.tokens.counts.precision,
+                    "false_positives_per_1000": point.tokens.fp_per_1000,
+                }
+                for point in self.points
+            },
+        }
+
+
+def training_points(
+    documents: Sequence[Document],
+    dataset: StackingDataset,
+    probability: Floats,
+    *,
+    cv_threshold: float,
+    config: StackConfig,
+    others: Callable[[Sequence[Sequence[Span]]], Sequence[Sequence[Span]]] | None = None,
+) -> TrainingPoints:
+    """Find the operating points on the training notes.
+
+    `probability` (n,) is that of each candidate by cross-validation, `cv_threshold` the one with the best strict F1.
+    `others` returns what is scored beside the candidates, given these without those that overlap a more probable one.
+    """
+    keep = np.ones(len(dataset), dtype=bool)
+    spans = dataset.table.spans(probability, keep, len(documents))
+    if others is not None:
+        more = others([drop_overlaps(found) for found in spans])
+        spans = [[*found, *tokens] for found, tokens in zip(spans, more, strict=True)]
+    scored = Scored.of(documents, spans)
+    thresholds: dict[Name, float] = {"f1": cv_threshold}
+    recall = find_point(scored.curve, rule="false-positives", wanted=config.max_false_positives)
+    if recall is not None:
+        within = 1000 * scored.curve.at(cv_threshold).counts.fp <= config.max_false_positives * scored.curve.tokens
+        # Where the recall is the same here, the lower threshold misses less in other notes.
+        below = just_below(recall.threshold)
+        thresholds["recall"] = min(below, cv_threshold) if within else below
+    frozen: Name = config.operating_point if config.operating_point in thresholds else "f1"
+    if config.threshold is not None:
+        frozen, thresholds["given"] = "given", config.threshold
+    points = tuple(TrainingPoint(name, threshold, *scored.at(threshold)) for name, threshold in thresholds.items())
+    unreached = config.operating_point == "recall" and recall is None
+    return TrainingPoints(points, frozen, config.max_false_positives, unreached, scored.curve)

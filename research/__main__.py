@@ -1,0 +1,20 @@
+"""`python -m research`: experiments on how systems transfer and what their errors give away, in a checkout."""
+
+import argparse
+import sys
+
+from ensemble_deid.cli.main import run
+from research import commands_encoders, commands_exposure, commands_transfer
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the research commands."""
+    parser = argparse.ArgumentParser(prog="python -m research", description="Experiments beside the product.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in (commands_encoders, commands_exposure, commands_transfer):
+        module.add_commands(commands)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(run(build_parser()))

@@ -1,0 +1,84 @@
+"""`exposure`: how well the PHI that a model misses hides among surrogates."""
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.output import refuse_output_files
+from ensemble_deid.cli.sources import read_gold, read_system
+from ensemble_deid.cli.terminal import percent, say
+
+if TYPE_CHECKING:
+    from research.exposure import Exposure, Figure
+
+_COLUMNS = "| PHI | missed, of places | attack | misses picked out | in the most suspect tenth | AUC |"
+
+
+def add_commands(commands: Any) -> None:
+    """Add this module's command to the parser."""
+    parser = commands.add_parser(
+        "exposure", help="how many of a model's misses an attacker picks out among surrogates (docs/deidentify.md)"
+    )
+    parser.add_argument("gold", metavar="GOLD", help="annotated notes (a corpus, or demo:test)")
+    parser.add_argument("system", metavar="SYSTEM", help="a corpus with the system's annotations, or a MODEL")
+    parser.add_argument(
+        "--known",
+        nargs=2,
+        metavar=("NOTES", "SYSTEM"),
+        required=True,
+        help="other annotated notes, of which the attacker knows what the system missed",
+    )
+    parser.add_argument("--allow-overlap", action="store_true", help="accept known notes or patients in GOLD")
+    parser.add_argument("--resamples", metavar="N", type=int, default=2000, help="0 for no intervals")
+    parser.add_argument("--seed", type=int, default=0, help="another one makes other surrogates")
+    parser.add_argument("--json", metavar="FILE", type=Path)
+    parser.set_defaults(run=run_exposure)
+
+
+def run_exposure(options: argparse.Namespace) -> int:
+    """Attack the notes, and print figures alone, never text."""
+    from research.exposure import known_overlap, measure_exposure
+
+    refuse_output_files([options.json], options.gold, options.system, *options.known)
+    sides = []
+    for gold_name, system_name in ((options.gold, options.system), options.known):
+        gold = read_gold(gold_name).documents
+        system = read_system(system_name, gold)
+        for warning in system.warnings:
+            say(f"WARNING: {warning}.\n")
+        sides.append((gold, system.answer))
+    (gold, answer), known = sides
+    found = measure_exposure(
+        gold, answer, known, resamples=options.resamples, seed=options.seed, allow_overlap=options.allow_overlap
+    )
+    if overlap := known_overlap(gold, known[0]):
+        say(f"WARNING: {overlap} are among the known notes: the attacks that learn from these are told too much.\n")
+    if options.json:
+        content = {name: {**asdict(exposure), "chance": exposure.chance} for name, exposure in found.items()}
+        write_text_atomically(options.json, json.dumps(content, indent=1) + "\n")
+    say(_COLUMNS)
+    say("|---|---|---|---|---|---|")
+    for name, exposure in found.items():
+        for line in _lines(name, exposure):
+            say(line)
+    return 0
+
+
+def _lines(name: str, exposure: "Exposure") -> list[str]:
+    places = f"{exposure.missed} of {exposure.missed + exposure.surrogates}"
+    head = f"| {name} | {places} |"
+    lines = [f"{head} tags instead of surrogates | {percent(1.0 if exposure.missed else None)} | | |"]
+    lines += [
+        f"{head} {attack} | {_figure(made.picked)} | {_figure(made.tenth)} | {_figure(made.auc)} |"
+        for attack, made in exposure.attacks.items()
+    ]
+    return [*lines, f"{head} guessing | {percent(exposure.chance)} | {percent(0.1)} | {percent(0.5)} |"]
+
+
+def _figure(figure: "Figure") -> str:
+    low, high = figure.interval.low, figure.interval.high
+    between = "" if low is None else f" ({percent(low)} to {percent(high)})"
+    return percent(figure.value) + between

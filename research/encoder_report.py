@@ -1,0 +1,129 @@
+"""The tables of `compare-encoders`: as text, and all figures in one long table for other forms."""
+
+from collections.abc import Iterator, Sequence
+
+from ensemble_deid.evaluation.bootstrap import PairedDifference
+from ensemble_deid.evaluation.render.figures import figure as four_decimals
+from ensemble_deid.evaluation.render.figures import interval_text
+from ensemble_deid.evaluation.render.publication import Point, Publication, Table, draw_points, table
+from research.encoder_runs import SYSTEMS
+from research.encoder_tables import REFERENCE, EncoderTables, Figure, Triple
+
+_NAMES = {
+    "none": "-",
+    "cnn": "CNN",
+    "names": "char2vec of names, frozen",
+    "bilstm": "BiLSTM",
+    "transformer": "Transformer",
+    "transformer-bilstm": "Transformer, BiLSTM",
+    "crf": "CRF",
+    "softmax": "softmax",
+}
+
+
+def encoder_publication(tables: EncoderTables) -> Publication:
+    """Return tables 1 to 5 in every form; CSV and LaTeX have the figures of tables 3 to 5 in one long table."""
+    points = []
+    for name, found in tables.networks.items():
+        f1, spread = found.micro.f1.mean, found.micro.f1.sd
+        ends = (None, None) if f1 is None or spread is None else (f1 - spread, f1 + spread)
+        points.append(Point(name, f1, *ends))
+    measure = "micro strict F1" + ("" if len(tables.seeds) == 1 else ", one standard deviation over seeds")
+    heads = ("network", "PHI", "measure", "P", "R", "F1")
+    return Publication(
+        Table(f"Networks compared, seeds {', '.join(map(str, tables.seeds))}", heads, tuple(_long_rows(tables))),
+        tables.to_json(),
+        draw_points(points, measure=measure),
+        text=encoder_report(tables),
+    )
+
+
+def _long_rows(tables: EncoderTables) -> Iterator[tuple[str, ...]]:
+    for name, found in tables.networks.items():
+        yield (name, "all", "macro strict", *_cells(found.macro))
+        yield (name, "all", "micro strict", *_cells(found.micro))
+        for category, (strict, token) in found.by_category.items():
+            yield (name, category, "micro strict", *_cells(strict))
+            yield (name, category, "micro token", *_cells(token))
+        for group, recall in found.recall.items():
+            yield (name, group, "micro strict", "", _cell(recall), "")
+
+
+def encoder_report(tables: EncoderTables) -> str:
+    """Return tables 1 to 5 with what their figures are."""
+    seeds = ", ".join(map(str, tables.seeds))
+    spread = f"mean and standard deviation over seeds {seeds}" if len(tables.seeds) > 1 else f"seed {seeds}"
+    parts = [
+        ("Table 1. Networks", _networks(tables)),
+        ("Table 2. The notes", _sizes(tables)),
+        (f"Table 3. All PHI, strict ({spread})", _overall(tables)),
+        ("Table 4. By category: micro strict figures, then micro token figures", _categories(tables)),
+        ("Table 5. Strict recall of annotations whose string training has or has not", _strings(tables)),
+    ]
+    notes = [
+        "Macro: means over notes (0 where undefined), F1 their harmonic mean, as the 2014 i2b2 script has it.",
+        f"F1 less {REFERENCE}: micro F1, seeds pooled, with the 95% interval of a paired bootstrap over patients.",
+        "A string is seen if it is annotated in training; a word is known if it occurs there (case ignored).",
+    ]
+    blocks = ["\n".join((title, "", *lines)) for title, lines in parts]
+    return "\n\n".join((*blocks, "\n".join(notes))) + "\n"
+
+
+def _networks(tables: EncoderTables) -> list[str]:
+    rows = [
+        (name, *(_NAMES[SYSTEMS[name][part]] for part in ("characters", "encoder", "decoder")))
+        for name in tables.networks
+    ]
+    return table(("network", "characters", "context encoder", "decoder"), rows)
+
+
+def _sizes(tables: EncoderTables) -> list[str]:
+    rows = [
+        (name.replace("_", " "), f"{getattr(tables.train, name):,}", f"{getattr(tables.dev, name):,}")
+        for name in tables.train.__slots__
+    ]
+    return table(("", "training", "scored"), rows)
+
+
+def _overall(tables: EncoderTables) -> list[str]:
+    compared = REFERENCE in tables.networks
+    header = ["network", *(f"{mean} {what}" for mean in ("macro", "micro") for what in ("P", "R", "F1"))]
+    rows = [
+        [name, *_cells(found.macro), *_cells(found.micro), *([_difference(found.difference)] if compared else [])]
+        for name, found in tables.networks.items()
+    ]
+    return table([*header, f"F1 less {REFERENCE}"] if compared else header, rows)
+
+
+def _categories(tables: EncoderTables) -> list[str]:
+    header = ("category", "network", "P", "R", "F1", "token P", "token R", "token F1")
+    return table(header, list(_category_rows(tables)))
+
+
+def _category_rows(tables: EncoderTables) -> Iterator[Sequence[str]]:
+    categories = dict.fromkeys(name for found in tables.networks.values() for name in found.by_category)
+    for category in categories:
+        for name, found in tables.networks.items():
+            strict, token = found.by_category[category]
+            yield (category, name, *_cells(strict), *_cells(token))
+
+
+def _strings(tables: EncoderTables) -> list[str]:
+    names = list(tables.groups)
+    rows = [["annotations", *(f"{tables.groups[name]:,}" for name in names)]]
+    rows += [[name, *(_cell(found.recall[group]) for group in names)] for name, found in tables.networks.items()]
+    return table(["network", *names], rows)
+
+
+def _cells(triple: Triple) -> list[str]:
+    return [_cell(triple.precision), _cell(triple.recall), _cell(triple.f1)]
+
+
+def _cell(value: Figure) -> str:
+    return four_decimals(value.mean) + ("" if value.sd is None else f" ±{value.sd:.4f}")
+
+
+def _difference(difference: PairedDifference | None) -> str:
+    if difference is None or difference.difference is None:
+        return "-"
+    return f"{difference.difference:+.4f}{interval_text(difference.interval)}"

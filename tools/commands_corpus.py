@@ -1,0 +1,47 @@
+"""`check` and `build`: the demo corpus from its marked-up sources."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.cli.output import refuse_output, refuse_output_files
+from ensemble_deid.cli.status import PROBLEMS
+from ensemble_deid.cli.terminal import counted, say
+from ensemble_deid.resources import data_directory
+from tools.build import SPLITS, build_corpus
+from tools.data_card import CARD_NAME, INTRODUCTION_NAME, KINDS_NAME, write_data_card
+from tools.note_sources import note_files, read_note_sources
+
+
+def add_commands(commands: Any) -> None:
+    """Add this module's commands to the parser."""
+    actions = commands
+    check = actions.add_parser("check", help="list everything that is wrong with marked-up notes (.note files)")
+    check.add_argument("paths", metavar="FILE_OR_FOLDER", type=Path, nargs="+")
+    check.set_defaults(run=run_check)
+    build = actions.add_parser("build", help="build the demo corpus from its marked-up sources")
+    build.add_argument("demo", metavar="DEMO", type=Path, nargs="?", help="folder with src/ and splits.toml")
+    build.set_defaults(run=run_build)
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """Print every problem of marked-up notes as file:line:column; the exit status tells whether there is one."""
+    paths = note_files(options.paths)
+    problems = read_note_sources(paths).problems
+    for problem in problems:
+        say(problem)
+    say(f"notes checked: {len(paths)}, problems: {len(problems)}")
+    return PROBLEMS if problems else 0
+
+
+def run_build(options: argparse.Namespace) -> int:
+    """Build XML from the sources, and the data card."""
+    demo = options.demo or data_directory() / "demo"
+    inputs = [demo / "src", demo / "splits.toml", demo / INTRODUCTION_NAME, demo / KINDS_NAME]
+    for name in SPLITS:
+        refuse_output(demo / name, *inputs)
+    refuse_output_files([demo / CARD_NAME], *inputs)
+    for split in build_corpus(demo / "src", demo, splits=demo / "splits.toml"):
+        say(f"{split.name}: {counted(split.notes, 'note')} of {counted(split.patients, 'patient')}")
+    say(f"the data card is {write_data_card(demo)}")
+    return 0

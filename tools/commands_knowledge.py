@@ -1,0 +1,30 @@
+"""`knowledge`: compile the tables of public lists."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.cli.output import refuse_output
+from ensemble_deid.cli.terminal import say
+
+
+def add_commands(commands: Any) -> None:
+    """Add this module's commands to the parser."""
+    knowledge = commands.add_parser("knowledge", help="compile the tables of public lists (rules/knowledge)")
+    actions = knowledge.add_subparsers(dest="action", required=True, metavar="ACTION")
+    build = actions.add_parser("build", help="compile the English tables from openly licensed packages")
+    build.add_argument("--out", metavar="DIR", type=Path, required=True)
+    build.add_argument("--scowl", metavar="DIR", type=Path, help="where Debian's package scowl put its word lists")
+    build.set_defaults(run=run_build)
+
+
+def run_build(options: argparse.Namespace) -> int:
+    """Write the tables and say how large they are."""
+    from tools.knowledge_build import SCOWL, build_knowledge
+
+    refuse_output(options.out, options.scowl)
+    sizes = build_knowledge(options.out, scowl=options.scowl or SCOWL)
+    for name, size in sizes.items():
+        say(f"{name:<12} {size:>8}")
+    say(f"written to {options.out}")
+    return 0
