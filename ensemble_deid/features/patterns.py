@@ -149,18 +149,6 @@ def find_all(patterns: PatternSet, document: Document) -> list[Span]:
     return spans
 
 
-def first_come(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Keep each span that overlaps none kept before it; return them in text order."""
-    kept: list[Span] = []
-    taken: set[int] = set()
-    for span in spans:
-        places = range(span.start, span.end)
-        if taken.isdisjoint(places):
-            kept.append(span)
-            taken.update(places)
-    return tuple(sorted(kept))
-
-
 def read_patterns(path: Path) -> PatternSet:
     """Read and compile a pattern file and the word lists that it names.
 
