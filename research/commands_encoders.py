@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import progress_bar, say, warn
 from ensemble_deid.config_files import load_config
+from ensemble_deid.corpora.outputs import refuse_output
 from ensemble_deid.errors import ConfigError
 
 _CONFIG = "ahmed2021"

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import percent, say
+from ensemble_deid.corpora.outputs import refuse_output_files
 
 if TYPE_CHECKING:
     from research.exposure import Exposure, Figure

@@ -9,7 +9,7 @@ import tiny_stack
 from every_command import main
 
 from ensemble_deid import atomic
-from ensemble_deid.cli import output
+from ensemble_deid.corpora import outputs as output
 from ensemble_deid.corpora.write import write_corpus
 
 

@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.status import PROBLEMS
 from ensemble_deid.cli.terminal import counted, say
+from ensemble_deid.corpora.outputs import refuse_output, refuse_output_files
 from ensemble_deid.resources import data_directory
 from tools.build import SPLITS, build_corpus
 from tools.data_card import CARD_NAME, INTRODUCTION_NAME, KINDS_NAME, write_data_card

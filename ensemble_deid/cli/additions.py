@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import counted, say
+from ensemble_deid.corpora.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
 
 

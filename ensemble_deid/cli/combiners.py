@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import overlap_warning, read_gold, training_overlap
 from ensemble_deid.cli.terminal import percent, say, warn
+from ensemble_deid.corpora.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.evaluation.render.publication import FORMS, Table
 

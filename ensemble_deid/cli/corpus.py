@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.terminal import counted, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED, WRITABLE
 from ensemble_deid.corpora.locate import locate_corpus
+from ensemble_deid.corpora.outputs import refuse_output, refuse_output_files
 from ensemble_deid.corpora.read import Corpus, read_corpus
 from ensemble_deid.errors import CorpusError
 

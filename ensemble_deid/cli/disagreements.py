@@ -6,9 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import counted, say
+from ensemble_deid.corpora.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
 
 if TYPE_CHECKING:

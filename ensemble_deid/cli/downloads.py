@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.terminal import counted, say, warn
+from ensemble_deid.corpora.outputs import refuse_output_files
 
 
 def add_commands(commands: Any) -> None:

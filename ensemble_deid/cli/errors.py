@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.output import refuse_output, refuse_output_files, refuse_shared
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.locate import locate_corpus
+from ensemble_deid.corpora.outputs import refuse_output, refuse_output_files, refuse_shared
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.resources import data_directory
 

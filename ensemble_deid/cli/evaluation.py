@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import System, add_resampling, overlap_warning, read_gold, read_system, resampling
 from ensemble_deid.cli.terminal import say, warn
+from ensemble_deid.corpora.outputs import refuse_output_files
 from ensemble_deid.corpora.read import Corpus
 from ensemble_deid.errors import ConfigError
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import percent, progress_bar, say
 from ensemble_deid.config import Config
 from ensemble_deid.config_files import load_config, named_configurations
 from ensemble_deid.corpora.locate import locate_corpus
+from ensemble_deid.corpora.outputs import refuse_output
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.evaluation.render.publication import table
 

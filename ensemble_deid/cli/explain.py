@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.terminal import say
+from ensemble_deid.corpora.outputs import refuse_output_files
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.digits import four_digits

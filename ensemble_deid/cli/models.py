@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.output import refuse_output_files, refuse_output_model
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import counted, say
+from ensemble_deid.corpora.outputs import refuse_output_files, refuse_output_model
 from ensemble_deid.errors import ConfigError
 
 
@@ -146,7 +146,7 @@ def run_sign(options: argparse.Namespace) -> int:
 
 def run_verify(options: argparse.Namespace) -> int:
     """Check; a ModelError, or of a run a CorpusError, says what is wrong."""
-    from ensemble_deid.deidentify.chain import is_run
+    from ensemble_deid.deidentify.manifest import is_run
     from ensemble_deid.model.manifest import read_manifest
 
     if is_run(options.model):
@@ -159,7 +159,7 @@ def run_verify(options: argparse.Namespace) -> int:
 
 
 def _verify_run(folder: Path, head: str | None) -> int:
-    from ensemble_deid.deidentify.chain import verify_run
+    from ensemble_deid.deidentify.manifest import verify_run
 
     run = verify_run(folder, head=head)
     counts = ", ".join(f"{number} {name}" for name, number in run.counts.items())

@@ -1,15 +1,15 @@
-"""The options that say what stands where PHI stood, and the replacer that they make."""
+"""The options that say what takes the place of PHI, and the options of a run that they make."""
 
 import argparse
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+from ensemble_deid.cli.site_lists import named_lists
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ensemble_deid.deidentify.replacement import Replacer
+    from ensemble_deid.deidentify.options import RunOptions
 
 _KEYED = ("surrogate", "hash")
 
@@ -34,34 +34,38 @@ def add_replacement(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--project", metavar="NAME", default="", help="other projects get other surrogates")
 
 
-def policy_file(options: argparse.Namespace) -> Path | None:
-    """Return the file of the policy, which no output may overwrite; a policy that is no file is one of ours."""
-    return Path(options.policy) if options.policy is not None and Path(options.policy).is_file() else None
+def run_options(
+    options: argparse.Namespace, labels: Collection[str], *, tell: Callable[[str], None] = say
+) -> "RunOptions":
+    """Return the options of a run for a model with these labels; `tell` is given what the user should know.
 
-
-def make_replacer(options: argparse.Namespace, *, tell: Callable[[str], None] = say) -> "Replacer":
-    """Return the replacer of the options; `tell` is given what the user should know.
-
-    Raises ConfigError, also for labels that the model does not have.
+    Raises ConfigError, also for labels that the model does not have, and CorpusError for a list that cannot be read.
     """
-    from ensemble_deid.deidentify.replacement import Key, Replacer
-    from ensemble_deid.model.installed import find_model
-    from ensemble_deid.model.manifest import read_manifest
+    from ensemble_deid.deidentify.options import RunOptions
+    from ensemble_deid.model.options import AS_TRAINED
 
     styles, settings = _settings(options.settings)
-    key = Key.find(options.key_file)
-    replacer = Replacer.from_options(
-        options.style,
-        styles,
-        options.policy,
-        key,
-        options.project,
+    chosen = RunOptions.choose(
+        labels,
+        style=options.style,
+        styles=styles,
+        policy=options.policy,
         settings=settings,
-        labels=read_manifest(find_model(options.model)).labels,
+        key=options.key_file,
+        project=options.project,
+        lists=named_lists(options),
+        threshold=options.threshold,
+        combiner=getattr(options, "combiner", AS_TRAINED.combiner),
+        jobs=getattr(options, "jobs", 1),
     )
-    if key.throwaway and not replacer.styles.used.isdisjoint(_KEYED):
+    if chosen.replacer.key.throwaway and not chosen.replacer.styles.used.isdisjoint(_KEYED):
         tell("no --key-file: the key is made for this run alone, and no other run gives the same surrogates")
-    return replacer
+    return chosen
+
+
+def several(names: str | None) -> tuple[str, ...]:
+    """Return the names that an option has with commas between them."""
+    return tuple(names.split(",")) if names else ()
 
 
 def _settings(given: list[str]) -> tuple[dict[str, str], dict[str, bool]]:

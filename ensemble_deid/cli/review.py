@@ -5,8 +5,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
+from ensemble_deid.corpora.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError
 
 

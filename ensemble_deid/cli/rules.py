@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.cli import rule_changes
-from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.status import DIFFERENCES
 from ensemble_deid.cli.terminal import counted, percent, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED
 from ensemble_deid.corpora.locate import locate_corpus
+from ensemble_deid.corpora.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import CorpusError, RuleError
 from ensemble_deid.note.digits import rounded
 

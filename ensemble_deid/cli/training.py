@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.output import refuse_output_files, refuse_output_model
 from ensemble_deid.cli.pinned import add_reproducible
 from ensemble_deid.cli.sources import overlap_warning, read_gold, training_overlap
 from ensemble_deid.cli.terminal import counted, percent, progress_bar, say, warn
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.config_files import load_config, named_configurations
+from ensemble_deid.corpora.outputs import refuse_output_files, refuse_output_model
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.reproducible import is_pinned

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ensemble_deid.deidentify.notes import Note
+from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span

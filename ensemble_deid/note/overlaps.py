@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import pairwise
-from typing import Any, Protocol, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from ensemble_deid.note.span import Span
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 Item = TypeVar("Item")
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+Ints: TypeAlias = "NDArray[np.int64]"
+Floats: TypeAlias = "NDArray[np.float64]"
+Column: TypeAlias = "NDArray[Any]"
 
 RELATIONS = ("same", "inside", "around", "crossing")
 _SUPPRESSED = 1 - 1e-6
@@ -169,31 +171,34 @@ class Covered:
         return place >= 0 and start < end and self._ends[place] > start
 
 
-# Many spans at once, as the columns of a table whose rows are sorted by document and start.
+# Many spans at once, as the columns of a table whose rows are sorted by document and start. Numpy is imported late: the
+# command line needs the functions above before it knows whether it needs arrays.
 
 
 class SpanRows(Protocol):
     """The columns of such a table, (rows,) each."""
 
     @property
-    def document(self) -> NDArray[Any]:
+    def document(self) -> Column:
         """The number of the row's document."""
 
     @property
-    def start(self) -> NDArray[Any]:
+    def start(self) -> Column:
         """Where the row's span begins."""
 
     @property
-    def end(self) -> NDArray[Any]:
+    def end(self) -> Column:
         """Where it ends."""
 
     @property
-    def label(self) -> NDArray[Any]:
+    def label(self) -> Column:
         """The number of its label."""
 
 
 def overlapping_rows(rows: SpanRows) -> tuple[Ints, Ints]:
     """Return all ordered pairs (i, j), i != j, of rows that overlap in the same document."""
+    import numpy as np
+
     left: list[int] = []
     right: list[int] = []
     active: list[int] = []
@@ -209,6 +214,8 @@ def overlapping_rows(rows: SpanRows) -> tuple[Ints, Ints]:
 
 def relation(rows: SpanRows, i: Ints, j: Ints) -> Ints:
     """Return how j overlaps i, as an index into `RELATIONS`: same offsets, inside i, around i, or crossing it."""
+    import numpy as np
+
     same = (rows.start[i] == rows.start[j]) & (rows.end[i] == rows.end[j])
     inside = (rows.start[i] <= rows.start[j]) & (rows.end[j] <= rows.end[i])
     around = (rows.start[j] <= rows.start[i]) & (rows.end[i] <= rows.end[j])
@@ -222,6 +229,8 @@ def suppressed_scores(rank: Floats, scores: Floats, rows: SpanRows) -> Floats:
     overlaps, and takes the highest of their scores. So at every threshold there is a span wherever there was one, with
     the borders and label that rank highest.
     """
+    import numpy as np
+
     if np.array_equal(rank, scores):
         return scores
     overlapping: list[list[int]] = [[] for _ in scores]

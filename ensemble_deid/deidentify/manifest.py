@@ -1,6 +1,7 @@
-"""The manifest of a run: what went in, what came out, and with what; each line holds the hash of the line before it.
+"""The files of a run: its manifest, what was replaced where, and what was withheld and why; writing and verifying them.
 
-So nobody can change, add or take out a line without changing all that follow, the last of which is printed at the end
+The manifest says what went in, what came out, and with what; each line holds the hash of the line before it,
+so nobody can change, add or take out a line without changing all that follow, the last of which is printed at the end
 of the run. Nothing in it is text of a note: hashes are taken over many notes together, so that no short note could be
 guessed from its hash.
 """
@@ -8,13 +9,17 @@ guessed from its hash.
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ensemble_deid.corpora.records import digest_of
+from ensemble_deid.atomic import open_atomically
+from ensemble_deid.corpora.records import NewRecord, Record, digest_of
+from ensemble_deid.deidentify.one_pass import DeidentificationResult
 from ensemble_deid.errors import CorpusError
+from ensemble_deid.note.digits import rounded
 
 MANIFEST = "manifest.jsonl"
 SPANS = "spans.jsonl"
@@ -22,11 +27,12 @@ FAILED = "failed.jsonl"
 STANDARD_OUTPUT = "-"
 """The path of an output that is in no file."""
 _START = "0" * 64
+_TOGETHER = 100
 Entry = Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class Chain:
+class ManifestChain:
     """Writes a manifest, line by line."""
 
     stream: BinaryIO
@@ -56,6 +62,103 @@ class TextsDigest:
         found: str = self.digest.hexdigest()
         self.digest = hashlib.sha256()
         return found
+
+
+@dataclass(slots=True)
+class RunFiles:
+    """Writes a run's files, none of which is in place before all are whole.
+
+    With `standard`, the output goes to standard output, and the file in which it waits is gone at the end; with `table`
+    it is a table in a database.
+    """
+
+    folder: Path
+    chain: ManifestChain
+    spans: "_HashedLines"
+    failed: "_HashedLines"
+    standard: bool = False
+    table: bool = False
+    last: int = 0
+    first: int = 1
+    old: TextsDigest = field(default_factory=TextsDigest)
+    new: TextsDigest = field(default_factory=TextsDigest)
+
+    @classmethod
+    @contextmanager
+    def opened(
+        cls, folder: Path, settings: Mapping[str, Any], *, standard: bool = False, table: bool = False
+    ) -> Iterator["RunFiles"]:
+        """Provide the files, which are in place when the block ends without an error, the manifest last."""
+        with ExitStack() as stack:
+            streams = [stack.enter_context(open_atomically(folder / name)) for name in (MANIFEST, SPANS, FAILED)]
+            chain = ManifestChain(streams[0])
+            chain.add("run", settings=dict(settings))
+            spans, failed = (_HashedLines(stream) for stream in streams[1:])
+            yield cls(folder, chain, spans, failed, standard=standard, table=table)
+
+    def note(self, record: Record, new: NewRecord, result: DeidentificationResult) -> None:
+        """Record a note that was written."""
+        name = record.name if new.id is None else str(new.id)
+        for span in result.replaced:
+            self.spans.add(
+                note=name,
+                place=record.name,
+                start=span.start,
+                end=span.end,
+                new_start=span.new_start,
+                new_end=span.new_end,
+                label=span.label,
+                score=rounded(span.score),
+            )
+        self._count(record.text, result.text)
+
+    def failure(self, record: Record, problem: str) -> None:
+        """Record a note that was withheld."""
+        self.failed.add(place=record.name, reason=problem)
+        self._count(record.text, None)
+
+    def output(self, path: Path, digest: str) -> None:
+        """Record what was written: a file by its path from the run's folder, a table by its name."""
+        if self.table:
+            self.chain.add("table", name=str(path), sha256=digest)
+            return
+        named = os.path.relpath(path.resolve(), self.folder.resolve())
+        self.chain.add("file", path=STANDARD_OUTPUT if self.standard else named, sha256=digest)
+
+    def end(self, counts: Mapping[str, int]) -> str:
+        """Write the manifest's end and return its hash."""
+        self._close_batch()
+        files = {SPANS: self.spans.digest, FAILED: self.failed.digest}
+        self.chain.add("end", counts=dict(counts), files=files)
+        return self.chain.head
+
+    def _count(self, old: str | None, new: str | None) -> None:
+        self.old.add(old)
+        self.new.add(new)
+        self.last += 1
+        if self.last - self.first + 1 == _TOGETHER:
+            self._close_batch()
+
+    def _close_batch(self) -> None:
+        if self.last >= self.first:
+            self.chain.add("notes", first=self.first, last=self.last, input=self.old.take(), output=self.new.take())
+            self.first = self.last + 1
+
+
+@dataclass(slots=True)
+class _HashedLines:
+    stream: BinaryIO
+    _hash: Any = field(default_factory=hashlib.sha256, init=False)
+
+    @property
+    def digest(self) -> str:
+        found: str = self._hash.hexdigest()
+        return found
+
+    def add(self, **values: Any) -> None:
+        line = json.dumps(values, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+        self._hash.update(line)
+        self.stream.write(line)
 
 
 _MEMBERS: dict[str, dict[str, type]] = {
