@@ -10,6 +10,7 @@ from ensemble_deid.note.overlaps import (
     distinct,
     join_overlaps,
     keep_first,
+    outside,
     overlapping_groups,
     split_overlaps,
 )
@@ -100,3 +101,9 @@ def test_what_is_kept_apart_and_distinct(spans: list[Span]) -> None:
     assert keep_first(spans) == tuple(sorted(kept))
     different = distinct(spans)
     assert sorted({span.key for span in spans}) == [span.key for span in different]
+
+
+@given(SPANS, SPANS)
+def test_spans_outside_are_those_that_lie_in_no_other(around: list[Span], spans: list[Span]) -> None:
+    slow = [s for s in spans if not any(other.start <= s.start and s.end <= other.end for other in around)]
+    assert outside(around, spans) == sorted(slow)

@@ -146,7 +146,8 @@ def test_thresholds_change_what_is_taken_out(model: Deidentifier) -> None:
     assert model.deidentify(NOTE.text, threshold=1.0) == DeidentificationResult(NOTE.text, ())
     (everything,) = model.pipe([NOTE.text], threshold=0.0)
     (predicted,) = model.predict([NOTE], threshold=0.0)
-    assert everything.spans == predicted.spans
+    # Repeats of single words are found, too.
+    assert all(any(s.start <= p.start and p.end <= s.end for s in everything.spans) for p in predicted.spans)
 
 
 def test_a_gpu_that_is_not_there_is_said_at_once(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,10 @@ class InputOptions:
     JSONL, hold; None is `text` alone, and in JSONL also `id` and `patient_id`. With `keep_fields` all of FHIR and HL7
     that is not note text is handed out as it is. A database needs a `query`, whose rows end with ORDER BY and a unique
     column, and `table_out`, the new table for them.
+
+    >>> from ensemble_deid import InputOptions
+    >>> InputOptions().kind_of("notes.csv"), InputOptions(format="brat").kind_of("notes")
+    ('csv', 'files')
     """
 
     format: str | None = None

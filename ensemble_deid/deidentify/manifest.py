@@ -176,6 +176,10 @@ class VerifiedRun:
 
     `printed` are the SHA-256 of outputs that went to standard output, which cannot be checked; `tables` are those in a
     database with the digests of their rows, which only who reads the database can check.
+
+    >>> from ensemble_deid import VerifiedRun
+    >>> VerifiedRun({"style": "tag"}, {"written": 2}, files=1, head="0").counts["written"]
+    2
     """
 
     settings: Entry
@@ -191,12 +195,20 @@ def is_run(folder: Path) -> bool:
     return (folder / MANIFEST).is_file()
 
 
-def verify_run(folder: Path, *, head: str | None = None) -> VerifiedRun:
+def verify_run(folder: str | Path, *, head: str | None = None) -> VerifiedRun:
     """Check a run: the chain of its manifest, its other files, and every file that it wrote.
 
     `head` is the last hash as it was printed; without it, a manifest that was made up as a whole passes. Raises
     CorpusError, which says what is wrong.
+
+    >>> from pathlib import Path
+    >>> from ensemble_deid import deidentify_files, verify_run
+    >>> _ = Path("note.txt").write_text("Date: 03/04/2019")
+    >>> _ = deidentify_files("note.txt", "clean.txt", "model")
+    >>> verify_run("clean.txt.run").counts["written"]
+    1
     """
+    folder = Path(folder)
     entries, found = _read_chain(folder / MANIFEST)
     first, last = entries[0], entries[-1]
     if first.get("entry") != "run" or last.get("entry") != "end":

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ensemble_deid.deidentify.known.joining import Hides
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.overlaps import join_overlaps
+from ensemble_deid.note.overlaps import join_overlaps, outside
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.keyed.patient import is_spanish
 
@@ -38,16 +38,17 @@ class Known:
     def search(self, document: Document) -> Document:
         """Return the note with a span wherever one of its patient's strings stands as whole words.
 
-        Spans that overlap become one. Its label is that of the longest that hides its spans; a label that shows them
-        counts where there is no other. Of two over the same characters the model's own comes first.
+        What lies inside a span that hides it adds nothing. Spans that overlap become one. Its label is that of the
+        longest that hides its spans; a label that shows them counts where there is no other.
         """
         added: dict[int, Span] = {}
         for surface, (label, score) in self.wanted.items():
             for start in _places(document.text, surface):
                 added.setdefault(start, Span(start, start + len(surface), label, score, SOURCE))
-        if not added:
+        hidden = [span for span in document.spans if self.hides(span.label)]
+        spans = [*document.spans, *outside(hidden, added.values())]
+        if len(spans) == len(document.spans):
             return document
-        spans = [*document.spans, *(added[start] for start in sorted(added))]
         return document.with_spans(
             join_overlaps(spans, prefer=lambda span: (self.hides(span.label), span.end - span.start))
         )

@@ -4,7 +4,7 @@ Two ways to resolve them: keep some and drop the others (`drop_overlaps` by scor
 `suppressed_scores` by a rank), or lose no character (`join_overlaps`, `split_overlaps`, `clip_overlaps`).
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
@@ -120,6 +120,20 @@ def clip_overlaps(spans: Iterable[Span]) -> list[Span]:
         if start < span.end:
             kept.append(replace(span, start=start))
     return kept
+
+
+def outside(around: Iterable[Span], spans: Iterable[Span]) -> list[Span]:
+    """Return the spans that lie inside none of the spans `around`, in text order."""
+    reaches: list[tuple[int, int]] = []
+    for span in sorted(around):
+        reaches.append((span.start, max(span.end, reaches[-1][1] if reaches else 0)))
+    starts = [start for start, _ in reaches]
+
+    def inside(span: Span) -> bool:
+        place = bisect_right(starts, span.start) - 1
+        return place >= 0 and span.end <= reaches[place][1]
+
+    return sorted(span for span in spans if not inside(span))
 
 
 def distinct(spans: Iterable[Span]) -> list[Span]:

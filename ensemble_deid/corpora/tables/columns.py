@@ -10,7 +10,12 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The names of a table's columns by what they hold; `keep` are to stay as they are, `("all",)` every other one."""
+    """The names of a table's columns by what they hold; `keep` are to stay as they are, `("all",)` every other one.
+
+    >>> from ensemble_deid import Columns
+    >>> Columns("body", id="note_id", patient="mrn", keep=("ward",)).treated
+    ('body', 'note_id', 'mrn')
+    """
 
     text: str = "text"
     id: str | None = None
