@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import every_command
 import pytest
 import tiny_stack
 from parser_leaves import leaves
@@ -169,10 +170,10 @@ def test_the_module_is_the_command() -> None:
 
 
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    commands = [command for command, _ in leaves()]
+    commands = [(command, parser.prog) for command, parser in leaves()]
     assert len(commands) > 30
-    for command in commands:
+    for command, name in commands:
         with pytest.raises(SystemExit) as stopped:
-            main([*command.split(), "--help"])
+            every_command.main([*command.split(), "--help"])
         assert stopped.value.code == 0
-        assert f"usage: ensemble-deid {command} " in " ".join(capsys.readouterr().out.split()) + " "
+        assert f"usage: {name} " in " ".join(capsys.readouterr().out.split()) + " "

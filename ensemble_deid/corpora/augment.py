@@ -2,7 +2,7 @@
 
 What is learned at one site holds at another only as far as it does not depend on the first site's form. Each change
 takes something of that form away, or exchanges it for another site's. Meant for training only; whether a change helps
-is to be decided on notes of other sites (`benchmarks/augmentation.py`).
+is to be decided on notes of other sites (`research/augmentation.py`).
 """
 
 import re
@@ -17,7 +17,7 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tokens import tokenize
-from ensemble_deid.reproducible import generator
+from ensemble_deid.seeds import generator
 
 # Changes of a note's form that keep its gold spans: header, formats of numbers, field names, lines, typing, case.
 

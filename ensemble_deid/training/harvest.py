@@ -15,7 +15,7 @@ from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.features.pattern_text import patterns_text
 from ensemble_deid.features.patterns import Pattern, PatternSet, find_all
 from ensemble_deid.note.document import Document, grouped_by_site
-from ensemble_deid.reproducible import generator, group_folds
+from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.training.sentence_templates import (
     Slots,
     Syntax,

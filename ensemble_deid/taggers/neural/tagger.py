@@ -19,7 +19,7 @@ from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE_PREFIX
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.note.counts import strict_counts
 from ensemble_deid.note.tags import TagScheme, tags_to_spans
-from ensemble_deid.reproducible import derive_seed
+from ensemble_deid.seeds import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.decoding import decode

@@ -15,7 +15,7 @@ from ensemble_deid.config import TransformerConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.note.tags import TagScheme
-from ensemble_deid.reproducible import derive_seed
+from ensemble_deid.seeds import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import Chain
 from ensemble_deid.taggers.decoding import decode

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ensemble_deid.config import TransformerConfig
-from ensemble_deid.reproducible import generator, is_pinned
+from ensemble_deid.reproducible import is_pinned
+from ensemble_deid.seeds import generator
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, Windows
 from ensemble_deid.taggers.transformer.pieces import Pieces
 
