@@ -65,11 +65,11 @@ _DEIDENTIFIED = shlex.split(
 # What a reader has done before a command makes sense.
 BEFORE = {
     "rules restore": ["rules", "replace", "model", "list.rules"],
-    "verify model": ["sign", "model", "--key-file", "key"],
+    "verify model": ["model", "sign", "model", "--key-file", "key"],
     "verify clean.csv.run": _DEIDENTIFIED,
-    "patterns remove": ["patterns", "add", "model", "harvested.toml"],
-    "inclusion show": ["inclusion", "put", "model", "sentences.toml"],
-    "inclusion remove": ["inclusion", "put", "model", "sentences.toml"],
+    "model patterns remove": ["model", "patterns", "add", "model", "harvested.toml"],
+    "model inclusion show": ["model", "inclusion", "put", "model", "sentences.toml"],
+    "model inclusion remove": ["model", "inclusion", "put", "model", "sentences.toml"],
 }
 # What the Python that is shown needs, and this project does not: where it is missing, the code is not run.
 NOT_REQUIRED = ("pandas", "spacy", "presidio_analyzer", "pyspark", "duckdb")
@@ -108,7 +108,7 @@ def shown(languages: Sequence[str]) -> list[object]:
 
 def outputs(arguments: list[str], place: Path) -> list[Path]:
     """Return the files and folders that options such as `--out` name."""
-    options = ("--out", "--json", "--csv")
+    options = ("--out", "--notes")
     return [place / value for option, value in itertools.pairwise(arguments) if option in options]
 
 
@@ -146,7 +146,7 @@ def test_shown_python_runs(workplace: Path, code: str, monkeypatch: pytest.Monke
     for library in NOT_REQUIRED:
         if f"import {library}" in code or f"from {library}" in code:
             pytest.importorskip(library, reason=f"{library} is no requirement of this project")
-    assert main(["evaluate", "my/dev", "my/dev", "--csv", "scores.csv", "--resamples", "0"]) == 0
+    assert main(["evaluate", "my/dev", "my/dev", "--out", "scores.csv", "--resamples", "0"]) == 0
     train = training._train
 
     def quickly(*documents: object, config: ensemble_deid.Config, **others: object) -> ensemble_deid.Trained:
