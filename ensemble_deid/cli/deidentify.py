@@ -7,13 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.cli.prediction import add_running
-from ensemble_deid.cli.replacement import add_replacement, run_options, several
+from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_resume, add_running, submodels_of
+from ensemble_deid.cli.replacement import add_columns, add_replacement, columns_of, run_options
 from ensemble_deid.cli.site_lists import add_lists, report_lists
-from ensemble_deid.cli.status import NOTES_WITHHELD
-from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
+from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.input_options import FORMATS, InputOptions
-from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.training.progress import Reporter, Step
 
@@ -27,38 +25,37 @@ STANDARD = "-"
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = commands.add_parser("deidentify", help="write the notes without their PHI (docs/deidentify-tables.md)")
-    parser.add_argument("model", metavar="MODEL", type=Path)
+    parser = add_command(
+        commands,
+        "deidentify",
+        "write the notes without their PHI (docs/deidentify-tables.md)",
+        example="deidentify en notes --out clean --style surrogate --key-file site.key",
+    )
+    add_model(parser)
     _add_input(parser)
     parser.add_argument("--out", metavar="OUT", type=Path, help="a folder, or a file where INPUT is one")
-    parser.add_argument("--run", metavar="DIR", dest="run_folder", type=Path, help="default: OUT.run")
-    parser.add_argument("--resume", action="store_true", help="continue a run that was broken off")
-    parser.add_argument("--spans", metavar="FILE", type=Path, help="a copy of the run's spans.jsonl")
     add_lists(parser, strict=True)
     add_replacement(parser)
     add_running(parser)
+    add_resume(parser)
+    rare = parser.rare()
+    rare.add_argument("--run", metavar="DIR", dest="run_folder", type=Path, help="default: OUT.run")
+    rare.add_argument("--spans", metavar="FILE", type=Path, help="a copy of the run's spans.jsonl")
     parser.set_defaults(run=run_deidentify)
 
 
-def _add_input(parser: argparse.ArgumentParser) -> None:
+def _add_input(parser: CommandParser) -> None:
     """Add INPUT and what says how to read it."""
     parser.add_argument(
-        "input", metavar="INPUT", help="a folder, a file of notes or a table, - for standard input, or a database's URL"
+        "input", metavar="INPUT", help="a folder, a file of notes or a table, - (standard input), a database's URL"
     )
-    parser.add_argument("--input-format", choices=FORMATS, help="default: by the suffix; standard input: plain")
-    parser.add_argument("--recursive", action="store_true", help="also the folders in INPUT, which OUT will have, too")
-    table = parser.add_argument_group("columns of a table, fields of JSONL (commas between several)")
-    table.add_argument("--text-column", metavar="NAME", default="text")
-    table.add_argument("--id-column", metavar="NAME", help="becomes a keyed pseudonym; in JSONL: id")
-    table.add_argument("--patient-column", metavar="NAME", help="a pseudonym, too; in JSONL: patient_id")
-    table.add_argument("--date-columns", metavar="NAMES", help="are shifted like the dates in the patient's notes")
-    table.add_argument("--keep-columns", metavar="NAMES", help="are handed out as they are; all: every other column")
-    parser.add_argument(
-        "--keep-fields", action="store_true", help="FHIR and HL7: hand out all that is not note text as it is"
-    )
-    base = parser.add_argument_group("databases")
-    base.add_argument("--query", metavar="SQL", help="rows to read, ending with ORDER BY and a unique column")
-    base.add_argument("--table-out", metavar="NAME", help="new table for the rows in the same database")
+    add_columns(parser)
+    rare = parser.rare()
+    rare.add_argument("--input-format", choices=FORMATS, help="default: by the suffix; standard input: plain")
+    rare.add_argument("--recursive", action="store_true", help="also the folders in INPUT, which OUT will have, too")
+    rare.add_argument("--keep-fields", action="store_true", help="FHIR and HL7: pass on all that is not note text")
+    rare.add_argument("--query", metavar="SQL", help="database: rows to read, ending with ORDER BY a unique column")
+    rare.add_argument("--table-out", metavar="NAME", help="database: new table for the rows")
 
 
 def run_deidentify(options: argparse.Namespace) -> int:
@@ -71,8 +68,7 @@ def run_deidentify(options: argparse.Namespace) -> int:
     reading = _reading(options)
     source = sys.stdin.buffer if options.input == STANDARD else options.input
     out = sys.stdout.buffer if standard else options.out
-    submodels = options.submodels.split(",") if options.submodels is not None else None
-    model = Deidentifier.load(options.model, device=options.device, submodels=submodels, jobs=options.jobs)
+    model = Deidentifier.load(options.model, device=options.device, submodels=submodels_of(options), jobs=options.jobs)
     chosen = run_options(options, model.labels, tell=tell)
     call = deidentify_files if reading.kind_of(options.input) == "files" else deidentify_table
     sys.stdout.flush()
@@ -109,13 +105,7 @@ def _reading(options: argparse.Namespace) -> InputOptions:
     return InputOptions(
         format=options.input_format,
         recursive=options.recursive,
-        columns=Columns(
-            text=options.text_column,
-            id=options.id_column,
-            patient=options.patient_column,
-            dates=several(options.date_columns),
-            keep=several(options.keep_columns),
-        ),
+        columns=columns_of(options),
         keep_fields=options.keep_fields,
         query=options.query,
         table_out=options.table_out,

@@ -1,11 +1,14 @@
-"""The options that say what takes the place of PHI, and the options of a run that they make."""
+"""The options that say what columns hold and what takes the place of PHI, and the options of a run that they make."""
 
 import argparse
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ensemble_deid.cli.options import Container
 from ensemble_deid.cli.site_lists import named_lists
 from ensemble_deid.cli.terminal import say
+from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,21 +20,26 @@ _KEYED = ("surrogate", "hash")
 def add_replacement(parser: argparse.ArgumentParser) -> None:
     """Add the options to a command."""
     parser.add_argument(
-        "--style",
-        metavar="STYLE",
-        help="tag (default), numbered, mask, remove, hash, surrogate, or text:WORDS: see docs/deidentify.md",
+        "--style", metavar="STYLE", help="tag (default), numbered, mask, remove, hash, surrogate or text:WORDS"
     )
     parser.add_argument(
         "--set",
-        metavar="styles.LABEL=STYLE",
+        metavar="KEY=VALUE",
         action="append",
         default=[],
         dest="settings",
-        help="the style of one label or category, also keep; surrogates.whole_weeks=true and the like",
+        help="styles.LABEL=STYLE, surrogates.whole_weeks=true and the like",
     )
     parser.add_argument("--policy", metavar="NAME|FILE.toml", help="safe-harbor, limited-data-set, everything, a file")
-    parser.add_argument("--key-file", metavar="FILE", help="the secret that surrogates and hashes depend on")
+    add_key_file(parser, required=False)
     parser.add_argument("--project", metavar="NAME", default="", help="other projects get other surrogates")
+
+
+def add_key_file(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """Add the file of the secret key."""
+    parser.add_argument(
+        "--key-file", metavar="FILE", type=Path, required=required, help="the site's secret key: 16 bytes or more"
+    )
 
 
 def run_options(
@@ -63,9 +71,29 @@ def run_options(
     return chosen
 
 
-def several(names: str | None) -> tuple[str, ...]:
-    """Return the names that an option has with commas between them."""
-    return tuple(names.split(",")) if names else ()
+def add_columns(parser: Container) -> None:
+    """Add what a table's columns, or the fields of JSONL, hold."""
+    table = parser.add_argument_group("columns of a table, fields of JSONL (commas between several)")
+    table.add_argument("--text-column", metavar="NAME", default="text", help="the notes; default: text")
+    table.add_argument("--id-column", metavar="NAME", help="becomes a keyed pseudonym; in JSONL: id")
+    table.add_argument("--patient-column", metavar="NAME", help="notes treated together; a pseudonym, too")
+    table.add_argument("--date-columns", metavar="NAMES", help="are shifted like the dates in the patient's notes")
+    table.add_argument("--keep-columns", metavar="NAMES", help="are passed through unchanged; all: every other column")
+
+
+def columns_of(options: argparse.Namespace) -> Columns:
+    """Return what the columns hold."""
+
+    def several(names: str | None) -> tuple[str, ...]:
+        return tuple(names.split(",")) if names else ()
+
+    return Columns(
+        text=options.text_column,
+        id=options.id_column,
+        patient=options.patient_column,
+        dates=several(options.date_columns),
+        keep=several(options.keep_columns),
+    )
 
 
 def _settings(given: list[str]) -> tuple[dict[str, str], dict[str, bool]]:

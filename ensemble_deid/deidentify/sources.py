@@ -10,13 +10,19 @@ from ensemble_deid.atomic import check_writable
 from ensemble_deid.corpora.input_options import TABLES, InputOptions
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.note_files import NoteFiles, is_single, nested_locations
-from ensemble_deid.corpora.outputs import Input, refuse_nested_output, refuse_output, refuse_output_files, refuse_shared
 from ensemble_deid.corpora.records import NoteSource, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.several import SeveralTables
 from ensemble_deid.corpora.tables.sql import SqlQuery
 from ensemble_deid.deidentify.manifest import FAILED, MANIFEST, SPANS
 from ensemble_deid.deidentify.offsets import FILE as OFFSETS
+from ensemble_deid.deidentify.outputs import (
+    Input,
+    refuse_nested_output,
+    refuse_output,
+    refuse_output_files,
+    refuse_shared,
+)
 from ensemble_deid.errors import ConfigError, CorpusError
 
 

@@ -50,7 +50,7 @@ class ModelDescription:
         if not self.best_members:
             raise ConfigError(
                 "this model does not say which submodels are best for each label, which the combiner per-type needs: "
-                "choose them on dev notes (ensemble-deid choose-members MODEL DEV)"
+                "choose them on dev notes (ensemble-deid model members MODEL DEV)"
             )
         for label in self.labels:
             if not set(self.best_members[label]) & set(self.submodels):

@@ -1,7 +1,7 @@
 """Do byte-pair pieces help one submodel? Trained with vocabularies of several sizes, each compared with none.
 
-    python benchmarks/bpe_sizes.py demo:train demo:dev --out bpe-demo --sizes 0,1000,4000,16000
-    python benchmarks/bpe_sizes.py demo:train demo:dev --out bpe-network --submodel neural --set neural.epochs=6
+    python research/bpe_sizes.py demo:train demo:dev --out bpe-demo --sizes 0,1000,4000,16000
+    python research/bpe_sizes.py demo:train demo:dev --out bpe-network --submodel neural --set neural.epochs=6
 
 Zhao et al. 2020 cut tokens into pieces before all three learners, and do not say how many pieces there are. The answer
 of each size is kept in the folder, so that a broken run goes on where it stopped. The dev notes choose nothing.
@@ -24,7 +24,7 @@ from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.bootstrap import bootstrap_interval, paired_difference
 from ensemble_deid.evaluation.render.figures import percent
-from ensemble_deid.evaluation.render.publication import Table
+from ensemble_deid.evaluation.render.results import Table
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.features.batch import training_view, with_lexicon
 from ensemble_deid.model.feature_extractor import fit_feature_extractor
