@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_resume, add_running, submodels_of
-from ensemble_deid.cli.replacement import add_columns, add_replacement, columns_of, run_options
+from ensemble_deid.cli.replacement import add_columns, add_replacement, columns_of, run_choices, tell_of_key
 from ensemble_deid.cli.site_lists import add_lists, report_lists
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.input_options import FORMATS, InputOptions
@@ -16,9 +16,7 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.training.progress import Reporter, Step
 
 if TYPE_CHECKING:
-    from ensemble_deid.deidentify.deidentifier import Deidentifier
     from ensemble_deid.deidentify.job import RunSummary
-    from ensemble_deid.deidentify.options import RunOptions
     from ensemble_deid.deidentify.run import RunProgress
 STANDARD = "-"
 
@@ -60,35 +58,32 @@ def _add_input(parser: CommandParser) -> None:
 
 def run_deidentify(options: argparse.Namespace) -> int:
     """De-identify all notes, and say what was withheld."""
-    from ensemble_deid.deidentify.deidentifier import Deidentifier
     from ensemble_deid.deidentify.job import deidentify_files, deidentify_table
 
     standard = _check(options)
     tell = warn if standard else say
     reading = _reading(options)
-    source = sys.stdin.buffer if options.input == STANDARD else options.input
-    out = sys.stdout.buffer if standard else options.out
-    model = Deidentifier.load(options.model, device=options.device, submodels=submodels_of(options), jobs=options.jobs)
-    chosen = run_options(options, model.labels, tell=tell)
     call = deidentify_files if reading.kind_of(options.input) == "files" else deidentify_table
     sys.stdout.flush()
     with progress_bar(quiet=options.quiet) as show:
         summary = call(
-            source,
-            out,
-            model,
+            sys.stdin.buffer if options.input == STANDARD else options.input,
+            sys.stdout.buffer if standard else options.out,
+            options.model,
             input=reading,
             run=options.run_folder,
             resume=options.resume,
             spans=options.spans,
             report=_shown(show),
-            options=chosen,
+            device=options.device,
+            submodels=submodels_of(options),
+            **run_choices(options),
         )
     if summary.finished_before:
         say(f"{summary.folder}: the run was finished before, and its output is as it was written")
-        return NOTES_WITHHELD if summary.withheld else 0
-    _report(summary, options, chosen, tell=tell, standard=standard)
-    _tell_recall(model, chosen, tell=tell)
+    else:
+        _report(summary, options, tell=tell, standard=standard)
+        _tell_recall(summary, tell=tell)
     return NOTES_WITHHELD if summary.withheld else 0
 
 
@@ -125,7 +120,6 @@ def _shown(show: Reporter) -> "Callable[[RunProgress], None]":
 def _report(
     summary: "RunSummary",
     options: argparse.Namespace,
-    chosen: "RunOptions",
     *,
     tell: Callable[[str], None],
     standard: bool,
@@ -134,11 +128,12 @@ def _report(
     from ensemble_deid.deidentify.one_pass import IN_LISTED_SENTENCES
 
     counts = Counter(summary.counts)
+    tell_of_key(summary.options.replacer, tell=tell)
     for warning in summary.warnings:
         warn(warning)
     for problem in summary.withheld:
         warn(f"withheld: {problem}")
-    report_lists(chosen.lists, counts)
+    report_lists(summary.options.lists, counts)
     for emptied in EMPTIED:
         if counts[emptied]:
             warn(f"{counts[emptied]} {emptied}")
@@ -148,14 +143,14 @@ def _report(
     tell(f"{counted(summary.written, 'note')} written to {where}, {len(summary.withheld)} withheld")
 
 
-def _tell_recall(model: "Deidentifier", chosen: "RunOptions", *, tell: Callable[[str], None]) -> None:
+def _tell_recall(summary: "RunSummary", *, tell: Callable[[str], None]) -> None:
     from ensemble_deid.cli.measured_recall import measured_recall
     from ensemble_deid.model.combiners import SVM
     from ensemble_deid.model.manifest import read_manifest
 
-    if model.source is None:
+    model, prediction = summary.model, summary.options.prediction
+    if model is None or model.source is None:
         return
-    prediction = chosen.prediction
     if prediction.combiner != SVM:
         tell(
             f"no recall was measured with the combiner {prediction.combiner}: measure it on annotated notes of your own"

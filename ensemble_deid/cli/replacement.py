@@ -1,7 +1,7 @@
 """The options that say what columns hold and what takes the place of PHI, and the options of a run that they make."""
 
 import argparse
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,8 @@ from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ensemble_deid.deidentify.options import RunOptions
+    from ensemble_deid.deidentify.options import RunChoices
+    from ensemble_deid.deidentify.replacement import Replacer
 
 _KEYED = ("surrogate", "hash")
 
@@ -42,33 +43,28 @@ def add_key_file(parser: argparse.ArgumentParser, *, required: bool) -> None:
     )
 
 
-def run_options(
-    options: argparse.Namespace, labels: Collection[str], *, tell: Callable[[str], None] = say
-) -> "RunOptions":
-    """Return the options of a run for a model with these labels; `tell` is given what the user should know.
-
-    Raises ConfigError, also for labels that the model does not have, and CorpusError for a list that cannot be read.
-    """
-    from ensemble_deid.deidentify.options import RunOptions
-    from ensemble_deid.model.options import AS_TRAINED
-
+def run_choices(options: argparse.Namespace) -> "RunChoices":
+    """Return the choices of a run. Raises ConfigError for a setting that is none."""
     styles, settings = _settings(options.settings)
-    chosen = RunOptions.choose(
-        labels,
-        style=options.style,
-        styles=styles,
-        policy=options.policy,
-        settings=settings,
-        key=options.key_file,
-        project=options.project,
-        lists=named_lists(options),
-        threshold=options.threshold,
-        combiner=getattr(options, "combiner", AS_TRAINED.combiner),
-        jobs=getattr(options, "jobs", 1),
-    )
-    if chosen.replacer.key.throwaway and not chosen.replacer.styles.used.isdisjoint(_KEYED):
+    choices: RunChoices = {
+        "style": options.style,
+        "styles": styles,
+        "policy": options.policy,
+        "settings": settings,
+        "key": options.key_file,
+        "project": options.project,
+        "lists": named_lists(options),
+        "threshold": options.threshold,
+    }
+    if "combiner" in options:
+        choices["combiner"], choices["jobs"] = options.combiner, options.jobs
+    return choices
+
+
+def tell_of_key(replacer: "Replacer", *, tell: Callable[[str], None] = say) -> None:
+    """Say that nothing else will give the same surrogates, where that is so."""
+    if replacer.key.throwaway and not replacer.styles.used.isdisjoint(_KEYED):
         tell("no --key-file: the key is made for this run alone, and no other run gives the same surrogates")
-    return chosen
 
 
 def add_columns(parser: Container) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,11 +17,12 @@ from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.sql import SqlQuery
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.manifest import SPANS, STANDARD_OUTPUT, is_run, verify_run
-from ensemble_deid.deidentify.options import RunChoices, RunOptions
+from ensemble_deid.deidentify.options import RunChoices, RunOptions, files_of
 from ensemble_deid.deidentify.rows import RowPass
 from ensemble_deid.deidentify.run import Report, Run
 from ensemble_deid.deidentify.sources import check_outputs, input_digest, note_source
 from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.model.installed import find_model
 
 Place = str | Path | BinaryIO
 AS_NAMED = InputOptions()
@@ -33,6 +34,7 @@ class RunSummary:
 
     `warnings` are what whoever hands out the output must know. `folder` is the run's folder, for `verify_run`, and
     `head` the last hash of its manifest. `finished_before` where `resume` found nothing left to do.
+    `model` and `options` are those of the run.
 
     >>> from ensemble_deid import RunSummary
     >>> RunSummary(folder="clean.csv.run", written=2).withheld
@@ -46,6 +48,8 @@ class RunSummary:
     warnings: tuple[str, ...] = ()
     head: str = ""
     finished_before: bool = False
+    model: Deidentifier | None = field(default=None, repr=False)
+    options: RunOptions = field(default_factory=RunOptions, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,8 @@ def deidentify_table(
     resume: bool = False,
     spans: str | Path | None = None,
     report: Report = lambda progress: None,
+    device: str | None = None,
+    submodels: Sequence[str] | None = None,
     options: RunOptions | None = None,
     **choices: Unpack[RunChoices],
 ) -> RunSummary:
@@ -81,8 +87,9 @@ def deidentify_table(
     binary stream; `out` is a file, a folder or a binary stream, None for a database. `columns` say what the columns
     hold, and `input` how the source is read. The run's folder, `run` (`OUT.run` where that is None), has a manifest,
     the spans and the withheld notes; `verify_run` checks it all. With `resume` a run that was broken off goes on, and a
-    finished one is checked. `spans` is the name of a copy of the spans; `report` is told of the progress. `options` and
-    `choices` as in `Deidentifier.deidentify`. A note that cannot be processed whole is empty in the output, and its
+    finished one is checked. `spans` is the name of a copy of the spans; `report` is told of the progress. `device` and
+    `submodels` as in `Deidentifier.load`, for a model given by its folder or name. `options` and `choices` as in
+    `Deidentifier.deidentify`. A note that cannot be processed whole is empty in the output, and its
     reason is in the summary. Raises CorpusError, ConfigError, ModelError.
 
     >>> from pathlib import Path
@@ -99,8 +106,9 @@ def deidentify_table(
             raise ConfigError("a stream has no name that tells its format: name it")
     elif chosen.kind_of(source) == "files":
         raise ConfigError(f"{source}: is no table, but a file or folder of notes: use deidentify_files")
-    job = _Job(source=source, out=out, input=chosen, run=_path(run), resume=resume, spans=_path(spans), report=report)
-    return _deidentify(job, model, options, choices)
+    places = {"run": _path(run), "spans": _path(spans)}
+    job = _Job(source=source, out=out, input=chosen, resume=resume, report=report, **places)
+    return _deidentify(job, _Loading(model, device, submodels), options, choices)
 
 
 def deidentify_files(
@@ -113,6 +121,8 @@ def deidentify_files(
     resume: bool = False,
     spans: str | Path | None = None,
     report: Report = lambda progress: None,
+    device: str | None = None,
+    submodels: Sequence[str] | None = None,
     options: RunOptions | None = None,
     **choices: Unpack[RunChoices],
 ) -> RunSummary:
@@ -132,8 +142,9 @@ def deidentify_files(
     """
     if isinstance(source, str | Path) and input.kind_of(source) != "files":
         raise ConfigError(f"{source}: is a table, not a file or folder of notes: use deidentify_table")
-    job = _Job(source=source, out=out, input=input, run=_path(run), resume=resume, spans=_path(spans), report=report)
-    return _deidentify(job, model, options, choices)
+    places = {"run": _path(run), "spans": _path(spans)}
+    job = _Job(source=source, out=out, input=input, resume=resume, report=report, **places)
+    return _deidentify(job, _Loading(model, device, submodels), options, choices)
 
 
 def _path(place: str | Path | None) -> Path | None:
@@ -178,17 +189,34 @@ def _beside(out: Path) -> Path:
     return named.with_name(f"{named.name}.run")
 
 
-def _deidentify(
-    job: _Job, model: Deidentifier | str | Path, options: RunOptions | None, choices: RunChoices
-) -> RunSummary:
-    jobs = choices.get("jobs", 1) if options is None else options.prediction.jobs
-    loaded = model if isinstance(model, Deidentifier) else Deidentifier.load(model, jobs=jobs)
-    chosen = RunOptions.given(options, choices, loaded.labels)
-    loaded.description.check_options(chosen.prediction)
+@dataclass(frozen=True, slots=True)
+class _Loading:
+    """A model, or where and how to load it, which is done once it is known that the output can be written."""
+
+    model: Deidentifier | str | Path
+    device: str | None
+    submodels: Sequence[str] | None
+
+    @property
+    def directory(self) -> Path | None:
+        if isinstance(self.model, Deidentifier):
+            return None if self.model.source is None else self.model.source.directory
+        return find_model(self.model)
+
+    def load(self, *, jobs: int) -> Deidentifier:
+        if isinstance(self.model, Deidentifier):
+            return self.model
+        return Deidentifier.load(self.model, device=self.device, submodels=self.submodels, jobs=jobs)
+
+
+def _deidentify(job: _Job, loading: _Loading, options: RunOptions | None, choices: RunChoices) -> RunSummary:
     with _places(job) as places:
         source = note_source(places.input, job.input, leave_out=[places.out, places.run])
-        read = (None if loaded.source is None else loaded.source.directory, *chosen.files)
+        read = (loading.directory, *(files_of(choices) if options is None else options.files))
         out = check_outputs(source, Path(places.input), places.out, places.run, job.spans, *read)
+        loaded = loading.load(jobs=choices.get("jobs", 1) if options is None else options.prediction.jobs)
+        chosen = RunOptions.given(options, choices, loaded.labels)
+        loaded.description.check_options(chosen.prediction)
         finished = job.resume and is_run(places.run)
         if isinstance(source, SqlQuery) and not finished:
             source.refuse_existing()
@@ -205,6 +233,8 @@ def _deidentify(
                 counts=dict(sorted(run.counts.items())),
                 warnings=tuple(source.warnings()),
                 head=run.head,
+                model=loaded,
+                options=chosen,
             )
         if job.spans is not None:
             with (places.run / SPANS).open("rb") as stream, open_atomically(job.spans) as copy:

@@ -24,6 +24,16 @@ class RunChoices(PredictionChoices, total=False):
     lists: SiteLists | ListFiles | None
 
 
+def files_of(choices: RunChoices) -> tuple[Path, ...]:
+    """Return the files that choices name: a key, a policy, lists."""
+    named = [choices.get("key"), choices.get("policy")]
+    lists = choices.get("lists")
+    places = [Path(place) for place in named if isinstance(place, str | Path) and Path(place).is_file()]
+    if isinstance(lists, ListFiles):
+        places += [place for place in (lists.known, lists.allow, lists.deny) if place is not None]
+    return tuple(places)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """How notes are predicted, what takes the place of PHI, and what the site knows besides the model.
@@ -73,15 +83,14 @@ class RunOptions:
             replacer = Replacer.from_options(style, styles, policy, found, project, settings=settings, labels=labels)
         elif named:
             raise ConfigError(f"give a replacer or {', '.join(named)}, not both")
-        places = [place for place in (key, policy) if isinstance(place, str | Path) and Path(place).is_file()]
+        files = files_of({"key": key, "policy": policy, "lists": lists})
         if isinstance(lists, ListFiles):
-            places += [place for place in (lists.known, lists.allow, lists.deny) if place is not None]
             lists = lists.read(labels)
         return cls(
             prediction=PredictionOptions(**prediction),
             replacer=replacer,
             lists=lists or SiteLists(),
-            files=tuple(map(Path, places)),
+            files=files,
         )
 
     @classmethod
