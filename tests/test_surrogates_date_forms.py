@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from marked_notes import marked_note
 
 from ensemble_deid.deidentify.replacement import Key, Replacer
-from ensemble_deid.surrogates.keyed.dates import DateText
+from ensemble_deid.surrogates.dates import DateText
 
 DAYS = 400
 YEAR = 2014

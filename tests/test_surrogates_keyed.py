@@ -18,9 +18,9 @@ from ensemble_deid.note.labels import I2B2_TYPES, MEDDOCAN_TYPES
 from ensemble_deid.note.span import Span
 from ensemble_deid.resources import rules_directory
 from ensemble_deid.surrogates.ages import capped_age
-from ensemble_deid.surrogates.keyed.dates import DateText
-from ensemble_deid.surrogates.keyed.lists import MEN, WOMEN, name_lists, towns
-from ensemble_deid.surrogates.keyed.patient import kind_of
+from ensemble_deid.surrogates.dates import DateText
+from ensemble_deid.surrogates.lists import MEN, WOMEN, name_lists, towns
+from ensemble_deid.surrogates.patient import kind_of
 from ensemble_deid.surrogates.letters import fold
 from ensemble_deid.surrogates.place_words import STATES
 

@@ -13,7 +13,7 @@ from ensemble_deid.deidentify.replaced import patient_of
 from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.deidentify.replacement.styles import Styles
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.surrogates.keyed.patient import kind_of
+from ensemble_deid.surrogates.patient import kind_of
 
 _ROUNDS = 6
 UNREADABLE_DATES = "dates that could not be read, and were emptied"

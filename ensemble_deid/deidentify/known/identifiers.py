@@ -12,7 +12,7 @@ from ensemble_deid.deidentify.known.names import Certainty, NameIndex, Person, o
 from ensemble_deid.deidentify.known.table import SiteFile, StringIndex
 from ensemble_deid.deidentify.known.words import Words, compacted
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.surrogates.keyed.affixes import TITLES
+from ensemble_deid.surrogates.affixes import TITLES
 
 # Initials of a patient, which count only beside other evidence: `J.S.` alone may be anything.
 

@@ -11,8 +11,8 @@ from ensemble_deid.deidentify.replacement.key import Key
 from ensemble_deid.deidentify.replacement.styles import Styles, check_labels, make_styles
 from ensemble_deid.deidentify.replacement.values import Values, normalise
 from ensemble_deid.note.document import Document
-from ensemble_deid.surrogates.keyed.choices import Keyed
-from ensemble_deid.surrogates.keyed.patient import PatientSurrogates, Settings, is_spanish
+from ensemble_deid.surrogates.choices import Keyed
+from ensemble_deid.surrogates.patient import PatientSurrogates, Settings, is_spanish
 
 # Integers below 2**53 stay exact in every program that reads them, also as floating-point numbers.
 _INTEGER_DIGITS = 15
