@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import date
+from datetime import date, timedelta
 
 from ensemble_deid.surrogates.calendar_words import (
     HOLIDAYS,
@@ -140,8 +140,10 @@ def shift_range(match: "re.Match[str]", move: Move) -> tuple[str, int] | None:
     name = found.get("mon")
     month = find_word(name, MONTH_STYLES)[1] + 1 if name else int(found["m"])
     first, last = (move(month, int(found[day])) for day in ("d", "d2"))
-    if first is None or last is None or int(found["d"]) >= int(found["d2"]):
+    days = int(found["d2"]) - int(found["d"])
+    if first is None or last is None or days <= 0:
         return None
+    last = first + timedelta(days=days)
     dash, gap = found["dash"], found.get("gap", "/")
     names = [_month(name, day) for day in (first, last)]
     if name is None or match.start("mon") < match.start("d"):

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 from enum import Enum
+from functools import cache
 
 from ensemble_deid.surrogates.calendar_words import (
     HOLIDAYS,
@@ -67,8 +68,10 @@ _BEFORE_COUNT = f"weeks?|months?|years?|fy|cy|at|semana|mes|año|{words_pattern(
 _UNIT_BEFORE = re.compile(rf"(?<![^\W_])(?:{_BEFORE_COUNT})[\s-]+\Z", re.IGNORECASE)
 _NTH_WEEK = re.compile(r"[1-5](?:st|nd|rd|th)(?=\s+week(?:end)?\s+(?:of|in)\s)", re.IGNORECASE)
 _MID_SEASON = ((4, 15), (7, 15), (10, 15), (1, 15))
-_YEAR_DAYS = 365.25
-_LONGEST_YEARS = 8
+# A shift is longer than five years, so that no year and no decade stays, and may be of any length up to 25 years: the
+# wider and more even the range, the less do visits on weekdays tell of it (research/date_linkage.py).
+_SHORTEST, _LONGEST = 1830, 9131
+_MONTH, _SEASON_DAYS = 31, 92
 _WEEK = 7
 _LEAP = (2, 29)
 _MONTH_YEAR, _MONTH_DAY, _DAY_MONTH, _MONTH_SHORT_YEAR, _YEAR_FIRST, _YEAR, _SHORT_YEAR, _DAY = range(11, 19)
@@ -82,6 +85,7 @@ class Part(Enum):
     DATED = "a date or month with its year"
     NAMED = "a holiday or season with its year"
     YEAR = "a year alone"
+    DECADE = "a decade"
 
 
 class Parts:
@@ -118,20 +122,22 @@ class Parts:
 
 def has_year(part: Part) -> bool:
     """Whether a year is written in such a part."""
-    return part not in (Part.DAY, Part.UNDATED)
+    return part in (Part.DATED, Part.NAMED, Part.YEAR)
 
 
 def keyed_days(keyed: Keyed, *, whole_weeks: bool) -> int:
-    """Return a patient's shift: one to eight years and some months, to the past or the future.
+    """Return a patient's shift, one of `possible_days`, all of which are equally likely."""
+    return possible_days(whole_weeks=whole_weeks)[keyed.number(len(possible_days(whole_weeks=whole_weeks)), "days")]
 
-    No year, season or month stays what it was, nor does a weekday unless the shift is of whole weeks.
+
+@cache
+def possible_days(*, whole_weeks: bool) -> tuple[int, ...]:
+    """Return all shifts in days: five to 25 years, to the past and to the future.
+
+    They are whole weeks where weekdays are to stay; else no weekday does.
     """
-    days = round((1 + keyed.number(_LONGEST_YEARS, "years")) * _YEAR_DAYS) + 62 + keyed.number(238, "days")
-    if whole_weeks:
-        days -= days % _WEEK
-    elif days % _WEEK == 0:
-        days += 1
-    return days if keyed.number(2, "direction") else -days
+    later = [days for days in range(_SHORTEST, _LONGEST + 1) if (days % _WEEK == 0) == whole_weeks]
+    return (*(-days for days in reversed(later)), *later)
 
 
 class DateText:
@@ -212,7 +218,10 @@ class DateText:
         part = Part.DATED if digits else Part.UNDATED
 
         def move(month: int, day: int) -> date | None:
-            return self._day(part, year, month, day)
+            moved = self._day(part, year, month, day)
+            # As a single day without its year.
+            stays = moved is not None and not digits and (moved.month, moved.day) == (month, day)
+            return moved + timedelta(days=1) if moved is not None and stays else moved
 
         return move
 
@@ -235,12 +244,14 @@ class DateText:
         except KeyError:
             return None
         day = int(found.get("d", 15 if month else 1))
-        part = _part_of(found)
-        moved = self._day(part, year, 7 if month is None else month, day)
-        if moved is not None and part is Part.DAY and moved.day == day:
-            # A day of the month alone may be shifted to itself; only then is the interval changed by one day.
-            moved += timedelta(days=1)
-        return None if moved is None else rewrite(match, found, moved)
+        moved = self._day(_part_of(found), year, 7 if month is None else month, day)
+        if moved is None:
+            return None
+        dated = "y" in found or "yy" in found
+        if not dated and month in (None, moved.month) and ("d" not in found or moved.day == day):
+            # Without its year a day or month may be shifted to itself; only then is the interval changed by one.
+            moved += timedelta(days=1 if "d" in found else _MONTH)
+        return rewrite(match, found, moved)
 
     def _year_span(self, match: "re.Match[str]", _year: int) -> tuple[str, int] | None:
         first, short = int(match[1]), int(match[3])
@@ -262,17 +273,24 @@ class DateText:
         plural = match.string[match.end() : match.end() + 1].casefold() == "s"
         return word + "s" * plural, match.end() + plural
 
-    def _decade(self, match: "re.Match[str]", _year: int) -> tuple[str, int]:
+    def _decade(self, match: "re.Match[str]", reference: int) -> tuple[str, int] | None:
         digits = match.group().lstrip("'’")
-        moved = (int(digits) + (10 if self.days > 0 else -10)) % 10 ** len(digits)
+        first = int(digits) if len(digits) == 4 else full_year(int(digits), reference)
+        moved = self._day(Part.DECADE, first + 5, 1, 1)
+        if moved is None:
+            return None
         head = match.group()[: len(match.group()) - len(digits)]
-        return f"{head}{str(moved).zfill(len(digits))}s", match.end() + 1
+        return f"{head}{str(moved.year // 10 * 10)[-len(digits) :]}s", match.end() + 1
 
     def _season(self, match: "re.Match[str]", reference: int) -> tuple[str, int] | None:
         style, index = find_word(match.group(), SEASON_STYLES)
 
         def name(moved: date) -> str:
-            return style_word(match.group(), SEASON_STYLES[style][((moved.month - 3) % 12) // 3])
+            other = ((moved.month - 3) % 12) // 3
+            if other == index and not _YEAR_AFTER.match(match.string, match.end()):
+                # As a month without its year.
+                other = ((moved + timedelta(days=_SEASON_DAYS)).month - 3) % 12 // 3
+            return style_word(match.group(), SEASON_STYLES[style][other])
 
         return self._named_time(match, _MID_SEASON[index], name, reference)
 
