@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import tiny_stack
+from made_keys import KEY
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.deidentify.chain import MANIFEST, verify_run
@@ -24,7 +25,6 @@ from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 
-KEY = "a key of sixteen bytes and more"
 COLUMNS = ("--id-column", "note_id", "--patient-column", "mrn", "--keep-columns", "ward")
 
 
@@ -47,7 +47,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY)
+    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
 
 
 def run(*arguments: object) -> int:
@@ -356,9 +356,8 @@ def test_small_integers_get_distinct_pseudonyms() -> None:
     from ensemble_deid.corpora.records import Record
     from ensemble_deid.corpora.tables.columns import Columns
     from ensemble_deid.deidentify.cells import Cells
-    from ensemble_deid.deidentify.replacement import Key
 
-    cells = Cells(Replacer.from_options(key=Key(KEY.encode())), Columns(id="n"), (16, 64))
+    cells = Cells(Replacer.from_options(key=KEY), Columns(id="n"), (16, 64))
     made = [cells.id(Record("r", id=k)) for k in range(1 << 14)]
     assert sorted(made) == list(range(1 << 14))  # type: ignore[type-var]
     assert made[:50] != list(range(50))

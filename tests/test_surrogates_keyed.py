@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_keys import KEY, made_key
 from marked_notes import marked_note
 
 from ensemble_deid.deidentify.replacement import Key, Replacement, Replacer
@@ -26,7 +27,6 @@ from ensemble_deid.surrogates.lists import MEN, WOMEN, name_lists, towns
 from ensemble_deid.surrogates.patient import kind_of
 from ensemble_deid.surrogates.place_words import STATES
 
-KEY = Key(b"a key of sixteen bytes and more")
 REPLACER = Replacer.from_options("surrogate", key=KEY)
 
 
@@ -72,7 +72,7 @@ def test_other_patients_and_projects_and_keys_give_other_names() -> None:
         for patient in ("1", "2", "3")
     }
     assert len(names) == 6
-    other = Replacer.from_options("surrogate", key=Key(b"another key of sixteen bytes"))
+    other = Replacer.from_options("surrogate", key=made_key("another"))
     assert other.replace(marked).text not in {REPLACER.replace(marked).text, *names}
 
 
@@ -460,7 +460,7 @@ def test_what_was_asked_before_changes_nothing() -> None:
     marked = ["<CITY|Peoria> <PATIENT|J.S.>", "<CITY|Boston>, <PATIENT|John Smith>", "<ZIP|61602> <STATE|OH>"]
     taken = frozenset(map(Replacer.normalise, ["Peoria", "Boston", "John Smith", "J.S.", "61602", "OH"]))
     forward = [surrogates(each, taken=taken) for each in marked]
-    fresh = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"), project="")
+    fresh = Replacer.from_options("surrogate", key=KEY, project="")
     from ensemble_deid.deidentify.replacement import replacer as module
 
     module._patient_surrogates.cache_clear()
@@ -491,6 +491,6 @@ def test_names_of_older_people_keep_their_gender_though_none_is_given_out(name: 
     given_out = {fold(other) for names in lists.given_out.values() for other in names}
     assert fold(name) not in given_out
     for number in range(20):
-        replacer = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes %d" % number), project="")
+        replacer = Replacer.from_options("surrogate", key=made_key(str(number)), project="")
         value = surrogates(f"<PATIENT|{name}>", replacer=replacer)[0]
         assert value in lists.given_out["english", kind]

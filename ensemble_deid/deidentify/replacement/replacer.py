@@ -7,9 +7,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from ensemble_deid.corpora.edits import Edit
-from ensemble_deid.deidentify.replacement.key import Key
 from ensemble_deid.deidentify.replacement.styles import Styles, check_labels, make_styles
 from ensemble_deid.deidentify.replacement.values import Values, normalise
+from ensemble_deid.keys import Key
 from ensemble_deid.note.document import Document
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.patient import PatientSurrogates, Settings, is_spanish
@@ -49,8 +49,8 @@ class Replacer:
     """Replaces PHI; every result is a function of key, project, styles and input, so that processes can share the work.
 
     >>> from ensemble_deid import Document, Span
-    >>> from ensemble_deid.deidentify.replacement import Key, Replacer
-    >>> replacer = Replacer.from_options("tag", key=Key(b"a key of sixteen bytes or more"))
+    >>> from ensemble_deid.deidentify.replacement import Replacer
+    >>> replacer = Replacer.from_options("tag")
     >>> replacer.replace(Document("note-1", "Seen by Dr. Strong.", (Span(12, 18, "DOCTOR"),))).text
     'Seen by Dr. [DOCTOR].'
     """
