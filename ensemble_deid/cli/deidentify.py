@@ -191,7 +191,7 @@ def _run(batch: "Batch", options: argparse.Namespace) -> None:
 
 
 def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int:
-    from ensemble_deid.deidentify.cells import EMPTIED
+    from ensemble_deid.deidentify.cells import EMPTIED, NOBODY
     from ensemble_deid.deidentify.chain import SPANS
     from ensemble_deid.deidentify.run import IN_LISTED_SENTENCES
 
@@ -200,9 +200,9 @@ def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int
     for problem in batch.problems:
         warn(f"withheld: {problem}")
     report_lists(batch.lists, batch.counts)
-    for emptied in EMPTIED:
-        if batch.counts[emptied]:
-            warn(f"{batch.counts[emptied]} {emptied}")
+    for counted_as in (*EMPTIED, NOBODY):
+        if batch.counts[counted_as]:
+            warn(f"{batch.counts[counted_as]} {counted_as}")
     if batch.counts[IN_LISTED_SENTENCES]:
         (warn if places.standard else say)(f"{batch.counts[IN_LISTED_SENTENCES]} {IN_LISTED_SENTENCES}")
     if options.spans is not None:

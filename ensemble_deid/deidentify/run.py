@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.corpora.records import NewRecord, Record, Source, Writer
-from ensemble_deid.deidentify.cells import Cells
+from ensemble_deid.deidentify.cells import NOBODY, Cells
 from ensemble_deid.deidentify.chain import FAILED, MANIFEST, SPANS
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.known.site_lists import SiteLists
@@ -122,6 +122,8 @@ class Batch:
                     found = next(founds, None)
                     if found is None:
                         raise CorpusError(f"{record.name}: the input has changed while it was read")
+                    if record.placeholder is not None:
+                        self.counts[NOBODY] += 1
                     self._write_note(record, found, strings, writer, files)
                     report(self.counts["written"], len(self.problems))
                 if next(founds, None) is not None:
