@@ -100,7 +100,7 @@ class Key:
         Raises ConfigError, without quoting any of them.
         """
         if given is not None:
-            return cls.from_text(given) if _KEY.fullmatch(str(given)) else cls.from_file(given)
+            return cls.from_text(str(given)) if _KEY.fullmatch(str(given)) else cls.from_file(given)
         text = os.environ.get(VARIABLE)
         if text is None:
             return cls.fresh()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.cli.options import add_command
 from ensemble_deid.cli.terminal import percent, say
 from ensemble_deid.seeds import generator
 from ensemble_deid.surrogates.dates import possible_days
@@ -74,7 +75,8 @@ def remaining_shifts(seen: Days, shifts: Days, window: tuple[int, int] | None) -
 def draw_visits(count: int, days: int, random: np.random.Generator) -> Days:
     """Return so many days of different visits, all on weekdays, in a window of so many days from day 0, a Monday."""
     weekdays = np.arange(days)[np.arange(days) % _WEEK < _WORKDAYS]
-    return np.sort(random.choice(weekdays, size=count, replace=False))
+    visits: Days = np.sort(random.choice(weekdays, size=count, replace=False))
+    return visits
 
 
 def measure_linkage(
@@ -99,9 +101,14 @@ def measure_linkage(
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = commands.add_parser("date-linkage", help="how many date shifts remain possible, once visits are known")
-    parser.add_argument("--patients", metavar="N", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=1)
+    parser = add_command(
+        commands,
+        "date-linkage",
+        "how many date shifts remain possible, once visits are known",
+        example="date-linkage --patients 100",
+    )
+    parser.add_argument("--patients", metavar="N", type=int, default=500, help="simulated ones; default: 500")
+    parser.add_argument("--seed", metavar="S", type=int, default=1, help="another one draws other visits")
     parser.set_defaults(run=run_date_linkage)
 
 
