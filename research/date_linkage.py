@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.cli.options import add_command
+from ensemble_deid.cli.options import add_command, add_seed
 from ensemble_deid.cli.terminal import percent, say
 from ensemble_deid.seeds import generator
 from ensemble_deid.surrogates.dates import possible_days
@@ -108,7 +108,7 @@ def add_commands(commands: Any) -> None:
         example="date-linkage --patients 100",
     )
     parser.add_argument("--patients", metavar="N", type=int, default=500, help="simulated ones; default: 500")
-    parser.add_argument("--seed", metavar="S", type=int, default=1, help="another one draws other visits")
+    add_seed(parser, default=1)
     parser.set_defaults(run=run_date_linkage)
 
 
