@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import spacy
+from made_keys import KEY
 
 from ensemble_deid import Columns, Deidentifier, Document, RunOptions, deidentify_series, deidentify_table, read_corpus
 from ensemble_deid.cli.main import main
 from ensemble_deid.deidentify.known.site_lists import ListFiles
-from ensemble_deid.deidentify.replacement import Key
 from ensemble_deid.integrations.arrow_stream import deidentified_batches
 from ensemble_deid.integrations.duckdb import register
 from ensemble_deid.integrations.huggingface import TokenClassifier
@@ -39,7 +39,6 @@ from ensemble_deid.service.app import make_app
 from ensemble_deid.service.guard import Guard
 from ensemble_deid.service.settings import Settings
 
-SECRET = "a key of sixteen bytes and more"
 STYLES = ("tag", "surrogate", "mask")
 Spans = list[tuple[int, int, str]]
 Answers = list[tuple[str | None, Spans | None]]
@@ -59,13 +58,13 @@ class Case:
 
     @property
     def choices(self) -> dict[str, Any]:
-        return {"style": self.style, "key": Key(SECRET.encode()), "lists": self.files}
+        return {"style": self.style, "key": KEY, "lists": self.files}
 
     @property
     def named(self) -> list[str]:
         """The options of a command."""
         lists = {"known": self.files.known, "allow": self.files.allow, "deny": self.files.deny}
-        (self.folder / "key").write_text(SECRET, encoding="utf-8")
+        (self.folder / "key").write_text(KEY.text, encoding="ascii")
         options = [f"--style={self.style}", f"--key-file={self.folder / 'key'}", "--quiet"]
         return options + [f"--{name}={path}" for name, path in lists.items() if path is not None]
 
@@ -387,7 +386,7 @@ class Service:
 
 @pytest.fixture(scope="module")
 def service(tiny_model: Path, model: Deidentifier, files: ListFiles) -> Service:
-    settings = Settings(tiny_model, key=Key(SECRET.encode()), entities="own", time_limit=600.0)
+    settings = Settings(tiny_model, key=KEY, entities="own", time_limit=600.0)
     return Service(make_app(model, settings, files.read(model.labels)))
 
 

@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+from made_keys import KEY
 from scipy.stats import fisher_exact
 
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.one_pass import finish_together
 from ensemble_deid.deidentify.options import RunOptions
-from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.model.manifest import fingerprint, read_manifest
 from ensemble_deid.note.document import Document
@@ -63,7 +64,7 @@ def test_it_finds_the_surrogates_where_phi_was() -> None:
     model = Deidentifier.load(MODEL, submodels=["regex", "tbed", "crf", "neural"])
     gold = read_corpus("demo:dev").documents[:24]
     found = model.predict(gold)
-    replacer = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"))
+    replacer = Replacer.from_options("surrogate", key=KEY)
     outcomes = list(finish_together(found, RunOptions(replacer=replacer)))
     assert all(outcome.text is not None for outcome in outcomes)
     again = model.predict([Document(str(k), outcome.text or "") for k, outcome in enumerate(outcomes)])

@@ -124,7 +124,7 @@ def _report(
     tell: Callable[[str], None],
     standard: bool,
 ) -> None:
-    from ensemble_deid.deidentify.cells import EMPTIED
+    from ensemble_deid.deidentify.cells import EMPTIED, NOBODY
     from ensemble_deid.deidentify.one_pass import IN_LISTED_SENTENCES
 
     counts = Counter(summary.counts)
@@ -134,9 +134,9 @@ def _report(
     for problem in summary.withheld:
         warn(f"withheld: {problem}")
     report_lists(summary.options.lists, counts)
-    for emptied in EMPTIED:
-        if counts[emptied]:
-            warn(f"{counts[emptied]} {emptied}")
+    for counted_as in (*EMPTIED, NOBODY):
+        if counts[counted_as]:
+            warn(f"{counts[counted_as]} {counted_as}")
     if counts[IN_LISTED_SENTENCES]:
         tell(f"{counts[IN_LISTED_SENTENCES]} {IN_LISTED_SENTENCES}")
     where = options.table_out or ("standard output" if standard else options.out)

@@ -1,6 +1,5 @@
 """De-identify a table, a database or a folder of notes in one call, and leave a folder that says what was done."""
 
-import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,11 +16,13 @@ from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.sql import SqlQuery
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.manifest import SPANS, STANDARD_OUTPUT, is_run, verify_run
+from ensemble_deid.deidentify.offsets import key_of_run
 from ensemble_deid.deidentify.options import RunChoices, RunOptions, files_of
 from ensemble_deid.deidentify.rows import RowPass
 from ensemble_deid.deidentify.run import Report, Run
 from ensemble_deid.deidentify.sources import check_outputs, input_digest, note_source
 from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.keys import Key
 from ensemble_deid.model.installed import find_model
 
 Place = str | Path | BinaryIO
@@ -216,6 +217,8 @@ def _deidentify(job: _Job, loading: _Loading, options: RunOptions | None, choice
         out = check_outputs(source, Path(places.input), places.out, places.run, job.spans, *read)
         loaded = loading.load(jobs=choices.get("jobs", 1) if options is None else options.prediction.jobs)
         chosen = RunOptions.given(options, choices, loaded.labels)
+        key = key_of_run(places.run, chosen.replacer.key, resume=job.resume)
+        chosen = replace(chosen, replacer=replace(chosen.replacer, key=key))
         loaded.description.check_options(chosen.prediction)
         finished = job.resume and is_run(places.run)
         if isinstance(source, SqlQuery) and not finished:
@@ -263,9 +266,8 @@ def _run(job: _Job, places: _Places, source: NoteSource, out: Path, model: Deide
         "project": replacer.project,
         "styles": {**meant, "surrogates": dict(styles.settings)},
         # A stream is in a file that has another name each time: its content is in `finding`.
-        "inputs": input_digest(source) if isinstance(job.source, str | Path) else None,
-        "places": hashlib.sha256(named.encode()).hexdigest()[:16],
-        "key": replacer.key.id,
+        "inputs": _hidden(input_digest(source), replacer.key) if isinstance(job.source, str | Path) else None,
+        "places": _hidden(named, replacer.key),
     }
     return Run(
         source=source,
@@ -285,7 +287,7 @@ def _finding(
     job: _Job, places: _Places, source: NoteSource, columns: Columns, model: Deidentifier, options: RunOptions
 ) -> dict[str, Any]:
     """Return what decides what is found, as a run records it."""
-    prediction, given = options.prediction, Path(places.input)
+    prediction, key, given = options.prediction, options.replacer.key, Path(places.input)
     named = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(columns).items()}
     return {
         "version": __version__,
@@ -299,18 +301,26 @@ def _finding(
         "format": source.format,
         "columns": named,
         "keep_fields": job.input.keep_fields,
-        "input": digest_of(given) if given.is_file() else None,
-        "lists": options.lists.to_json(),
+        "input": _hidden(digest_of(given) if given.is_file() else None, key),
+        "lists": {name: _hidden(value, key) for name, value in options.lists.to_json().items()},
+        "key": key.id,
     }
+
+
+def _hidden(content: Any, key: Key) -> Any:
+    """Return text, which may be or hold a plain digest, as an HMAC; anything else as it is."""
+    return key.fingerprint("input", content.encode()) if isinstance(content, str) else content
 
 
 def _finished(run: Run) -> RunSummary:
     """Check a run that was finished before. Raises CorpusError where it is not this one, or not as it was written."""
     verified = verify_run(run.folder)
-    # A key that nobody kept is another one each time.
-    left_out = {"key"} if run.options.replacer.key.throwaway else set()
-    expected = {name: value for name, value in run.settings.items() if name not in left_out}
-    differing = [name for name, value in expected.items() if verified.settings.get(name) != value]
+    if run.options.replacer.key.throwaway:
+        raise CorpusError(
+            f"{run.folder}: holds a finished run; whether the notes are still the same can only be told with its key: "
+            "give --key-file, or run without --resume"
+        )
+    differing = [name for name, value in run.settings.items() if verified.settings.get(name) != value]
     if differing:
         raise CorpusError(f"{run.folder}: holds a finished run with other settings: {', '.join(differing)}")
     source = run.source

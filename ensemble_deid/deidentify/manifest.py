@@ -2,8 +2,8 @@
 
 The manifest says what went in, what came out, and with what; each line holds the hash of the line before it,
 so nobody can change, add or take out a line without changing all that follow, the last of which is printed at the end
-of the run. Nothing in it is text of a note: hashes are taken over many notes together, so that no short note could be
-guessed from its hash.
+of the run. Nothing in it is text of a note, and digests of what was read are HMACs under the run's key (`Key`), so that
+nobody without the key can test a guess.
 """
 
 import hashlib
@@ -19,6 +19,7 @@ from ensemble_deid.atomic import open_atomically
 from ensemble_deid.corpora.records import NewRecord, Record, digest_of
 from ensemble_deid.deidentify.one_pass import DeidentificationResult
 from ensemble_deid.errors import CorpusError
+from ensemble_deid.keys import Key
 from ensemble_deid.note.digits import rounded
 
 MANIFEST = "manifest.jsonl"
@@ -73,6 +74,7 @@ class RunFiles:
     """
 
     folder: Path
+    key: Key
     chain: ManifestChain
     spans: "_HashedLines"
     failed: "_HashedLines"
@@ -86,15 +88,18 @@ class RunFiles:
     @classmethod
     @contextmanager
     def opened(
-        cls, folder: Path, settings: Mapping[str, Any], *, standard: bool = False, table: bool = False
+        cls, folder: Path, settings: Mapping[str, Any], *, key: Key, standard: bool = False, table: bool = False
     ) -> Iterator["RunFiles"]:
-        """Provide the files, which are in place when the block ends without an error, the manifest last."""
+        """Provide the files, which are in place when the block ends without an error, the manifest last.
+
+        What was read is recorded under `key`.
+        """
         with ExitStack() as stack:
             streams = [stack.enter_context(open_atomically(folder / name)) for name in (MANIFEST, SPANS, FAILED)]
             chain = ManifestChain(streams[0])
             chain.add("run", settings=dict(settings))
             spans, failed = (_HashedLines(stream) for stream in streams[1:])
-            yield cls(folder, chain, spans, failed, standard=standard, table=table)
+            yield cls(folder, key, chain, spans, failed, standard=standard, table=table)
 
     def note(self, record: Record, new: NewRecord, result: DeidentificationResult) -> None:
         """Record a note that was written."""
@@ -141,7 +146,8 @@ class RunFiles:
 
     def _close_batch(self) -> None:
         if self.last >= self.first:
-            self.chain.add("notes", first=self.first, last=self.last, input=self.old.take(), output=self.new.take())
+            read = self.key.fingerprint("notes", self.old.take().encode())
+            self.chain.add("notes", first=self.first, last=self.last, input=read, output=self.new.take())
             self.first = self.last + 1
 
 

@@ -10,7 +10,7 @@ from ensemble_deid.deidentify.known.joining import Hides
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import join_overlaps, outside
 from ensemble_deid.note.span import Span
-from ensemble_deid.surrogates.keyed.patient import is_spanish
+from ensemble_deid.surrogates.patient import is_spanish
 
 SOURCE = "repeat"
 """The source of a span that repeats another."""

@@ -15,7 +15,7 @@ from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.deidentify.repeats import NOTHING, Known
 from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.note.document import Document
-from ensemble_deid.surrogates.keyed.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText
+from ensemble_deid.surrogates.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText
 
 
 @dataclass(frozen=True, slots=True)

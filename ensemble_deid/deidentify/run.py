@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.corpora.records import NoteSource, Record, Writer
+from ensemble_deid.deidentify.cells import NOBODY
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.manifest import FAILED, MANIFEST, SPANS, RunFiles
 from ensemble_deid.deidentify.offsets import FILE as OFFSETS
-from ensemble_deid.deidentify.offsets import Found, OffsetFile
+from ensemble_deid.deidentify.offsets import KEY_FILE, Found, OffsetFile, keep_key
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.deidentify.rows import RowPass
@@ -66,14 +67,15 @@ class Run:
         """
         self.total = self.source.count()
         self.folder.mkdir(parents=True, exist_ok=True)
-        offsets = OffsetFile(self.folder / OFFSETS, self.finding)
+        offsets, key = OffsetFile(self.folder / OFFSETS, self.finding), self.options.replacer.key
         offsets.begin(resume=resume)
+        keep_key(self.folder, key, resume=resume)
         for name in (MANIFEST, SPANS, FAILED):
             # Those of an earlier run must not pass for this one's.
             (self.folder / name).unlink(missing_ok=True)
         records, done = self._notes(), 0
         for record, found in zip(islice(records, offsets.notes), offsets.read(), strict=False):
-            found.check(record.text, record.name)
+            found.check(record.text, record.name, key)
             self._learn(record, found)
             done += 1
         self.report(RunProgress("read", done, self.total))
@@ -82,7 +84,7 @@ class Run:
         with offsets.appending() as file:
             for chunk in chunks:
                 ready, waiting[: len(chunk)] = waiting[: len(chunk)], []
-                finds = [Found.of(note, record.text) for note, record in zip(chunk, ready, strict=True)]
+                finds = [Found.of(note, record.text, key) for note, record in zip(chunk, ready, strict=True)]
                 file.add(finds)
                 for record, found in zip(ready, finds, strict=True):
                     self._learn(record, found)
@@ -95,7 +97,9 @@ class Run:
         founds = offsets.read()
         with ExitStack() as stack:
             table = self.source.format == "sql"
-            opened = RunFiles.opened(self.folder, self.settings, standard=self.standard, table=table)
+            opened = RunFiles.opened(
+                self.folder, self.settings, key=self.options.replacer.key, standard=self.standard, table=table
+            )
             files = stack.enter_context(opened)
             with self.source.writer(self.out, files.output) as writer:
                 for record in self.source.records():
@@ -105,6 +109,8 @@ class Run:
                     found = next(founds, None)
                     if found is None:
                         raise CorpusError(f"{record.name}: the input has changed while it was read")
+                    if record.placeholder is not None:
+                        self.counts[NOBODY] += 1
                     self._write_note(record, found, writer, files)
                     withheld = len(self.problems)
                     self.report(RunProgress("write", self.counts["written"] + withheld, self.total, withheld))
@@ -112,8 +118,11 @@ class Run:
                     raise CorpusError("the input has changed while it was read: notes are missing")
             self.counts.update(self.rows.cells.counts)
             self.counts["withheld"] = len(self.problems)
-            self.head = files.end(dict(sorted(self.counts.items())))
-        offsets.path.unlink(missing_ok=True)
+            self.head = files.end(
+                {name: n for name, n in sorted(self.counts.items()) if n or name in ("written", "withheld")}
+            )
+        for name in (OFFSETS, KEY_FILE):
+            (self.folder / name).unlink(missing_ok=True)
 
     def _notes(self) -> Iterator[Record]:
         """Yield the records with notes; the dates of all are remembered."""
@@ -127,7 +136,7 @@ class Run:
 
     def _write_note(self, record: Record, found: Found, writer: Writer, files: RunFiles) -> None:
         if record.error is None:
-            found.check(record.text, record.name)
+            found.check(record.text, record.name, self.options.replacer.key)
         note = _note(record, found)
         rewritten = self.rows.rewrite(record, note)
         self.counts.update(rewritten.result.counts)

@@ -16,6 +16,7 @@ from ensemble_deid.corpora.tables.several import SeveralTables
 from ensemble_deid.corpora.tables.sql import SqlQuery
 from ensemble_deid.deidentify.manifest import FAILED, MANIFEST, SPANS
 from ensemble_deid.deidentify.offsets import FILE as OFFSETS
+from ensemble_deid.deidentify.offsets import KEY_FILE
 from ensemble_deid.deidentify.outputs import (
     Input,
     refuse_nested_output,
@@ -187,7 +188,7 @@ def _output(source: NoteSource, given: Path, out: Path, inputs: Sequence[Input])
 
 
 def _check_run_folder(folder: Path, read: Sequence[Input]) -> None:
-    own = {FAILED, MANIFEST, SPANS, OFFSETS}
+    own = {FAILED, MANIFEST, SPANS, OFFSETS, KEY_FILE}
     if folder.exists() and not folder.is_dir():
         raise CorpusError(f"{folder}: is to be the run's folder, and is a file")
     check_writable(folder)

@@ -84,7 +84,8 @@ def _problem(record: Record, rewritten: Rewritten) -> str | None:
     if rewritten.result.error is not None:
         return rewritten.result.error.removeprefix(f"{record.name}: ")
     emptied = rewritten.emptied
-    remarks = [rewritten.result.remark, *(f"{emptied[name]} {name}" for name in EMPTIED if emptied.get(name))]
+    nobody = None if record.placeholder is None else "the patient is a placeholder such as NULL"
+    remarks = [rewritten.result.remark, nobody, *(f"{emptied[name]} {name}" for name in EMPTIED if emptied.get(name))]
     return "; ".join(filter(None, remarks)) or None
 
 
