@@ -19,6 +19,7 @@ FLOORS = (
         "seeds",
         "atomic",
         "parallel",
+        "parsing",
         "submodels",
         "config",
         "config_sections",

@@ -197,7 +197,7 @@ BAD: list[tuple[Callable[[bytes, str], Message], object, str]] = [
     (read_fhir, "{", r"x: broken JSON at column 2"),
     (read_fhir, {"a": SECRET}, r"x: is no FHIR resource"),
     (read_fhir, {"resourceType": "Patient", "name": SECRET}, r"x: has no note text"),
-    (read_fhir, '{"resourceType": "A", "resourceType": "B"}', r"x: a name occurs twice"),
+    (read_fhir, '{"resourceType": "A", "resourceType": "B"}', r"x: broken JSON: a key occurs twice"),
     (read_fhir, narrative(f"<div>{SECRET}"), r"x: text\.div: is no well-formed XHTML"),
     (read_fhir, narrative(f"<div><!-- {SECRET} --></div>"), r"x: text\.div: has a comment"),
     (read_fhir, attachment(b"%PDF", "application/pdf"), r"x: content\.attachment: an attachment is neither plain text"),

@@ -16,6 +16,7 @@ from ensemble_deid.deidentify.notes import Note
 from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
+from ensemble_deid.parsing import strict_json
 
 FILE = "offsets.jsonl"
 
@@ -107,7 +108,7 @@ class OffsetFile:
         with self.path.open("rb") as stream:
             for line in stream:
                 try:
-                    entry = json.loads(line)
+                    entry = strict_json(line)
                 except ValueError:
                     return
                 if not line.endswith(b"\n"):
