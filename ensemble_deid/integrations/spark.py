@@ -77,11 +77,21 @@ def deidentify(
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         return deidentified_batches(batches, worker_model(name), options)
 
-    emptied = {text, *dates}
-    fields = [StructField(f.name, f.dataType, f.nullable or f.name in emptied, f.metadata) for f in df.schema.fields]
+    emptied = {text, id, patient, *dates}
+    plain = StructType.fromJson(_without_metadata(df.schema.jsonValue()))
+    fields = [StructField(f.name, f.dataType, f.nullable or f.name in emptied) for f in plain.fields]
     if patient is not None:
         df = df.repartition(patient).sortWithinPartitions(patient)
     return df.mapInArrow(run, StructType([*fields, StructField(problem, StringType())]))
+
+
+def _without_metadata(schema: Any) -> Any:
+    """Return a schema, as JSON, without the metadata of its fields: nobody reads them, and they may hold PHI."""
+    if isinstance(schema, list):
+        return [_without_metadata(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {name: {} if name == "metadata" else _without_metadata(part) for name, part in schema.items()}
 
 
 @lru_cache(maxsize=1)
