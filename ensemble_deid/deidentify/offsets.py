@@ -93,10 +93,11 @@ class OffsetFile:
             yield OffsetWriter(stream)
 
     def read(self) -> Iterator[Found]:
-        """Yield what was found in each note, in order."""
-        lines = self._whole_lines()
-        next(lines, None)
-        for line, _ in lines:
+        """Yield what was found in each note, in order. Raises CorpusError where that was another run."""
+        for number, (line, _) in enumerate(self._whole_lines()):
+            if number == 0:
+                self._refuse_others(line)
+                continue
             for text_hash, spans, error in line["notes"]:
                 yield Found(text_hash, tuple(Span(*span) for span in spans), error)
 
