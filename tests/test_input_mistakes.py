@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from ensemble_deid.cli.main import main
+from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.jsonl import read_jsonl_notes
-from ensemble_deid.errors import CorpusError
+from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.note.document import Document
 from ensemble_deid.parsing import strict_json, strict_toml
+from ensemble_deid.training.training_notes import in_fold_groups
 
 SECRET = "Quillfeather"
 
@@ -113,3 +116,10 @@ def test_an_overlong_name_is_one_short_error(
     assert "unforeseen" not in said
     assert said.count("\n") == 1
     assert len(said) < 6000
+
+
+def test_folds_by_patient_need_patients() -> None:
+    notes = [Document(str(k), "Text", patient_id=None if k == 3 else "p") for k in range(5)]
+    with pytest.raises(ConfigError, match="group_by = patient: 1 of 5 notes name no patient"):
+        in_fold_groups(notes, config=load_config(group_by="patient"))
+    assert len(in_fold_groups(notes, config=load_config())) == 5
