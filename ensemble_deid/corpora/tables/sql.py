@@ -202,8 +202,8 @@ class _TableWriter:
         """Write the row, together with others."""
         values = dict(record.raw)
         if record.is_note:
-            lost = new.edits is None or record.text is None
-            values[self.columns.text] = None if lost else edited(record.text, new.edits)
+            written = record.text is not None and new.edits is not None
+            values[self.columns.text] = edited(record.text or "", new.edits or ()) if written else None
         named: list[tuple[str | None, Value]] = [(self.columns.id, new.id), (self.columns.patient, new.patient)]
         for name, value in [*named, *zip(self.columns.dates, new.dates, strict=True)]:
             if name is not None:
