@@ -245,6 +245,7 @@ def exclusive(*places: Path) -> Iterator[list[Path]]:
 
 @contextmanager
 def _exclusive(place: Path) -> Iterator[bool]:
+    made = [folder for folder in place.parents if not folder.exists()]
     place.parent.mkdir(parents=True, exist_ok=True)
     name = place.name if len(place.name.encode("utf-8", "replace")) <= _LONGEST_NAME else _digest(place.name)
     path = place.parent / f".{name}{LOCK}"
@@ -275,9 +276,12 @@ def _exclusive(place: Path) -> Iterator[bool]:
         if os.name != "nt":
             path.unlink(missing_ok=True)
         os.close(handle)
-        if os.name == "nt":
-            with suppress(OSError):
+        with suppress(OSError):
+            if os.name == "nt":
                 path.unlink()
+            for folder in made:
+                # Where nothing was written after all.
+                folder.rmdir()
 
 
 def _digest(name: str) -> str:

@@ -98,7 +98,7 @@ def test_deep_json_in_a_manifest_is_one_error(tmp_path: Path, capsys: pytest.Cap
         ["train", "demo:train", "--out", "o", "--set", ".".join(["a"] * 60_000) + "=1"],
         ["train", "demo:train", "--out", "o", "--set", "seed=" + "[" * 100_000],
         ["evaluate", "demo:dev", "x" * 5000],
-        ["scan", "x" * 5000, "demo:dev"],
+        ["model", "scan", "x" * 5000, "demo:dev"],
         ["rules", "show", "x" * 5000],
     ],
 )

@@ -1,6 +1,7 @@
 """`serve`: the model as an HTTP service."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.options import add_command, add_device, add_model, add_port, add_submodels
@@ -25,19 +26,15 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--queue", metavar="N", type=int, default=64, help="requests that a process accepts at a time")
     parser.add_argument("--max-body", metavar="BYTES", type=int, default=1_000_000, help="of a request, or a line")
     parser.add_argument("--time-limit", metavar="SECONDS", type=float, default=30.0, help="for one note")
-    parser.add_argument(
-        "--arrival-limit",
-        metavar="SECONDS",
-        type=float,
-        default=10.0,
-        help="for a body; for a batch, all waits together",
-    )
     parser.add_argument("--tokens", metavar="FILE", type=Path, help="lines of TOKEN predict [replace] [known]")
     parser.add_argument("--entities", choices=("presidio", "own"), default="presidio", help="names in /analyze")
     add_key_file(parser, required=False)
     add_lists(parser, strict=True)
     add_submodels(parser)
     add_device(parser)
+    parser.rare().add_argument(
+        "--arrival-limit", metavar="SECONDS", type=float, default=10.0, help="for a body; for all waits of a batch"
+    )
     parser.set_defaults(run=run_serve)
 
 
