@@ -74,6 +74,7 @@ def add_columns(parser: Container) -> None:
     table.add_argument("--id-column", metavar="NAME", help="becomes a keyed pseudonym; in JSONL: id")
     table.add_argument("--patient-column", metavar="NAME", help="notes treated together; a pseudonym, too")
     table.add_argument("--date-columns", metavar="NAMES", help="are shifted like the dates in the patient's notes")
+    table.add_argument("--date-order", metavar="ORDER", help="of numbers in date columns: dmy, mdy or ymd")
     table.add_argument("--keep-columns", metavar="NAMES", help="are passed through unchanged; all: every other column")
 
 
@@ -89,6 +90,7 @@ def columns_of(options: argparse.Namespace) -> Columns:
         patient=options.patient_column,
         dates=several(options.date_columns),
         keep=several(options.keep_columns),
+        date_order=options.date_order,
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Unpack
 
 from ensemble_deid import __version__
-from ensemble_deid.atomic import folder_atomically, open_atomically, remove_stale
+from ensemble_deid.atomic import exclusive, folder_atomically, open_atomically, remove_stale
 from ensemble_deid.corpora.input_options import SUFFIX, InputOptions
 from ensemble_deid.corpora.records import NoteSource, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
@@ -215,39 +215,55 @@ def _deidentify(job: _Job, loading: _Loading, options: RunOptions | None, choice
         source = note_source(places.input, job.input, leave_out=[places.out, places.run])
         read = (loading.directory, *(files_of(choices) if options is None else options.files))
         out = check_outputs(source, Path(places.input), places.out, places.run, job.spans, *read)
-        loaded = loading.load(jobs=choices.get("jobs", 1) if options is None else options.prediction.jobs)
-        chosen = RunOptions.given(options, choices, loaded.labels)
-        key = key_of_run(places.run, chosen.replacer.key, resume=job.resume)
-        chosen = replace(chosen, replacer=replace(chosen.replacer, key=key))
-        loaded.description.check_options(chosen.prediction)
-        finished = job.resume and is_run(places.run)
-        if isinstance(source, SqlQuery) and not finished:
-            source.refuse_existing()
-        run = _run(job, places, source, out, loaded, chosen)
-        if finished:
-            summary = _finished(run)
-        else:
-            run.find(resume=job.resume)
-            run.write()
-            summary = RunSummary(
-                places.run,
-                run.counts["written"],
-                tuple(run.problems),
-                counts=dict(sorted(run.counts.items())),
-                warnings=tuple(source.warnings()),
-                head=run.head,
-                model=loaded,
-                options=chosen,
-            )
-        if job.spans is not None:
-            with (places.run / SPANS).open("rb") as stream, open_atomically(job.spans) as copy:
-                shutil.copyfileobj(stream, copy)
-        # Nothing was written for the only note of a file where it was withheld.
-        if job.out is not None and not isinstance(job.out, str | Path) and out.is_file():
-            with out.open("rb") as stream:
-                shutil.copyfileobj(stream, job.out)
-            job.out.flush()
-        return summary
+        with exclusive(places.run, _written_to(source, out)) as unlocked:
+            finished = job.resume and is_run(places.run)
+            if isinstance(source, SqlQuery) and not finished:
+                source.refuse_existing()
+            loaded = loading.load(jobs=choices.get("jobs", 1) if options is None else options.prediction.jobs)
+            chosen = RunOptions.given(options, choices, loaded.labels)
+            key = key_of_run(places.run, chosen.replacer.key, resume=job.resume)
+            chosen = replace(chosen, replacer=replace(chosen.replacer, key=key))
+            loaded.description.check_options(chosen.prediction)
+            run = _run(job, places, source, out, loaded, chosen)
+            summary = _finished(run) if finished else _done(run, resume=job.resume)
+            _copy_out(job, places, out)
+    remarks = [f"{place}: the file system has no locks: start no other run with this output" for place in unlocked]
+    return replace(summary, warnings=(*remarks, *summary.warnings))
+
+
+def _written_to(source: NoteSource, out: Path) -> Path:
+    """Return the place that the run has for itself: of a database in a file, the new table."""
+    if isinstance(source, SqlQuery) and source.file is not None:
+        return source.file.with_name(f"{source.file.name}.{source.table_out.casefold()}")
+    return out
+
+
+def _done(run: Run, *, resume: bool) -> RunSummary:
+    """Make both passes."""
+    run.find(resume=resume)
+    run.write()
+    return RunSummary(
+        run.folder,
+        run.counts["written"],
+        tuple(run.problems),
+        counts=dict(sorted(run.counts.items())),
+        warnings=tuple(run.source.warnings()),
+        head=run.head,
+        model=run.model,
+        options=run.options,
+    )
+
+
+def _copy_out(job: _Job, places: _Places, out: Path) -> None:
+    """Copy the spans, and what goes to a stream."""
+    if job.spans is not None:
+        with (places.run / SPANS).open("rb") as stream, open_atomically(job.spans) as copy:
+            shutil.copyfileobj(stream, copy)
+    # Nothing was written for the only note of a file where it was withheld.
+    if job.out is not None and not isinstance(job.out, str | Path) and out.is_file():
+        with out.open("rb") as stream:
+            shutil.copyfileobj(stream, job.out)
+        job.out.flush()
 
 
 def _run(job: _Job, places: _Places, source: NoteSource, out: Path, model: Deidentifier, options: RunOptions) -> Run:

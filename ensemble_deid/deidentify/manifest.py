@@ -21,6 +21,7 @@ from ensemble_deid.deidentify.one_pass import DeidentificationResult
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.keys import Key
 from ensemble_deid.note.digits import rounded
+from ensemble_deid.parsing import strict_json
 
 MANIFEST = "manifest.jsonl"
 SPANS = "spans.jsonl"
@@ -244,7 +245,7 @@ def _read_chain(path: Path) -> tuple[list[dict[str, Any]], str]:
     head, entries = _START, []
     for number, line in enumerate(lines, start=1):
         try:
-            entry = json.loads(line)
+            entry = strict_json(line)
         except ValueError:
             entry = None
         if not isinstance(entry, dict) or entry.get("previous") != head:

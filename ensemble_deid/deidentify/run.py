@@ -66,6 +66,8 @@ class Run:
         Raises CorpusError where a run cannot be resumed.
         """
         self.total = self.source.count()
+        cells = self.rows.cells
+        cells.orders.learn(cells.columns.dates, (record.dates for record in self.source.records()))
         self.folder.mkdir(parents=True, exist_ok=True)
         offsets, key = OffsetFile(self.folder / OFFSETS, self.finding), self.options.replacer.key
         offsets.begin(resume=resume)

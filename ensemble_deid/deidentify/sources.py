@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from ensemble_deid.atomic import check_writable
+from ensemble_deid.atomic import LOCK, check_writable
 from ensemble_deid.corpora.input_options import TABLES, InputOptions
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.note_files import NoteFiles, is_single, nested_locations
@@ -188,7 +188,7 @@ def _output(source: NoteSource, given: Path, out: Path, inputs: Sequence[Input])
 
 
 def _check_run_folder(folder: Path, read: Sequence[Input]) -> None:
-    own = {FAILED, MANIFEST, SPANS, OFFSETS, KEY_FILE}
+    own = {FAILED, MANIFEST, SPANS, OFFSETS, KEY_FILE, LOCK}
     if folder.exists() and not folder.is_dir():
         raise CorpusError(f"{folder}: is to be the run's folder, and is a file")
     check_writable(folder)

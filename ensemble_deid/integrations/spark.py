@@ -42,7 +42,8 @@ def deidentify(
 
     `columns` say what the columns hold, as in `ensemble-deid deidentify` (docs/deidentify-tables.md);
     `Columns(keep=("all",))` keeps every other one. With `columns.patient`, rows are shuffled so that the notes of a
-    patient are processed together; with a key, the values are then those of the command line. `options` and `choices`
+    patient are processed together; without `columns.date_order` (dmy, mdy or ymd), a row with a date such as 3/4/2019
+    is withheld; with a key, the values are then those of the command line. `options` and `choices`
     as in `Deidentifier.deidentify`. Nothing runs before Spark is asked for rows, and it runs again whenever it is asked
     again: write or persist the result first. Raises ConfigError, CorpusError, ModelError.
     """
@@ -61,11 +62,21 @@ def deidentify(
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         return deidentified_batches(batches, worker_model(name), columns, chosen, problem=problem)
 
-    emptied = {columns.text, *columns.dates}
-    fields = [StructField(f.name, f.dataType, f.nullable or f.name in emptied, f.metadata) for f in df.schema.fields]
+    emptied = {columns.text, columns.id, columns.patient, *columns.dates}
+    plain = StructType.fromJson(_without_metadata(df.schema.jsonValue()))
+    fields = [StructField(f.name, f.dataType, f.nullable or f.name in emptied) for f in plain.fields]
     if columns.patient is not None:
         df = df.repartition(columns.patient).sortWithinPartitions(columns.patient)
     return df.mapInArrow(run, StructType([*fields, StructField(problem, StringType())]))
+
+
+def _without_metadata(schema: Any) -> Any:
+    """Return a schema, as JSON, without the metadata of its fields: nobody reads them, and they may hold PHI."""
+    if isinstance(schema, list):
+        return [_without_metadata(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {name: {} if name == "metadata" else _without_metadata(part) for name, part in schema.items()}
 
 
 @lru_cache(maxsize=1)

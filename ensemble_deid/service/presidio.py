@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from ensemble_deid.corpora.checks import check_text
 from ensemble_deid.deidentify.presidio_labels import predicted_by, to_presidio
@@ -23,26 +23,32 @@ OPERATORS = ("hash", "keep", "mask", "redact", "replace")
 _DEFAULT = "DEFAULT"
 
 
-class Replace(BaseModel):
+class _Operator(BaseModel):
+    """An operator; a parameter that is not known is refused, since it may be a typing error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Replace(_Operator):
     """Puts `new_value`, or the entity type in angle brackets, in the place of a span."""
 
     type: Literal["replace"]
     new_value: str = ""
 
 
-class Redact(BaseModel):
+class Redact(_Operator):
     """Takes a span out."""
 
     type: Literal["redact"]
 
 
-class Keep(BaseModel):
+class Keep(_Operator):
     """Leaves a span as it is."""
 
     type: Literal["keep"]
 
 
-class Mask(BaseModel):
+class Mask(_Operator):
     """Puts a character in the place of the first or last characters of a span; of all, where no number is given."""
 
     type: Literal["mask"]
@@ -51,7 +57,7 @@ class Mask(BaseModel):
     from_end: bool = False
 
 
-class Hash(BaseModel):
+class Hash(_Operator):
     """Puts the digest of salt and span in its place; without a salt, one is drawn for the request and forgotten."""
 
     type: Literal["hash"]
@@ -82,6 +88,8 @@ class Item:
 class AnalyzeRequest(BaseModel):
     """The analyzer's request. What only raises scores (`context`) or is only logged (`correlation_id`) is ignored."""
 
+    model_config = ConfigDict(extra="forbid")
+
     text: str | list[str]
     language: str | None = None
     score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -90,6 +98,9 @@ class AnalyzeRequest(BaseModel):
     ad_hoc_recognizers: list[Any] | None = None
     allow_list: list[str] | None = None
     allow_list_match: Literal["exact", "regex"] | None = "exact"
+    context: Any = None
+    correlation_id: Any = None
+    regex_flags: Any = None
 
 
 class AnalyzerResult(BaseModel):
@@ -114,6 +125,8 @@ class AnalyzerResult(BaseModel):
 
 class AnonymizeRequest(BaseModel):
     """The anonymizer's request."""
+
+    model_config = ConfigDict(extra="forbid")
 
     text: Annotated[str, Field(min_length=1)]
     analyzer_results: list[AnalyzerResult]
