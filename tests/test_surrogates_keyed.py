@@ -21,7 +21,7 @@ from ensemble_deid.surrogates.ages import capped_age
 from ensemble_deid.surrogates.keyed.dates import DateText
 from ensemble_deid.surrogates.keyed.lists import MEN, WOMEN, name_lists, towns
 from ensemble_deid.surrogates.keyed.patient import kind_of
-from ensemble_deid.surrogates.letters import fold
+from ensemble_deid.note.folding import fold
 from ensemble_deid.surrogates.place_words import STATES
 
 KEY = Key(b"a key of sixteen bytes and more")

@@ -12,7 +12,7 @@ from marked_notes import marked_note
 
 from ensemble_deid.deidentify.replacement import Key, Replacer
 from ensemble_deid.surrogates.ages import capped_age
-from ensemble_deid.surrogates.letters import fold
+from ensemble_deid.note.folding import fold
 from ensemble_deid.surrogates.place_words import GENERIC_WORDS
 
 KEY = Key(b"a key of sixteen bytes and more")

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from ensemble_deid.surrogates.letters import fold, match_case
+from ensemble_deid.note.folding import fold, match_case
 
 _UNITS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from ensemble_deid.surrogates.letters import fold
+from ensemble_deid.note.folding import fold
 
 _DIGITS = "0123456789"
 _LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"

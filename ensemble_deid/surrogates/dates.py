@@ -24,7 +24,7 @@ from ensemble_deid.surrogates.date_forms import (
     month_number,
     rewrite,
 )
-from ensemble_deid.surrogates.letters import match_case
+from ensemble_deid.note.folding import match_case
 
 _YEAR_DAYS = 365.25
 _MID_SEASON = ((4, 15), (7, 15), (10, 15), (1, 15))

@@ -10,7 +10,7 @@ from ensemble_deid.reproducible import generator
 from ensemble_deid.surrogates.ages import AgeShift
 from ensemble_deid.surrogates.codes import CodeMap
 from ensemble_deid.surrogates.dates import DateShift, latest_year
-from ensemble_deid.surrogates.letters import fold, match_case
+from ensemble_deid.note.folding import fold, match_case
 from ensemble_deid.surrogates.persons import PersonMap
 from ensemble_deid.surrogates.places import PlaceMap
 from ensemble_deid.surrogates.source import ENGLISH_ORIGINS, SPANISH_ORIGINS, ValueSource

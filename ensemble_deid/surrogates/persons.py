@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import regex
 
-from ensemble_deid.surrogates.letters import fold, match_case
+from ensemble_deid.note.folding import fold, match_case
 from ensemble_deid.surrogates.source import ValueSource
 
 _LETTERS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.surrogates.letters import fold
+from ensemble_deid.note.folding import fold
 from ensemble_deid.surrogates.place_words import PLAIN_WORDS
 
 ENGLISH_ORIGINS = tuple(

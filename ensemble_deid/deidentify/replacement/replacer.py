@@ -9,8 +9,9 @@ from pathlib import Path
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.deidentify.replacement.key import Key
 from ensemble_deid.deidentify.replacement.styles import Styles, check_labels, make_styles
-from ensemble_deid.deidentify.replacement.values import Values, normalise
+from ensemble_deid.deidentify.replacement.values import Values
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.folding import same_string
 from ensemble_deid.surrogates.keyed.choices import Keyed
 from ensemble_deid.surrogates.keyed.patient import PatientSurrogates, Settings, is_spanish
 
@@ -147,7 +148,7 @@ class Replacer:
     @staticmethod
     def normalise(surface: str) -> str:
         """Return a string of PHI without case, accents and repeated white space, as `taken` holds it."""
-        return normalise(surface)
+        return same_string(surface)
 
     def _surrogates(
         self, patient: str, known: frozenset[str], *, spanish: bool = False, avoided: frozenset[str] = frozenset()

@@ -1,12 +1,11 @@
 """What stands in the place of each span of one note, by the style of its label."""
 
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ensemble_deid.deidentify.replacement.styles import FIXED, Styles
-from ensemble_deid.note.reading import visible
+from ensemble_deid.note.folding import same_string, visible
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.ages import capped_age
 from ensemble_deid.surrogates.keyed.choices import Keyed
@@ -16,12 +15,6 @@ _HASH_DIGITS = 12
 _ZIP = re.compile(r"(\d{3})\d{2}([-\s]?\d{4})?")
 _SPARSE_ZIP = frozenset("036 059 063 102 203 205 369 556 692 753 772 790 821 823 830 831 878 879 884 890 893".split())
 """First three digits of ZIP codes where at most 20,000 people live, by the census of 2000 (HHS guidance) or 2010."""
-
-
-def normalise(surface: str) -> str:
-    """Return a string without case, accents, repeated white space and invisible characters."""
-    plain = unicodedata.normalize("NFKD", visible(surface).casefold())
-    return " ".join("".join(c for c in plain if not unicodedata.combining(c)).split())
 
 
 @dataclass(slots=True)
@@ -77,7 +70,7 @@ class Values:
 
     def _hash(self, span: Span) -> str:
         keyed = Keyed(self.surrogates.secret, (*self.surrogates.scope, "hash"))
-        return f"[{span.label}:{keyed.digest(normalise(self._surface(span))).hex()[:_HASH_DIGITS]}]"
+        return f"[{span.label}:{keyed.digest(same_string(self._surface(span))).hex()[:_HASH_DIGITS]}]"
 
     def _numbered(self, span: Span) -> str:
         if span.label not in self._numbers:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ensemble_deid.surrogates.letters import fold
+from ensemble_deid.note.folding import fold
 from ensemble_deid.surrogates.persons import Token, name_tokens
 
 SUFFIXES = frozenset("jr sr ii iii iv".split())

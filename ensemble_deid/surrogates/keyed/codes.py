@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ensemble_deid.surrogates.keyed.choices import Keyed
 from ensemble_deid.surrogates.keyed.known import Avoided
-from ensemble_deid.surrogates.letters import fold
+from ensemble_deid.note.folding import fold
 
 _LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"
 _KEPT_WORDS = frozenset(

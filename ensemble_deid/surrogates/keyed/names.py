@@ -10,7 +10,7 @@ from ensemble_deid.surrogates.keyed.choices import Keyed
 from ensemble_deid.surrogates.keyed.codes import Codes
 from ensemble_deid.surrogates.keyed.known import Avoided, KnownNames, Part
 from ensemble_deid.surrogates.keyed.lists import DEFAULT_ORIGIN, MEN, SURNAMES, WOMEN
-from ensemble_deid.surrogates.letters import fold, match_case
+from ensemble_deid.note.folding import fold, match_case
 from ensemble_deid.surrogates.persons import FAMILY, GIVEN
 
 _FORMAL = re.compile(r"\b(?:mr|mrs|ms|mx|miss|dr|sr|sra|dra|d|dña)\.?\s*$", re.IGNORECASE)

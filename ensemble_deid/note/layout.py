@@ -1,0 +1,248 @@
+"""How words are laid out: letters apart, one a line, blanks written otherwise, words cut at line ends, case.
+
+Each function returns the changes that undo one of these, none for a text without evidence of it (see `markup.py` for
+changes). What may be ordinary (`b.i.d.`, `A B C D`, `x 5 x 4`, a table with `|`) is no evidence.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from ensemble_deid.note.markup import Change
+from ensemble_deid.resources import listed_words
+
+_SEPARATORS = " \n.·•∙‧-_*~|+"
+_LEAST_SHOWN, _LEAST_CAPITALS = 4, 6
+
+
+def letters_apart(text: str) -> list[Change]:
+    """Return the changes that join letters parted by blanks, line ends, dots or the like (`S m i t h`).
+
+    A word of four such letters in lower case, or six capitals, that are not in the order of the alphabet is evidence.
+    """
+    changes: list[Change] = []
+    for separator in _SEPARATORS:
+        if text.count(separator) >= _LEAST_SHOWN - 1 and _is_shown(text, separator):
+            changes += _joined_letters(text, separator)
+    return _apart(changes)
+
+
+@cache
+def _shown(separator: str) -> re.Pattern[str]:
+    mark = re.escape(separator)
+    before, after = (r"(?<!\S)", r"(?!\S)") if separator.isspace() else (r"(?<![\w.])", r"(?!\w)")
+    return re.compile(rf"{before}[^\W\d_]{after}(?:{mark}[^\W\d_]{after}){{{_LEAST_SHOWN - 1},}}+")
+
+
+def _is_shown(text: str, separator: str) -> bool:
+    for match in _shown(separator).finditer(text):
+        letters = match[0][::2]
+        if letters[1:].islower() or (letters.isupper() and len(letters) >= _LEAST_CAPITALS and separator in " \n"):
+            steps = {ord(b) - ord(a) for a, b in zip(letters, letters[1:], strict=False)}
+            if not steps <= {0, 1}:
+                return True
+    return False
+
+
+@cache
+def _letters(separator: str) -> re.Pattern[str]:
+    mark = re.escape(separator)
+    gap = rf"(?:{mark}(?:[ \n]{mark}){{0,8}}+|{mark}{mark})"
+    if separator.isspace():
+        return re.compile(rf"(?<!\S)\S(?!\S)(?:{gap}\S(?!\S))++")
+    return re.compile(rf"(?<!\w)\w(?:{gap}[\w/](?!\w))++")
+
+
+def _joined_letters(text: str, separator: str) -> Iterator[Change]:
+    gaps = re.compile(rf"(?:{re.escape(separator)}|[ \n])+") if separator not in " \n" else re.compile(r"[ \n]+")
+    for match in _letters(separator).finditer(text):
+        low, high = match.span()
+        if high - low < _LEAST_SHOWN or not re.search(r"\w.*\w", match[0], re.DOTALL):
+            continue
+        for gap in gaps.finditer(text, low, high):
+            string = gap[0]
+            if string != separator or gap.start() > low:
+                yield gap.start(), gap.end(), "" if string == separator else _between(string, separator)
+
+
+def _between(gap: str, separator: str) -> str:
+    """Return the blank or line end that stood between two words before each character had a separator after it."""
+    inner = gap[1::2]
+    return inner if set(gap[::2]) == {separator} and inner.strip() == "" and len(gap) > 2 else " "
+
+
+def _apart(changes: list[Change]) -> list[Change]:
+    kept: list[Change] = []
+    for change in sorted(changes):
+        if not kept or change[0] >= kept[-1][1]:
+            kept.append(change)
+    return kept
+
+
+_PAIR = re.compile(r"(?<![^\W_])[A-Z][a-z]+([_|])(?=[A-Z][a-z]|[A-Z]\.|\d)")
+_BETWEEN = {mark: re.compile(rf"(?<=[\w.,:;)]){re.escape(mark)}+(?=[\w(#])") for mark in "_|"}
+_ADDRESS = re.compile(r"\S*(?:@|://|\\)\S*")
+_FEW_BLANKS = 4
+
+
+def written_blanks(text: str) -> list[Change]:
+    """Return the changes from `_` and `|` to blanks where they stand in the place of blanks (`Ada_Strong`).
+
+    Evidence is a line of such words with few blanks, or for `_` two names joined by it; e-mail addresses stay.
+    """
+    changes: list[Change] = []
+    for mark in "_|":
+        if mark in text:
+            lines = re.finditer(r"[^\n]+", text)
+            found = [(line, list(_BETWEEN[mark].finditer(line[0]))) for line in lines if mark in line[0]]
+            spread = _is_spread(text, mark)
+            for line, places in found:
+                if places and (spread or (mark == "_" and _PAIR.search(line[0]))):
+                    changes += _blanks_for(line, places)
+    return sorted(changes)
+
+
+def _is_spread(text: str, mark: str) -> bool:
+    """Whether a text has so many words joined by a mark, and so few blanks, that the mark is its blank."""
+    joined = len(re.findall(rf"(?<=[a-z,.]){re.escape(mark)}(?=[a-z])", text))
+    return joined >= _FEW_BLANKS and joined * _FEW_BLANKS >= text.count(" ")
+
+
+def _blanks_for(line: re.Match[str], places: list[re.Match[str]]) -> Iterator[Change]:
+    kept = [match.span() for match in _ADDRESS.finditer(line[0])]
+    for place in places:
+        if not any(start <= place.start() < end for start, end in kept):
+            yield line.start() + place.start(), line.start() + place.end(), " " * len(place[0])
+
+
+_LINE_END = re.compile(r"(?<=[^\W\d_])-[ \t]*\r?\n[ \t]*(?=[a-z\u00df-\u00ff])|(?<=[A-Z]{2})-[ \t]*\r?\n[ \t]*(?=[A-Z]{2})")
+
+
+def line_end_hyphens(text: str) -> list[Change]:
+    """Return the changes that join words cut at a line end."""
+    return [(match.start(), match.end(), "") for match in _LINE_END.finditer(text)] if "-" in text else []
+
+
+_SLASH = re.compile(r"(?<=\d)\s?[\u2044\u2215\uff0f]\s?(?=\d)")
+_DASH = r"\s?[\u2012\u2013\u2014\u2015]\s?"
+_DASHED = re.compile(
+    rf"(?<![\w\u2013])\(?(?:\d{{1,4}}{_DASH}(?:\d{{1,2}}|[A-Za-z]{{3,9}}){_DASH}\d{{1,4}}|\d{{3}}{_DASH}\d{{3}}{_DASH}\d{{4}}"
+    rf"|\d{{3}}{_DASH}\d{{4}}|\d{{3}}{_DASH}\d{{2}}{_DASH}\d{{4}})(?![\w\u2013])"
+)
+_EACH_DASH = re.compile(_DASH)
+
+
+def dashes(text: str) -> list[Change]:
+    """Return the changes to `/` and `-` inside dates and telephone numbers; a range (`3–5`) stays."""
+    if text.isascii():
+        return []
+    changes = [(match.start(), match.end(), "/") for match in _SLASH.finditer(text)]
+    for match in _DASHED.finditer(text):
+        changes += [(dash.start(), dash.end(), "-") for dash in _EACH_DASH.finditer(text, *match.span())]
+    return _apart(changes)
+
+
+_LOOSE = re.compile(
+    r"(?<![\d/.-])(?<!\d )(0?[1-9]|1[0-2]|[12]\d|3[01]) ?([/.-]) ?(0?[1-9]|1[0-2]|[12]\d|3[01]) ?\2 ?"
+    r"(?:(?:19|2 ?[01]) ?\d ?\d|\d\d)(?![\d:/-]| [/.-])"
+    r"|(?<!\d)\d ?\d ?\d ?([-.]) ?\d ?\d ?\d ?(?:\4 ?)?\d ?\d ?\d ?\d(?![\d/])"
+)
+_BLANKS = re.compile(" +")
+
+
+def blanks_in_numbers(text: str) -> list[Change]:
+    """Return the changes that close blanks inside dates and telephone numbers (`4 / 2 / 20 71`)."""
+    found = (match for match in _LOOSE.finditer(text) if " " in match[0] and _is_number(match))
+    return [(gap.start(), gap.end(), "") for match in found for gap in _BLANKS.finditer(text, *match.span())]
+
+
+def _is_number(match: re.Match[str]) -> bool:
+    # Of a date, one of the first two numbers is the month.
+    return match[1] is None or min(int(match[1]), int(match[3])) <= 12
+
+
+_MISREAD = {"0": "o", "1": "l", "5": "s", "O": "0", "o": "0", "l": "1", "I": "1", "S": "5", "B": "8"}
+_DIGIT_IN_WORD = re.compile(r"(?<=[a-z])[015](?=[a-z]{2})|(?<=[a-z]{2})[015](?=[a-z])|(?<=[A-Z])[015](?=[a-z]{2})")
+_LETTER_IN_NUMBER = re.compile(
+    r"(?<![\w/.-])(?=[^\s]*\d)[\dOolISB]{1,2}([/-])[\dOolISB]{1,2}\1[\dOolISB]{2,4}(?![\w/-])"
+    r"|(?<![\w-])(?=[^\s]*\d)[\dOolISB]{3}-[\dOolISB]{3}-[\dOolISB]{4}(?![\w-])"
+)
+
+
+# An ordinary note may have some, and models learn from such notes.
+_MISREAD_SHOWN = re.compile(r"(?<=[a-z])[015](?=[a-z])")
+_FEW_MISREAD, _MISREAD_SHARE = 5, 0.005
+
+
+def misread(text: str) -> list[Change]:
+    """Return the changes of digits inside words (`Str0ng`) and letters inside dates and telephone numbers (`l2/O5/2071`)."""
+    if len(_MISREAD_SHOWN.findall(text)) < max(_FEW_MISREAD, _MISREAD_SHARE * len(text)):
+        return []
+    changes = [(m.start(), m.end(), _MISREAD[m[0]]) for m in _DIGIT_IN_WORD.finditer(text)]
+    for match in _LETTER_IN_NUMBER.finditer(text):
+        letters = re.finditer("[OolISB]", match[0])
+        changes += [(match.start() + m.start(), match.start() + m.end(), _MISREAD[m[0]]) for m in letters]
+    return _apart(changes)
+
+
+_LEAST_LINES, _MOST_ONE_WORD = 20, 0.9
+_FIELD = re.compile(r"[A-Z][\w/]*:\Z")
+
+
+def words_on_lines(text: str) -> list[Change]:
+    """Return the changes that put words on one line where each stands on a line of its own."""
+    lines = [match for match in re.finditer(r"[^\n]+", text) if match[0].strip()]
+    if len(lines) < _LEAST_LINES:
+        return []
+    single = sum(len(line[0].split()) == 1 for line in lines)
+    long_enough = sum(len(line[0].strip()) > 1 for line in lines)
+    if single < _MOST_ONE_WORD * len(lines) or long_enough < len(lines) / 2:
+        return []
+    changes: list[Change] = []
+    for line, following in zip(lines, lines[1:], strict=False):
+        start, end = line.end(), following.start()
+        if text[start:end] == "\n" and not _FIELD.search(following[0].strip()):
+            changes.append((start, end, " "))
+    return changes
+
+
+_LEAST_LETTERS, _ONE_CASE = 60, 0.999
+_CASED = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_TITLES = frozenset("dr mr mrs ms miss prof".split())
+_CALENDAR = frozenset(
+    "january february march april june july august september october november december jan feb mar apr jun jul aug sep "
+    "sept oct nov dec monday tuesday wednesday thursday friday saturday sunday".split()
+)
+
+
+def case(text: str) -> list[Change]:
+    """Return the changes to usual case in a text in capitals alone, or in lower case alone.
+
+    Words of public lists of English and medical words become lower case, other words, and all that begin a sentence,
+    have a capital.
+    """
+    upper, lower = sum(map(str.isupper, text)), sum(map(str.islower, text))
+    if upper + lower < _LEAST_LETTERS or max(upper, lower) < _ONE_CASE * (upper + lower):
+        return []
+    words = list(_CASED.finditer(text))
+    changes: list[Change] = []
+    before = ""
+    for match in words:
+        word = match[0]
+        begins = not text[: match.start()].rstrip(" ")[-1:] or text[match.start() - 1 : match.start()] == "\n"
+        usual = _usual(word.lower(), before=before, begins=begins, capitals=upper > lower)
+        if usual != word and len(usual) == len(word):
+            changes.append((match.start(), match.end(), usual))
+        before = word.lower()
+    return changes
+
+
+def _usual(word: str, *, before: str, begins: bool, capitals: bool) -> str:
+    if word in _TITLES or word in _CALENDAR or before in _TITLES or begins:
+        return word.capitalize()
+    ordinary = word in listed_words("english") or word in listed_words("medical")
+    if ordinary:
+        return word
+    if len(word) <= 3 and word not in listed_words("given") and word not in listed_words("surname"):
+        return word.upper()
+    return word.capitalize()
