@@ -111,7 +111,9 @@ def reversed_phi(note: Document, rng: random.Random) -> Written:
     out, at = "", 0
     for span in sorted(note.spans):
         out += note.text[at : span.start]
-        places[at : span.start] = [(len(out) - span.start + k, len(out) - span.start + k + 1) for k in range(at, span.start)]
+        places[at : span.start] = [
+            (len(out) - span.start + k, len(out) - span.start + k + 1) for k in range(at, span.start)
+        ]
         begin = len(out) + 1
         out += "\u202e" + note.text[span.start : span.end][::-1] + "\u202c"
         for k in range(span.start, span.end):
@@ -190,7 +192,20 @@ def one_word_a_line(note: Document, rng: random.Random) -> Written:
 
 def noisy(note: Document, rng: random.Random) -> Written:
     """Read a tenth of the characters that scanners misread wrong."""
-    wrong = {"O": "0", "o": "0", "l": "1", "I": "l", "S": "5", "B": "8", "m": "rn", "e": "c", "h": "b", "0": "O", "1": "l", "5": "S"}
+    wrong = {
+        "O": "0",
+        "o": "0",
+        "l": "1",
+        "I": "l",
+        "S": "5",
+        "B": "8",
+        "m": "rn",
+        "e": "c",
+        "h": "b",
+        "0": "O",
+        "1": "l",
+        "5": "S",
+    }
     return _pieces([wrong[c] if c in wrong and rng.random() < 0.1 else c for c in note.text])
 
 
@@ -295,7 +310,7 @@ FORMS: dict[str, Form] = {
 
 
 def measure(model: Deidentifier, notes: Sequence[Document], form: Form, *, seed: int) -> tuple[int, int, int, float]:
-    """Return the tokens of PHI found, their number, the false positives, and the share of notes in which a form shows."""
+    """Return the tokens of PHI found, their number, the false positives, and the share of notes with a form."""
     found = total = wrong = seen = 0
     for note in notes:
         written = form(note, random.Random(f"{seed} {note.id}"))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from marked_notes import marked_note
 
 from ensemble_deid.deidentify.replacement import Key, Replacer
-from ensemble_deid.surrogates.ages import capped_age
 from ensemble_deid.note.folding import fold
+from ensemble_deid.surrogates.ages import capped_age
 from ensemble_deid.surrogates.place_words import GENERIC_WORDS
 
 KEY = Key(b"a key of sixteen bytes and more")

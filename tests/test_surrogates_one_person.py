@@ -13,8 +13,8 @@ from ensemble_deid.deidentify.replaced import replaced
 from ensemble_deid.deidentify.replacement import Key, Replacer
 from ensemble_deid.deidentify.together import replaced_together
 from ensemble_deid.errors import DeidError
-from ensemble_deid.surrogates.keyed.known import KnownNames
 from ensemble_deid.note.folding import fold
+from ensemble_deid.surrogates.keyed.known import KnownNames
 
 REPLACER = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"))
 

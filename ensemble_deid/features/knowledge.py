@@ -74,7 +74,9 @@ def read_knowledge(folder: Path, own: tuple[tuple[str, tuple[str, ...]], ...] = 
     if not hashes:
         raise RuleError(f"{folder}: there are no knowledge tables")
     for list_name, entries in own:
-        phrases[list_name] = _phrase_table(tuple(unaccented(word.lower()) for word in entry.split()) for entry in entries)
+        phrases[list_name] = _phrase_table(
+            tuple(unaccented(word.lower()) for word in entry.split()) for entry in entries
+        )
     return Knowledge(folder, words, phrases, hashes, own)
 
 

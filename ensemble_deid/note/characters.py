@@ -5,6 +5,7 @@ Texts in ASCII have none of them and are not given to these functions.
 """
 
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 
 import regex
@@ -53,10 +54,11 @@ def alike(text: str) -> list[Change]:
 
 _ALIKE = regex.compile("[" + "".join(map(chr, ALIKE)).replace("\u200b", "") + "]")
 
+_MOSTLY_MARKED, _FEW = 0.6, 3
 # A character with the marks and invisible characters after it; a text may also begin with such.
 _CLUSTER = regex.compile(rf"[^\p{{M}}{INVISIBLE}]?[\p{{M}}{INVISIBLE}]+", regex.V1)
 _FILLER = regex.compile(r"[\u200b\u3164\u115f\u1160\uffa0\u2800]+")
-_LATIN_BASE = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Nd}\p{P}\p{S}]")
+_LATIN_BASE = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Nd}\p{P}\p{S}\s]")
 
 
 def fillers(text: str) -> list[Change]:
@@ -67,26 +69,31 @@ def fillers(text: str) -> list[Change]:
     found = list(_FILLER.finditer(text))
     if not found:
         return []
-    without_blanks = sum(map(text.count, (" ", "\n", "\t"))) * 2 < len(found)
-    single = regex.search(r"(?:(?<!\w)\w[\u200b\u3164\u115f\u1160\uffa0\u2800]+){3}", text) is not None
+    # Either each stands for a blank, or some are in the place of blanks, or all are inside words.
+    for_blanks = sum(map(text.count, (" ", "\n", "\t"))) * 2 < len(found) and not _SINGLE.search(text)
+    words = [(_letters_before(text, match.start()), _letters_after(text, match.end())) for match in found]
+    votes = 0 if for_blanks else sum(_vote(before, after) for before, after in words)
     changes: list[Change] = []
-    for match in found:
+    for match, (before, after) in zip(found, words, strict=True):
         low, high = match.span()
-        before, after = _letters_before(text, low), _letters_after(text, high)
-        if not before or not after:
-            inside = low > 0 and high < len(text) and text[low - 1].isalnum() and text[high].isalnum()
-            # A digit beside a letter: `0134<zero-width space>Fax`.
-            mixed = inside and text[low - 1].isdigit() != text[high].isdigit()
-            parts = not single and (mixed or (inside and without_blanks))
-        elif single and min(len(before), len(after)) == 1:
-            parts = False
-        else:
-            parts = (without_blanks and not single) or _are_two_words(before, after)
+        parts = for_blanks
+        if (
+            not for_blanks
+            and votes <= 0
+            and low
+            and high < len(text)
+            and text[low - 1].isalnum()
+            and text[high].isalnum()
+        ):
+            parts = not _is_one_word(before, after)
         if parts:
-            changes.append((low, high, " "))
+            changes.append((low, high, " " * (high - low)))
         else:
-            changes.append((max(low - 1, 0), high, text[low - 1 : low]) if low else (low, high, ""))
+            changes.append((low - 1, high, text[low - 1]) if low else (low, high, ""))
     return changes
+
+
+_SINGLE = regex.compile(r"(?:(?<!\w)\w[\u200b\u3164\u115f\u1160\uffa0\u2800]+){3}")
 
 
 _LONGEST_WORD = 40
@@ -94,32 +101,47 @@ _LONGEST_WORD = 40
 
 def _letters_before(text: str, end: int) -> str:
     start = end
-    while start > 0 and end - start < _LONGEST_WORD and text[start - 1].isalpha() and not _FILLER.match(text[start - 1]):
+    while (
+        start > 0 and end - start < _LONGEST_WORD and text[start - 1].isalpha() and not _FILLER.match(text[start - 1])
+    ):
         start -= 1
     return text[start:end]
 
 
 def _letters_after(text: str, start: int) -> str:
     end = start
-    while end < len(text) and end - start < _LONGEST_WORD and text[end].isalpha() and not _FILLER.match(text[end]):
+    while end < len(text) and end - start < _LONGEST_WORD and _is_letter(text[end]):
         end += 1
     return text[start:end]
 
 
+def _is_letter(character: str) -> bool:
+    return character.isalpha() and not _FILLER.match(character)
+
+
 _LISTS = ("english", "medical", "given", "surname")
-_LEAST_WORD = 4
+_LEAST_WORD = 3
 
 
-def _are_two_words(before: str, after: str) -> bool:
-    if before[-1].islower() and after[0].isupper():
-        return True
+def _is_listed(word: str) -> bool:
+    return any(word.lower() in listed_words(name) for name in _LISTS)
 
-    def is_listed(word: str) -> bool:
-        return any(word.lower() in listed_words(name) for name in _LISTS)
 
-    if is_listed(before + after):
-        return False
-    return any(len(word) >= _LEAST_WORD and is_listed(word) for word in (before, after))
+def _vote(before: str, after: str) -> int:
+    """Return 1 where two strings of letters look like one word, -1 where they look like two, 0 where it is open."""
+    if min(len(before), len(after)) < 1:
+        return 0
+    if _is_listed(before + after) or min(len(before), len(after)) == 1:
+        return 1
+    return -1 if all(len(word) >= _LEAST_WORD and _is_listed(word) for word in (before, after)) else 0
+
+
+def _is_one_word(before: str, after: str) -> bool:
+    """Whether letters on both sides of a zero-width space make one word, in a text where most part words."""
+    if not before or not after:
+        # Two digits, but not a digit beside a letter: `0134<zero-width space>Fax`.
+        return not before and not after
+    return not (before[-1].islower() and after[0].isupper()) and _vote(before, after) > 0
 
 
 def marks(text: str) -> list[Change]:
@@ -127,12 +149,15 @@ def marks(text: str) -> list[Change]:
 
     Marks that no letter has, and those of words in which nearly every letter is marked, go too.
     """
+    clusters = list(_CLUSTER.finditer(text))
+    loose = sum(match[0][0].isalpha() and not match[0][-1].isalpha() for match in clusters)
+    strip = loose >= _FEW and loose >= _MOSTLY_MARKED * sum(map(str.isalpha, text))
     changes: list[Change] = []
-    for match in _CLUSTER.finditer(text):
+    for match in clusters:
         low, high = match.span()
         letter = unicodedata.normalize("NFC", visible(match[0]))
-        if len(letter) > 1 and _LATIN_BASE.match(letter[0]):
-            letter = letter[0]
+        if letter and (len(letter) > 1 or strip) and _LATIN_BASE.match(letter[0]):
+            letter = unicodedata.normalize("NFD", letter)[0] if strip else letter[0]
         if letter != match[0]:
             changes.append((low, high, letter))
     return changes
@@ -148,7 +173,6 @@ def composed(text: str) -> list[Change]:
 
 _WORD = regex.compile(r"[^\W\d_]{3,}+")
 _MARKED = 0.75
-_FEW = 3
 
 
 def overmarked(text: str) -> list[Change]:
@@ -162,12 +186,14 @@ def overmarked(text: str) -> list[Change]:
         marked = sum(a != b for a, b in zip(word, plain, strict=True))
         if marked == len(word) or (len(word) > _FEW and marked >= _MARKED * len(word)):
             start = match.start()
-            changes += [(start + k, start + k + 1, p) for k, (c, p) in enumerate(zip(word, plain, strict=True)) if c != p]
+            changes += [
+                (start + k, start + k + 1, p) for k, (c, p) in enumerate(zip(word, plain, strict=True)) if c != p
+            ]
     return changes
 
 
 _OTHER_LETTER = regex.compile(r"[\p{L}--\p{Latin}--\p{Han}--\p{Hiragana}--\p{Katakana}--\p{Hangul}]", regex.V1)
-_LETTERS = regex.compile(r"[\p{L}\p{M}]++")
+_LETTERS = regex.compile(r"[\p{L}\p{M}\p{Nd}]++")
 _LATIN = regex.compile(r"\p{Latin}")
 # Greek letters are symbols, too (`TNFα`, `µg`): these alone at the edge of a word are letters in disguise.
 _EXACT = frozenset("οΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")
@@ -184,23 +210,30 @@ def confusables(text: str) -> list[Change]:
     table = look_alikes()
     words = [match for match in _LETTERS.finditer(text) if _OTHER_LETTER.search(match[0])]
     mixed = [match for match in words if _LATIN.search(match[0])]
-    alone = [match for match in words if not _LATIN.search(match[0]) and len(match[0]) > 1]
-    other = sum(len(match[0]) for match in alone if not all(ord(c) in table for c in match[0]))
+    alone = [match for match in words if not _LATIN.search(match[0])]
+    other = sum(len(match[0]) for match in alone if not all(ord(c) in table for c in match[0] if c.isalpha()))
     latin = len(_LATIN.findall(text))
+    foreign = {match: [k for k, c in enumerate(match[0]) if ord(c) in table] for match in words}
+    disguised = [match for match in mixed if not _is_symbol(match[0], foreign[match])]
+    shown = len(disguised) >= _FEW
     if latin >= _MOSTLY * (latin + other):
-        mixed += [match for match in alone if all(ord(c) in table for c in match[0])]
-    changes: list[Change] = []
-    for match in sorted(mixed, key=lambda match: match.start()):
-        word, start = match[0], match.start()
-        foreign = [k for k, c in enumerate(word) if ord(c) in table]
-        if len(foreign) == 1 and foreign[0] in (0, len(word) - 1) and _is_symbol(word[foreign[0]]):
-            continue
-        changes += [(start + k, start + k + 1, table[ord(word[k])]) for k in foreign]
-    return changes
+        disguised += [match for match in alone if _is_disguised(match[0], foreign[match], least=1 if shown else 2)]
+    chosen = {*disguised, *(mixed if shown else ())}
+    places = sorted((match.start() + k, match[0][k]) for match in chosen for k in foreign[match])
+    return [(place, place + 1, table[ord(letter)]) for place, letter in places]
 
 
-def _is_symbol(character: str) -> bool:
-    return "\u0370" <= character < "\u0400" and character not in _EXACT
+def _is_disguised(word: str, foreign: Sequence[int], *, least: int) -> bool:
+    """Whether all letters of a word, and enough of them, look like Latin ones."""
+    return len(foreign) >= least and len(foreign) == sum(map(str.isalpha, word))
+
+
+def _is_symbol(word: str, foreign: Sequence[int]) -> bool:
+    """Whether the only foreign letter of a word is a Greek one at its edge, which is a symbol in `TNFα`."""
+    if len(foreign) != 1 or foreign[0] not in (0, len(word) - 1):
+        return False
+    letter = word[foreign[0]]
+    return "\u0370" <= letter < "\u0400" and letter not in _EXACT
 
 
 _OVERRIDE = regex.compile(r"\u202e([^\u202c\n\r]*+)(\u202c?)")

@@ -109,7 +109,9 @@ def look_alikes() -> Mapping[int, str]:
     for character, alike in confusables_data.items():
         if len(character) != 1 or character.isascii() or not character.isalpha() or _is_latin(character):
             continue
-        plain = [entry["c"] for entry in alike if len(entry["c"]) == 1 and entry["c"].isascii() and entry["c"].isalpha()]
+        plain = [
+            entry["c"] for entry in alike if len(entry["c"]) == 1 and entry["c"].isascii() and entry["c"].isalpha()
+        ]
         if plain:
             # The table has l for every I, whatever its case.
             found[ord(character)] = "I" if plain[0] == "l" and character.isupper() else plain[0]

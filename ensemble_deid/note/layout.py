@@ -4,6 +4,7 @@ Each function returns the changes that undo one of these, none for a text withou
 changes). What may be ordinary (`b.i.d.`, `A B C D`, `x 5 x 4`, a table with `|`) is no evidence.
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -38,7 +39,7 @@ def _is_shown(text: str, separator: str) -> bool:
     for match in _shown(separator).finditer(text):
         letters = match[0][::2]
         if letters[1:].islower() or (letters.isupper() and len(letters) >= _LEAST_CAPITALS and separator in " \n"):
-            steps = {ord(b) - ord(a) for a, b in zip(letters, letters[1:], strict=False)}
+            steps = {ord(b) - ord(a) for a, b in itertools.pairwise(letters)}
             if not steps <= {0, 1}:
                 return True
     return False
@@ -48,27 +49,38 @@ def _is_shown(text: str, separator: str) -> bool:
 def _letters(separator: str) -> re.Pattern[str]:
     mark = re.escape(separator)
     gap = rf"(?:{mark}(?:[ \n]{mark}){{0,8}}+|{mark}{mark})"
-    if separator.isspace():
-        return re.compile(rf"(?<!\S)\S(?!\S)(?:{gap}\S(?!\S))++")
-    return re.compile(rf"(?<!\w)\w(?:{gap}[\w/](?!\w))++")
+    # Punctuation may follow the last letter at once.
+    return re.compile(rf"(?<![\w/.-])[^\W_](?!\w)(?:{gap}\S(?!\w))++")
+
+
+_SHORT_WORD = re.compile(r"[A-Z][\s.][a-z]|\d\n\d")
 
 
 def _joined_letters(text: str, separator: str) -> Iterator[Change]:
-    gaps = re.compile(rf"(?:{re.escape(separator)}|[ \n])+") if separator not in " \n" else re.compile(r"[ \n]+")
+    gaps = re.compile(r"[ \n]+") if separator in " \n" else re.compile(rf"[{re.escape(separator)} \n]+")
+    # Where line ends have separators after them, too, none is the note's own.
+    own_line_ends = separator == "\n" and "\n\n\n" not in text
     for match in _letters(separator).finditer(text):
         low, high = match.span()
-        if high - low < _LEAST_SHOWN or not re.search(r"\w.*\w", match[0], re.DOTALL):
+        if high - low <= _LEAST_SHOWN and not _SHORT_WORD.fullmatch(match[0]):
             continue
-        for gap in gaps.finditer(text, low, high):
-            string = gap[0]
-            if string != separator or gap.start() > low:
-                yield gap.start(), gap.end(), "" if string == separator else _between(string, separator)
+        if len(re.findall(r"\w", match[0])) > 1:
+            for gap in gaps.finditer(text, low + 1, high - 1):
+                string = gap[0]
+                if string != separator:
+                    yield gap.start(), gap.end(), _between(string, separator)
+                elif not own_line_ends or not _begins_line(text[gap.start() - 1], text[gap.end()]):
+                    yield gap.start(), gap.end(), ""
+
+
+def _begins_line(before: str, after: str) -> bool:
+    """Whether a line end between two letters is the note's own: after words, a capital."""
+    return after.isupper() and (before.islower() or before.isdigit())
 
 
 def _between(gap: str, separator: str) -> str:
-    """Return the blank or line end that stood between two words before each character had a separator after it."""
-    inner = gap[1::2]
-    return inner if set(gap[::2]) == {separator} and inner.strip() == "" and len(gap) > 2 else " "
+    """Return what stood between two letters before each character had a separator after it."""
+    return gap[1::2] if len(gap) % 2 and set(gap[::2]) == {separator} else " "
 
 
 def _apart(changes: list[Change]) -> list[Change]:
@@ -96,9 +108,14 @@ def written_blanks(text: str) -> list[Change]:
             lines = re.finditer(r"[^\n]+", text)
             found = [(line, list(_BETWEEN[mark].finditer(line[0]))) for line in lines if mark in line[0]]
             spread = _is_spread(text, mark)
+            if spread:
+                found = [(line, list(re.finditer(rf"{re.escape(mark)}+", line[0]))) for line, _ in found]
+            elif mark == "_":
+                found = [(line, places) for line, places in found if _PAIR.search(line[0])]
+            else:
+                found = []
             for line, places in found:
-                if places and (spread or (mark == "_" and _PAIR.search(line[0]))):
-                    changes += _blanks_for(line, places)
+                changes += _blanks_for(line, places, all_of_it=spread)
     return sorted(changes)
 
 
@@ -108,14 +125,16 @@ def _is_spread(text: str, mark: str) -> bool:
     return joined >= _FEW_BLANKS and joined * _FEW_BLANKS >= text.count(" ")
 
 
-def _blanks_for(line: re.Match[str], places: list[re.Match[str]]) -> Iterator[Change]:
-    kept = [match.span() for match in _ADDRESS.finditer(line[0])]
+def _blanks_for(line: re.Match[str], places: list[re.Match[str]], *, all_of_it: bool) -> Iterator[Change]:
+    kept = [] if all_of_it else [match.span() for match in _ADDRESS.finditer(line[0])]
     for place in places:
         if not any(start <= place.start() < end for start, end in kept):
             yield line.start() + place.start(), line.start() + place.end(), " " * len(place[0])
 
 
-_LINE_END = re.compile(r"(?<=[^\W\d_])-[ \t]*\r?\n[ \t]*(?=[a-z\u00df-\u00ff])|(?<=[A-Z]{2})-[ \t]*\r?\n[ \t]*(?=[A-Z]{2})")
+_LINE_END = re.compile(
+    r"(?<=[^\W\d_])-[ \t]*\r?\n[ \t]*(?=[a-z\u00df-\u00ff])|(?<=[A-Z]{2})-[ \t]*\r?\n[ \t]*(?=[A-Z]{2})"
+)
 
 
 def line_end_hyphens(text: str) -> list[Change]:
@@ -126,9 +145,10 @@ def line_end_hyphens(text: str) -> list[Change]:
 _SLASH = re.compile(r"(?<=\d)\s?[\u2044\u2215\uff0f]\s?(?=\d)")
 _DASH = r"\s?[\u2012\u2013\u2014\u2015]\s?"
 _DASHED = re.compile(
-    rf"(?<![\w\u2013])\(?(?:\d{{1,4}}{_DASH}(?:\d{{1,2}}|[A-Za-z]{{3,9}}){_DASH}\d{{1,4}}|\d{{3}}{_DASH}\d{{3}}{_DASH}\d{{4}}"
+    rf"(?<![\w\u2013])\(?(?:\d{{1,4}}{_DASH}(?:\d{{1,2}}|[A-Za-z]{{3,9}}){_DASH}\d{{2,4}}|\d{{3}}{_DASH}\d{{3}}{_DASH}\d{{4}}"
     rf"|\d{{3}}{_DASH}\d{{4}}|\d{{3}}{_DASH}\d{{2}}{_DASH}\d{{4}})(?![\w\u2013])"
 )
+_INNER_DASH = re.compile(r"(?<=[^\W_])[\u2012\u2013](?=[^\W_])(?!(?<=(?<!\d)\d.)\d)(?!(?<=(?<!\d)\d\d.)\d)")
 _EACH_DASH = re.compile(_DASH)
 
 
@@ -137,6 +157,7 @@ def dashes(text: str) -> list[Change]:
     if text.isascii():
         return []
     changes = [(match.start(), match.end(), "/") for match in _SLASH.finditer(text)]
+    changes += [(match.start(), match.end(), "-") for match in _INNER_DASH.finditer(text)]
     for match in _DASHED.finditer(text):
         changes += [(dash.start(), dash.end(), "-") for dash in _EACH_DASH.finditer(text, *match.span())]
     return _apart(changes)
@@ -175,7 +196,7 @@ _FEW_MISREAD, _MISREAD_SHARE = 5, 0.005
 
 
 def misread(text: str) -> list[Change]:
-    """Return the changes of digits inside words (`Str0ng`) and letters inside dates and telephone numbers (`l2/O5/2071`)."""
+    """Return the changes of digits inside words (`Str0ng`) and letters inside dates and numbers (`l2/O5/2071`)."""
     if len(_MISREAD_SHOWN.findall(text)) < max(_FEW_MISREAD, _MISREAD_SHARE * len(text)):
         return []
     changes = [(m.start(), m.end(), _MISREAD[m[0]]) for m in _DIGIT_IN_WORD.finditer(text)]
@@ -199,7 +220,7 @@ def words_on_lines(text: str) -> list[Change]:
     if single < _MOST_ONE_WORD * len(lines) or long_enough < len(lines) / 2:
         return []
     changes: list[Change] = []
-    for line, following in zip(lines, lines[1:], strict=False):
+    for line, following in itertools.pairwise(lines):
         start, end = line.end(), following.start()
         if text[start:end] == "\n" and not _FIELD.search(following[0].strip()):
             changes.append((start, end, " "))

@@ -23,16 +23,16 @@ def entities(text: str) -> list[Change]:
     return [(match.start(), match.end(), value) for match, value in found if value != match[0]]
 
 
-_TAG = re.compile(r"<(/?)([A-Za-z!][\w:.-]{0,60}+)((?:\"[^\"<>]*+\"|'[^'<>]*+'|[^<>\"'])*+)>|<!--|-->")
+_TAG = re.compile(r"<(/?)([A-Za-z!][\w:.-]{0,60}+)(?=[\s/>])((?:\"[^\"<>]*+\"|'[^'<>]*+'|[^<>\"'])*+)>|<!--|-->")
 _INLINE = frozenset(
     "a abbr acronym b bdi bdo big cite code del dfn em font i ins kbd label mark q s samp small span strike strong sub "
     "sup tt u var wbr o:p st1".split()
 )
 _BLANK = frozenset("td th img input area map select option".split())
 _BLOCK = frozenset(
-    "address article aside blockquote body br caption center col colgroup dd div dl dt fieldset figure footer form frame "
-    "h1 h2 h3 h4 h5 h6 head header hr html iframe legend li link main meta nav noscript object ol p pre script section "
-    "style table tbody tfoot thead title tr ul !doctype".split()
+    "address article aside blockquote body br caption center col colgroup dd div dl dt fieldset figure footer form "
+    "frame h1 h2 h3 h4 h5 h6 head header hr html iframe legend li link main meta nav noscript object ol p pre script "
+    "section style table tbody tfoot thead title tr ul !doctype".split()
 )
 _VALUE = re.compile(r"""(?<![\w:-])([\w:-]++)\s*+=\s*+(?:"([^"<>]*)"|'([^'<>]*)'|([^\s"'<>]+))""")
 _LAYOUT = frozenset(
@@ -135,7 +135,10 @@ def _decoded(data: bytes) -> tuple[list[tuple[str, int]], bool]:
     return [(character, len(character.encode())) for character in string], True
 
 
-_BASE64 = re.compile(r"(?<![A-Za-z0-9+/=_-])(?:[A-Za-z0-9+/]{4,76}\r?\n)*+[A-Za-z0-9+/]{8,}+={0,2}(?![A-Za-z0-9+/=_-])")
+_BASE64 = re.compile(
+    r"(?<![A-Za-z0-9+/=_-])(?:(?:[A-Za-z0-9+/]{40,}+\r?\n)++(?:[A-Za-z0-9+/]{2,}+={0,2})?|[A-Za-z0-9+/]{40,}+={0,2})"
+    r"(?![A-Za-z0-9+/=_-])"
+)
 _LEAST_BASE64 = 40
 _LEAST_READABLE = 0.9
 
@@ -144,7 +147,7 @@ def base64_blocks(text: str) -> list[Change]:
     """Return the changes that decode blocks of base64 that hold text."""
     changes: list[Change] = []
     for match in _BASE64.finditer(text) if _may_hold_base64(text) else ():
-        block = match[0]
+        block = match[0].rstrip()
         if len(block) < _LEAST_BASE64:
             continue
         places = [match.start() + k for k, character in enumerate(block) if character not in "\r\n"]
@@ -173,21 +176,24 @@ def _is_readable(text: str) -> bool:
 
 def _quartets(characters: Sequence[tuple[str, int]], places: Sequence[int]) -> Iterator[Change]:
     """Yield the characters with the groups of four that encode them: three bytes each, more where one is cut."""
-    begin, position, reached = 0, 0, 0
+    # Line ends between groups go with the group before them.
+    start, position = places[0], 0
     waiting: list[str] = []
     for character, size in characters:
         waiting.append("\n" if character == "\r" else character)
         position += size
         if position % 3 == 0:
-            reached = position // 3 * 4
-            yield places[begin], places[reached - 1] + 1, "".join(waiting)
-            begin, waiting = reached, []
+            after = position // 3 * 4
+            end = places[after] if after < len(places) else places[-1] + 1
+            yield start, end, "".join(waiting)
+            start, waiting = end, []
     if waiting:
-        yield places[begin], places[-1] + 1, "".join(waiting)
+        yield start, places[-1] + 1, "".join(waiting)
 
 
 _RTF = re.compile(
-    r"\\'([0-9a-fA-F]{2})|\\u(-?\d{1,6}) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\([^a-zA-Z'])|([{}])|([\r\n]+)|([^\\{}\r\n]+)|(\\)"
+    r"\\'([0-9a-fA-F]{2})|\\u(-?\d{1,6}) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\([^a-zA-Z'])|([{}])|([\r\n]+)"
+    r"|([^\\{}\r\n]+)|(\\)"
 )
 _RTF_WORDS = {
     "par": "\n", "line": "\n", "row": "\n", "sect": "\n", "page": "\n", "pard": "", "tab": "\t", "cell": " ",

@@ -81,7 +81,10 @@ class Reading:
         if self.starts is None or self.ends is None:
             return start, end
         if self.in_order:
-            first, after = int(np.searchsorted(self.ends, start, "right")), int(np.searchsorted(self.starts, end, "left"))
+            first, after = (
+                int(np.searchsorted(self.ends, start, "right")),
+                int(np.searchsorted(self.starts, end, "left")),
+            )
             return (first, after) if first < after else None
         inside = np.flatnonzero((self.starts < end) & (self.ends > start))
         return (int(inside[0]), int(inside[-1]) + 1) if len(inside) else None

@@ -3,6 +3,7 @@
 import re
 from datetime import date
 
+from ensemble_deid.note.folding import match_case
 from ensemble_deid.surrogates.calendar_words import (
     HOLIDAYS,
     MONTH_STYLES,
@@ -12,7 +13,6 @@ from ensemble_deid.surrogates.calendar_words import (
     style_word,
     words_pattern,
 )
-from ensemble_deid.note.folding import match_case
 
 _MONTH = rf"(?P<mon>{words_pattern(MONTH_STYLES)})\.?"
 _SEP = r"(?:,?\s+(?:of|de|del)\s+|[\s.,/-]{1,3})"

@@ -10,6 +10,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
+from ensemble_deid.note.folding import match_case
 from ensemble_deid.surrogates.calendar_words import HOLIDAYS, SEASON_STYLES, WEEKDAY_STYLES, find_word, style_word
 from ensemble_deid.surrogates.date_forms import (
     DAY_FIRST,
@@ -24,7 +25,6 @@ from ensemble_deid.surrogates.date_forms import (
     month_number,
     rewrite,
 )
-from ensemble_deid.note.folding import match_case
 
 _YEAR_DAYS = 365.25
 _MID_SEASON = ((4, 15), (7, 15), (10, 15), (1, 15))

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable
 
-from ensemble_deid.surrogates.codes import CodeMap
 from ensemble_deid.note.folding import fold, match_case
+from ensemble_deid.surrogates.codes import CodeMap
 from ensemble_deid.surrogates.place_words import COUNTRY_SHORT, GENERIC_WORDS, STATES
 from ensemble_deid.surrogates.source import ValueSource
 

@@ -2,8 +2,8 @@
 
 import re
 
-from ensemble_deid.surrogates.codes import CodeMap
 from ensemble_deid.note.folding import fold, match_case
+from ensemble_deid.surrogates.codes import CodeMap
 from ensemble_deid.surrogates.persons import PersonMap
 from ensemble_deid.surrogates.source import ValueSource
 

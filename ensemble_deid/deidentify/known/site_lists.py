@@ -102,7 +102,7 @@ class DenyList:
         """Yield start, end, label and line of every occurrence."""
         words = Words.of(text)
         for first, last, number in self._index.find(words):
-            yield words.starts[first], words.ends[last], *self._entries[number]
+            yield *words.original(first, last), *self._entries[number]
 
 
 KNOWN, DENY = "known", "deny"

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 
+from ensemble_deid.note.folding import match_case
 from ensemble_deid.surrogates.calendar_words import (
     HOLIDAYS,
     SEASON_STYLES,
@@ -26,7 +27,6 @@ from ensemble_deid.surrogates.date_forms import (
 from ensemble_deid.surrogates.keyed.choices import Keyed
 from ensemble_deid.surrogates.keyed.date_parts import Part, Parts, has_year
 from ensemble_deid.surrogates.keyed.day_ranges import RANGES, Move, shift_range
-from ensemble_deid.note.folding import match_case
 
 USUAL_YEAR = 2028
 """What years of two digits are read by where no year has four: 00 to 29 are years of this century."""

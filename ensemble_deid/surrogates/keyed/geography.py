@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ensemble_deid.note.folding import fold, match_case
 from ensemble_deid.surrogates.keyed.choices import Keyed
 from ensemble_deid.surrogates.keyed.known import Avoided
 from ensemble_deid.surrogates.keyed.lists import Towns, plain_list, towns
-from ensemble_deid.note.folding import fold, match_case
 from ensemble_deid.surrogates.place_words import COUNTRY_SHORT, STATES
 
 _CODE_OF = {fold(name): code for code, name in STATES.items()} | {fold(code): code for code in STATES}

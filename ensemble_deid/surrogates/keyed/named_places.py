@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ensemble_deid.note.folding import fold, match_case
 from ensemble_deid.surrogates.keyed.choices import Keyed
 from ensemble_deid.surrogates.keyed.codes import Codes
 from ensemble_deid.surrogates.keyed.geography import Geography
 from ensemble_deid.surrogates.keyed.known import Avoided
 from ensemble_deid.surrogates.keyed.lists import DEFAULT_ORIGIN, SURNAMES, name_lists
-from ensemble_deid.note.folding import fold, match_case
 from ensemble_deid.surrogates.place_words import GENERIC_WORDS, PLAIN_WORDS
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’.](?!s\b)[^\W\d_]+)*", re.IGNORECASE)

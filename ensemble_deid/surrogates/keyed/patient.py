@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ensemble_deid.note.folding import fold, match_case, visible, without_marks
 from ensemble_deid.note.labels import I2B2_TYPES, MEDDOCAN_TO_I2B2, category_of, to_i2b2
-from ensemble_deid.note.folding import visible
 from ensemble_deid.surrogates.ages import capped_age, is_great_age
 from ensemble_deid.surrogates.dates import is_day_first
 from ensemble_deid.surrogates.keyed.choices import Keyed
@@ -17,7 +17,6 @@ from ensemble_deid.surrogates.keyed.lists import plain_list
 from ensemble_deid.surrogates.keyed.named_places import NamedPlaces
 from ensemble_deid.surrogates.keyed.names import PersonNames
 from ensemble_deid.surrogates.keyed.web import Web
-from ensemble_deid.note.folding import fold, match_case, without_marks
 
 _SPANISH = set(MEDDOCAN_TO_I2B2) - set(I2B2_TYPES)
 _KIND_OF_CATEGORY = {"NAME": "PATIENT", "ID": "IDNUM", "LOCATION": "LOCATION-OTHER"}

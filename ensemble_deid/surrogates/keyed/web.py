@@ -3,11 +3,11 @@
 import re
 from dataclasses import dataclass
 
+from ensemble_deid.note.folding import fold, match_case
 from ensemble_deid.surrogates.keyed.choices import Keyed
 from ensemble_deid.surrogates.keyed.codes import Codes
 from ensemble_deid.surrogates.keyed.known import Avoided
 from ensemble_deid.surrogates.keyed.names import PersonNames
-from ensemble_deid.note.folding import fold, match_case
 from ensemble_deid.surrogates.place_words import PLAIN_WORDS
 
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)?(?P<host>[^\s/:?#]+)(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
