@@ -218,10 +218,12 @@ def test_strings_are_found_as_a_slow_search_finds_them(values: list[str], pieces
 def test_words_have_the_offsets_of_what_they_stand_for(text: str) -> None:
     words = Words.of(text)
     position = 0
-    for folded, start, end in zip(words.folded, words.starts, words.ends, strict=True):
-        assert position <= start < end <= len(text)
+    for number, (folded, start, end) in enumerate(zip(words.folded, words.starts, words.ends, strict=True)):
+        assert position <= start < end <= len(words.text)
         assert folded
-        assert compacted(text[start:end]) == folded or not text[start:end].isascii()
+        assert compacted(words.text[start:end]) == folded or not words.text[start:end].isascii()
+        first, after = words.original(number, number)
+        assert 0 <= first < after <= len(text)
         position = start
     assert words.compact == "".join(words.folded)
 

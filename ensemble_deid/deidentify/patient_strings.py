@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.reading import as_read, read
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.keyed.patient import is_spanish
 
@@ -44,9 +45,10 @@ class Known:
         """
         if self.pattern is None:
             return document
+        reading = read(document.text)
         # Matches are looked ahead to, so that one inside or across another is found, too.
-        matches = self.pattern.finditer(document.text)
-        added = [Span(match.start(1), match.end(1), *self.wanted[match[1]], _SOURCE) for match in matches]
+        matches = self.pattern.finditer(reading.text)
+        added = [Span(*reading.original(*match.span(1)), *self.wanted[match[1]], _SOURCE) for match in matches]
         return document.with_spans(_joined([*document.spans, *added], self.hides))
 
 
@@ -95,8 +97,9 @@ class PatientStrings:
         return Known(frozenset(map(self.normalise, strings)), wanted, pattern, self.hides, spanish)
 
     def _add(self, strings: Strings, document: Document) -> None:
-        for span in sorted(document.spans):
-            surface = document.text[span.start : span.end]
+        note = as_read(document)
+        for span in sorted(note.spans):
+            surface = note.text[span.start : span.end]
             known = strings.get(surface)
             # What is a name in one note and a town in another must not be shown as the town.
             if known is None or (self.hides(known[0]), known[1]) < (self.hides(span.label), span.score):

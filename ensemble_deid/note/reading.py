@@ -89,6 +89,11 @@ class Reading:
         inside = np.flatnonzero((self.starts < end) & (self.ends > start))
         return (int(inside[0]), int(inside[-1]) + 1) if len(inside) else None
 
+    def spans(self, originals: Iterable[Span]) -> list[Span | None]:
+        """Return each span of the original where it is in the reading; None for what the reading leaves out."""
+        places = ((span, self.here(span.start, span.end)) for span in originals)
+        return [None if place is None else replace(span, start=place[0], end=place[1]) for span, place in places]
+
     def original_spans(self, spans: Iterable[Span]) -> tuple[Span, ...]:
         """Return spans of the reading as spans of the original; those that overlap there become one."""
         if self.starts is None:
@@ -110,16 +115,15 @@ class Reading:
         """Return the document with this reading for its text, and its spans where they are in it."""
         if self.text == original.text:
             return original
-        spans: list[Span] = []
-        for span in original.spans:
-            place = self.here(span.start, span.end)
-            if place is not None:
-                spans.append(replace(span, start=place[0], end=place[1]))
-        return replace(original, text=self.text, spans=tuple(spans))
+        spans = tuple(span for span in self.spans(original.spans) if span is not None)
+        return replace(original, text=self.text, spans=spans)
 
 
-def read(text: str) -> Reading:
-    """Return the reading of a text. Reading a reading changes nothing, unless encodings are nested too deep."""
+def read(text: str, *, usual_case: bool = True) -> Reading:
+    """Return the reading of a text. Reading a reading changes nothing, unless encodings are nested too deep.
+
+    Without `usual_case` a text in capitals, or in lower case, stays so.
+    """
     view = _View(text)
     for _ in range(ROUNDS):
         before = view.text
@@ -127,7 +131,7 @@ def read(text: str) -> Reading:
         if not view.text.isascii():
             view.reverse()
             view.apply(_CHARACTERS)
-        view.apply(_LAYOUT)
+        view.apply(_LAYOUT if usual_case else _LAYOUT[:-1])
         if view.text == before:
             return view.reading(unread=markup.unread_characters(view.text))
     view.touched[NESTED] = view.size

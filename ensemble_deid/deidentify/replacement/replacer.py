@@ -12,6 +12,7 @@ from ensemble_deid.deidentify.replacement.styles import Styles, check_labels, ma
 from ensemble_deid.deidentify.replacement.values import Values
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import same_string
+from ensemble_deid.note.reading import read
 from ensemble_deid.surrogates.keyed.choices import Keyed
 from ensemble_deid.surrogates.keyed.patient import PatientSurrogates, Settings, is_spanish
 
@@ -90,19 +91,23 @@ class Replacer:
         note's own PHI tells what it is a part of. Raises ValueError for spans that overlap.
         """
         spans = sorted(document.spans)
-        own = {self.normalise(document.text[span.start : span.end]) for span in spans}
+        reading = read(document.text, usual_case=False)
+        as_read = reading.spans(spans)
+        shown = [span for span in as_read if span is not None]
+        own = {self.normalise(reading.text[span.start : span.end]) for span in shown}
         # What is in this note alone, such as spans joined to one, must not make it another person here than elsewhere.
         known = frozenset(taken) | (own if not taken or document.patient_id is None else set())
         spanish = any(is_spanish(span.label) for span in spans)
         make = partial(self._surrogates, document.patient, known, spanish=spanish, avoided=frozenset(own - known))
-        values = Values(self.styles, make, document.text, spans, numbered_by_note=not taken)
+        values = Values(self.styles, make, reading.text, shown, numbered_by_note=not taken)
         parts: list[str] = []
         replaced: list[ReplacedSpan] = []
         position = length = 0
-        for span in spans:
+        for span, read_span in zip(spans, as_read, strict=True):
             if span.start < position or span.end > len(document.text):
                 raise ValueError(f"the span {span.start}-{span.end} overlaps another or reaches outside the text")
-            between, value = document.text[position : span.start], values.of(span)
+            between, surface = document.text[position : span.start], document.text[span.start : span.end]
+            value = f"[{span.label}]" if read_span is None else values.of(read_span, surface)
             start = length + len(between)
             length = start + len(value)
             parts += (between, value)
