@@ -53,9 +53,9 @@ ALIKE = {
 
 FORMED = [
     *PIECES, *ALIKE, *INVISIBLE, "Smith ", "S m i t h", "S.m.i.t.h", "J\no\nh\nn ", "&#83;", "&amp;", "lt;", "<b>",
-    "</b>",     "<a href='x@y.z'>", "%20", "%C3%A9", "=3D", "=\n", "\u202e", "\u202c", "\uff33", "\U0001d400", "\u0430", "Sm\u0456th",
-    "\u3164",     "\u0664", "\u2074", "Ada_Strong", "|", "-\n", "4 / 2 / 2071", "\u2013", "{\\rtf1 ", "\\par ", "\\'e9", "\\u233?",
-    "}",     "QWRhIFN0cm9uZyBsaXZlcyBpbiBTcHJpbmdmaWVsZCBub3cgYW5kIHRoZW4g", "\u0301\u0336",
+    "</b>", "<a href='x@y.z'>", "%20", "%C3%A9", "=3D", "=\n", "\u202e", "\u202c", "\uff33", "\U0001d400", "\u0430",
+    "Sm\u0456th", "\u3164", "\u0664", "\u2074", "Ada_Strong", "|", "-\n", "4 / 2 / 2071", "\u2013", "{\\rtf1 ",
+    "\\par ", "\\'e9", "\\u233?", "}", "QWRhIFN0cm9uZyBsaXZlcyBpbiBTcHJpbmdmaWVsZCBub3cgYW5kIHRoZW4g", "\u0301\u0336",
 ]  # fmt: skip
 TEXTS = st.one_of(st.text(max_size=60), st.lists(st.sampled_from(FORMED), max_size=14).map("".join))
 
@@ -149,7 +149,7 @@ def test_what_shows_nothing_hides_nothing() -> None:
     expected = [plain[s.start : s.end] for s in found_in(plain)]
     found = [hidden[s.start : s.end] for s in found_in(hidden)]
     assert [normalised(string) for string in found] == expected
-    assert found[-1] == "5\u20605\u200c5-01\u00ad34"
+    assert found[1] == "5\u20605\u200c5-01\u00ad34"
     notes = [as_read(Document("plain", plain)), as_read(Document("hidden", hidden))]
     batch = plain_batch(notes, patterns=PATTERNS, split_lines=True)
     words = batch.table["word"].strings()
@@ -327,11 +327,20 @@ def test_the_author_of_rtf_is_read_and_its_fonts_are_not() -> None:
     assert read(text).text.split() == "Ada Strong Seen by Müller and Muñoz.".split()
 
 
-def test_capitals_get_usual_case() -> None:
-    text = "SEEN BY DR OKONKWO IN THE CLINIC, BLOOD PRESSURE STABLE, WILL RETURN TO SPRINGFIELD IN JUNE."
+def test_lower_case_becomes_usual_case() -> None:
+    text = "seen by dr okonkwo in the clinic, blood pressure stable, will return to springfield in june."
     reading = read(text)
     assert "Dr Okonkwo in the" in reading.text
-    assert "one case" in reading.forms
+    assert set(reading.forms) == {"lower case"}
+    assert read(text, usual_case=False).text == text
+
+
+def test_forms_that_are_not_undone_are_told() -> None:
+    capitals = "SEEN BY DR OKONKWO IN THE CLINIC, BLOOD PRESSURE STABLE, WILL RETURN TO SPRINGFIELD IN JUNE."
+    assert (read(capitals).text, set(read(capitals).forms)) == (capitals, {"capitals"})
+    columns = "\n".join(f"{'the left half of it':30}and the right half" for _ in range(10))
+    assert set(read(columns).forms) == {"two columns"}
+    assert read(columns.replace(" " * 5, "")).forms == {}
 
 
 def test_encoded_text_that_is_not_read_is_counted() -> None:
@@ -358,9 +367,12 @@ def test_spans_of_training_notes_go_into_the_reading() -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["&#x26;", "&amp;#38;", "a\u0301\u0301\u0336", "%26", "<a <b ", "S m i t h ", "a ", "a\n", "\u200b", "\u202e", "\u0430",
-     "A" * 77, "A" * 76 + "\n", "{\\rtf1 {", "=3D", "a_", "a.", "- ", "4 / ", "<a x=\"", "&", "=\n", "1 ", "-\n", "\u3164a"],
-)  # fmt: skip
+    [
+        *("&#x26;", "&amp;#38;", "a\u0301\u0301\u0336", "%26", "<a <b ", "S m i t h ", "a ", "a\n", "\u200b", "\u202e"),
+        *("\u0430", "A" * 77, "A" * 76 + "\n", "{\\rtf1 {", "=3D", "a_", "a.", "- ", "4 / ", '<a x="', "&", "=\n"),
+        *("1 ", "-\n", "\u3164a", "<!--", "\\", "a-", "_", "Ab_"),
+    ],
+)
 def test_hostile_text_takes_linear_time(piece: str) -> None:
     times = []
     for size in (50_000, 200_000):

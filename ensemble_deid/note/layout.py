@@ -6,6 +6,7 @@ changes). What may be ordinary (`b.i.d.`, `A B C D`, `x 5 x 4`, a table with `|`
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
@@ -227,43 +228,60 @@ def words_on_lines(text: str) -> list[Change]:
     return changes
 
 
-_LEAST_LETTERS, _ONE_CASE = 60, 0.999
+_LEAST_LETTERS = 60
 _CASED = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _TITLES = frozenset("dr mr mrs ms miss prof".split())
 _CALENDAR = frozenset(
     "january february march april june july august september october november december jan feb mar apr jun jul aug sep "
     "sept oct nov dec monday tuesday wednesday thursday friday saturday sunday".split()
 )
+_SHORT = 3
 
 
-def case(text: str) -> list[Change]:
-    """Return the changes to usual case in a text in capitals alone, or in lower case alone.
+def lower_case(text: str) -> list[Change]:
+    """Return the changes to usual case in a text that is all in lower case.
 
-    Words of public lists of English and medical words become lower case, other words, and all that begin a sentence,
-    have a capital.
+    Words that public lists of English and medical words lack have a capital, and so have all that begin a line.
     """
-    upper, lower = sum(map(str.isupper, text)), sum(map(str.islower, text))
-    if upper + lower < _LEAST_LETTERS or max(upper, lower) < _ONE_CASE * (upper + lower):
+    if sum(map(str.isalpha, text)) < _LEAST_LETTERS or any(map(str.isupper, text)):
         return []
-    words = list(_CASED.finditer(text))
     changes: list[Change] = []
     before = ""
-    for match in words:
-        word = match[0]
-        begins = not text[: match.start()].rstrip(" ")[-1:] or text[match.start() - 1 : match.start()] == "\n"
-        usual = _usual(word.lower(), before=before, begins=begins, capitals=upper > lower)
+    for match in _CASED.finditer(text):
+        word, start = match[0], match.start()
+        usual = _usual(word, before=before, begins=start == 0 or text[start - 1] == "\n")
         if usual != word and len(usual) == len(word):
-            changes.append((match.start(), match.end(), usual))
-        before = word.lower()
+            changes.append((start, match.end(), usual))
+        before = word
     return changes
 
 
-def _usual(word: str, *, before: str, begins: bool, capitals: bool) -> str:
-    if word in _TITLES or word in _CALENDAR or before in _TITLES or begins:
+def _usual(word: str, *, before: str, begins: bool) -> str:
+    if begins or word in _TITLES or word in _CALENDAR or before in _TITLES:
         return word.capitalize()
-    ordinary = word in listed_words("english") or word in listed_words("medical")
-    if ordinary:
+    if word in listed_words("english") or word in listed_words("medical"):
         return word
-    if len(word) <= 3 and word not in listed_words("given") and word not in listed_words("surname"):
+    if len(word) <= _SHORT and word not in listed_words("given") and word not in listed_words("surname"):
         return word.upper()
     return word.capitalize()
+
+
+_GUTTER = re.compile(r"(?<=\S) {3,}(?=\S)")
+_LEAST_ROWS = 8
+
+
+def unread_layouts(text: str) -> dict[str, int]:
+    """Return the layouts that are seen and left as they are, each with the characters that it concerns.
+
+    These are capitals throughout, and two columns of running text with a gutter between them.
+    """
+    found: dict[str, int] = {}
+    letters = sum(map(str.isalpha, text))
+    if letters >= _LEAST_LETTERS and text.isupper():
+        found["capitals"] = letters
+    rows = [match for line in re.finditer(r"[^\n]+", text) if (match := _GUTTER.search(text, *line.span()))]
+    ends = Counter(row.end() - (text.rfind("\n", 0, row.start()) + 1) for row in rows)
+    most = max(ends.values(), default=0)
+    if most >= _LEAST_ROWS and 2 * most > text.count("\n") + 1:
+        found["two columns"] = len(text)
+    return found

@@ -45,7 +45,7 @@ _LAYOUT: tuple[tuple[str, Step], ...] = (
     ("blanks in numbers", layout.blanks_in_numbers),
     ("misread characters", layout.misread),
     ("one word a line", layout.words_on_lines),
-    ("one case", layout.case),
+    ("lower case", layout.lower_case),
 )
 REVERSED, NESTED = "reversed", "nested deeper than is read"
 ROUNDS = 4
@@ -57,8 +57,9 @@ class Reading:
     """A text as it is read; character k of it stands for `[starts[k], ends[k])` of the original.
 
     `starts` and `ends`, int64 (characters,), are None where every character stands for the one in its place.
-    `forms` has the share of the text's characters that each form concerns which was found; `unread` is the number of
-    characters that look encoded and could not be read.
+    `forms` has the forms that were found, each with the share of the text's characters that it concerns: those undone,
+    and `capitals`, `two columns` and `nested deeper than is read`, which are not. `unread` is the number of characters
+    that look encoded and could not be read.
     """
 
     text: str = field(repr=False)
@@ -122,7 +123,7 @@ class Reading:
 def read(text: str, *, usual_case: bool = True) -> Reading:
     """Return the reading of a text. Reading a reading changes nothing, unless encodings are nested too deep.
 
-    Without `usual_case` a text in capitals, or in lower case, stays so.
+    Without `usual_case` a text in lower case stays so.
     """
     view = _View(text)
     for _ in range(ROUNDS):
@@ -155,7 +156,8 @@ class _View:
         self.touched: dict[str, int] = {}
 
     def reading(self, *, unread: int) -> Reading:
-        forms = {name: min(1.0, count / self.size) for name, count in self.touched.items()}
+        seen = {**self.touched, **layout.unread_layouts(self.text)}
+        forms = {name: min(1.0, count / self.size) for name, count in seen.items()}
         return Reading(self.text, self.starts, self.ends, forms, unread, self.in_order)
 
     def apply(self, steps: Sequence[tuple[str, Step]]) -> None:
