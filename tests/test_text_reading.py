@@ -65,7 +65,7 @@ def forms_beneath(reading: Reading) -> bool:
 
 
 @given(TEXTS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_every_character_of_a_reading_stands_for_some_of_the_text(text: str) -> None:
     reading = read(text)
     size = len(reading.text)
@@ -86,7 +86,7 @@ def test_every_character_of_a_reading_stands_for_some_of_the_text(text: str) -> 
 
 
 @given(TEXTS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_a_reading_is_its_own_reading(text: str) -> None:
     reading = read(text)
     if not forms_beneath(reading):
@@ -338,7 +338,7 @@ def test_lower_case_becomes_usual_case() -> None:
 def test_forms_that_are_not_undone_are_told() -> None:
     capitals = "SEEN BY DR OKONKWO IN THE CLINIC, BLOOD PRESSURE STABLE, WILL RETURN TO SPRINGFIELD IN JUNE."
     assert (read(capitals).text, set(read(capitals).forms)) == (capitals, {"capitals"})
-    columns = "\n".join(f"{'the left half of it':30}and the right half" for _ in range(10))
+    columns = "\n".join(f"{'The left half of it':30}and the right half" for _ in range(10))
     assert set(read(columns).forms) == {"two columns"}
     assert read(columns.replace(" " * 5, "")).forms == {}
 
@@ -375,7 +375,7 @@ def test_spans_of_training_notes_go_into_the_reading() -> None:
 )
 def test_hostile_text_takes_linear_time(piece: str) -> None:
     times = []
-    for size in (50_000, 200_000):
+    for size in (10_000, 40_000):
         begun = time.process_time()
         read(piece * (size // len(piece)))
         times.append(time.process_time() - begun)

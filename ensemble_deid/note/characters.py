@@ -44,7 +44,9 @@ _DIGIT = regex.compile(r"[\p{Nd}--0-9]", regex.V1)
 
 def digits(text: str) -> list[Change]:
     """Return the changes from the digits of other scripts to 0 to 9."""
-    return [(m.start(), m.end(), str(unicodedata.decimal(m[0]))) for m in _DIGIT.finditer(text)]
+    # The library regex may know newer digits than Python does.
+    found = ((m.start(), unicodedata.decimal(m[0], None)) for m in _DIGIT.finditer(text))
+    return [(place, place + 1, str(value)) for place, value in found if value is not None]
 
 
 def alike(text: str) -> list[Change]:

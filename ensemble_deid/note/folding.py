@@ -105,7 +105,8 @@ def look_alikes() -> Mapping[int, str]:
     """
     from confusable_homoglyphs.confusables import confusables_data  # only texts with other scripts need it
 
-    found: dict[int, str] = {}
+    # Missing in the table: ka and kappa.
+    found = {0x43A: "k", 0x3BA: "k"}
     for character, alike in confusables_data.items():
         if len(character) != 1 or character.isascii() or not character.isalpha() or _is_latin(character):
             continue

@@ -92,45 +92,41 @@ def _apart(changes: list[Change]) -> list[Change]:
     return kept
 
 
-_PAIR = re.compile(r"(?<![^\W_])[A-Z][a-z]+([_|])(?=[A-Z][a-z]|[A-Z]\.|\d)")
-_BETWEEN = {mark: re.compile(rf"(?<=[\w.,:;)]){re.escape(mark)}+(?=[\w(#])") for mark in "_|"}
-_ADDRESS = re.compile(r"\S*(?:@|://|\\)\S*")
+_PAIR = re.compile(r"(?<![^\W_])[A-Z][a-z]++_(?=[A-Z][a-z]|[A-Z]\.|\d)")
+_BETWEEN = re.compile(r"(?<=[\w.,:;)])_+(?=[^\W_]|[(#])")
+_SOLID = re.compile(r"\S+")
 _FEW_BLANKS = 4
 
 
 def written_blanks(text: str) -> list[Change]:
     """Return the changes from `_` and `|` to blanks where they stand in the place of blanks (`Ada_Strong`).
 
-    Evidence is a line of such words with few blanks, or for `_` two names joined by it; e-mail addresses stay.
+    Evidence is a text with few blanks, or for `_` two names in a line that it joins; e-mail addresses then stay.
     """
     changes: list[Change] = []
     for mark in "_|":
-        if mark in text:
-            lines = re.finditer(r"[^\n]+", text)
-            found = [(line, list(_BETWEEN[mark].finditer(line[0]))) for line in lines if mark in line[0]]
-            spread = _is_spread(text, mark)
-            if spread:
-                found = [(line, list(re.finditer(rf"{re.escape(mark)}+", line[0]))) for line, _ in found]
-            elif mark == "_":
-                found = [(line, places) for line, places in found if _PAIR.search(line[0])]
-            else:
-                found = []
-            for line, places in found:
-                changes += _blanks_for(line, places, all_of_it=spread)
+        if mark not in text:
+            continue
+        if _is_spread(text, mark):
+            found = re.finditer(rf"{re.escape(mark)}+", text)
+            changes += [(match.start(), match.end(), " " * len(match[0])) for match in found]
+        elif mark == "_" and _PAIR.search(text):
+            for line in re.finditer(r"[^\n]+", text):
+                changes += _blanks_for(line) if _PAIR.search(line[0]) else ()
     return sorted(changes)
+
+
+def _blanks_for(line: re.Match[str]) -> Iterator[Change]:
+    for solid in _SOLID.finditer(line.string, *line.span()):
+        if not any(sign in solid[0] for sign in ("@", "://", "\\")):
+            for match in _BETWEEN.finditer(line.string, *solid.span()):
+                yield match.start(), match.end(), " " * len(match[0])
 
 
 def _is_spread(text: str, mark: str) -> bool:
     """Whether a text has so many words joined by a mark, and so few blanks, that the mark is its blank."""
     joined = len(re.findall(rf"(?<=[a-z,.]){re.escape(mark)}(?=[a-z])", text))
     return joined >= _FEW_BLANKS and joined * _FEW_BLANKS >= text.count(" ")
-
-
-def _blanks_for(line: re.Match[str], places: list[re.Match[str]], *, all_of_it: bool) -> Iterator[Change]:
-    kept = [] if all_of_it else [match.span() for match in _ADDRESS.finditer(line[0])]
-    for place in places:
-        if not any(start <= place.start() < end for start, end in kept):
-            yield line.start() + place.start(), line.start() + place.end(), " " * len(place[0])
 
 
 _LINE_END = re.compile(
