@@ -24,8 +24,9 @@ def letters_apart(text: str) -> list[Change]:
     """
     changes: list[Change] = []
     for separator in _SEPARATORS:
-        if text.count(separator) >= _LEAST_SHOWN - 1 and _is_shown(text, separator):
-            changes += _joined_letters(text, separator)
+        shown = _times_shown(text, separator) if text.count(separator) >= _LEAST_SHOWN - 1 else 0
+        if shown:
+            changes += _joined_letters(text, separator, often=shown >= _OFTEN)
     return _apart(changes)
 
 
@@ -33,17 +34,20 @@ def letters_apart(text: str) -> list[Change]:
 def _shown(separator: str) -> re.Pattern[str]:
     mark = re.escape(separator)
     before, after = (r"(?<!\S)", r"(?!\S)") if separator.isspace() else (r"(?<![\w.])", r"(?!\w)")
-    return re.compile(rf"{before}[^\W\d_]{after}(?:{mark}[^\W\d_]{after}){{{_LEAST_SHOWN - 1},}}+")
+    return re.compile(rf"{before}[^\W_]{after}(?:{mark}[^\W_]{after}){{{_LEAST_SHOWN - 1},}}+")
 
 
-def _is_shown(text: str, separator: str) -> bool:
-    for match in _shown(separator).finditer(text):
-        letters = match[0][::2]
-        if letters[1:].islower() or (letters.isupper() and len(letters) >= _LEAST_CAPITALS and separator in " \n"):
-            steps = {ord(b) - ord(a) for a, b in itertools.pairwise(letters)}
-            if not steps <= {0, 1}:
-                return True
-    return False
+def _times_shown(text: str, separator: str) -> int:
+    """Return how many words are so parted that it is no accident."""
+    return sum(_is_word(match[0][::2], separator) for match in _shown(separator).finditer(text))
+
+
+def _is_word(letters: str, separator: str) -> bool:
+    plain = letters.isalpha() and (letters[1:].islower() or (letters.isupper() and len(letters) >= _LEAST_CAPITALS))
+    # Columns of single digits are ordinary.
+    number = len(letters) >= _LEAST_CAPITALS and letters.isdecimal() and separator not in " \n"
+    steps = {ord(after) - ord(before) for before, after in itertools.pairwise(letters)}
+    return (plain or number) and not steps <= {0, 1}
 
 
 @cache
@@ -55,15 +59,18 @@ def _letters(separator: str) -> re.Pattern[str]:
 
 
 _SHORT_WORD = re.compile(r"[A-Z][\s.][a-z]|\d\n\d")
+_SHORT_STRING = re.compile(r"[A-Z]\W[a-zA-Z]|\d[^\w.]\d")
+_OFTEN = 3
 
 
-def _joined_letters(text: str, separator: str) -> Iterator[Change]:
+def _joined_letters(text: str, separator: str, *, often: bool) -> Iterator[Change]:
+    short = _SHORT_STRING if often else _SHORT_WORD
     gaps = re.compile(r"[ \n]+") if separator in " \n" else re.compile(rf"[{re.escape(separator)} \n]+")
     # Where line ends have separators after them, too, none is the note's own.
     own_line_ends = separator == "\n" and "\n\n\n" not in text
     for match in _letters(separator).finditer(text):
         low, high = match.span()
-        if high - low <= _LEAST_SHOWN and not _SHORT_WORD.fullmatch(match[0]):
+        if high - low <= _LEAST_SHOWN and not short.fullmatch(match[0][:3]):
             continue
         if len(re.findall(r"\w", match[0])) > 1:
             for gap in gaps.finditer(text, low + 1, high - 1):
