@@ -11,9 +11,9 @@ import pytest
 import tiny_stack
 from document_blocks import ALL, DOCUMENTS, ROOT, SHELL, TASKS
 from document_workplace import make_workplace
+from every_command import main
 
 import ensemble_deid
-from ensemble_deid.cli.main import main
 from ensemble_deid.config_files import load_config
 from ensemble_deid.training import train as training
 
@@ -57,6 +57,7 @@ STAND_INS = {
     # The rule list of the model here is short.
     "1,2,5": "1,2",
 }
+OURS = re.compile(r"(ensemble-deid|python -m (research|tools)) ")
 _DEIDENTIFIED = shlex.split(
     "deidentify model notes.csv --out clean.csv --id-column note_id --patient-column mrn --date-columns seen "
     "--keep-columns ward --key-file key"
@@ -64,11 +65,11 @@ _DEIDENTIFIED = shlex.split(
 # What a reader has done before a command makes sense.
 BEFORE = {
     "rules restore": ["rules", "replace", "model", "list.rules"],
-    "verify model": ["sign", "model", "--key-file", "key"],
+    "verify model": ["model", "sign", "model", "--key-file", "key"],
     "verify clean.csv.run": _DEIDENTIFIED,
-    "patterns remove": ["patterns", "add", "model", "harvested.toml"],
-    "inclusion show": ["inclusion", "put", "model", "sentences.toml"],
-    "inclusion remove": ["inclusion", "put", "model", "sentences.toml"],
+    "model patterns remove": ["model", "patterns", "add", "model", "harvested.toml"],
+    "model inclusion show": ["model", "inclusion", "put", "model", "sentences.toml"],
+    "model inclusion remove": ["model", "inclusion", "put", "model", "sentences.toml"],
 }
 # What the Python that is shown needs, and this project does not: where it is missing, the code is not run.
 NOT_REQUIRED = ("pandas", "spacy", "presidio_analyzer", "pyspark", "duckdb")
@@ -96,8 +97,8 @@ def shown(languages: Sequence[str]) -> list[object]:
     for block in ALL:
         if block.language not in languages or block.not_run or block.document in TASKS:
             continue
-        commands = [command for command in block.commands if command.startswith("ensemble-deid ")]
-        pieces = [block.code] if "python" in languages else [c.removeprefix("ensemble-deid ") for c in commands]
+        commands = [OURS.sub("", command) for command in block.commands if OURS.match(command)]
+        pieces = [block.code] if "python" in languages else commands
         for number, piece in enumerate(pieces, start=1):
             on_spark = piece.startswith("spark ") or "pyspark" in piece
             name = f"{block.name}" if len(pieces) == 1 else f"{block.name}-{number}"
@@ -107,7 +108,7 @@ def shown(languages: Sequence[str]) -> list[object]:
 
 def outputs(arguments: list[str], place: Path) -> list[Path]:
     """Return the files and folders that options such as `--out` name."""
-    options = ("--out", "--json", "--csv")
+    options = ("--out", "--notes")
     return [place / value for option, value in itertools.pairwise(arguments) if option in options]
 
 
@@ -145,7 +146,7 @@ def test_shown_python_runs(workplace: Path, code: str, monkeypatch: pytest.Monke
     for library in NOT_REQUIRED:
         if f"import {library}" in code or f"from {library}" in code:
             pytest.importorskip(library, reason=f"{library} is no requirement of this project")
-    assert main(["evaluate", "my/dev", "my/dev", "--csv", "scores.csv", "--resamples", "0"]) == 0
+    assert main(["evaluate", "my/dev", "my/dev", "--out", "scores.csv", "--resamples", "0"]) == 0
     train = training._train
 
     def quickly(*documents: object, config: ensemble_deid.Config, **others: object) -> ensemble_deid.Trained:

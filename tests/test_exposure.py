@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import tiny_stack
 from every_command import main
+from made_keys import KEY
 
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
@@ -19,7 +20,7 @@ from research.exposure_crf import informed, parrot
 from research.exposure_places import HiddenNote, Place, hide
 from research.exposure_rules import readers_rules
 
-REPLACER = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"))
+REPLACER = Replacer.from_options("surrogate", key=KEY)
 
 
 def shown(note: HiddenNote) -> list[tuple[str, str, bool]]:
@@ -136,11 +137,11 @@ def test_the_command_prints_figures_and_no_text(tmp_path: Path, capsys: pytest.C
     arguments = [
         "exposure",
         *files[:2],
-        "--known",
+        "--known-notes",
         *files[2:],
         "--resamples",
         "200",
-        "--json",
+        "--out",
         str(tmp_path / "e.json"),
     ]
     assert main(arguments) == 0
@@ -174,7 +175,7 @@ def test_known_notes_are_not_attacked(tmp_path: Path, capsys: pytest.CaptureFixt
     write_corpus(gold, tmp_path / "gold.jsonl", "jsonl")
     write_corpus(system, tmp_path / "found.jsonl", "jsonl")
     files = [str(tmp_path / f"{name}.jsonl") for name in ("gold", "found")]
-    arguments = ["exposure", *files, "--known", *files, "--resamples", "0"]
+    arguments = ["exposure", *files, "--known-notes", *files, "--resamples", "0"]
     assert main(arguments) == 2
     assert "name other notes, or --allow-overlap if this is meant" in capsys.readouterr().err
     assert main([*arguments, "--allow-overlap"]) == 0

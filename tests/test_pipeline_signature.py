@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from made_keys import KEY
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.deidentify.deidentifier import Deidentifier
@@ -21,7 +22,7 @@ from ensemble_deid.model.signature import FILE, VARIABLE
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
     path = tmp_path / "key"
-    path.write_bytes(b"a secret of the hospital's own\n")
+    path.write_text(f"{KEY.text}\n", encoding="ascii")
     return path
 
 
@@ -32,14 +33,14 @@ def model(tiny_model: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def signed(model: Path, key: Path) -> Path:
-    assert main(["sign", str(model), "--key-file", str(key)]) == 0
+    assert main(["model", "sign", str(model), "--key-file", str(key)]) == 0
     return model
 
 
-def test_the_signature_is_hmac_over_the_checksum(signed: Path, key: Path) -> None:
+def test_the_signature_is_hmac_over_the_checksum(signed: Path) -> None:
     checksum = json.loads((signed / "manifest.json").read_text(encoding="utf-8"))["checksum"]
     message = b"ensemble_deid model manifest\n" + checksum.encode()
-    expected = hmac.new(key.read_bytes().strip(), message, hashlib.sha256).hexdigest()
+    expected = hmac.new(KEY.secret, message, hashlib.sha256).hexdigest()
     assert (signed / FILE).read_text(encoding="ascii") == f"hmac-sha256 {expected}\n"
 
 
@@ -103,8 +104,8 @@ def test_without_the_right_signature_nothing_is_loaded(
         ["predict", str(signed), "demo:dev", "--out", str(out), "--jobs", "2"],
         ["evaluate", "demo:dev", str(signed)],
         ["rules", "show", str(signed)],
-        ["ablate", str(signed), "demo:dev", "--out", str(out)],
-        ["export", str(signed), "--out", str(out)],
+        ["research", "ablate", str(signed), "demo:dev", "--out", str(out)],
+        ["model", "export", str(signed), "--out", str(out)],
     ):
         assert main(arguments) == 2
         printed = capsys.readouterr()
@@ -122,9 +123,9 @@ def test_an_unusable_key_opens_nothing(
     else:
         key.write_bytes(content)
     monkeypatch.setenv(VARIABLE, str(key))
-    with pytest.raises(ModelError, match="the key"):
+    with pytest.raises(ModelError, match="key"):
         load_model(signed)
-    with pytest.raises(ModelError, match="the key"):
+    with pytest.raises(ModelError, match="key"):
         sign_model(signed, key)
 
 
@@ -146,8 +147,8 @@ def test_a_change_ends_the_signature(signed: Path, key: Path, monkeypatch: pytes
 
 def test_a_signature_goes_with_an_export_only_where_the_manifest_stays(signed: Path, key: Path, tmp_path: Path) -> None:
     out, again = tmp_path / "out", tmp_path / "again"
-    assert main(["export", str(signed), "--out", str(out)]) == 0
+    assert main(["model", "export", str(signed), "--out", str(out)]) == 0
     assert not (out / FILE).exists()
     sign_model(out, key)
-    assert main(["export", str(out), "--out", str(again)]) == 0
+    assert main(["model", "export", str(out), "--out", str(again)]) == 0
     assert main(["verify", str(again), "--key-file", str(key)]) == 0

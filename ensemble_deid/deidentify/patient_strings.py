@@ -11,7 +11,7 @@ from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.reading import as_read, read
 from ensemble_deid.note.span import Span
-from ensemble_deid.surrogates.keyed.patient import is_spanish
+from ensemble_deid.surrogates.patient import is_spanish
 
 _LEAST = 3
 _LEAST_DIGITS = 5
