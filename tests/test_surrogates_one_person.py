@@ -13,8 +13,8 @@ from ensemble_deid.deidentify.known.site_lists import SiteLists
 from ensemble_deid.deidentify.one_pass import finish_alone, finish_together
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.replacement import Replacer
+from ensemble_deid.note.folding import fold
 from ensemble_deid.surrogates.known import KnownNames
-from ensemble_deid.surrogates.letters import fold
 
 REPLACER = Replacer.from_options("surrogate", key=KEY)
 

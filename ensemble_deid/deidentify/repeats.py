@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from ensemble_deid.deidentify.known.joining import Hides
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import join_overlaps, outside
+from ensemble_deid.note.reading import as_read, read
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.patient import is_spanish
 
@@ -41,10 +42,12 @@ class Known:
         What lies inside a span that hides it adds nothing. Spans that overlap become one. Its label is that of the
         longest that hides its spans; a label that shows them counts where there is no other.
         """
+        reading = read(document.text)
         added: dict[int, Span] = {}
         for surface, (label, score) in self.wanted.items():
-            for start in _places(document.text, surface):
-                added.setdefault(start, Span(start, start + len(surface), label, score, SOURCE))
+            for start in _places(reading.text, surface):
+                place = reading.original(start, start + len(surface))
+                added.setdefault(start, Span(*place, label, score, SOURCE))
         hidden = [span for span in document.spans if self.hides(span.label)]
         spans = [*document.spans, *outside(hidden, added.values())]
         if len(spans) == len(document.spans):
@@ -93,8 +96,9 @@ class PatientStrings:
         return Known(frozenset(map(self.normalise, strings)), wanted, self.hides, spanish)
 
     def _add(self, strings: Strings, document: Document) -> None:
-        for span in sorted(document.spans):
-            surface = document.text[span.start : span.end]
+        note = as_read(document)
+        for span in sorted(note.spans):
+            surface = note.text[span.start : span.end]
             known = strings.get(surface)
             # What is a name in one note and a town in another must not be shown as the town.
             if known is None or (self.hides(known[0]), known[1]) < (self.hides(span.label), span.score):

@@ -17,7 +17,6 @@ from ensemble_deid.features.words import Stem, stem_column, word_columns
 from ensemble_deid.note.bpe import Bpe
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import keep_first
-from ensemble_deid.note.reading import normalised
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme, spans_to_tags
 from ensemble_deid.note.tokens import TokenTable, tokenize
@@ -157,9 +156,8 @@ def plain_batch(
 
 
 def word_column(documents: Sequence[Document], tokens: TokenTable) -> Column:
-    """Return the tokens' words in their normal form: a learner should not see a name in two spellings."""
-    # A token of invisible characters alone stays as it is: no word is empty.
-    return Column.from_strings(tokens.words(documents)).map_values(lambda word: normalised(word) or word)
+    """Return the words of the tokens."""
+    return Column.from_strings(tokens.words(documents))
 
 
 def with_lexicon(batch: Batch, lexicon: Lexicon, *, leave_own_patient_out: bool) -> Batch:

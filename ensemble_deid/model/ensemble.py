@@ -14,6 +14,7 @@ from ensemble_deid.model.options import AS_TRAINED, PredictionOptions
 from ensemble_deid.model.portions import portions
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
+from ensemble_deid.note.reading import read
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.reproducible import one_thread
@@ -65,12 +66,14 @@ class Ensemble:
         Raises ConfigError for what `ModelDescription.check_options` refuses.
         """
         self.description.check_options(options)
+        readings = [read(document.text) for document in documents]
+        views = [reading.document(document) for reading, document in zip(readings, documents, strict=True)]
         found: list[list[Span]] = [[] for _ in documents]
-        for portion in portions(documents):
+        for portion in portions(views):
             batch = self.feature_extractor.extract([piece.document for piece in portion])
             for piece, spans in zip(portion, self._predict_batch(batch, options), strict=True):
                 found[piece.index].extend(piece.in_whole(span) for span in spans)
-        return [tuple(spans) for spans in found]
+        return [reading.original_spans(spans) for reading, spans in zip(readings, found, strict=True)]
 
     def _predict_batch(self, batch: Batch, options: PredictionOptions) -> list[tuple[Span, ...]]:
         if not len(batch.tokens):

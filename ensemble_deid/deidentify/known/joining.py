@@ -10,8 +10,8 @@ from enum import IntEnum
 
 from ensemble_deid.deidentify.known.identifiers import Match
 from ensemble_deid.deidentify.known.names import Certainty
+from ensemble_deid.note.folding import visible
 from ensemble_deid.note.overlaps import overlapping_groups, spanning
-from ensemble_deid.note.reading import visible
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.ages import capped_age
 from ensemble_deid.surrogates.dates import DateText

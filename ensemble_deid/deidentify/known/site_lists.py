@@ -12,9 +12,9 @@ from ensemble_deid.deidentify.known.names import Certainty
 from ensemble_deid.deidentify.known.table import SiteFile, StringIndex
 from ensemble_deid.deidentify.known.words import Words, compacted
 from ensemble_deid.deidentify.replacement.replacer import Replacement, Replacer
-from ensemble_deid.deidentify.replacement.values import normalise
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.folding import same_string
 from ensemble_deid.note.labels import known_labels
 from ensemble_deid.note.overlaps import Covered
 from ensemble_deid.note.span import Span
@@ -81,7 +81,7 @@ class DenyList:
         """Yield start, end, label and line of every occurrence."""
         words = Words.of(text)
         for first, last, number in self._index.find(words):
-            yield words.starts[first], words.ends[last], *self._entries[number]
+            yield *words.original(first, last), *self._entries[number]
 
 
 KNOWN, DENY = "known", "deny"
@@ -193,7 +193,7 @@ class SiteLists:
 
     def taken(self, patient: str | None) -> frozenset[str]:
         """Return the values known of a patient as `Replacer.replace` takes them: no surrogate may equal one."""
-        return frozenset() if self.known is None else frozenset(map(normalise, self.known.avoided(patient)))
+        return frozenset() if self.known is None else frozenset(map(same_string, self.known.avoided(patient)))
 
     def left(self, document: Document, replacement: Replacement, replacer: Replacer) -> Counter[str]:
         """Count the known identifiers in what was made of a document.
@@ -215,7 +215,7 @@ class SiteLists:
                 continue
             style = replacer.styles.of(around.label)
             if style == "surrogate":
-                counts[LEFT] += match.own and normalise(text[match.start : match.end]) in taken
+                counts[LEFT] += match.own and same_string(text[match.start : match.end]) in taken
             elif style == "keep" and match.certainty is not Certainty.WEAK:
                 harmless = match.certainty is Certainty.PART and stands_for_itself(
                     Rank.of_match(match), around.label, text[around.new_start : around.new_end]
