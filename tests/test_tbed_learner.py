@@ -14,7 +14,7 @@ from nltk.tbl.template import Template as NltkTemplate
 
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.table import Column
-from ensemble_deid.taggers.tbed import apply_rules, learn_rules, parse_templates, read_nltk_templates
+from ensemble_deid.taggers.tbed import apply_rules, learn_rules, parse_templates
 from ensemble_deid.taggers.tbed.rule import Condition, Rule
 from ensemble_deid.taggers.tbed.templates import Template
 
@@ -157,6 +157,15 @@ class _Given(TaggerI):
         return next(self._tagged)
 
 
+def nltk_template_text(template: NltkTemplate) -> str:
+    """Write a template of NLTK as ours; its positions follow one another."""
+    columns = {Word: "word", Pos: "tag"}
+    return " & ".join(
+        f"{columns[type(feature)]} in [{feature.positions[0]},{feature.positions[-1]}]"
+        for feature in template._features
+    )
+
+
 def nltk_rules(words, initial, gold, starts, templates, *, max_rules: int, min_score: int, min_acc: float | None):
     spans = list(zip(starts, [*starts[1:], len(words)], strict=True))
     tagged = [list(zip(words[a:b], initial[a:b], strict=True)) for a, b in spans]
@@ -179,7 +188,13 @@ def test_nltk_learns_the_same_rules_with_the_same_scores(seed, min_accuracy):
         columns["word"], initial, gold, starts, theirs, max_rules=60, min_score=2, min_acc=min_accuracy
     )
     rules = learn_rules(
-        columns, initial, gold, starts, read_nltk_templates(theirs), max_rules=60, min_accuracy=min_accuracy or 0.0
+        columns,
+        initial,
+        gold,
+        starts,
+        parse_templates(map(nltk_template_text, theirs)),
+        max_rules=60,
+        min_accuracy=min_accuracy or 0.0,
     )
     ours = [(r.from_tag, r.to_tag, [(tuple(c.window.offsets), c.value) for c in r.conditions]) for r in rules]
     assert ours == expected

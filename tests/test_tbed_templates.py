@@ -1,8 +1,6 @@
-"""Templates as text, in TOML files, and from NLTK and fnTBL."""
+"""Templates as text and in TOML files."""
 
 import pytest
-from nltk.tag.brill import Pos, Word, brill24, fntbl37
-from nltk.tbl.template import Template as NltkTemplate
 
 from ensemble_deid.errors import RuleError
 from ensemble_deid.taggers.tbed import (
@@ -10,8 +8,6 @@ from ensemble_deid.taggers.tbed import (
     Window,
     load_templates,
     parse_templates,
-    read_fntbl_templates,
-    read_nltk_templates,
 )
 
 
@@ -72,40 +68,3 @@ def test_a_mistake_in_a_file_is_told_with_the_file(tmp_path, content, message):
 def test_a_missing_file_is_a_rule_error(tmp_path):
     with pytest.raises(RuleError, match="no such file"):
         load_templates(tmp_path / "none.toml")
-
-
-def test_nltk_templates_are_read():
-    templates = read_nltk_templates(brill24())
-    assert len(templates) == 24
-    assert [str(template) for template in templates[:7:2]] == ["tag[-1]", "tag[-2]", "tag in [-2,-1]", "tag in [-3,-1]"]
-    assert str(templates[-1]) == "word[0] & word[1] & tag[1]"
-    assert read_nltk_templates(map(repr, fntbl37())) == read_nltk_templates(fntbl37())
-
-
-def test_nltk_templates_that_rules_cannot_have_are_refused():
-    with pytest.raises(RuleError, match="NLTK template 1: the positions of a window must follow"):
-        read_nltk_templates([NltkTemplate(Word([-1, 1]))])
-    with pytest.raises(RuleError, match="no column is known for 'Pos'"):
-        read_nltk_templates([NltkTemplate(Pos([1]))], columns={"Word": "word"})
-
-
-def test_fntbl_lines_are_read():
-    text = "# lexical\npos_0 word_0 word_-1 => pos\n\npos_0 word:[-3,-1] => pos\npos_0 pos_-1 pos_1 => pos\n"
-    templates = read_fntbl_templates(text, columns={"word": "lower"})
-    assert [str(template) for template in templates] == ["lower[0] & lower[-1]", "lower in [-3,-1]", "tag[-1] & tag[1]"]
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("pos_0 word_0", "t:2:13: expected '=>'"),
-        ("pos_0 word_0 => chunk", "t:2:16: expected the target 'pos'"),
-        ("word_0 => pos", "t:2:1: expected the term pos_0"),
-        ("pos_0 word_0::3~~ => pos", "t:2:7: expected name_offset"),
-        ("pos_0 => pos", "t:2:1: expected a term beside"),
-        ("pos_0 word_7 => pos", "t:2:7: .* beyond"),
-    ],
-)
-def test_fntbl_mistakes_are_told_with_their_place(line, message):
-    with pytest.raises(RuleError, match=message):
-        read_fntbl_templates(f"pos_0 word_0 => pos\n{line}\n", name="t")

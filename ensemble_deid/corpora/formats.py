@@ -5,10 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ensemble_deid.corpora.bioc import COLLECTION_END, COLLECTION_START, read_bioc_notes, render_bioc_note
-from ensemble_deid.corpora.bioc_json import COLLECTION_END as BIOC_JSON_END
-from ensemble_deid.corpora.bioc_json import COLLECTION_START as BIOC_JSON_START
-from ensemble_deid.corpora.bioc_json import read_bioc_json_notes, render_bioc_json_note
+from ensemble_deid.corpora import bioc
 from ensemble_deid.corpora.brat import read_brat_note, render_brat_note
 from ensemble_deid.corpora.cas import read_cas_note, render_cas_note
 from ensemble_deid.corpora.checks import ReadNote, note_with_spans, read_utf8
@@ -157,14 +154,14 @@ FORMATS: Mapping[str, Format] = {
     ),
     "conll": _many_notes_a_file("conll", ".conll", read_conll_notes, render_conll_note, frame=Frame()),
     "bioc": _many_notes_a_file(
-        "bioc", ".xml", read_bioc_notes, render_bioc_note, frame=Frame(COLLECTION_START, "", COLLECTION_END)
+        "bioc", ".xml", bioc.read_bioc_notes, bioc.render_bioc_note, frame=Frame(bioc.XML_START, "", bioc.XML_END)
     ),
     "bioc-json": _many_notes_a_file(
         "bioc-json",
         ".json",
-        read_bioc_json_notes,
-        render_bioc_json_note,
-        frame=Frame(BIOC_JSON_START, ",\n", BIOC_JSON_END),
+        bioc.read_bioc_json_notes,
+        bioc.render_bioc_json_note,
+        frame=Frame(bioc.JSON_START, ",\n", bioc.JSON_END),
     ),
     "cas": Format(
         "cas",

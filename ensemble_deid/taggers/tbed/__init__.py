@@ -2,7 +2,6 @@
 
 from ensemble_deid.features.windows import Window
 from ensemble_deid.taggers.tbed.applier import Firing, RuleApplier, apply_rules
-from ensemble_deid.taggers.tbed.foreign_templates import read_fntbl_templates, read_nltk_templates
 from ensemble_deid.taggers.tbed.learner import learn_rules
 from ensemble_deid.taggers.tbed.rule import Condition, Rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
@@ -26,6 +25,4 @@ __all__ = [
     "learn_rules",
     "load_templates",
     "parse_templates",
-    "read_fntbl_templates",
-    "read_nltk_templates",
 ]
