@@ -24,8 +24,6 @@ FOUND = (Span(0, 1, "ID", 0.5),)
 def script(name: str) -> ModuleType:
     paths = [ROOT / folder / f"{name}.py" for folder in ("benchmarks", "research")]
     spec = importlib.util.spec_from_file_location(name, next(path for path in paths if path.exists()))
-        name, next(path for folder in ("benchmarks", "research") if (path := ROOT / folder / f"{name}.py").exists())
-    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
