@@ -159,8 +159,8 @@ def test_a_place_that_cannot_be_written_is_found_before_the_work(
         raise OSError(30, "Read-only file system", str(path))
 
     monkeypatch.setattr(atomic, "_locked", read_only)
-    for loader in ("deidentifier", "loading"):
-        name = f"ensemble_deid.pipeline.{loader}.load_model"
+    for loader in ("deidentify.deidentifier", "model.loading"):
+        name = f"ensemble_deid.{loader}.load_model"
         monkeypatch.setattr(name, lambda *_, **__: pytest.fail("work was done"))
     out = tmp_path / "deep" / "out"
     said = refused("predict", tiny_model, tiny_dev, "--format", format, "--out", out)

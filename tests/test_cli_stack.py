@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import tiny_stack
-from parser_leaves import leaves
 
 import ensemble_deid
 from ensemble_deid.cli.main import main
@@ -166,13 +165,3 @@ def test_rules_are_shown_as_they_are_kept(tiny_model: Path, capsys: pytest.Captu
 def test_the_module_is_the_command() -> None:
     done = run("--version")
     assert (done.returncode, done.stdout) == (0, f"ensemble-deid {ensemble_deid.__version__}\n")
-
-
-def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    commands = [command for command, _ in leaves()]
-    assert len(commands) > 30
-    for command in commands:
-        with pytest.raises(SystemExit) as stopped:
-            main([*command.split(), "--help"])
-        assert stopped.value.code == 0
-        assert f"usage: ensemble-deid {command} " in " ".join(capsys.readouterr().out.split()) + " "

@@ -124,7 +124,11 @@ def test_shown_commands_run(workplace: Path, command: str, capsys: pytest.Captur
     if arguments[0] == "train":
         # First, so that what the document sets is what counts.
         arguments[1:1] = tiny_stack.settings(workplace)
-    before = _DEIDENTIFIED if "--resume" in arguments else BEFORE.get(" ".join(arguments[:2]))
+    before = (
+        _DEIDENTIFIED
+        if "--resume" in arguments
+        else BEFORE.get(" ".join(arguments[:2]), BEFORE.get(" ".join(arguments[:3])))
+    )
     if before:
         assert main(before) == 0
         capsys.readouterr()
