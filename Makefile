@@ -57,8 +57,8 @@ endef
 english-model: $(VENV)/installed-transformer
 	$(BIN)/ensemble-deid train demo:train --dev demo:dev --config best --out $(MODEL) --folds 3 --set transformer.epochs=3 \
 		--set neural.epochs=8 --set 'stack.c_grid=[2.0]' --set 'stack.gamma_grid=[0.009]' --set 'stack.weight_grid=[1.0]'
-	$(BIN)/ensemble-deid threshold $(MODEL) demo:dev --max-false-positives 5
-	$(BIN)/ensemble-deid package $(MODEL) --name en --version 1.2.0 --out $(ENGLISH) --licence LICENSE --compact --score demo:test
+	$(BIN)/ensemble-deid model threshold $(MODEL) demo:dev --max-false-positives 5
+	$(BIN)/ensemble-deid model package $(MODEL) --name en --version 1.2.0 --out $(ENGLISH) --licence LICENSE --compact --score demo:test
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile

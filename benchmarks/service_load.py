@@ -262,7 +262,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         command = [sys.executable, "-m", "ensemble_deid", "serve", options.model, "--port", "0"]
-        command += ["--max-body", str(MAX_BODY), "--workers", str(options.workers)]
+        command += ["--max-body", str(MAX_BODY), "--jobs", str(options.workers)]
         command += [] if options.submodels is None else ["--submodels", options.submodels]
         environment = {k: v for k, v in os.environ.items() if k != "ENSEMBLE_DEID_TOKEN"} | {"PYTHONUNBUFFERED": "1"}
         with log.open("wb") as stream:

@@ -4,12 +4,13 @@ import argparse
 import sys
 
 from ensemble_deid.cli.main import run
+from ensemble_deid.cli.options import CommandParser
 from research import commands_encoders, commands_exposure, commands_transfer
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the research commands."""
-    parser = argparse.ArgumentParser(prog="python -m research", description="Experiments beside the product.")
+    parser = CommandParser(prog="python -m research", description="Experiments beside the product.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (commands_encoders, commands_exposure, commands_transfer):
         module.add_commands(commands)

@@ -24,7 +24,7 @@ from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.bootstrap import bootstrap_interval, paired_difference
 from ensemble_deid.evaluation.render.figures import percent
-from ensemble_deid.evaluation.render.publication import Table
+from ensemble_deid.evaluation.render.results import Table
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.features.batch import training_view, with_lexicon
 from ensemble_deid.model.feature_extractor import fit_feature_extractor

@@ -4,32 +4,41 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.cli.options import (
+    add_allow_overlap,
+    add_command,
+    add_config,
+    add_device,
+    add_jobs,
+    add_quiet,
+    check_resamples,
+)
 from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import progress_bar, say, warn
 from ensemble_deid.config_files import load_config
 from ensemble_deid.errors import ConfigError
 
-_CONFIG = "ahmed2021"
-
 
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
-    encoders = commands.add_parser("compare-encoders", help="train networks of other parts, several seeds, and score")
+    encoders = add_command(
+        commands,
+        "compare-encoders",
+        "train networks of other parts, several seeds, and score",
+        example="compare-encoders demo:train --dev demo:dev --out encoders",
+    )
     encoders.add_argument("train", metavar="CORPUS", help="annotated notes to train on")
     encoders.add_argument("--dev", metavar="DEV", required=True, help="annotated notes to score, not to choose by")
     encoders.add_argument("--out", metavar="DIR", type=Path, required=True, help="for the runs and the tables")
-    encoders.add_argument("--systems", metavar="LIST", help="networks, comma-separated (default: all)")
-    encoders.add_argument("--seeds", metavar="LIST", default="13,14,15")
-    encoders.add_argument("--config", metavar="NAME_OR_FILE", default=_CONFIG, help=f"default: {_CONFIG}")
-    encoders.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
+    encoders.add_argument("--systems", metavar="LIST", help="networks, comma-separated; default: all")
+    encoders.add_argument("--seeds", metavar="LIST", default="13,14,15", help="default: 13,14,15")
+    add_config(encoders, default="ahmed2021")
     encoders.add_argument("--resamples", metavar="N", type=int, default=10_000, help="0 for no intervals")
-    encoders.add_argument("--jobs", type=int, default=1, help="networks trained at a time")
-    encoders.add_argument("--device", choices=("auto", "cpu", "cuda"))
-    encoders.add_argument(
-        "--allow-overlap", action="store_true", help="accept dev notes or patients of the training notes"
-    )
-    encoders.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_jobs(encoders, default=1)
+    add_device(encoders)
+    add_allow_overlap(encoders)
+    add_quiet(encoders)
     encoders.set_defaults(run=run_compare_encoders)
 
 
@@ -37,15 +46,14 @@ def run_compare_encoders(options: argparse.Namespace) -> int:
     """Train what is not yet trained, write the tables, print them."""
     from ensemble_deid.model.seen_notes import SeenNotes
     from ensemble_deid.training.training_notes import training_notes
-    from research.encoder_report import encoder_publication
+    from research.encoder_report import encoder_results
     from research.encoder_runs import SYSTEMS, Plan, run_encoders
     from research.encoder_tables import encoder_tables
 
     config = load_config(options.config, overrides=options.overrides, jobs=options.jobs, device=options.device)
     systems = tuple(options.systems.split(",")) if options.systems else tuple(SYSTEMS)
     plan = Plan(options.out, config, systems, _seeds(options.seeds))
-    if options.resamples < 0:
-        raise ConfigError(f"--resamples is 0 or more, not {options.resamples}")
+    check_resamples(options)
     refuse_output(options.out, options.train, options.dev)
     train, dev = read_gold(options.train), read_gold(options.dev)
     notes = training_notes(train.documents)
@@ -57,7 +65,7 @@ def run_compare_encoders(options: argparse.Namespace) -> int:
     with progress_bar(quiet=options.quiet) as show:
         answers = run_encoders(notes, dev.documents, plan, report=show)
     tables = encoder_tables(notes, dev.documents, answers, seeds=plan.seeds, resamples=options.resamples)
-    published = encoder_publication(tables)
+    published = encoder_results(tables)
     published.write_all(options.out, "tables")
     say(published.render(".txt"))
     return 0

@@ -3,10 +3,10 @@
 import argparse
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.options import SYSTEM, add_allow_overlap, add_command, add_files, add_resampling, check_forms
 from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import percent, say
@@ -15,26 +15,29 @@ if TYPE_CHECKING:
     from research.exposure import Exposure, Figure
 
 _COLUMNS = "| PHI | missed, of places | attack | misses picked out | in the most suspect tenth | AUC |"
+_FORMS = (".json",)
 
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = commands.add_parser(
-        "exposure", help="how many of a model's misses an attacker picks out among surrogates (docs/deidentify.md)"
+    parser = add_command(
+        commands,
+        "exposure",
+        "how many of a system's misses an attacker picks out among surrogates",
+        example="exposure demo:dev en --known-notes demo:train en",
     )
     parser.add_argument("gold", metavar="GOLD", help="annotated notes (a corpus, or demo:test)")
-    parser.add_argument("system", metavar="SYSTEM", help="a corpus with the system's annotations, or a MODEL")
+    parser.add_argument("system", metavar="SYSTEM", help=SYSTEM)
     parser.add_argument(
-        "--known",
+        "--known-notes",
         nargs=2,
         metavar=("NOTES", "SYSTEM"),
         required=True,
-        help="other annotated notes, of which the attacker knows what the system missed",
+        help="other notes, of which the attacker knows what the system missed",
     )
-    parser.add_argument("--allow-overlap", action="store_true", help="accept known notes or patients in GOLD")
-    parser.add_argument("--resamples", metavar="N", type=int, default=2000, help="0 for no intervals")
-    parser.add_argument("--seed", type=int, default=0, help="another one makes other surrogates")
-    parser.add_argument("--json", metavar="FILE", type=Path)
+    add_allow_overlap(parser)
+    add_resampling(parser, default=2000)
+    add_files(parser, _FORMS)
     parser.set_defaults(run=run_exposure)
 
 
@@ -42,9 +45,10 @@ def run_exposure(options: argparse.Namespace) -> int:
     """Attack the notes, and print figures alone, never text."""
     from research.exposure import known_overlap, measure_exposure
 
-    refuse_output_files([options.json], options.gold, options.system, *options.known)
+    refuse_output_files(options.out, options.gold, options.system, *options.known_notes)
+    check_forms(options.out, _FORMS)
     sides = []
-    for gold_name, system_name in ((options.gold, options.system), options.known):
+    for gold_name, system_name in ((options.gold, options.system), options.known_notes):
         gold = read_gold(gold_name).documents
         system = read_system(system_name, gold)
         for warning in system.warnings:
@@ -56,9 +60,9 @@ def run_exposure(options: argparse.Namespace) -> int:
     )
     if overlap := known_overlap(gold, known[0]):
         say(f"WARNING: {overlap} are among the known notes: the attacks that learn from these are told too much.\n")
-    if options.json:
-        content = {name: {**asdict(exposure), "chance": exposure.chance} for name, exposure in found.items()}
-        write_text_atomically(options.json, json.dumps(content, indent=1) + "\n")
+    content = {name: {**asdict(exposure), "chance": exposure.chance} for name, exposure in found.items()}
+    for file in options.out:
+        write_text_atomically(file, json.dumps(content, indent=1) + "\n")
     say(_COLUMNS)
     say("|---|---|---|---|---|---|")
     for name, exposure in found.items():

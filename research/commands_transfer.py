@@ -4,6 +4,19 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ensemble_deid.cli.options import (
+    CommandParser,
+    add_allow_overlap,
+    add_command,
+    add_config,
+    add_device,
+    add_jobs,
+    add_quiet,
+    add_seed,
+    add_submodels,
+    check_resamples,
+    submodels_of,
+)
 from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import progress_bar, say, warn
@@ -20,43 +33,49 @@ _WAYS = {"only-b": "only B", "a-then-b": "A then B", "a-mix-b": "A mix B"}
 
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
-    customize = commands.add_parser("customize", help="how many annotations of a new site does a system need?")
+    customize = add_command(
+        commands,
+        "customize",
+        "how many annotations of a new site does a system need?",
+        example="customize other/notes ours/notes --budget 0,50,100 --out customized",
+    )
     customize.add_argument("a", metavar="A", help="annotated notes that a system exists for")
     customize.add_argument("b", metavar="B", help="annotated notes of the new site")
-    customize.add_argument(
-        "--test", metavar="NOTES", help="notes of B's site to score (default: a share of B's patients)"
-    )
+    customize.add_argument("--test", metavar="NOTES", help="notes of B's site to score; default: some of B's patients")
     customize.add_argument("--budget", metavar="LIST", default="0,20,40,80,160,500,1000", help="in PHI instances of B")
     customize.add_argument("--ways", metavar="LIST", default=",".join(_WAYS), help=f"default: {','.join(_WAYS)}")
-    customize.add_argument("--precision", type=float, default=0.85, help="for recall at precision; default: 0.85")
-    customize.add_argument("--view", default="token-binary", help="what is counted; default: token-binary")
-    customize.add_argument("--allow-overlap", action="store_true", help="accept notes or patients that A and B share")
+    customize.add_argument("--precision", metavar="P", type=float, default=0.85, help="for recall; default: 0.85")
+    add_allow_overlap(customize)
+    customize.rare().add_argument(
+        "--view", metavar="NAME", default="token-binary", help="what is counted; default: token-binary"
+    )
     _add_shared(customize)
     customize.set_defaults(run=run_customize_command)
 
-    cross = commands.add_parser("cross-corpus", help="train on each of several corpora, score on all")
-    cross.add_argument(
-        "corpora", metavar="CORPUS", nargs="+", help="annotated notes, divided by patient; or TRAIN=TEST, two corpora"
+    cross = add_command(
+        commands,
+        "cross-corpus",
+        "train on each of several corpora, score on all",
+        example="cross-corpus one/notes other/notes --map binary --out crossed",
     )
+    cross.add_argument("corpora", metavar="CORPUS", nargs="+", help="annotated notes; or TRAIN=TEST, two corpora")
     _add_shared(cross)
     cross.set_defaults(run=run_cross_corpus_command)
 
 
-def _add_shared(parser: argparse.ArgumentParser) -> None:
+def _add_shared(parser: CommandParser) -> None:
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="for the runs and the tables")
-    parser.add_argument(
-        "--map", metavar="MAP", help="labels: category, binary, hipaa, i2b2, NAME alone, or a .toml file"
-    )
-    parser.add_argument("--test-share", type=float, default=0.4, help="share of patients to score; default: 0.4")
-    parser.add_argument("--config", metavar="NAME_OR_FILE")
-    parser.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
-    parser.add_argument("--submodels", metavar="LIST")
-    parser.add_argument("--resamples", metavar="N", type=int, default=10_000, help="0 for no intervals")
-    parser.add_argument("--folds", type=int)
-    parser.add_argument("--jobs", type=int)
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"))
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument("--map", metavar="MAP", help="labels: category, binary, hipaa, i2b2, NAME alone, a .toml file")
+    parser.add_argument("--test-share", metavar="SHARE", type=float, default=0.4, help="of the patients; default: 0.4")
+    add_config(parser)
+    add_submodels(parser)
+    add_jobs(parser, default=None)
+    add_device(parser)
+    add_seed(parser, default=None)
+    add_quiet(parser)
+    rare = parser.rare()
+    rare.add_argument("--resamples", metavar="N", type=int, default=10_000, help="0 for no intervals")
+    rare.add_argument("--folds", metavar="N", type=int, help="folds of the stack")
 
 
 def run_customize_command(options: argparse.Namespace) -> int:
@@ -65,7 +84,7 @@ def run_customize_command(options: argparse.Namespace) -> int:
     from ensemble_deid.evaluation.operating_points import check_target
     from ensemble_deid.model.seen_notes import SeenNotes
     from research.customize import CustomizePlan, run_customize
-    from research.customize_report import customize_publication, measure_customized
+    from research.customize_report import customize_results, measure_customized
 
     config = _config(options)
     check_target("precision", options.precision)
@@ -82,7 +101,7 @@ def run_customize_command(options: argparse.Namespace) -> int:
     found = measure_customized(
         test, systems, view=options.view, precision=options.precision, resamples=options.resamples
     )
-    published = customize_publication(found)
+    published = customize_results(found)
     published.write_all(options.out, "customize")
     say(published.render(".txt"))
     return 0
@@ -91,7 +110,7 @@ def run_customize_command(options: argparse.Namespace) -> int:
 def run_cross_corpus_command(options: argparse.Namespace) -> int:
     """Train what is not yet trained, write the tables, print them."""
     from research.cross_corpus import run_cross_corpus
-    from research.cross_corpus_report import cross_corpus_publication, measure_cells
+    from research.cross_corpus_report import cross_corpus_results, measure_cells
 
     config = _config(options)
     places = [place for name in options.corpora for place in name.split("=", 1)]
@@ -100,7 +119,7 @@ def run_cross_corpus_command(options: argparse.Namespace) -> int:
     with progress_bar(quiet=options.quiet) as show:
         cells = run_cross_corpus(corpora, options.out, config=config, report=show, notify=warn)
     measured = measure_cells(corpora, cells, resamples=options.resamples)
-    published = cross_corpus_publication(corpora, measured)
+    published = cross_corpus_results(corpora, measured)
     published.write_all(options.out, "cross-corpus")
     say(published.render(".txt"))
     return 0
@@ -108,15 +127,14 @@ def run_cross_corpus_command(options: argparse.Namespace) -> int:
 
 def _config(options: argparse.Namespace) -> Config:
     """Return the configuration; the labels of the patterns are mapped like those of the corpora."""
-    if options.resamples < 0:
-        raise ConfigError(f"--resamples is 0 or more, not {options.resamples}")
+    check_resamples(options)
     overrides = [*options.overrides]
     if options.map is not None and not any(entry.startswith("regex.map=") for entry in overrides):
         overrides.append(f"regex.map='{options.map}'")
     return load_config(
         options.config,
         overrides=overrides,
-        submodels=None if options.submodels is None else [name.strip() for name in options.submodels.split(",")],
+        submodels=submodels_of(options),
         folds=options.folds,
         jobs=options.jobs,
         device=options.device,

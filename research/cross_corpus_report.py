@@ -8,7 +8,7 @@ from typing import Any
 
 from ensemble_deid.evaluation.bootstrap import Interval, bootstrap_interval
 from ensemble_deid.evaluation.render.figures import percent
-from ensemble_deid.evaluation.render.publication import Point, Publication, Table, draw_points, table
+from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points, table
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.note.counts import Counts
 from research.cross_corpus import Cell, DividedCorpus
@@ -44,7 +44,7 @@ def measure_cells(corpora: Sequence[DividedCorpus], cells: Sequence[Cell], *, re
     return measured
 
 
-def cross_corpus_publication(corpora: Sequence[DividedCorpus], measured: Sequence[CellFigures]) -> Publication:
+def cross_corpus_results(corpora: Sequence[DividedCorpus], measured: Sequence[CellFigures]) -> Results:
     """Return the matrices in every form; the table and the picture have a row for each cell."""
     points = [
         Point(f"{f.trained_on} on {f.scored_on}"[-40:], f.counts.f1, f.f1_interval.low, f.f1_interval.high)
@@ -58,7 +58,7 @@ def cross_corpus_publication(corpora: Sequence[DividedCorpus], measured: Sequenc
         figures = (percent(f.counts.precision), percent(f.counts.recall), percent(f.counts.f1))
         rows.append((f.trained_on, f.scored_on, f.view, *figures, ends))
     heads = ("trained on", "scored on", "view", "P", "R", "F1", "95% interval of F1")
-    return Publication(
+    return Results(
         Table("Systems trained on one corpus and scored on another", heads, tuple(rows)),
         _records(corpora, measured),
         draw_points(points, measure="strict F1, 95% interval"),

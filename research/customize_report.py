@@ -12,7 +12,7 @@ from ensemble_deid.evaluation.curve import OperatingPoint, has_scores, trace_cur
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.evaluation.render.figures import interval_text, percent
 from ensemble_deid.evaluation.render.html.markup import Html, element
-from ensemble_deid.evaluation.render.publication import Publication, Table, table
+from ensemble_deid.evaluation.render.results import Results, Table, table
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.note.document import Document
 from research.customize import OFF_THE_SHELF, WAYS, CustomizedSystem
@@ -75,10 +75,10 @@ def measure_customized(
     return CustomizeTable(view, precision, tuple(rows))
 
 
-def customize_publication(found: CustomizeTable) -> Publication:
+def customize_results(found: CustomizeTable) -> Results:
     """Return the table in every form."""
     header, rows, notes = _cells(found)
-    return Publication(
+    return Results(
         Table(" ".join(notes), header, tuple(rows)),
         _records(found),
         customize_picture(found),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from ensemble_deid.evaluation.bootstrap import PairedDifference
 from ensemble_deid.evaluation.render.figures import figure as four_decimals
 from ensemble_deid.evaluation.render.figures import interval_text
-from ensemble_deid.evaluation.render.publication import Point, Publication, Table, draw_points, table
+from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points, table
 from research.encoder_runs import SYSTEMS
 from research.encoder_tables import REFERENCE, EncoderTables, Figure, Triple
 
@@ -21,7 +21,7 @@ _NAMES = {
 }
 
 
-def encoder_publication(tables: EncoderTables) -> Publication:
+def encoder_results(tables: EncoderTables) -> Results:
     """Return tables 1 to 5 in every form; CSV and LaTeX have the figures of tables 3 to 5 in one long table."""
     points = []
     for name, found in tables.networks.items():
@@ -30,7 +30,7 @@ def encoder_publication(tables: EncoderTables) -> Publication:
         points.append(Point(name, f1, *ends))
     measure = "micro strict F1" + ("" if len(tables.seeds) == 1 else ", one standard deviation over seeds")
     heads = ("network", "PHI", "measure", "P", "R", "F1")
-    return Publication(
+    return Results(
         Table(f"Networks compared, seeds {', '.join(map(str, tables.seeds))}", heads, tuple(_long_rows(tables))),
         tables.to_json(),
         draw_points(points, measure=measure),

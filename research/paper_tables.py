@@ -75,23 +75,29 @@ def steps(out: Path) -> Iterator[tuple[str, list[str]]]:
     ours = ["--submodels", "regex,tbed,crf,neural", "--set", "folds=3"]
     model = f"{out / 'published'}"
     yield "zhao-train", ["train", zhao, "--dev", dev, *_ZHAO, "--out", model]
-    yield "zhao-tables4to6", ["ablate", model, dev, "--rows", "zhao2020", "--out", f"{out / 'tables4to6.md'}"]
-    yield "zhao-table7", ["disagreements", dev, model, "--submodels", "tbed,crf,neural", "--rescued-by", "tbed"]
+    yield (
+        "zhao-tables4to6",
+        ["research", "ablate", model, dev, "--rows", "zhao2020", "--out", f"{out / 'tables4to6.md'}"],
+    )
+    yield (
+        "zhao-table7",
+        ["research", "disagreements", dev, model, "--submodels", "tbed,crf,neural", "--rescued-by", "tbed"],
+    )
     yield "zhao-ours", ["train", zhao, "--dev", dev, *ours, "--out", f"{out / 'ours'}"]
-    yield "zhao-against-ours", ["compare", dev, model, f"{out / 'ours'}"]
+    yield "zhao-against-ours", ["research", "compare", dev, model, f"{out / 'ours'}"]
     types = "by_type=[" + ",".join(f'"{name}"' for name in _TYPES) + "]"
     yield "by-type-train", ["train", zhao, "--dev", dev, *_SMALL, "--set", types, "--out", f"{out / 'by-type'}"]
     yield "by-type-one", ["train", zhao, "--dev", dev, *_SMALL, "--out", f"{out / 'one-for-all'}"]
-    yield "by-type-against-one", ["compare", dev, f"{out / 'by-type'}", f"{out / 'one-for-all'}"]
+    yield "by-type-against-one", ["research", "compare", dev, f"{out / 'by-type'}", f"{out / 'one-for-all'}"]
     vectors, network = (
         f"{out / 'vectors.txt'}",
         ["train", zhao, "--dev", dev, "--config", "hartman2020", "--folds", "2"],
     )
-    yield "vectors-learn", ["embeddings", "train", f"{out / 'unlabelled.jsonl'}", "--out", vectors]
+    yield "vectors-learn", ["research", "embeddings", f"{out / 'unlabelled.jsonl'}", "--out", vectors]
     with_vectors = ["--set", f"neural.word_vectors={vectors}", "--out", f"{out / 'vectors'}"]
     yield "vectors-with", [*network, *with_vectors]
     yield "vectors-without", [*network, "--out", f"{out / 'no-vectors'}"]
-    yield "vectors-against-none", ["compare", dev, f"{out / 'vectors'}", f"{out / 'no-vectors'}"]
+    yield "vectors-against-none", ["research", "compare", dev, f"{out / 'vectors'}", f"{out / 'no-vectors'}"]
     seed = ["--seeds", str(SEED)]
     yield "ahmed", ["compare-encoders", f"{out / 'ahmed.jsonl'}", "--dev", dev, *seed, "--out", f"{out / 'encoders'}"]
 
@@ -115,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if printed.exists():
             continue
         sys.stderr.write(f"{name}: ensemble-deid {shlex.join(command)}\n")
-        quiet = [] if command[0] in ("corpus", "disagreements", "compare", "embeddings") else ["--quiet"]
+        quiet = [] if command[0] in ("disagreements", "compare", "embeddings", "research") else ["--quiet"]
         module = "research" if command[0] in ("compare-encoders", "customize", "cross-corpus") else "ensemble_deid"
         done = subprocess.run([sys.executable, "-m", module, *command, *quiet], capture_output=True, text=True)
         if done.returncode:

@@ -77,7 +77,7 @@ def running(
 ) -> Iterator[Service]:
     """Start a server on a free port, wait until it answers, and end it."""
     log = folder / "server.log"
-    arguments = [sys.executable, "-m", "ensemble_deid", command, str(model), "--port", "0", *options]
+    arguments = [sys.executable, "-m", "ensemble_deid", *command.split(), str(model), "--port", "0", *options]
     environment = {k: v for k, v in os.environ.items() if k != "ENSEMBLE_DEID_TOKEN"}
     environment |= {"PYTHONUNBUFFERED": "1"} | ({"ENSEMBLE_DEID_TOKEN": token} if token else {})
     with log.open("wb") as stream:

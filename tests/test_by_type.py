@@ -200,7 +200,7 @@ def test_a_stack_by_type_is_trained_saved_exported_and_continued(tmp_path: Path,
     assert main(["train", str(tiny_train), "--out", str(model), *arguments]) == 0
     files = {path.name for path in model.iterdir()}
     assert {"type1.crf.crfsuite", "type3.network.json", "tbed.rules"} <= files
-    assert main(["export", str(model), "--out", str(tmp_path / "small"), "--compact"]) == 0
+    assert main(["model", "export", str(model), "--out", str(tmp_path / "small"), "--compact"]) == 0
     notes = [document.with_spans(()) for document in tiny_stack.notes(500, patients=2)]
     for submodel in ("crf", "neural"):
         whole, small = (

@@ -36,19 +36,22 @@ def model(tiny_model: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny_model, tmp_path / "model"))
 
 
+GROUPS = {"rules": ["rules"], "patterns": ["model", "patterns"], "inclusion": ["model", "inclusion"]}
+
+
 def change(model: Path, what: str, tmp_path: Path) -> None:
     """Change a model as a user does."""
     contents = {"rules": HEADER, "patterns": PATTERN, "inclusion": "sentences = ['BP 120/80.']\n"}
     file = tmp_path / f"new.{'rules' if what == 'rules' else 'toml'}"
     file.write_text(contents[what], encoding="utf-8")
     verb = {"rules": "replace", "patterns": "add", "inclusion": "put"}[what]
-    assert main([what, verb, str(model), str(file)]) == 0
+    assert main([*GROUPS[what], verb, str(model), str(file)]) == 0
 
 
 def undo(model: Path, what: str) -> None:
     """Take the change out again."""
     verb = {"rules": ["restore", str(model)], "patterns": ["remove", str(model), "pain"]}
-    assert main([what, *verb.get(what, ["remove", str(model)])]) == 0
+    assert main([*GROUPS[what], *verb.get(what, ["remove", str(model)])]) == 0
 
 
 def told(model: Path, threshold: float | None = None, submodels: tuple[str, ...] = ()) -> str:
@@ -75,7 +78,7 @@ def test_the_curve_of_training_is_not_that_of_a_changed_model(
         assert "may miss more" not in said
     frozen = load_model(model)[0].stacker.threshold
     capsys.readouterr()
-    assert main(["threshold", str(model), "--min-recall", "0.5"]) == 2
+    assert main(["model", "threshold", str(model), "--sensitivity", "0.5"]) == 2
     assert f"measured before the model's {name} changed" in capsys.readouterr().err
     assert load_model(model)[0].stacker.threshold == frozen
     assert threshold_text(model, read_manifest(model)).endswith(f"; the model's {name} changed since")
@@ -84,14 +87,14 @@ def test_the_curve_of_training_is_not_that_of_a_changed_model(
     assert told(tmp_path / "exported") == told(model)
     undo(model, what)
     assert (told(model), told(model, 0.123)) == before
-    assert main(["threshold", str(model), "--min-recall", "0.5"]) == 0
+    assert main(["model", "threshold", str(model), "--sensitivity", "0.5"]) == 0
 
 
 @CHANGES
 def test_a_threshold_holds_for_the_model_that_it_was_chosen_with(
     model: Path, tiny_dev: Path, tmp_path: Path, what: str, name: str
 ) -> None:
-    choose = ["threshold", str(model), str(tiny_dev), "--max-false-positives", "1000"]
+    choose = ["model", "threshold", str(model), str(tiny_dev), "--max-false-positives", "1000"]
     assert main(choose) == 0
     before = told(model)
     assert "that this threshold was chosen on" in before
@@ -106,7 +109,7 @@ def test_a_threshold_holds_for_the_model_that_it_was_chosen_with(
 
 
 def test_a_threshold_of_an_earlier_version_has_no_such_record(model: Path, tiny_dev: Path, tmp_path: Path) -> None:
-    assert main(["threshold", str(model), str(tiny_dev), "--max-false-positives", "1000"]) == 0
+    assert main(["model", "threshold", str(model), str(tiny_dev), "--max-false-positives", "1000"]) == 0
 
     def as_before() -> Manifest:
         manifest = read_manifest(model)

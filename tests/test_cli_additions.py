@@ -85,10 +85,10 @@ def test_matches_of_added_patterns_are_candidates_of_the_regex_submodel() -> Non
 def test_patterns_are_added_used_shown_and_removed(model: Path, tmp_path: Path, run: Callable[..., str]) -> None:
     note = tiny_stack.note("a", "Seen for chest pain.", patient="a")
     before = Deidentifier.load(model)
-    assert "no pattern was added" in run("patterns", "show", model)
+    assert "no pattern was added" in run("model", "patterns", "show", model)
     file = write(tmp_path / "pain.toml", PAIN)
-    assert "1 added pattern; " in run("patterns", "add", model, file, "--remark", "a trial")
-    shown = run("patterns", "show", model)
+    assert "1 added pattern; " in run("model", "patterns", "add", model, file, "--remark", "a trial")
+    shown = run("model", "patterns", "show", model)
     assert parse_patterns(shown).patterns == parse_patterns(PAIN).patterns
 
     changed = Deidentifier.load(model)
@@ -98,9 +98,11 @@ def test_patterns_are_added_used_shown_and_removed(model: Path, tmp_path: Path, 
     # The final estimator has it before it, as a candidate.
     assert (9, 19, "CITY") in {span.key for span in changed.predict([note], threshold=0.0)[0].spans}
 
-    assert "has a pattern of this name" in run("patterns", "add", model, file, status=2)
-    assert "no added pattern is named 'slashed date'" in run("patterns", "remove", model, "slashed date", status=2)
-    assert "0 added patterns" in run("patterns", "remove", model, "pain")
+    assert "has a pattern of this name" in run("model", "patterns", "add", model, file, status=2)
+    assert "no added pattern is named 'slashed date'" in run(
+        "model", "patterns", "remove", model, "slashed date", status=2
+    )
+    assert "0 added patterns" in run("model", "patterns", "remove", model, "pain")
     records = read_manifest(model).choices["added_patterns"]
     assert [set(record) for record in records] == [
         {"before", "after", "added", "remark"},
@@ -126,7 +128,7 @@ def test_patterns_that_do_not_fit_change_nothing(
 ) -> None:
     before = (model / "manifest.json").read_bytes()
     file = write(tmp_path / "my.toml", PAIN.replace(*change))
-    said = run("patterns", "add", model, file, status=2)
+    said = run("model", "patterns", "add", model, file, status=2)
     assert f"{file}: " in said
     assert message in said
     assert (model / "manifest.json").read_bytes() == before
@@ -146,11 +148,11 @@ def test_check_counts_hits_and_writes_the_precision(tmp_path: Path, run: Callabl
     ]
     write_corpus(notes, tmp_path / "notes.jsonl", "jsonl")
     file, out = write(tmp_path / "pain.toml", PAIN), tmp_path / "measured.toml"
-    lines = run("patterns", "check", file, tmp_path / "notes.jsonl", "--out", out).splitlines()
+    lines = run("model", "patterns", "check", file, tmp_path / "notes.jsonl", "--out", out).splitlines()
     assert [line.split() for line in lines[1:]] == [["pain", "CITY", "2", "1", "1"], ["all", "2", "1", "1"]]
     assert parse_patterns(out.read_text()).patterns[0].confidence == 0.5
     assert "the output is the input" in run(
-        "patterns", "check", file, tmp_path / "notes.jsonl", "--out", file, status=2
+        "model", "patterns", "check", file, tmp_path / "notes.jsonl", "--out", file, status=2
     )
 
 
@@ -159,27 +161,27 @@ def test_harvest_and_inclusion_list_go_into_a_model(
 ) -> None:
     patterns, sentences = tmp_path / "patterns.toml", tmp_path / "sentences.toml"
     counts = ("--min-patients", 3, "--min-occurrences", 4, "--sentence-patients", 3)
-    said = run("harvest", tiny_train, "--out", patterns, "--sentences", sentences, *counts).splitlines()
+    said = run("corpus", "harvest", tiny_train, "--out", patterns, "--sentences", sentences, *counts).splitlines()
     # Patient, date, town, the doctor's sentence, and the date at the end.
     assert said[0].startswith("5 patterns of 5 templates written")
     assert said[1] == "on notes held out such patterns found 40 spans, 0 of them wrong"
     assert said[2].startswith("1 sentence written")
     assert "sentences = [\n    'BP 120/80.',  # 4 patients\n]" in sentences.read_text()
-    assert run("patterns", "check", patterns, tiny_dev).splitlines()[-1].split() == ["all", "20", "20", "0"]
-    run("patterns", "add", model, patterns)
+    assert run("model", "patterns", "check", patterns, tiny_dev).splitlines()[-1].split() == ["all", "20", "20", "0"]
+    run("model", "patterns", "add", model, patterns)
     assert len(read_corpus(tiny_dev).documents) == 4
 
-    assert run("inclusion", "check", sentences, tiny_dev).splitlines() == [
+    assert run("model", "inclusion", "check", sentences, tiny_dev).splitlines() == [
         "4 sentences of 24 are on the list",
         "0 spans would be dropped; 0 of them overlap an annotation",
     ]
-    assert "inclusion list" in run("inclusion", "remove", model, status=2)
+    assert "inclusion list" in run("model", "inclusion", "remove", model, status=2)
     listed = write(tmp_path / "listed.toml", "sentences = ['Date: 01/10/2019']")
     text = "Date: 01/10/2019\nBack on 01/10/2019."
     whole = Deidentifier.load(model).predict([Document("a", text)], threshold=0.0)[0].spans
-    run("inclusion", "put", model, listed)
+    run("model", "inclusion", "put", model, listed)
     deidentifier = Deidentifier.load(model)
-    assert "Date: 01/10/2019" in run("inclusion", "show", model)
+    assert "Date: 01/10/2019" in run("model", "inclusion", "show", model)
     first = [span for span in whole if span.end <= 16]
     assert first
     kept = deidentifier.predict([Document("a", text)], threshold=0.0)[0].spans
@@ -198,6 +200,6 @@ def test_harvest_and_inclusion_list_go_into_a_model(
     assert "spans dropped in sentences of the inclusion list" in said[0]
     with pytest.raises(ModelError, match="was added after training"):
         export_model(model, tmp_path / "shared", shareable=True)
-    run("inclusion", "remove", model)
+    run("model", "inclusion", "remove", model)
     records = json.loads((model / "manifest.json").read_text())["choices"]["inclusion_list"]
     assert [record["sentences"] for record in records] == ["1", "0"]

@@ -371,7 +371,9 @@ def test_no_file_is_written_over_itself(tiny_dev: Path, tmp_path: Path, fails: C
 def test_a_report_is_not_written_over_a_folder(
     tiny_model: Path, tiny_dev: Path, tmp_path: Path, fails: Callable[..., str]
 ) -> None:
-    assert "is a folder; the name of a file is needed" in fails("ablate", tiny_model, tiny_dev, "--out", tmp_path)
+    assert "is a folder; the name of a file is needed" in fails(
+        "research", "ablate", tiny_model, tiny_dev, "--out", tmp_path
+    )
 
 
 def test_a_place_that_cannot_be_written_is_said(
@@ -379,7 +381,7 @@ def test_a_place_that_cannot_be_written_is_said(
 ) -> None:
     (tmp_path / "file").write_text("x", encoding="utf-8")
     below = tmp_path / "file" / "figures.json"
-    assert main(["evaluate", str(tiny_train), str(tiny_train), "--json", str(below), "--resamples", "0"]) == 2
+    assert main(["evaluate", str(tiny_train), str(tiny_train), "--out", str(below), "--resamples", "0"]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"ensemble-deid: {tmp_path / 'file'}")
     assert said.count("\n") == 1

@@ -89,7 +89,7 @@ def test_a_threshold_is_frozen_and_reset(
 ) -> None:
     before = files(model)
     capsys.readouterr()
-    said = run("threshold", model, option, wanted, tiny_dev)
+    said = run("model", "threshold", model, option, wanted, tiny_dev)
     figures = manifest(model)["figures"]
     record = figures["threshold"]
     assert isinstance(record, dict)
@@ -104,9 +104,12 @@ def test_a_threshold_is_frozen_and_reset(
     )
     assert (counts.recall if option == "--sensitivity" else counts.precision) == pytest.approx(1.0)
     trained = figures["training_threshold"]
-    assert run("threshold", model, "--reset") == f"threshold {trained:.4g}, which training chose, is now in {model}\n"
+    assert (
+        run("model", "threshold", model, "--reset")
+        == f"threshold {trained:.4g}, which training chose, is now in {model}\n"
+    )
     assert files(model) == before
-    run("threshold", model, "--reset")
+    run("model", "threshold", model, "--reset")
     assert files(model) == before
 
 
@@ -117,7 +120,7 @@ def test_a_sensitivity_out_of_reach_names_the_highest(
     gold = tmp_path / "gold.jsonl"
     notes = [with_unlearned_words(note) for note in read_corpus(tiny_dev)]
     write_corpus(notes, gold, "jsonl")
-    assert main(["threshold", str(model), str(gold), "--sensitivity", "0.99"]) == 2
+    assert main(["model", "threshold", str(model), str(gold), "--sensitivity", "0.99"]) == 2
     said = capsys.readouterr().err
     found = re.fullmatch(
         rf"ensemble-deid: {model}: no threshold reaches sensitivity 0\.99 on these notes: the highest is (0\.\d{{4}}), "
@@ -137,15 +140,15 @@ def test_a_sensitivity_out_of_reach_names_the_highest(
 
 
 def test_a_threshold_needs_a_target_or_none(model: Path, tiny_dev: Path, capsys: Said) -> None:
-    assert main(["threshold", str(model), "--reset", str(tiny_dev)]) == 2
+    assert main(["model", "threshold", str(model), "--reset", str(tiny_dev)]) == 2
     assert "--reset takes no DEV" in capsys.readouterr().err
     for arguments in ([], [str(tiny_dev)], ["--reset", "--precision=1"], ["--precision=1", "--sensitivity=1"]):
         with pytest.raises(SystemExit) as stopped:
-            main(["threshold", str(model), *arguments])
+            main(["model", "threshold", str(model), *arguments])
         assert stopped.value.code == 2
     assert "not allowed with argument" in capsys.readouterr().err
     for value, dev in itertools.product(("0", "1.5", "nan"), ([str(tiny_dev)], [])):
-        assert main(["threshold", str(model), *dev, "--sensitivity", value]) == 2
+        assert main(["model", "threshold", str(model), *dev, "--sensitivity", value]) == 2
         assert "a wanted sensitivity must be above 0 and at most 1" in capsys.readouterr().err
 
 
@@ -153,7 +156,7 @@ def test_a_model_without_a_record_is_left_as_it_is(model: Path, capsys: Said) ->
     from dataclasses import replace
 
     update_model(model, lambda _, manifest: replace(manifest, figures={}))
-    assert main(["threshold", str(model), "--reset"]) == 2
+    assert main(["model", "threshold", str(model), "--reset"]) == 2
     assert "has no record of the threshold of its training; the model is as it was" in capsys.readouterr().err
 
 
@@ -176,8 +179,8 @@ def test_a_threshold_on_the_command_line_is_for_that_run(
 
 def test_two_systems_are_compared(tiny_model: Path, tiny_dev: Path, by_regex: Path, tmp_path: Path, run: Run) -> None:
     as_json, as_csv = tmp_path / "c.json", tmp_path / "c.csv"
-    files = ("--json", as_json, "--csv", as_csv)
-    said = run("compare", tiny_dev, tiny_model, by_regex, "--resamples", 200, *files)
+    files = ("--out", as_json, "--out", as_csv)
+    said = run("research", "compare", tiny_dev, tiny_model, by_regex, "--resamples", 200, *files)
     lines = said.splitlines()
     assert lines[0] == "4 notes of 2 patients"
     spans = 20
@@ -193,7 +196,7 @@ def test_two_systems_are_compared(tiny_model: Path, tiny_dev: Path, by_regex: Pa
     assert strict["p"] > 0.2
     assert as_csv.read_text(encoding="utf-8").startswith("section,view,part,name,figure,value,low,high\n")
     other = json.loads(as_json.read_text(encoding="utf-8"))
-    run("compare", tiny_dev, by_regex, tiny_model, "--resamples", 0, "--json", as_json)
+    run("research", "compare", tiny_dev, by_regex, tiny_model, "--resamples", 0, "--out", as_json)
     swapped = json.loads(as_json.read_text(encoding="utf-8"))
     assert [-d["difference"] for d in swapped["differences"]] == pytest.approx(
         [d["difference"] for d in other["differences"]]
@@ -202,30 +205,30 @@ def test_two_systems_are_compared(tiny_model: Path, tiny_dev: Path, by_regex: Pa
 
 def test_two_annotators_are_compared(tiny_dev: Path, by_regex: Path, tmp_path: Path, run: Run) -> None:
     as_json = tmp_path / "a.json"
-    said = run("annotations", tiny_dev, tiny_dev, "--resamples", 0, "--json", as_json)
+    said = run("corpus", "agreement", tiny_dev, tiny_dev, "--resamples", 0, "--out", as_json)
     assert "Cohen's kappa per token" in said
     same = json.loads(as_json.read_text(encoding="utf-8"))
     assert {kappa["kappa"] for kappa in same["kappas"]} == {1.0}
-    run("annotations", tiny_dev, by_regex, "--resamples", 0, "--json", as_json)
+    run("corpus", "agreement", tiny_dev, by_regex, "--resamples", 0, "--out", as_json)
     apart = json.loads(as_json.read_text(encoding="utf-8"))
     (strict,) = [s for s in apart["scores"] if (s["view"], s["part"]) == ("strict", "total")]
     assert (strict["tp"], strict["fn"], strict["fp"]) == (8, 12, 0)
     assert all(kappa["kappa"] < 1 for kappa in apart["kappas"])
 
 
-@pytest.mark.parametrize("options", [(), ("--no-text",)])
+@pytest.mark.parametrize("options", [("--text",), ()])
 def test_a_report_has_every_error_and_text_only_on_request(
     tiny_dev: Path, by_regex: Path, tmp_path: Path, run: Run, options: tuple[str, ...]
 ) -> None:
     page = tmp_path / "report.html"
-    said = run("report", tiny_dev, by_regex, "--out", page, "--resamples", 0, *options)
-    contains = "no note text" if options else "PHI: keep it where the notes are kept"
+    said = run("model", "report", tiny_dev, by_regex, "--out", page, "--resamples", 0, *options)
+    contains = "PHI: keep it where the notes are kept" if options else "no note text"
     assert said == f"the report is {page}; it contains {contains}\n"
     html = page.read_text(encoding="utf-8")
     missed = [note.text[s.start : s.end] for note in read_corpus(tiny_dev) for s in note.spans if s.label == "CITY"]
     assert missed
     for surface in missed:
-        assert (surface in html) == (not options)
+        assert (surface in html) == bool(options)
     for note in read_corpus(tiny_dev):
         assert note.id in html
 
@@ -235,7 +238,7 @@ def test_a_report_of_a_model_has_its_submodels_votes(
 ) -> None:
     page, gold = tmp_path / "report.html", tmp_path / "gold.jsonl"
     write_corpus([with_unlearned_span(note) for note in read_corpus(tiny_dev)], gold, "jsonl")
-    run("report", gold, tiny_model, "--out", page, "--resamples", 0, "--oracle")
+    run("model", "report", gold, tiny_model, "--out", page, "--resamples", 0, "--oracle", "--text")
     html = page.read_text(encoding="utf-8")
     assert 'aria-label="Votes of the submodels"' in html
     for name in ("regex", "tbed", "crf", "neural"):

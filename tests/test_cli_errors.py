@@ -42,7 +42,7 @@ def test_the_worst_notes_are_written_with_their_gold_annotations(
     write_corpus(notes((NAME, DATE), (NAME,), (DATE,)), gold, "jsonl")
     write_corpus(notes((), (NAME,), ()), system, "jsonl")
     out, figures = tmp_path / "worst.jsonl", tmp_path / "worst.json"
-    arguments = ["errors", str(gold), str(system), "--worst", "1", "--out", str(out), "--json", str(figures)]
+    arguments = ["model", "errors", str(gold), str(system), "--top", "1", "--notes", str(out), "--out", str(figures)]
     assert main(arguments) == 0
     said = capsys.readouterr().out
     assert "2 notes of 3 have 3 errors; those listed have 2" in said
@@ -51,20 +51,20 @@ def test_the_worst_notes_are_written_with_their_gold_annotations(
     assert [(d.id, d.spans) for d in read_corpus(out).documents] == [("n0", (NAME, DATE))]
     (entry,) = json.loads(figures.read_text())
     assert entry == {"id": "n0", "site": "S01", "annotations": 2, "kinds": {"missed": 2}, "errors": 2}
-    assert main([*arguments[:3], "--out", str(gold)]) == 2
+    assert main([*arguments[:4], "--notes", str(gold)]) == 2
 
 
 def test_the_errors_of_the_test_split_are_not_shown_without_being_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["errors", "demo:test", str(tmp_path)]) == 2
+    assert main(["model", "errors", "demo:test", str(tmp_path)]) == 2
     assert "--test-split" in capsys.readouterr().err
-    assert main(["errors", str(tmp_path), str(tmp_path), "--worst", "0"]) == 2
+    assert main(["model", "errors", str(tmp_path), str(tmp_path), "--top", "0"]) == 2
 
 
 def test_a_model_is_run_and_its_errors_lead_to_a_warm_start(tiny_model: Path, tiny_dev: Path, tmp_path: Path) -> None:
     worst, local = tmp_path / "worst.jsonl", tmp_path / "local.jsonl"
-    assert main(["errors", str(tiny_dev), str(tiny_model), "--out", str(worst)]) == 0
+    assert main(["model", "errors", str(tiny_dev), str(tiny_model), "--notes", str(worst)]) == 0
     assert not worst.exists()
     # A site where pain is PHI, which the model cannot know.
     learned = [
@@ -73,7 +73,7 @@ def test_a_model_is_run_and_its_errors_lead_to_a_warm_start(tiny_model: Path, ti
         for at in [note.text.index("pain")]
     ]
     write_corpus(learned, local, "jsonl")
-    assert main(["errors", str(local), str(tiny_model), "--worst", "3", "--out", str(worst)]) == 0
+    assert main(["model", "errors", str(local), str(tiny_model), "--top", "3", "--notes", str(worst)]) == 0
     assert [note.id for note in read_corpus(worst).documents] == [note.id for note in learned][:3]
     arguments = ["--start-from", str(tiny_model), "--submodels", "tbed,neural", *tiny_stack.settings(tmp_path)]
     assert main(["train", str(worst), "--out", str(tmp_path / "next"), *arguments]) == 0

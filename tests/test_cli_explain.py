@@ -186,7 +186,7 @@ def test_a_blank_note_and_a_place_where_nothing_is(ensemble: Ensemble) -> None:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    assert main(["explain", *map(str, arguments)]) == 0
+    assert main(["model", "explain", *map(str, arguments)]) == 0
     said = capsys.readouterr()
     assert said.err == ""
     return said.out
@@ -217,7 +217,7 @@ def test_json_has_all_of_it(
     tiny_model: Path, ensemble: Ensemble, note: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "e.json"
-    run(capsys, tiny_model, note, "--json", path)
+    run(capsys, tiny_model, note, "--out", path)
     content = json.loads(path.read_text(encoding="utf-8"))
     explanation = explain(ensemble, Document("note", TEXT))
     assert content["threshold"] == explanation.threshold
@@ -225,7 +225,7 @@ def test_json_has_all_of_it(
         place.candidates[0].probability for place in explanation.places
     ]
     assert "Irons" not in path.read_text(encoding="utf-8")
-    run(capsys, tiny_model, note, "--json", path, "--text")
+    run(capsys, tiny_model, note, "--out", path, "--text")
     first = json.loads(path.read_text(encoding="utf-8"))["places"][0]
     assert first["text"] == first["candidates"][0]["text"] == "Anna Bell"
 
@@ -235,12 +235,12 @@ def test_the_page_escapes_what_the_note_holds(
 ) -> None:
     note, path = tmp_path / "<b>.txt", tmp_path / "e.html"
     note.write_text("Patient: <script>alert(1)</script> Anna\nDate: 03/04/2020\n", encoding="utf-8")
-    run(capsys, tiny_model, note, "--html", path, "--text", "--at", "9-38")
+    run(capsys, tiny_model, note, "--out", path, "--text", "--at", "9-38")
     page = path.read_text(encoding="utf-8")
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert "contains protected health information" in page
-    run(capsys, tiny_model, note, "--html", path)
+    run(capsys, tiny_model, note, "--out", path)
     page = path.read_text(encoding="utf-8")
     assert "&lt;script&gt;" not in page
     assert "slashed date" in page
@@ -251,10 +251,10 @@ def test_the_page_escapes_what_the_note_holds(
 def test_a_place_that_is_none_is_refused(
     tiny_model: Path, note: Path, capsys: pytest.CaptureFixture[str], at: str
 ) -> None:
-    assert main(["explain", str(tiny_model), str(note), f"--at={at}"]) == 2
+    assert main(["model", "explain", str(tiny_model), str(note), f"--at={at}"]) == 2
     assert f"--at {at}: expected START or START-END, offsets of the note's {len(TEXT)}" in capsys.readouterr().err
 
 
 def test_one_note_at_a_time(tiny_model: Path, tiny_dev: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", str(tiny_model), str(tiny_dev)]) == 2
+    assert main(["model", "explain", str(tiny_model), str(tiny_dev)]) == 2
     assert "expected one note, not 4" in capsys.readouterr().err

@@ -17,9 +17,9 @@ from parser_leaves import leaves
 # `>>name/` one that is replaced as a whole. `:name` is a place of which this line does not say anything.
 LINES = {
     "train": ("<notes> --dev <dev> --start-from <model> --config <train.toml> --out >>made/",),
-    "ablate": ("<model> <dev> --retrain <notes> --retrain-dev <more> --out >report.md",),
-    "crossval": ("<notes> --out >run/",),
-    "tune": ("<notes> --dev <dev> --set-range crf.c2=0.1..1 --minutes 1 --out >run/",),
+    "research ablate": ("<model> <dev> --retrain <notes> --retrain-dev <more> --out >report.md",),
+    "research crossval": ("<notes> --out >run/",),
+    "research tune": ("<notes> --dev <dev> --set-range crf.c2=0.1..1 --minutes 1 --out >run/",),
     "predict": (
         "<model> <notes> --known <known.csv> --allow <allow.txt> --deny <deny.csv> --out >out/ --html >p.html",
     ),
@@ -30,21 +30,21 @@ LINES = {
         "<model> <notes.csv> --known <known.csv> --allow <allow.csv> --deny <deny.csv> --key-file <k.csv> --out >a.csv",
         "<model> <notes> --policy <policy.toml> --out :out --run >run/ --spans >spans.jsonl",
     ),
-    "evaluate": ("<notes> <model> --dev <dev> <other> --json >a.json --csv >a.csv",),
-    "compare": ("<notes> <one> <other> --json >a.json --csv >a.csv",),
-    "annotations": ("<one> <other> --json >a.json --csv >a.csv",),
-    "report": ("<notes> <model> --dev <dev> <other> --name-list staff=<names.txt> --out >report.html",),
-    "errors": ("<notes> <model> --out >out/ --json >a.json",),
-    "exposure": ("<notes> <model> --known <dev> <other> --json >a.json",),
-    "compare-combiners": ("<model> <gold.json> --out >table.json",),
-    "disagreements": ("<gold.json> <model> --out >found.csv",),
-    "embeddings train": ("<notes> --out >vectors.txt",),
-    "explain": ("<model> <note.txt> --json >a.json", "<model> <note.txt> --html >a.html"),
+    "evaluate": ("<notes> <model> --dev <dev> <other> --out >a.json --out >b.csv",),
+    "research compare": ("<notes> <one> <other> --out >a.json --out >b.csv",),
+    "corpus agreement": ("<one> <other> --out >a.json --out >b.csv",),
+    "model report": ("<notes> <model> --dev <dev> <other> --name-list staff=<names.txt> --out >report.html",),
+    "model errors": ("<notes> <model> --notes >out/ --out >a.json",),
+    "exposure": ("<notes> <model> --known-notes <dev> <other> --out >a.json",),
+    "research combiners": ("<model> <gold.json> --out >table.json",),
+    "research disagreements": ("<gold.json> <model> --out >found.csv",),
+    "research embeddings": ("<notes> --out >vectors.txt",),
+    "model explain": ("<model> <note.txt> --out >a.json --out >a.html",),
     "rules apply": ("<model> <notes> --rules <my.rules> --out >out/",),
     "rules curve": ("<model> --out >curve.png",),
     "rules review": ("<model> --corpus <notes> --out >page.html",),
-    "harvest": ("<notes> --out >a.toml --sentences >b.toml",),
-    "patterns check": ("<my.toml> <notes> --out >kept.toml",),
+    "corpus harvest": ("<notes> --out >a.toml --sentences >b.toml",),
+    "model patterns check": ("<my.toml> <notes> --out >kept.toml",),
     "corpus stats": ("<notes.csv> <more.csv> --out >table.csv",),
     "corpus convert": ("<notes> --map <map.toml> --format jsonl --out >out/",),
     "corpus resample": ("<notes> --out >out/",),
@@ -53,18 +53,23 @@ LINES = {
     "customize": ("<one> <other> --test <more> --budget 10 --out >run/",),
     "cross-corpus": ("<one> a=<other> --out >run/",),
     "knowledge build": ("--scowl <scowl> --out >out/",),
-    "export": ("<model> --out >>made/",),
-    "scan": ("<model> <notes> --control <more> --json >scan.json",),
-    "package": ("<model> --name x --version 1 --licence <licence.txt> --score <notes> --out >>made/ --wheel :wheels",),
-    "review": ("<model> <notes> --store >decisions.sqlite",),
-    "review-export": ("<decisions.sqlite> --out >out/",),
+    "model export": ("<model> --out >>made/",),
+    "model scan": ("<model> <notes> --control <more> --out >scan.json",),
+    "model package": (
+        "<model> --name x --version 1 --licence <licence.txt> --score <notes> --out >>made/ --wheel :wheels",
+    ),
+    "review start": ("<model> <notes> --store >decisions.sqlite",),
+    "review export": ("<decisions.sqlite> --out >out/",),
     "spark": (
         "<model> <in.parquet> >out/ --failed >failed/ --policy <policy.toml> --key-file <key.txt> --known <known.csv> "
         "--allow <allow.txt> --deny <deny.csv>",
     ),
 }
 # Files of settings, of which a folder of results has none by that name; `train` and `corpus convert` guard theirs.
-SETTINGS = {("--config", command) for command in ("crossval", "tune", "compare-encoders", "customize", "cross-corpus")}
+SETTINGS = {
+    ("--config", command)
+    for command in ("research crossval", "research tune", "compare-encoders", "customize", "cross-corpus")
+}
 SETTINGS |= {("--map", command) for command in ("train", "customize", "cross-corpus")}
 # Commands that write nothing, or change the model that they name: their options with a path are read.
 ONLY_READ = {"--rules", "--key-file", "--known", "--allow", "--deny"}

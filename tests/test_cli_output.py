@@ -78,22 +78,22 @@ def test_no_single_file_is_written_over_an_input(
     hard.hardlink_to(gold)
     for out in (gold, soft, hard, tmp_path / "model" / ".." / "gold.jsonl"):
         for command in (
-            ("evaluate", gold, model, "--json"),
-            ("evaluate", model, gold, "--csv"),
-            ("evaluate", tiny_dev, model, "--dev", gold, model, "--csv"),
-            ("compare", tiny_dev, tiny_dev, gold, "--json"),
-            ("annotations", tiny_dev, gold, "--csv"),
-            ("explain", model, gold, "--json"),
-            ("explain", model, gold, "--html"),
-            ("report", tiny_dev, gold, "--out"),
-            ("ablate", model, gold, "--out"),
+            ("evaluate", gold, model, "--out"),
+            ("evaluate", model, gold, "--out"),
+            ("evaluate", tiny_dev, model, "--dev", gold, model, "--out"),
+            ("research", "compare", tiny_dev, tiny_dev, gold, "--out"),
+            ("corpus", "agreement", tiny_dev, gold, "--out"),
+            ("model", "explain", model, gold, "--out"),
+            ("model", "explain", model, gold, "--out"),
+            ("model", "report", tiny_dev, gold, "--out"),
+            ("research", "ablate", model, gold, "--out"),
         ):
             assert "nothing is written over what is read" in refused(*command, out)
     for command in (
-        ("evaluate", gold, model, "--json"),
-        ("compare", gold, gold, model, "--csv"),
-        ("report", gold, model, "--out"),
-        ("ablate", model, gold, "--out"),
+        ("evaluate", gold, model, "--out"),
+        ("research", "compare", gold, gold, model, "--out"),
+        ("model", "report", gold, model, "--out"),
+        ("research", "ablate", model, gold, "--out"),
         ("rules", "curve", model, "--out"),
     ):
         assert "nothing is written over what is read" in refused(*command, model / "manifest.json")
@@ -105,9 +105,9 @@ def test_no_single_file_is_written_over_an_input(
     refused("rules", "review", model, "--corpus", tiny_dev, "--out", model / "tbed.rules")
     refused("rules", "review", model, "--corpus", gold, "--out", soft)
     refused("knowledge", "build", "--scowl", tmp_path, "--out", tmp_path)
-    refused("ablate", model, tiny_dev, "--retrain", gold, "--out", hard)
+    refused("research", "ablate", model, tiny_dev, "--retrain", gold, "--out", hard)
     refused("corpus", "convert", gold, "--format", "jsonl", "--map", tmp_path / "map.toml", "--out", tmp_path)
-    assert "named for two outputs" in refused("evaluate", gold, gold, "--json", "x", "--csv", "./x")
+    assert "named for two outputs" in refused("evaluate", gold, gold, "--out", "x.csv", "--out", "./x.csv")
 
 
 def test_a_model_takes_no_inputs_away_with_it(
@@ -165,7 +165,7 @@ def test_a_place_that_cannot_be_written_is_found_before_the_work(
     out = tmp_path / "deep" / "out"
     said = refused("predict", tiny_model, tiny_dev, "--format", format, "--out", out)
     assert said == f"ensemble-deid: {out}: Read-only file system\n"
-    said = refused("evaluate", tiny_dev, tiny_model, "--json", out / "x.json")
+    said = refused("evaluate", tiny_dev, tiny_model, "--out", out / "x.json")
     assert said == f"ensemble-deid: {out}: Read-only file system\n"
     assert "Read-only" in refused("train", tiny_dev, "--out", out)
 

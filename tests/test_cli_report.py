@@ -23,8 +23,18 @@ DAY = ["--date", "2026-01-05"]
 
 
 def report(gold: Path, system: Path, out: Path, *more: object) -> str:
-    arguments = ["report", str(gold), str(system), "--out", str(out), "--resamples", "50", *DAY, *map(str, more)]
-    assert main(arguments) == 0
+    arguments = [
+        "model",
+        "report",
+        str(gold),
+        str(system),
+        "--out",
+        str(out),
+        "--resamples",
+        "50",
+        *DAY,
+    ]
+    assert main([*arguments, *map(str, more)]) == 0
     return out.read_text(encoding="utf-8")
 
 
@@ -67,12 +77,12 @@ def test_the_first_page_follows_the_model(tmp_path: Path, tiny_model: Path, tiny
     model = tmp_path / "model"
     shutil.copytree(tiny_model, model)
     assert main(["rules", "approve", str(model), "--rule", "1", "--by", "Ada", "--date", "2026-01-02"]) == 0
-    assert main(["threshold", str(model), str(tiny_dev), "--max-false-positives", "7"]) == 0
+    assert main(["model", "threshold", str(model), str(tiny_dev), "--max-false-positives", "7"]) == 0
     found = facts(report(tiny_dev, model, tmp_path / "r.html"))
     assert "1 by Ada on 2026-01-02" in found["Approved rules"]
     assert "chosen on 4 other notes for the highest token recall at 7 false positives in 1000" in found["Threshold"]
     assert found["Annotated by"] == found["Agreement of the annotators"] == "not stated"
-    assert main(["threshold", str(model), "--reset"]) == 0
+    assert main(["model", "threshold", str(model), "--reset"]) == 0
     assert "the best strict F1" in facts(report(tiny_dev, model, tmp_path / "r.html"))["Threshold"]
 
 
@@ -113,7 +123,7 @@ def test_the_summary_keeps_the_errors_apart(
     gold = tmp_path / "gold.jsonl"
     notes = [note.with_spans([*note.spans, span_of(note, "chest pain")]) for note in read_corpus(tiny_dev)]
     write_corpus(notes, gold, "jsonl")
-    page = report(gold, tiny_model, tmp_path / "r.html", "--summary")
+    page = report(gold, tiny_model, tmp_path / "r.html", "--summary", "--text")
     said = capsys.readouterr().out
     errors = (tmp_path / "r-errors.html").read_text(encoding="utf-8")
     assert f"the report is {tmp_path / 'r.html'}; it contains no note text" in said

@@ -74,14 +74,14 @@ def test_show_chooses_rules_by_label_template_and_number(tiny_model: Path, run: 
     header, rules = "".join(lines[:5]), lines[5:]
     assert len(rules) == 4
     assert run("show", tiny_model) == learned(tiny_model)
-    assert run("show", tiny_model, "--label", "CITY") == header + rules[0] + rules[2]
-    assert run("show", tiny_model, "--label", "CITY", "--top", 1) == header + rules[0]
+    assert run("show", tiny_model, "--labels", "CITY") == header + rules[0] + rules[2]
+    assert run("show", tiny_model, "--labels", "CITY", "--top", 1) == header + rules[0]
     assert run("show", tiny_model, "--template", "tag[-1]&short_shape[0]") == header + rules[3]
     assert "--template, column 5" in run("show", tiny_model, "--template", "word", status=2)
 
 
 def test_show_puts_rules_into_words(tiny_model: Path, run: Callable[..., str]) -> None:
-    assert run("show", tiny_model, "--words", "--label", "CITY") == (
+    assert run("show", tiny_model, "--words", "--labels", "CITY") == (
         "approved: 0 of 4 rules\n"
         "   1  where the word before is ':' and the word has the shape Xx (capitals, then small letters): "
         "tag the untagged word as the beginning of a CITY (fixed 8, broken 0)\n"

@@ -77,7 +77,7 @@ def test_commands_say_nothing_on_the_way(
     for k, quiet in enumerate([(), ("--quiet",)]):
         assert main(["predict", str(tiny_model), str(tiny_dev), "--out", str(tmp_path / str(k)), *quiet]) == 0
         report = ["--jobs", "1", "--out", str(tmp_path / "report.md")]
-        assert main(["ablate", str(tiny_model), str(tiny_dev), *report, *quiet]) == 0
+        assert main(["research", "ablate", str(tiny_model), str(tiny_dev), *report, *quiet]) == 0
         assert capsys.readouterr().err == ""
 
 
@@ -99,6 +99,7 @@ def test_prediction_and_ablation_advance_to_the_end(
     monkeypatch.setattr("ensemble_deid.cli.prediction.progress_bar", Recorder)
     monkeypatch.setattr("ensemble_deid.cli.deidentify.progress_bar", Recorder)
     monkeypatch.setattr("ensemble_deid.cli.training.progress_bar", Recorder)
+    monkeypatch.setattr("ensemble_deid.cli.research.progress_bar", Recorder)
     assert main(["predict", str(tiny_model), str(tiny_train), "--out", str(tmp_path / "out")]) == 0
     assert [(step.done, step.total) for step in steps] == [(k, 8) for k in range(1, 9)]
     assert steps[-1].message == "8 notes written, 0 withheld"
@@ -108,7 +109,10 @@ def test_prediction_and_ablation_advance_to_the_end(
     assert {step.total for step in steps} == {4}
     assert [step.done for step in steps].count(4) == 2
     steps.clear()
-    assert main(["ablate", str(tiny_model), str(tiny_dev), "--jobs", "1", "--out", str(tmp_path / "r.md")]) == 0
+    assert (
+        main(["research", "ablate", str(tiny_model), str(tiny_dev), "--jobs", "1", "--out", str(tmp_path / "r.md")])
+        == 0
+    )
     assert [(step.done, step.total) for step in steps] == [(k, 6) for k in range(6)]
     left_out = ("regex", "tbed", "crf", "neural", "regex and tbed")
     assert [step.message for step in steps[1:]] == [f"without {names}" for names in left_out]

@@ -135,11 +135,11 @@ def test_a_model_that_does_not_say_its_best_submodels_is_told_how(
     forget(model)
     arguments = ["--out", str(tmp_path / "out"), "--combiner", "per-type"]
     assert main(["predict", str(model), str(tiny_dev), *arguments]) == 2
-    assert "choose-members" in capsys.readouterr().err
+    assert "model members" in capsys.readouterr().err
     assert main(["deidentify", str(model), str(tiny_dev), *arguments]) == 2
     assert not (tmp_path / "out").exists()
     assert "per-type" not in {figure.combiner for figure in compare_combiners(model, _notes(tiny_dev), resamples=0)}
-    assert main(["choose-members", str(model), str(tiny_dev), "--best", "1"]) == 0
+    assert main(["model", "members", str(model), str(tiny_dev), "--top", "1"]) == 0
     assert main(["predict", str(model), str(tiny_dev), *arguments]) == 0
     members = read_manifest(model).choices[CHOICE]
     assert members["chosen_on"] == "dev notes"
@@ -177,7 +177,7 @@ def test_the_comparison_is_one_table_with_paired_differences(
     tiny_model: Path, tiny_dev: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "table.json"
-    arguments = ["compare-combiners", str(tiny_model), str(tiny_dev), "--resamples", "50"]
+    arguments = ["research", "combiners", str(tiny_model), str(tiny_dev), "--resamples", "50"]
     assert main([*arguments, "--out", str(out)]) == 0
     rows = json.loads(out.read_text())
     assert [(row["combiner"], row["view"]) for row in rows] == [

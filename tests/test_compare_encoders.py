@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from every_command import main
 
-from ensemble_deid.evaluation.render.publication import published_files
+from ensemble_deid.evaluation.render.results import published_files
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from research import encoder_runs

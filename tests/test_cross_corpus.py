@@ -9,7 +9,7 @@ import tiny_stack
 from every_command import main
 
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.evaluation.render.publication import published_files
+from ensemble_deid.evaluation.render.results import published_files
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.label_map import load_label_map
 from ensemble_deid.note.span import Span

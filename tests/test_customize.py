@@ -19,7 +19,7 @@ from ensemble_deid.note.span import Span
 from research import customize
 from research.customize import CustomizedSystem, count_phi, draw_notes, mix
 from research.customize_report import (
-    customize_publication,
+    customize_results,
     measure_customized,
 )
 from research.patient_split import split_by_patient
@@ -90,7 +90,7 @@ def test_figures_are_those_counted_by_hand() -> None:
     assert second.adjusted
     assert second.difference is not None
     assert second.difference.difference == 0.25
-    published = customize_publication(found)
+    published = customize_results(found)
     text = published.render(".txt")
     assert "25.00% *" in text
     assert "+0.2500" in text

@@ -176,7 +176,7 @@ def test_the_command_restricts_operating_points(
     tmp_path: Path, tiny_model: Path, tiny_dev: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     figures = tmp_path / "figures.json"
-    arguments = ["evaluate", str(tiny_dev), str(tiny_model), "--oracle", "--resamples", "0", "--json", str(figures)]
+    arguments = ["evaluate", str(tiny_dev), str(tiny_model), "--oracle", "--resamples", "0", "--out", str(figures)]
 
     def point() -> dict[str, float]:
         content = json.loads(figures.read_text(encoding="utf-8"))

@@ -99,13 +99,13 @@ def test_the_command_prints_one_screen_and_all_with_full(
     files: dict[str, tuple[bytes, bytes]] = {}
     for name, options in (("summary", ()), ("full", ("--full",))):
         out = tmp_path / f"{name}.json", tmp_path / f"{name}.csv"
-        command = ["evaluate", *corpora, "--resamples", "200", "--json", str(out[0]), "--csv", str(out[1]), *options]
+        command = ["evaluate", *corpora, "--resamples", "200", "--out", str(out[0]), "--out", str(out[1]), *options]
         assert main(command) == 0
         printed[name] = capsys.readouterr().out
         files[name] = out[0].read_bytes(), out[1].read_bytes()
     assert files["summary"] == files["full"]
     assert printed["summary"] == render_summary(result) + (
-        "\nEvery table: --full. All figures as data: --json FILE, --csv FILE.\n"
+        "\nEvery table: --full. All figures as data: --out FILE.json, FILE.csv.\n"
     )
     assert len(printed["summary"].splitlines()) <= 40
     assert printed["full"] == render_full(result)
@@ -118,7 +118,7 @@ def test_the_command_prints_one_screen_and_all_with_full(
 def test_full_and_a_tasks_own_table_exclude_each_other(
     corpora: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for option in (("--scheme", "meddocan"), ("--official",)):
+    for option in (("--scheme", "meddocan"), ("--scheme", "i2b2")):
         assert main(["evaluate", *corpora, "--full", *option]) != 0
         said = capsys.readouterr()
         assert said.out == ""

@@ -182,7 +182,7 @@ def test_the_command_writes_table_6_in_every_form(
     tiny_model: Path, tiny_dev: Path, tmp_path: Path, suffix: str
 ) -> None:
     out = tmp_path / f"table6{suffix}"
-    arguments = ["ablate", str(tiny_model), str(tiny_dev), "--jobs", "1", "--quiet", "--rows", "zhao2020"]
+    arguments = ["research", "ablate", str(tiny_model), str(tiny_dev), "--jobs", "1", "--quiet", "--rows", "zhao2020"]
     assert main([*arguments, "--out", str(out)]) == 0
     text = out.read_text(encoding="utf-8")
     assert "without tbed (with regex)" in text
@@ -242,9 +242,9 @@ def test_the_command_writes_both_meanings(
     tiny_model: Path, tiny_train: Path, tiny_dev: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "report.md"
-    arguments = ["ablate", str(tiny_model), str(tiny_dev), "--jobs", "1", "--quiet"]
+    arguments = ["research", "ablate", str(tiny_model), str(tiny_dev), "--jobs", "1", "--quiet"]
     retrain = ["--retrain", str(tiny_train), "--retrain-dev", str(tiny_dev)]
-    assert main([*arguments, *retrain, "--out", str(out), "--threshold-rule", "sensitivity=0.5"]) == 0
+    assert main([*arguments, *retrain, "--out", str(out), "--sensitivity", "0.5"]) == 0
     text = out.read_text(encoding="utf-8")
     assert text == capsys.readouterr().out
     assert "Every threshold was chosen on the notes scored here, for a token sensitivity of 0.5" in text
@@ -256,9 +256,7 @@ def test_the_command_writes_both_meanings(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--threshold-rule", "sensitivity"], "expected sensitivity=S, precision=P or false-positives=N"),
-        (["--threshold-rule", "recall=0.9"], "expected sensitivity=S, precision=P or false-positives=N"),
-        (["--threshold-rule", "precision=1.5"], "above 0 and at most 1"),
+        (["--precision", "1.5"], "above 0 and at most 1"),
         (["--retrain-dev", "demo:dev"], "--retrain-dev goes with --retrain"),
     ],
 )
@@ -271,7 +269,7 @@ def test_bad_options_are_refused(
     message: str,
 ) -> None:
     out = tmp_path / "report.json"
-    assert main(["ablate", str(tiny_model), str(tiny_dev), "--out", str(out), *options]) == 2
+    assert main(["research", "ablate", str(tiny_model), str(tiny_dev), "--out", str(out), *options]) == 2
     assert message in capsys.readouterr().err
     assert not out.exists()
 
@@ -282,9 +280,9 @@ def test_a_system_that_cannot_follow_the_rule_has_no_figures(
     found = iter([0.5])
     monkeypatch.setattr("ensemble_deid.training.ablate._threshold", lambda *_: next(found, None))
     out = tmp_path / "report.json"
-    arguments = ["ablate", str(tiny_model), str(tiny_dev), "--out", str(out), "--jobs", "1"]
-    assert main([*arguments, "--threshold-rule", "precision=0.9"]) == 0
+    arguments = ["research", "ablate", str(tiny_model), str(tiny_dev), "--out", str(out), "--jobs", "1"]
+    assert main([*arguments, "--precision", "0.9"]) == 0
     rows = {row["system"]: row for row in json.loads(out.read_text(encoding="utf-8"))}
     assert rows["without crf"]["f1"] is rows["without crf"]["threshold"] is None
     assert rows["ensemble"]["threshold"] == 0.5
-    assert main([*arguments[:4], str(tmp_path / "report.md"), "--threshold-rule", "precision=0.9"]) == 2
+    assert main([*arguments, "--precision", "0.9"]) == 2

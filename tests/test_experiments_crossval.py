@@ -85,7 +85,7 @@ def test_sites_and_processes(tmp_path: Path) -> None:
 def test_a_killed_run_continues_and_ends_with_the_same_bytes(tmp_path: Path) -> None:
     write_corpus(tiny_stack.notes(300, patients=8), tmp_path / "notes", "i2b2")
     settings = tiny_stack.settings(tmp_path, folds="2")[1:]
-    common = ["crossval", str(tmp_path / "notes"), f"--folds={FOLDS}", "--submodels=regex,tbed", *settings]
+    common = ["research", "crossval", str(tmp_path / "notes"), f"--folds={FOLDS}", "--submodels=regex,tbed", *settings]
     broken, whole = tmp_path / "broken", tmp_path / "whole"
     command = [sys.executable, "-m", "ensemble_deid", *common, "--out", str(broken)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)

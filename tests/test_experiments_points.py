@@ -256,7 +256,7 @@ def test_a_threshold_that_is_stored_keeps_the_span_it_was_chosen_for_beside_othe
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        (["--min-recall", "0.9"], "token recall"),
+        (["--sensitivity", "0.9"], "token recall"),
         (["--max-false-positives", "5"], "0.00 false positives in 1000 tokens"),
     ],
 )
@@ -265,7 +265,7 @@ def test_a_model_is_given_such_a_threshold(
 ) -> None:
     model = tmp_path / "model"
     shutil.copytree(tiny_model, model)
-    assert main(["threshold", str(model), str(tiny_dev), *option]) == 0
+    assert main(["model", "threshold", str(model), str(tiny_dev), *option]) == 0
     assert said in capsys.readouterr().out
     record = threshold_from_record(read_manifest(model).figures["threshold"])
     assert record.wanted == float(option[1])
@@ -273,5 +273,5 @@ def test_a_model_is_given_such_a_threshold(
 
 
 def test_a_bound_below_zero_is_refused(tiny_model: Path, tiny_dev: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["threshold", str(tiny_model), str(tiny_dev), "--max-false-positives", "-1"]) == 2
+    assert main(["model", "threshold", str(tiny_model), str(tiny_dev), "--max-false-positives", "-1"]) == 2
     assert "must be between 0 and 1000, not -1" in capsys.readouterr().err

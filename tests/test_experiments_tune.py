@@ -147,7 +147,7 @@ def test_the_command_trains_and_prints_the_trials(
     tmp_path: Path, tiny_train: Path, tiny_dev: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = [part for part in tiny_stack.settings(tmp_path, folds="2") if part != "--folds=2"]
-    arguments = ["tune", str(tiny_train), "--dev", str(tiny_dev), "--out", str(tmp_path / "run"), *settings]
+    arguments = ["research", "tune", str(tiny_train), "--dev", str(tiny_dev), "--out", str(tmp_path / "run"), *settings]
     ranges = ["--set-range", "tbed.min_score=1..3", "--minutes", "60", "--trials", "2", "--submodels", "regex,tbed"]
     assert main([*arguments, *ranges]) == 0
     printed = capsys.readouterr().out

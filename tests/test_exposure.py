@@ -136,11 +136,11 @@ def test_the_command_prints_figures_and_no_text(tmp_path: Path, capsys: pytest.C
     arguments = [
         "exposure",
         *files[:2],
-        "--known",
+        "--known-notes",
         *files[2:],
         "--resamples",
         "200",
-        "--json",
+        "--out",
         str(tmp_path / "e.json"),
     ]
     assert main(arguments) == 0
@@ -174,7 +174,7 @@ def test_known_notes_are_not_attacked(tmp_path: Path, capsys: pytest.CaptureFixt
     write_corpus(gold, tmp_path / "gold.jsonl", "jsonl")
     write_corpus(system, tmp_path / "found.jsonl", "jsonl")
     files = [str(tmp_path / f"{name}.jsonl") for name in ("gold", "found")]
-    arguments = ["exposure", *files, "--known", *files, "--resamples", "0"]
+    arguments = ["exposure", *files, "--known-notes", *files, "--resamples", "0"]
     assert main(arguments) == 2
     assert "name other notes, or --allow-overlap if this is meant" in capsys.readouterr().err
     assert main([*arguments, "--allow-overlap"]) == 0

@@ -198,7 +198,7 @@ def test_models_that_cannot_be_fetched_are_one_clear_error(
         monkeypatch.setenv(variable, "http://127.0.0.1:9")
     for variable in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(variable, raising=False)
-    assert main(["download", "stanza", "en"]) == 2
+    assert main(["research", "download", "stanza", "en"]) == 2
     said = capsys.readouterr().err
     assert "stanza's models 'en' cannot be fetched: the server cannot be reached" in said
     assert "Traceback" not in said
@@ -211,13 +211,13 @@ def test_fetched_models_are_named(
     asked: dict[str, Any] = {}
     monkeypatch.setenv("STANZA_RESOURCES_DIR", str(tmp_path))
     monkeypatch.setattr("stanza.download", lambda language, **options: asked.update(language=language, **options))
-    assert main(["download", "stanza", "es/ancora"]) == 0
+    assert main(["research", "download", "stanza", "es/ancora"]) == 0
     assert (asked["language"], asked["package"], asked["model_dir"]) == ("es", "ancora", str(tmp_path))
     assert "--set text.stanza=es/ancora" in capsys.readouterr().out
     monkeypatch.setattr("stanza.download", lambda language, **options: {}["xx"])
-    assert main(["download", "stanza", "xx"]) == 2
+    assert main(["research", "download", "stanza", "xx"]) == 2
     assert "there are none of that name" in capsys.readouterr().err
-    assert main(["download", "stanza", "../x"]) == 2
+    assert main(["research", "download", "stanza", "../x"]) == 2
     assert "is no language" in capsys.readouterr().err
 
 

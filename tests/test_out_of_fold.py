@@ -179,12 +179,12 @@ def test_the_threshold_is_chosen_without_notes(model: Path, capsys: Said) -> Non
     export_model(model, exported, compact=True)
     for path in (model, exported):
         capsys.readouterr()
-        assert main(["threshold", str(path), "--min-recall", str(wanted)]) == 0
+        assert main(["model", "threshold", str(path), "--sensitivity", str(wanted)]) == 0
         said = capsys.readouterr().out
         assert said.splitlines()[0] == f"threshold {expected.threshold:.4g} is now in {path}"
         assert "on its 8 training notes of 4 patients, out of fold: token recall" in said
         assert load_model(path)[0].stacker.threshold == just_below(expected.threshold)
-    assert main(["threshold", str(model), "--max-false-positives", "1000"]) == 0
+    assert main(["model", "threshold", str(model), "--max-false-positives", "1000"]) == 0
     most = find_point(curve, rule="false-positives", wanted=1000)
     assert most is not None
     assert load_model(model)[0].stacker.threshold == just_below(most.threshold)
@@ -199,12 +199,12 @@ def test_what_cannot_be_reached_is_said(model: Path, capsys: Said) -> None:
 
     update_model(model, cut)
     before = (model / "manifest.json").read_bytes()
-    assert main(["threshold", str(model), "--min-recall", "0.99"]) == 2
+    assert main(["model", "threshold", str(model), "--sensitivity", "0.99"]) == 2
     error = capsys.readouterr().err
     assert "no threshold reaches sensitivity 0.99 on its 8 training notes of 4 patients, out of fold: the high" in error
     assert error.endswith("the model is as it was\n")
     assert (model / "manifest.json").read_bytes() == before
-    assert main(["threshold", str(model), "--min-recall", "0.9", "--allow-overlap"]) == 2
+    assert main(["model", "threshold", str(model), "--sensitivity", "0.9", "--allow-overlap"]) == 2
     assert "--allow-overlap goes with DEV" in capsys.readouterr().err
 
 
@@ -241,7 +241,7 @@ def test_deidentify_quotes_the_curve_at_any_threshold(
     chosen, _ = freeze_out_of_fold_threshold(model, rule="false-positives", wanted=1000)
     assert chosen.threshold is not None
     assert expected(chosen.threshold) in said()
-    assert main(["threshold", str(model), str(tiny_dev), "--max-false-positives", "1000"]) == 0
+    assert main(["model", "threshold", str(model), str(tiny_dev), "--max-false-positives", "1000"]) == 0
     assert "in the 4 notes that this threshold was chosen on" in said()
 
 

@@ -96,7 +96,7 @@ def test_every_command_refuses_a_damaged_model(
 ) -> None:
     (model / "lexicon.json").write_text("{}", encoding="utf-8")
     arguments = {
-        "ablate": ["ablate", str(model), str(tiny_dev), "--out", str(model.parent / "report.md")],
+        "ablate": ["research", "ablate", str(model), str(tiny_dev), "--out", str(model.parent / "report.md")],
         "evaluate": ["evaluate", str(tiny_dev), str(model)],
         "rules": ["rules", "show", str(model)],
     }[command]

@@ -24,7 +24,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def export(model: Path, *more: str) -> Path:
     out = model.parent / "exported"
-    assert main(["export", str(model), "--out", str(out), *more]) == 0
+    assert main(["model", "export", str(model), "--out", str(out), *more]) == 0
     return out
 
 
@@ -38,7 +38,7 @@ def test_an_exported_model_is_the_model_without_its_private_files(tiny_model: Pa
     assert read_manifest(out) == replace(read_manifest(model), seen_notes={})
     assert read_manifest(model).seen_notes["patients"]
     # The export of an export is the same once more.
-    assert main(["export", str(out), "--out", str(model.parent / "again")]) == 0
+    assert main(["model", "export", str(out), "--out", str(model.parent / "again")]) == 0
     assert contents(model.parent / "again") == exported
     assert any(name.startswith("private/stacking_dataset") for name in before)
     assert contents(model) == before
@@ -55,7 +55,7 @@ def test_an_ablation_of_it_is_refused_in_one_line(
 ) -> None:
     out = export(model)
     capsys.readouterr()
-    assert main(["ablate", str(out), str(tiny_dev), "--out", str(tmp_path / "report.md")]) == 2
+    assert main(["research", "ablate", str(out), str(tiny_dev), "--out", str(tmp_path / "report.md")]) == 2
     said = capsys.readouterr().err
     assert "an ablation needs private/stacking_dataset.safetensors, which exported and shareable models lack" in said
     assert said.count("\n") == 1
@@ -96,7 +96,7 @@ def test_damaged_private_files_are_noticed_where_they_are_read(
         text = manifest.read_text(encoding="utf-8")
         manifest.write_text(text.replace("stacking_dataset.json", "../lexicon.json"), encoding="utf-8")
     load_model(model)
-    assert main(["ablate", str(model), str(tiny_dev), "--out", str(tmp_path / "report.md")]) == 2
+    assert main(["research", "ablate", str(model), str(tiny_dev), "--out", str(tmp_path / "report.md")]) == 2
     said = capsys.readouterr().err
     assert str(model / "private") in said
     assert said.count("\n") == 1
@@ -111,7 +111,7 @@ def test_an_update_keeps_the_private_files(model: Path) -> None:
 @pytest.mark.parametrize("place", ["", "inside", "private/inside"])
 def test_a_model_is_not_exported_into_itself(model: Path, place: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = contents(model)
-    assert main(["export", str(model), "--out", str(model / place)]) == 2
+    assert main(["model", "export", str(model), "--out", str(model / place)]) == 2
     assert "is the model itself or lies in its folder" in capsys.readouterr().err
     assert contents(model) == before
 
@@ -120,5 +120,5 @@ def test_nothing_foreign_is_overwritten(model: Path, tmp_path: Path) -> None:
     place = tmp_path / "thesis"
     place.mkdir()
     (place / "chapter.txt").write_text("years of work", encoding="utf-8")
-    assert main(["export", str(model), "--out", str(place)]) == 2
+    assert main(["model", "export", str(model), "--out", str(place)]) == 2
     assert contents(place) == {"chapter.txt": b"years of work"}

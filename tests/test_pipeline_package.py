@@ -31,7 +31,7 @@ def site_packages(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) ->
     work = tmp_path_factory.mktemp("package")
     licence = work / "MINE"
     licence.write_text("Mine.\n")
-    arguments = ["package", str(tiny_model), "--name", "tiny", "--version", "1.2.0", "--licence", str(licence)]
+    arguments = ["model", "package", str(tiny_model), "--name", "tiny", "--version", "1.2.0", "--licence", str(licence)]
     assert main([*arguments, "--out", str(work / "project"), "--wheel", str(work / "dist")]) == 0
     (wheel,) = (work / "dist").glob("*.whl")
     assert wheel.name == "ensemble_deid_tiny-1.2.0-py3-none-any.whl"
@@ -49,7 +49,7 @@ def test_an_installed_model_is_used_by_its_name(site_packages: Path, tiny_dev: P
         done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
         return done.stdout
 
-    assert ["tiny", "ensemble_deid_tiny", "1.2.0"] in [line.split()[:3] for line in run("models", "list").splitlines()]
+    assert ["tiny", "ensemble_deid_tiny", "1.2.0"] in [line.split()[:3] for line in run("model", "list").splitlines()]
     run("deidentify", "tiny", tiny_dev, "--out", tmp_path / "clean.jsonl")
     assert len((tmp_path / "clean.jsonl").read_text().splitlines()) == len(read_corpus(tiny_dev))
     assert "strict" in run("evaluate", tiny_dev, "tiny", "--resamples", "0")
@@ -122,7 +122,17 @@ def test_other_files_are_not_overwritten(tiny_model: Path, tmp_path: Path) -> No
 
 
 def test_figures_are_on_the_card(tiny_model: Path, tiny_dev: Path, tmp_path: Path) -> None:
-    arguments = ["package", str(tiny_model), "--name", "en", "--version", "1.0", "--out", str(tmp_path / "project")]
+    arguments = [
+        "model",
+        "package",
+        str(tiny_model),
+        "--name",
+        "en",
+        "--version",
+        "1.0",
+        "--out",
+        str(tmp_path / "project"),
+    ]
     assert main([*arguments, "--score", str(tiny_dev)]) == 0
     (record,) = json.loads((tmp_path / "project" / "ensemble_deid_en" / "figures.json").read_text())
     documents = read_corpus(tiny_dev).documents
@@ -144,7 +154,7 @@ def test_thresholds_found_on_the_scored_notes_are_called_an_oracle(
 ) -> None:
     def packaged(name: str, model: Path) -> tuple[list[dict[str, Any]], str]:
         project = tmp_path / name
-        arguments = ["package", str(model), "--name", name, "--version", "1.0", "--out", str(project)]
+        arguments = ["model", "package", str(model), "--name", name, "--version", "1.0", "--out", str(project)]
         assert main([*arguments, "--score", str(tiny_dev)]) == 0
         (record,) = json.loads((project / f"ensemble_deid_{name}" / "figures.json").read_text())
         return record["rows"], (project / "README.md").read_text()
@@ -155,7 +165,7 @@ def test_thresholds_found_on_the_scored_notes_are_called_an_oracle(
         assert f"| {row['point']}, threshold found on these notes (oracle) | {row['threshold']:.4g} |" in card
     assert "they say what could be reached, not what a threshold that was chosen on other notes gives" in card
     chosen = Path(shutil.copytree(tiny_model, tmp_path / "chosen"))
-    assert main(["threshold", str(chosen), str(tiny_dev), "--max-false-positives", "1000"]) == 0
+    assert main(["model", "threshold", str(chosen), str(tiny_dev), "--max-false-positives", "1000"]) == 0
     rows, card = packaged("own", chosen)
     assert rows[0]["oracle"]
     assert f"| the model's own, threshold found on these notes (oracle) | {rows[0]['threshold']:.4g} |" in card

@@ -32,7 +32,7 @@ def model(tiny_model: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def signed(model: Path, key: Path) -> Path:
-    assert main(["sign", str(model), "--key-file", str(key)]) == 0
+    assert main(["model", "sign", str(model), "--key-file", str(key)]) == 0
     return model
 
 
@@ -103,8 +103,8 @@ def test_without_the_right_signature_nothing_is_loaded(
         ["predict", str(signed), "demo:dev", "--out", str(out), "--jobs", "2"],
         ["evaluate", "demo:dev", str(signed)],
         ["rules", "show", str(signed)],
-        ["ablate", str(signed), "demo:dev", "--out", str(out)],
-        ["export", str(signed), "--out", str(out)],
+        ["research", "ablate", str(signed), "demo:dev"],
+        ["model", "export", str(signed), "--out", str(out)],
     ):
         assert main(arguments) == 2
         printed = capsys.readouterr()
@@ -146,8 +146,8 @@ def test_a_change_ends_the_signature(signed: Path, key: Path, monkeypatch: pytes
 
 def test_a_signature_goes_with_an_export_only_where_the_manifest_stays(signed: Path, key: Path, tmp_path: Path) -> None:
     out, again = tmp_path / "out", tmp_path / "again"
-    assert main(["export", str(signed), "--out", str(out)]) == 0
+    assert main(["model", "export", str(signed), "--out", str(out)]) == 0
     assert not (out / FILE).exists()
     sign_model(out, key)
-    assert main(["export", str(out), "--out", str(again)]) == 0
+    assert main(["model", "export", str(out), "--out", str(again)]) == 0
     assert main(["verify", str(again), "--key-file", str(key)]) == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.cli.status import NOTES_WITHHELD
+from ensemble_deid.cli.terminal import NOTES_WITHHELD
 from ensemble_deid.evaluation.render.html.notes import notes_page
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span

@@ -7,12 +7,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ensemble_deid.cli.ablation_report import render_ablation
 from ensemble_deid.cli.main import main
 from ensemble_deid.evaluation.pairs import EvaluationError
-from ensemble_deid.evaluation.render.publication import (
+from ensemble_deid.evaluation.render.results import (
     Point,
-    Publication,
+    Results,
     Table,
     check_form,
     draw_points,
@@ -20,14 +19,15 @@ from ensemble_deid.evaluation.render.publication import (
 )
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.training.ablate import AS_TRAINED, AblationRow
+from ensemble_deid.training.reports import ablation_results
 
 SVG = "{http://www.w3.org/2000/svg}"
 TABLE = Table("F1 of A & B", ("system", "F1"), (("A & B", "0.5"), ("<C>", "-")))
 
 
-def published(**more: str) -> Publication:
+def published(**more: str) -> Results:
     points = [Point("A & B", 0.5, 0.25, 0.75), Point("<C>", None), Point("D", 0.1)]
-    return Publication(TABLE, [{"F1": 0.5}], draw_points(points, measure="strict F1"), **more)
+    return Results(TABLE, [{"F1": 0.5}], draw_points(points, measure="strict F1"), **more)
 
 
 def test_every_form_is_written_whole_and_has_the_same_figures(tmp_path: Path) -> None:
@@ -69,9 +69,8 @@ def test_an_ablation_and_corpus_statistics_have_pictures(tiny_train: Path, tmp_p
         AblationRow("ensemble", AS_TRAINED, 0.5, Counts(8, 1, 1), None),
         AblationRow("without crf", AS_TRAINED, None, None, None),
     ]
-    drawing = ElementTree.fromstring(render_ablation(rows, None, form=".svg"))
+    drawing = ElementTree.fromstring(ablation_results(rows, None).render(".svg"))
     assert len(drawing.findall(f"{SVG}circle")) == 1
-    assert render_ablation(rows, None, form="") == render_ablation(rows, None, form=".md")
     out = tmp_path / "phi.svg"
     assert main(["corpus", "stats", str(tiny_train), "--out", str(out)]) == 0
     assert ElementTree.parse(out).getroot().findall(f"{SVG}circle")

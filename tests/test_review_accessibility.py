@@ -39,7 +39,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def service(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("review")
     notes = write_corpus(NOTES, folder / "notes.jsonl", "jsonl")[0]
-    with running(tiny_model, folder, str(notes), "--store", str(folder / "s.sqlite"), command="review") as service:
+    with running(
+        tiny_model, folder, str(notes), "--store", str(folder / "s.sqlite"), command="review start"
+    ) as service:
         settle_one_note(service)
         yield service
 

@@ -36,8 +36,8 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def service(tiny_model: Path, notes: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("review")
-    options = (str(notes), "--store", str(folder / "review.sqlite"), "--labels", "WARD")
-    with running(tiny_model, folder, *options, token=TOKEN, command="review") as running_service:
+    options = (str(notes), "--store", str(folder / "review.sqlite"), "--add-labels", "WARD")
+    with running(tiny_model, folder, *options, token=TOKEN, command="review start") as running_service:
         yield running_service
 
 
@@ -95,7 +95,7 @@ def test_other_sites_are_refused(service: Service) -> None:
 
 def test_it_listens_on_this_machine_only(tiny_model: Path, notes: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["review", str(tiny_model), str(notes), "--store", "x", "--host", "0.0.0.0"])
+        main(["review", "start", str(tiny_model), str(notes), "--store", "x", "--host", "0.0.0.0"])
     assert "unrecognized arguments: --host" in capsys.readouterr().err
 
 
@@ -204,7 +204,7 @@ def test_two_reviewers_and_the_corpus(service: Service, tmp_path: Path, capsys: 
     assert pair["f1"] == pytest.approx(0.8)
     answer = service.get("/api/export")
     assert (answer.body, answer.headers["x-disputed"], answer.headers["x-unfinished"]) == (b"", "1", "2")
-    assert main(["review-export", str(store), "--out", str(tmp_path / "none.jsonl")]) == 2
+    assert main(["review", "export", str(store), "--out", str(tmp_path / "none.jsonl")]) == 2
     assert "reviewers differ" in capsys.readouterr().err
     assert [line["open"] for line in service.get("/api/notes?reviewer=adjudication").json["lines"]] == [1]
     shown = opened(service, "one", "adjudication")
@@ -227,22 +227,22 @@ def test_two_reviewers_and_the_corpus(service: Service, tmp_path: Path, capsys: 
         assert sorted(archive.namelist()) == ["one.ann", "one.txt", "two.ann", "two.txt"]
         archive.extractall(tmp_path / "zipped")
     for format in ("jsonl", "brat"):
-        assert main(["review-export", str(store), "--out", str(tmp_path / format), "--format", format]) == 0
+        assert main(["review", "export", str(store), "--out", str(tmp_path / format), "--format", format]) == 0
     corpora = [read_corpus(tmp_path / name).documents for name in ("jsonl", "brat", "zipped")]
     keys = [[(note.id, note.text, [span.key for span in note.spans]) for note in corpus] for corpus in corpora]
     assert keys[0] == keys[1] == keys[2]
     assert corpora[0][0].patient_id == "1"
     assert "not written: 1 not finished, 0 on which reviewers differ" in capsys.readouterr().out
-    assert f"review-export {store} --out reviewed.jsonl && ensemble-deid train" in state["commands"]["retrain"]
+    assert f"review export {store} --out reviewed.jsonl && ensemble-deid train" in state["commands"]["retrain"]
 
 
 def test_what_was_answered_outlives_the_server(tiny_model: Path, notes: Path, tmp_path: Path) -> None:
     options = (str(notes), "--store", str(tmp_path / "review.sqlite"))
-    with running(tiny_model, tmp_path, *options, command="review") as first:
+    with running(tiny_model, tmp_path, *options, command="review start") as first:
         note = opened(first, "three")["id"]
         post(first, f"notes/{note}/spans", start=13, end=22, label="DOCTOR")
         assert first.stop(signal.SIGKILL) == -9
-    with running(tiny_model, tmp_path, *options, command="review") as second:
+    with running(tiny_model, tmp_path, *options, command="review start") as second:
         assert (MARKER, "DOCTOR", "accepted") in told(opened(second, "three"))
         assert post(second, "undo").json == {"note": note}
         assert second.stop() == 0
@@ -256,7 +256,7 @@ def test_what_cannot_be_a_store_is_refused(
 ) -> None:
     for store in (notes, tmp_path, tmp_path / "other"):
         (tmp_path / "other").write_text("x" * 5000, encoding="utf-8")
-        assert main(["review", str(tiny_model), str(notes), "--store", str(store), "--quiet"]) == 2
+        assert main(["review", "start", str(tiny_model), str(notes), "--store", str(store), "--quiet"]) == 2
         assert str(store) in capsys.readouterr().err
-    assert main(["review-export", str(tmp_path / "none"), "--out", str(tmp_path / "out")]) == 2
+    assert main(["review", "export", str(tmp_path / "none"), "--out", str(tmp_path / "out")]) == 2
     assert "no such review" in capsys.readouterr().err

@@ -47,7 +47,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def service(tiny_model: Path, notes: Path, tmp_path: Path) -> Iterator[Service]:
-    with running(tiny_model, tmp_path, str(notes), "--store", str(tmp_path / "s.sqlite"), command="review") as service:
+    with running(
+        tiny_model, tmp_path, str(notes), "--store", str(tmp_path / "s.sqlite"), command="review start"
+    ) as service:
         yield service
 
 
@@ -255,7 +257,7 @@ def test_a_review_by_mouse(browser: Browser, service: Service) -> None:
     assert browser.run("document.getElementById('pages').hidden")
     click(browser, "#open-results")
     until(browser, "document.getElementById('results-dialog').open")
-    assert "review-export" in content(browser, "#retrain")
+    assert "review export" in content(browser, "#retrain")
     assert "ensemble-deid train reviewed.jsonl" in content(browser, "#retrain")
     browser.call("Page.setDownloadBehavior", behavior="deny")
     click(browser, "#export-jsonl")
@@ -268,7 +270,7 @@ def test_a_long_list_is_turned_page_by_page(browser: Browser, tiny_model: Path, 
     many = [Document(f"n{number:03}", "Nothing is found here.", patient_id="1") for number in range(120)]
     (source,) = write_corpus(many, tmp_path / "many.jsonl", "jsonl")
     options = (str(source), "--store", str(tmp_path / "s.sqlite"))
-    with running(tiny_model, tmp_path, *options, command="review") as service:
+    with running(tiny_model, tmp_path, *options, command="review start") as service:
         browser.look()
         enter(browser, service)
         until(browser, "document.querySelectorAll('#notes button').length === 100")
@@ -289,7 +291,7 @@ def test_a_long_list_is_turned_page_by_page(browser: Browser, tiny_model: Path, 
 def test_a_server_that_dies_loses_nothing(browser: Browser, tiny_model: Path, notes: Path, tmp_path: Path) -> None:
     browser.look()
     options = (str(notes), "--store", str(tmp_path / "s.sqlite"))
-    with running(tiny_model, tmp_path, *options, command="review") as first:
+    with running(tiny_model, tmp_path, *options, command="review start") as first:
         enter(browser, first)
         open_note(browser, "one")
         choose(browser, "Anna Bell")
@@ -300,7 +302,7 @@ def test_a_server_that_dies_loses_nothing(browser: Browser, tiny_model: Path, no
         until(browser, "document.getElementById('problem').textContent.includes('was not stored')")
         # The page does not pretend.
         assert "undecided" in content(browser, "#chosen-facts")
-    with running(tiny_model, tmp_path, *options, "--port", str(first.port), command="review") as second:
+    with running(tiny_model, tmp_path, *options, "--port", str(first.port), command="review start") as second:
         press_and_store(browser, "x")
         until(browser, "document.getElementById('problem').textContent === ''")
         assert [entry for entry in decided(second, "one") if entry[2] == "rejected"] == [

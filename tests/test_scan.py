@@ -192,7 +192,7 @@ def test_the_command_prints_counts_and_no_text(
     write_corpus(tiny_shareable.notes(), tmp_path / "train", "i2b2")
     capsys.readouterr()
     out = tmp_path / "scan.json"
-    assert main(["scan", str(both[False]), str(tmp_path / "train"), "--json", str(out)]) == 0
+    assert main(["model", "scan", str(both[False]), str(tmp_path / "train"), "--out", str(out)]) == 0
     said = capsys.readouterr().out
     rows = json.loads(out.read_text(encoding="utf-8"))["rows"]
     assert {row["file"] for row in rows} >= {"crf.crfsuite", "private/stacking_dataset.json", ALL_FILES}

@@ -83,14 +83,14 @@ def test_a_threshold_is_not_chosen_on_training_notes(
     model = tmp_path / "model"
     shutil.copytree(tiny_model, model)
     before = (model / "manifest.json").read_bytes()
-    arguments = ["threshold", str(model), str(tiny_train), "--sensitivity", "0.5"]
+    arguments = ["model", "threshold", str(model), str(tiny_train), "--sensitivity", "0.5"]
     assert main(arguments) == 2
     assert "8 of 8 notes and 4 of 4 patients to choose the threshold on" in capsys.readouterr().err
     assert (model / "manifest.json").read_bytes() == before
     assert main([*arguments, "--allow-overlap"]) == 0
     assert read_manifest(model).choices["overlap_of_threshold"] == "8 of 8 notes and 4 of 4 patients"
     # One chosen on other notes afterwards leaves no such mark.
-    assert main(["threshold", str(model), str(tiny_dev), "--sensitivity", "0.5"]) == 0
+    assert main(["model", "threshold", str(model), str(tiny_dev), "--sensitivity", "0.5"]) == 0
     assert "overlap_of_threshold" not in read_manifest(model).choices
 
 
@@ -101,18 +101,21 @@ def test_figures_on_training_notes_say_so_wherever_they_stand(
     scored = [str(tiny_train), str(tiny_model)]
     warning = "8 of 8 notes and 4 of 4 patients scored here are among the model's training notes"
     none = ["--resamples", "0"]
-    for more in ([], ["--full"], ["--official"]):
-        assert main(["evaluate", *scored, *none, "--json", str(figures), *more]) == 0
+    for more in ([], ["--full"], ["--scheme", "i2b2"]):
+        assert main(["evaluate", *scored, *none, "--out", str(figures), *more]) == 0
         assert capsys.readouterr().out.startswith(f"WARNING: {warning}")
         assert json.loads(figures.read_text(encoding="utf-8"))["warnings"][0].startswith(warning)
-    assert main(["compare", scored[0], scored[0], scored[1], *none, "--json", str(figures)]) == 0
+    assert main(["research", "compare", scored[0], scored[0], scored[1], *none, "--out", str(figures)]) == 0
     assert f"WARNING: B: {warning}" in capsys.readouterr().out
-    assert main(["report", *scored, *none, "--out", str(page)]) == 0
+    assert main(["model", "report", *scored, *none, "--out", str(page)]) == 0
     assert warning in page.read_text(encoding="utf-8")
     capsys.readouterr()
-    assert main(["ablate", str(tiny_model), str(tiny_train), "--jobs=1", "--out", str(tmp_path / "table.md")]) == 0
+    assert (
+        main(["research", "ablate", str(tiny_model), str(tiny_train), "--jobs=1", "--out", str(tmp_path / "table.md")])
+        == 0
+    )
     assert warning in capsys.readouterr().err
-    assert main(["evaluate", str(tiny_dev), str(tiny_model), *none, "--json", str(figures)]) == 0
+    assert main(["evaluate", str(tiny_dev), str(tiny_model), *none, "--out", str(figures)]) == 0
     assert "WARNING" not in capsys.readouterr().out
     assert json.loads(figures.read_text(encoding="utf-8"))["warnings"] == []
 

@@ -114,7 +114,7 @@ def test_a_note_that_takes_too_long_holds_up_no_stop(tiny_model: Path, tmp_path:
 
 
 def test_workers_share_port_and_metrics(tiny_model: Path, tmp_path: Path) -> None:
-    with running(tiny_model, tmp_path, "--workers", "2", "--entities", "own") as service:
+    with running(tiny_model, tmp_path, "--jobs", "2", "--entities", "own") as service:
         assert service.get("/supportedentities").json == ["CITY", "DATE", "DOCTOR", "PATIENT"]
         texts = {
             service.post("/v1/deidentify", {"text": NOTE, "style": "surrogate", "patient_id": "7"}).json["text"]

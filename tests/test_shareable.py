@@ -131,7 +131,7 @@ def test_too_few_patients_are_refused(tmp_path: Path) -> None:
 
 
 def test_it_can_be_exported_as_shareable(model: Path, tmp_path: Path) -> None:
-    assert main(["export", str(model), "--out", str(tmp_path / "out"), "--shareable"]) == 0
+    assert main(["model", "export", str(model), "--out", str(tmp_path / "out"), "--require-shareable"]) == 0
     assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == {
         p.name: p.read_bytes() for p in model.iterdir()
     }
@@ -139,14 +139,14 @@ def test_it_can_be_exported_as_shareable(model: Path, tmp_path: Path) -> None:
 
 def test_it_can_be_exported_as_shareable_and_compact(model: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert main(["export", str(model), "--out", str(out), "--shareable", "--compact"]) == 0
+    assert main(["model", "export", str(model), "--out", str(out), "--require-shareable", "--compact"]) == 0
     assert files_with(out, *SECRETS, tiny_shareable.DOCTOR) == set()
     assert any(name.endswith(".gz") for name in files_with(out, "fever")), "what is compressed is searched, too"
     assert any(load_model(out)[0].predict(tiny_shareable.notes()))
 
 
 def test_a_plain_model_cannot(tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", str(tiny_model), "--out", str(tmp_path / "out"), "--shareable"]) == 2
+    assert main(["model", "export", str(tiny_model), "--out", str(tmp_path / "out"), "--require-shareable"]) == 2
     assert "its weights cannot be made to forget them: train it again with --shareable" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -165,12 +165,12 @@ def test_reviewed_rules_must_be_within_the_vocabulary(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, said: str
 ) -> None:
     copy, rules = tmp_path / "copy", tmp_path / "my.rules"
-    assert main(["export", str(model), "--out", str(copy)]) == 0
+    assert main(["model", "export", str(model), "--out", str(copy)]) == 0
     head = 'ensemble-deid rule list, version 1\ncorpus: "notes"\ntemplates: "default"\ninitial tagger: "regex"\n\n'
     rules.write_text(head + line + "\n", encoding="utf-8")
     assert main(["rules", "replace", str(copy), str(rules), "--remark", "for Qorvax"]) == 0
     capsys.readouterr()
-    status = main(["export", str(copy), "--out", str(tmp_path / "out"), "--shareable"])
+    status = main(["model", "export", str(copy), "--out", str(tmp_path / "out"), "--require-shareable"])
     if said:
         assert (status, said in capsys.readouterr().err) == (2, True)
         return

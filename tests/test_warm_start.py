@@ -218,5 +218,8 @@ def test_a_whole_model_starts_from_another(
     assert "no submodel to be trained can start from it" in capsys.readouterr().err
     assert main([*alone, "--shareable", "--set", "min_patients_outside=2"]) == 2
     assert "holds words of that one's notes" in capsys.readouterr().err
-    assert main(["ablate", str(out), str(corpus), "--retrain", str(corpus), "--out", str(tmp_path / "a.json")]) == 2
+    assert (
+        main(["research", "ablate", str(out), str(corpus), "--retrain", str(corpus), "--out", str(tmp_path / "a.json")])
+        == 2
+    )
     assert "trained further from another model" in capsys.readouterr().err

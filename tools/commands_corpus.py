@@ -4,22 +4,23 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.cli.options import add_command
 from ensemble_deid.cli.output import refuse_output, refuse_output_files
-from ensemble_deid.cli.status import PROBLEMS
-from ensemble_deid.cli.terminal import counted, say
+from ensemble_deid.cli.terminal import PROBLEMS, counted, say
 from ensemble_deid.resources import data_directory
 from tools.build import SPLITS, build_corpus
 from tools.data_card import CARD_NAME, INTRODUCTION_NAME, KINDS_NAME, write_data_card
 from tools.note_sources import note_files, read_note_sources
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(actions: Any) -> None:
     """Add this module's commands to the parser."""
-    actions = commands
-    check = actions.add_parser("check", help="list everything that is wrong with marked-up notes (.note files)")
-    check.add_argument("paths", metavar="FILE_OR_FOLDER", type=Path, nargs="+")
+    check = add_command(
+        actions, "check", "list everything that is wrong with marked-up notes", example="check data/demo/src"
+    )
+    check.add_argument("paths", metavar="PATH", type=Path, nargs="+", help=".note files, or folders of them")
     check.set_defaults(run=run_check)
-    build = actions.add_parser("build", help="build the demo corpus from its marked-up sources")
+    build = add_command(actions, "build", "build the demo corpus from its marked-up sources", example="build")
     build.add_argument("demo", metavar="DEMO", type=Path, nargs="?", help="folder with src/ and splits.toml")
     build.set_defaults(run=run_build)
 

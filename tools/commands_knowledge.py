@@ -4,16 +4,21 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.cli.options import add_command, add_group
 from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.terminal import say
 
 
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
-    knowledge = commands.add_parser("knowledge", help="compile the tables of public lists (rules/knowledge)")
-    actions = knowledge.add_subparsers(dest="action", required=True, metavar="ACTION")
-    build = actions.add_parser("build", help="compile the English tables from openly licensed packages")
-    build.add_argument("--out", metavar="DIR", type=Path, required=True)
+    actions = add_group(commands, "knowledge", "compile the tables of public lists (rules/knowledge)")
+    build = add_command(
+        actions,
+        "build",
+        "compile the English tables from openly licensed packages",
+        example="knowledge build --out rules/knowledge/en",
+    )
+    build.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder for the tables")
     build.add_argument("--scowl", metavar="DIR", type=Path, help="where Debian's package scowl put its word lists")
     build.set_defaults(run=run_build)
 

@@ -1,65 +1,99 @@
-"""`corpus`: look at corpora, convert and enlarge them."""
+"""`corpus`: look at corpora, convert and enlarge them, and harvest patterns from them."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_files, add_seed, check_forms
 from ensemble_deid.cli.output import refuse_output, refuse_output_files
+from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import counted, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED, WRITABLE
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import Corpus, read_corpus
-from ensemble_deid.errors import CorpusError
+from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.evaluation.render.results import FILE_FORMS
 
 
-def add_commands(commands: Any) -> None:
-    """Add this module's commands to the parser."""
-    corpus = commands.add_parser("corpus", help="look at corpora, convert and enlarge them")
-    actions = corpus.add_subparsers(dest="action", required=True, metavar="ACTION")
-    stats = actions.add_parser("stats", help="size and PHI by category and type, of one corpus or of several splits")
-    stats.add_argument("corpora", metavar="CORPUS", nargs="+", help="the others are compared with the first")
-    stats.add_argument("--json", action="store_true", help="print JSON")
-    stats.add_argument(
-        "--out", metavar="FILE", type=Path, help="also write PHI by category and type: .csv, .tex, .md, .json, .svg"
+def add_commands(actions: Any) -> None:
+    """Add these commands to the parser of `corpus`."""
+    stats = add_command(
+        actions,
+        "stats",
+        "size and PHI by category and type, of one corpus or of several splits",
+        example="corpus stats demo:train demo:dev --out phi.tex",
     )
+    stats.add_argument("corpora", metavar="CORPUS", nargs="+", help="the others are compared with the first")
+    add_files(stats, FILE_FORMS)
     stats.set_defaults(run=run_stats)
-    convert = actions.add_parser("convert", help="write a corpus in another format, or with other labels")
-    convert.add_argument("corpus", metavar="CORPUS")
-    convert.add_argument("--out", metavar="DIR", type=Path, required=True)
-    convert.add_argument("--format", choices=WRITABLE, required=True)
+    convert = add_command(
+        actions,
+        "convert",
+        "write a corpus in another format, or with other labels",
+        example="corpus convert my/notes --format brat --map hipaa --out converted",
+    )
+    _add_in_and_out(convert)
+    convert.add_argument("--format", choices=WRITABLE, required=True, help="of the notes to write")
     convert.add_argument("--map", metavar="MAP", help="new labels: a .toml file, category, binary, i2b2 or hipaa")
     convert.set_defaults(run=run_convert)
-    resample = actions.add_parser("resample", help="copies of the notes with every PHI replaced by a fresh value")
-    resample.add_argument("corpus", metavar="CORPUS")
-    resample.add_argument("--copies", metavar="N", type=int, default=1)
-    resample.add_argument("--seed", metavar="S", type=int, default=13)
-    resample.add_argument("--out", metavar="DIR", type=Path, required=True)
-    resample.add_argument("--format", choices=ANNOTATED, default="i2b2")
-    resample.set_defaults(run=run_resample)
-    augment = actions.add_parser("augment", help="copies of the notes in another form: layout, case, typing errors")
-    augment.add_argument("corpus", metavar="CORPUS")
+    resample = add_command(
+        actions,
+        "resample",
+        "copies of the notes with every PHI replaced by a fresh value",
+        example="corpus resample demo:train --copies 2 --out resampled",
+    )
+    augment = add_command(
+        actions,
+        "augment",
+        "copies of the notes in another form: layout, case, typing errors",
+        example="corpus augment demo:train --changes wrap,case --out augmented",
+    )
     augment.add_argument(
         "--changes",
         metavar="LIST",
-        help="comma-separated, of headers, formats, labels, sentences, wrap, noise, case; default: all",
+        help="of headers, formats, labels, sentences, wrap, noise, case; default: all",
     )
-    augment.add_argument("--copies", metavar="N", type=int, default=1)
-    augment.add_argument("--seed", metavar="S", type=int, default=13)
-    augment.add_argument("--out", metavar="DIR", type=Path, required=True)
-    augment.add_argument("--format", choices=ANNOTATED, default="i2b2")
-    augment.set_defaults(run=run_augment)
+    for parser, run in ((resample, run_resample), (augment, run_augment)):
+        _add_in_and_out(parser)
+        parser.add_argument("--format", choices=ANNOTATED, default="i2b2", help="default: i2b2")
+        parser.add_argument("--copies", metavar="N", type=int, default=1, help="of each note; default: 1")
+        add_seed(parser, default=13)
+        parser.set_defaults(run=run)
+    _add_harvest(actions)
+
+
+def _add_in_and_out(parser: CommandParser) -> None:
+    parser.add_argument("corpus", metavar="CORPUS", help=CORPUS)
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder for the notes")
+
+
+def _add_harvest(actions: Any) -> None:
+    harvest = add_command(
+        actions,
+        "harvest",
+        "patterns from sentences with PHI at fixed places (docs/templates.md)",
+        example="corpus harvest my/train --out harvested.toml",
+    )
+    harvest.add_argument("corpus", metavar="CORPUS", help="annotated notes, or what `predict` wrote")
+    harvest.add_argument("--out", metavar="FILE.toml", type=Path, help="the patterns, to be reviewed")
+    harvest.add_argument("--sentences", metavar="FILE.toml", type=Path, help="an inclusion list, to be reviewed")
+    harvest.add_argument("--min-patients", metavar="K", type=int, default=5, help="of a template; default: 5")
+    harvest.add_argument("--min-occurrences", metavar="M", type=int, default=10, help="of a template; default: 10")
+    harvest.add_argument("--top", metavar="N", type=int, default=200, help="templates; default: 200")
+    harvest.add_argument("--sentence-patients", metavar="K", type=int, default=10, help="of a sentence; default: 10")
+    harvest.add_argument("--top-sentences", metavar="N", type=int, default=1600, help="default: 1600")
+    harvest.set_defaults(run=run_harvest)
 
 
 def run_stats(options: argparse.Namespace) -> int:
     """Print the figures of one corpus, or of several splits beside each other."""
     from ensemble_deid.corpora.statistics import corpus_statistics, phi_table, render_statistics
-    from ensemble_deid.evaluation.render.publication import Point, Publication, Table, check_form, draw_points
+    from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points
     from ensemble_deid.note.counts import ratio
 
-    if options.out is not None:
-        check_form(options.out.suffix)
-    refuse_output_files([options.out], *options.corpora)
+    refuse_output_files(options.out, *options.corpora)
+    check_forms(options.out, FILE_FORMS)
     splits: dict[str, Corpus] = {}
     for name in options.corpora:
         if name in splits:
@@ -70,7 +104,7 @@ def run_stats(options: argparse.Namespace) -> int:
     found = {name: corpus_statistics(corpus) for name, corpus in splits.items()}
     first = next(iter(found.values()))
     entries = {name: split.as_dict(known=None if split is first else first) for name, split in found.items()}
-    if options.out is not None:
+    if options.out:
         head, *rows = phi_table(found)
         table = Table("PHI by category and type", tuple(head), tuple(map(tuple, rows)))
         points = [
@@ -78,10 +112,9 @@ def run_stats(options: argparse.Namespace) -> int:
             for name, split in found.items()
             for category, label in split.categories.items()
         ]
-        Publication(table, entries, draw_points(points, measure="share of all PHI")).write(options.out)
-    if options.json:
-        say(json.dumps(entries, indent=1))
-        return 0
+        published = Results(table, entries, draw_points(points, measure="share of all PHI"))
+        for file in options.out:
+            published.write(file)
     say(render_statistics(found))
     return 0
 
@@ -130,4 +163,33 @@ def run_augment(options: argparse.Namespace) -> int:
     copies = augment_corpus(corpus.documents, changes=changes, copies=options.copies, seed=options.seed)
     write_corpus(copies, options.out, options.format)
     say(f"{counted(len(copies), 'note')} in another form written to {options.out}")
+    return 0
+
+
+def run_harvest(options: argparse.Namespace) -> int:
+    """Write what the corpus yields, and say how precise it was on notes held out."""
+    from ensemble_deid.training.harvest import HarvestLimits, harvest_patterns
+    from ensemble_deid.training.harvest_sentences import frequent_sentences
+
+    if options.out is None and options.sentences is None:
+        raise ConfigError("--out or --sentences is needed")
+    refuse_output_files([options.out, options.sentences], options.corpus)
+    limits = HarvestLimits(options.min_patients, options.min_occurrences, options.top)
+    documents = read_gold(options.corpus).documents
+    if options.out is not None:
+        harvest = harvest_patterns(documents, limits)
+        write_text_atomically(options.out, harvest.text(name=options.corpus))
+        say(
+            f"{counted(len(harvest.patterns), 'pattern')} of {counted(len(harvest.templates), 'template')} written to "
+            f"{options.out}; {harvest.ambiguous} templates were ambiguous, {harvest.refuted} wrong in other sentences"
+        )
+        hits = harvest.elsewhere
+        say(f"on notes held out such patterns found {counted(hits.found, 'span')}, {hits.wrong} of them wrong")
+    if options.sentences is not None:
+        found = frequent_sentences(documents, min_patients=options.sentence_patients, most=options.top_sentences)
+        write_text_atomically(options.sentences, found.text(name=options.corpus, least=options.sentence_patients))
+        say(
+            f"{counted(len(found.patients), 'sentence')} written to {options.sentences}; left out: {found.with_phi} "
+            f"that were seen with PHI, {found.with_phi_string} that hold a string which is PHI elsewhere"
+        )
     return 0

@@ -16,11 +16,10 @@ from ensemble_deid.atomic import folder_atomically, open_atomically, remove_stal
 from ensemble_deid.cli.deidentify_outputs import check_outputs
 from ensemble_deid.cli.input_digest import input_digest
 from ensemble_deid.cli.note_source import SUFFIX, add_input, format_of, note_source
-from ensemble_deid.cli.prediction import add_running
+from ensemble_deid.cli.options import add_command, add_model, add_resume, add_running
 from ensemble_deid.cli.replacement import add_replacement, make_replacer, policy_file
 from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists, report_lists
-from ensemble_deid.cli.status import NOTES_WITHHELD
-from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
+from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.records import Source, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.sql import SqlQuery
@@ -45,16 +44,22 @@ class _Places:
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = commands.add_parser("deidentify", help="write the notes without their PHI (docs/deidentify-tables.md)")
-    parser.add_argument("model", metavar="MODEL", type=Path)
+    parser = add_command(
+        commands,
+        "deidentify",
+        "write the notes without their PHI (docs/deidentify-tables.md)",
+        example="deidentify en notes --out clean --style surrogate --key-file site.key",
+    )
+    add_model(parser)
     add_input(parser)
     parser.add_argument("--out", metavar="OUT", type=Path, help="a folder, or a file where INPUT is one")
-    parser.add_argument("--run", metavar="DIR", dest="run_folder", type=Path, help="default: OUT.run")
-    parser.add_argument("--resume", action="store_true", help="continue a run that was broken off")
-    parser.add_argument("--spans", metavar="FILE", type=Path, help="a copy of the run's spans.jsonl")
     add_lists(parser, strict=True)
     add_replacement(parser)
     add_running(parser)
+    add_resume(parser)
+    rare = parser.rare()
+    rare.add_argument("--run", metavar="DIR", dest="run_folder", type=Path, help="default: OUT.run")
+    rare.add_argument("--spans", metavar="FILE", type=Path, help="a copy of the run's spans.jsonl")
     parser.set_defaults(run=run_deidentify)
 
 

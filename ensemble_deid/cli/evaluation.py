@@ -1,4 +1,4 @@
-"""`evaluate`, `compare`, `annotations` and `report`: figures, and where they come from."""
+"""`evaluate`, `model report`, `research compare`, `corpus agreement`: figures, and where they come from."""
 
 import argparse
 import json
@@ -7,8 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.options import (
+    SYSTEM,
+    add_combiner,
+    add_command,
+    add_files,
+    add_labels,
+    add_resampling,
+    add_text,
+    check_forms,
+)
 from ensemble_deid.cli.output import refuse_output_files
-from ensemble_deid.cli.sources import System, add_resampling, overlap_warning, read_gold, read_system, resampling
+from ensemble_deid.cli.sources import System, overlap_warning, read_gold, read_system, resampling
 from ensemble_deid.cli.terminal import say, warn
 from ensemble_deid.corpora.read import Corpus
 from ensemble_deid.errors import ConfigError
@@ -17,94 +27,98 @@ if TYPE_CHECKING:
     from ensemble_deid.evaluation.operating_points import OperatingPoints
 
 _GOLD = "the reference annotations (a corpus, or demo:test)"
-_SYSTEM = "a corpus with the system's annotations, or a MODEL"
+_FORMS = (".json", ".csv")
 
 
 def add_commands(commands: Any) -> None:
-    """Add this module's commands to the parser."""
-    _add_evaluate(commands)
-    _add_compare(commands)
-    _add_annotations(commands)
-    _add_report(commands)
-
-
-def _add_evaluate(commands: Any) -> None:
-    evaluate = commands.add_parser("evaluate", help="score a system, or a model, against gold")
-    _add_gold_and_system(evaluate)
-    evaluate.add_argument("--scheme", choices=("i2b2", "meddocan"), help="count as that task's own script does")
-    evaluate.add_argument("--official", action="store_true", help="print a table laid out as the i2b2 script's")
-    evaluate.add_argument(
-        "--combiner", metavar="NAME", default="svm", help="of a MODEL: svm (default), union, majority or per-type"
+    """Add `evaluate` to the parser."""
+    evaluate = add_command(
+        commands,
+        "evaluate",
+        "score a system, or a model, against gold",
+        example="evaluate demo:test en --out f.json",
     )
+    _add_gold_and_system(evaluate)
     evaluate.add_argument("--full", action="store_true", help="print every table, not the summary alone")
-    _add_files(evaluate)
+    evaluate.add_argument("--scheme", choices=("i2b2", "meddocan"), help="print what that task's own script does")
+    add_combiner(evaluate)
+    add_files(evaluate, _FORMS)
     evaluate.set_defaults(run=run_evaluate)
 
 
-def _add_compare(commands: Any) -> None:
-    compare = commands.add_parser("compare", help="the difference between two systems, with interval and p value")
+def add_research_commands(commands: Any) -> None:
+    """Add `compare` to the parser of `research`."""
+    compare = add_command(
+        commands,
+        "compare",
+        "the difference between two systems, with interval and p value",
+        example="research compare demo:test model other --out difference.json",
+    )
     compare.add_argument("gold", metavar="GOLD", help=_GOLD)
-    compare.add_argument("a", metavar="A", help=_SYSTEM)
-    compare.add_argument("b", metavar="B", help=_SYSTEM)
+    compare.add_argument("a", metavar="A", help=SYSTEM)
+    compare.add_argument("b", metavar="B", help=SYSTEM)
+    add_labels(compare)
     add_resampling(compare)
-    _add_files(compare)
+    add_files(compare, _FORMS)
     compare.set_defaults(run=run_compare)
 
 
-def _add_annotations(commands: Any) -> None:
-    annotations = commands.add_parser("annotations", help="agreement between two annotators")
-    annotations.add_argument("a", metavar="GOLD_A")
-    annotations.add_argument("b", metavar="GOLD_B")
-    annotations.add_argument("--resamples", metavar="N", type=int, default=10_000, help="0 for no intervals")
-    annotations.add_argument("--seed", type=int, default=0)
-    _add_files(annotations)
-    annotations.set_defaults(run=run_annotations)
-
-
-def _add_report(commands: Any) -> None:
-    report = commands.add_parser("report", help="one HTML page with figures, curves and errors; it contains PHI")
-    _add_gold_and_system(report)
-    report.add_argument("--out", metavar="FILE.html", type=Path, required=True)
-    report.add_argument("--no-text", action="store_true", help="leave all note text out")
-    report.add_argument(
-        "--summary", action="store_true", help="a few printed pages; the errors go into FILE-errors.html beside it"
+def add_corpus_commands(commands: Any) -> None:
+    """Add `agreement` to the parser of `corpus`."""
+    agreement = add_command(
+        commands,
+        "agreement",
+        "agreement between two annotators",
+        example="corpus agreement first/ second/ --out agreement.json",
     )
-    report.add_argument(
+    agreement.add_argument("a", metavar="A", help="the notes as one annotated them")
+    agreement.add_argument("b", metavar="B", help="the same notes as the other did")
+    add_resampling(agreement)
+    add_files(agreement, _FORMS)
+    agreement.set_defaults(run=run_agreement)
+
+
+def add_model_commands(commands: Any) -> None:
+    """Add `report` to the parser of `model`."""
+    report = add_command(
+        commands,
+        "report",
+        "one HTML page with figures, curves and errors",
+        example="model report demo:test en --out report.html --text",
+    )
+    _add_gold_and_system(report)
+    report.add_argument("--out", metavar="FILE.html", type=Path, required=True, help="the page")
+    add_text(report)
+    report.add_argument("--summary", action="store_true", help="some pages to print; errors go into FILE-errors.html")
+    rare = report.rare()
+    rare.add_argument(
         "--name-list",
         metavar="ORIGIN=FILE",
         action="append",
         default=[],
         help="names of one origin, one a line, to compare how well names are hidden; several times",
     )
-    report.add_argument("--annotators", metavar="TEXT", help="who annotated the notes, for the first page")
-    report.add_argument("--agreement", metavar="TEXT", help="how far the annotators agree, for the first page")
-    report.add_argument("--date", metavar="YYYY-MM-DD", help="the report's day (default: SOURCE_DATE_EPOCH, or today)")
+    rare.add_argument("--annotators", metavar="TEXT", help="who annotated the notes, for the first page")
+    rare.add_argument("--agreement", metavar="TEXT", help="how far the annotators agree, for the first page")
+    rare.add_argument("--date", metavar="YYYY-MM-DD", help="the report's day; default: SOURCE_DATE_EPOCH, or today")
     report.set_defaults(run=run_report)
 
 
 def _add_gold_and_system(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("gold", metavar="GOLD", help=_GOLD)
-    parser.add_argument("system", metavar="SYSTEM", help=_SYSTEM)
+    parser.add_argument("system", metavar="SYSTEM", help=SYSTEM)
     parser.add_argument(
-        "--dev",
-        nargs=2,
-        metavar=("DEV_GOLD", "DEV_SYSTEM"),
-        help="choose the thresholds of operating points on these notes",
+        "--dev", nargs=2, metavar=("GOLD", "SYSTEM"), help="choose the thresholds of operating points on these"
     )
-    parser.add_argument("--oracle", action="store_true", help="choose thresholds on the reported notes, and say so")
+    parser.add_argument("--oracle", action="store_true", help="choose thresholds on the scored notes, and say so")
+    add_labels(parser)
     add_resampling(parser)
 
 
-def _add_files(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", metavar="FILE", type=Path)
-    parser.add_argument("--csv", metavar="FILE", type=Path)
-
-
-def _write_files(options: argparse.Namespace, as_json: object, as_csv: str) -> None:
-    if options.json:
-        write_text_atomically(options.json, json.dumps(as_json, indent=1, ensure_ascii=False) + "\n")
-    if options.csv:
-        write_text_atomically(options.csv, as_csv)
+def _write_files(files: Sequence[Path], as_json: object, as_csv: str) -> None:
+    for file in files:
+        as_text = json.dumps(as_json, indent=1, ensure_ascii=False) + "\n"
+        write_text_atomically(file, as_csv if file.suffix == ".csv" else as_text)
 
 
 def _say_warnings(warnings: Sequence[str]) -> None:
@@ -149,9 +163,9 @@ def _operating(options: argparse.Namespace, gold: Corpus, system: System) -> "Op
 
 
 def run_evaluate(options: argparse.Namespace) -> int:
-    """Print a summary, or with `--full` every table; with a scheme, or `--official`, those of the task's own script.
+    """Print a summary, or with `--full` every table; with a scheme those of the task's own script.
 
-    The files of `--json` and `--csv` always hold all figures. Raises ConfigError where `--full` comes with a scheme.
+    The files of `--out` always hold all figures. Raises ConfigError where `--full` comes with a scheme.
     """
     from ensemble_deid.evaluation.evaluate import evaluate
     from ensemble_deid.evaluation.official import score_official
@@ -160,12 +174,13 @@ def run_evaluate(options: argparse.Namespace) -> int:
     from ensemble_deid.evaluation.render.json import evaluation_to_json
     from ensemble_deid.evaluation.render.text import render_full, render_summary
 
-    scheme = options.scheme or ("i2b2" if options.official else None)
+    scheme = options.scheme
     if scheme and options.full:
-        raise ConfigError("--full prints the project's own tables and --scheme (or --official) the task's: give one")
+        raise ConfigError("--full prints the project's own tables and --scheme the task's: give one")
     if options.combiner != "svm" and (options.dev or options.oracle):
         raise ConfigError(f"--combiner {options.combiner} has no threshold to choose: leave out --dev and --oracle")
-    refuse_output_files([options.json, options.csv], options.gold, options.system, *(options.dev or ()))
+    refuse_output_files(options.out, options.gold, options.system, *(options.dev or ()))
+    check_forms(options.out, _FORMS)
     gold = read_gold(options.gold)
     system = read_system(options.system, gold.documents, combiner=options.combiner)
     official = score_official(gold.documents, system.answer, scheme=scheme) if scheme else None
@@ -178,9 +193,9 @@ def run_evaluate(options: argparse.Namespace) -> int:
         say(render_full(evaluation, operating=operating))
     else:
         say(render_summary(evaluation, operating=operating))
-        say("\nEvery table: --full. All figures as data: --json FILE, --csv FILE.")
+        say("\nEvery table: --full. All figures as data: --out FILE.json, FILE.csv.")
     as_json = {"warnings": system.warnings, **evaluation_to_json(evaluation, official=official, operating=operating)}
-    _write_files(options, as_json, evaluation_to_csv(evaluation, official=official, operating=operating))
+    _write_files(options.out, as_json, evaluation_to_csv(evaluation, official=official, operating=operating))
     return 0
 
 
@@ -191,7 +206,8 @@ def run_compare(options: argparse.Namespace) -> int:
     from ensemble_deid.evaluation.render.json import comparison_to_json
     from ensemble_deid.evaluation.render.text import render_comparison
 
-    refuse_output_files([options.json, options.csv], options.gold, options.a, options.b)
+    refuse_output_files(options.out, options.gold, options.a, options.b)
+    check_forms(options.out, _FORMS)
     gold = read_gold(options.gold)
     a, b = (read_system(name, gold.documents) for name in (options.a, options.b))
     comparison = compare(gold.documents, a.answer, b.answer, **resampling(options))
@@ -199,22 +215,23 @@ def run_compare(options: argparse.Namespace) -> int:
     _say_warnings(warnings)
     say(render_comparison(comparison, name_a=options.a, name_b=options.b))
     as_json = {"warnings": warnings, **comparison_to_json(comparison)}
-    _write_files(options, as_json, comparison_to_csv(comparison))
+    _write_files(options.out, as_json, comparison_to_csv(comparison))
     return 0
 
 
-def run_annotations(options: argparse.Namespace) -> int:
+def run_agreement(options: argparse.Namespace) -> int:
     """Print how far two annotators agree."""
     from ensemble_deid.evaluation.agreement import measure_agreement
     from ensemble_deid.evaluation.render.csv import agreement_to_csv
     from ensemble_deid.evaluation.render.json import agreement_to_json
     from ensemble_deid.evaluation.render.text import render_agreement
 
-    refuse_output_files([options.json, options.csv], options.a, options.b)
+    refuse_output_files(options.out, options.a, options.b)
+    check_forms(options.out, _FORMS)
     a, b = read_gold(options.a), read_gold(options.b)
     agreement = measure_agreement(a.documents, b.documents, resamples=options.resamples, seed=options.seed)
     say(render_agreement(agreement))
-    _write_files(options, agreement_to_json(agreement), agreement_to_csv(agreement))
+    _write_files(options.out, agreement_to_json(agreement), agreement_to_csv(agreement))
     return 0
 
 
@@ -238,7 +255,7 @@ def run_report(options: argparse.Namespace) -> int:
         page = render_report(
             gold.documents,
             system.answer,
-            include_text=not options.no_text,
+            include_text=options.text,
             votes=system.votes or None,
             scored=system.scored,
             threshold=system.threshold,
@@ -251,7 +268,7 @@ def run_report(options: argparse.Namespace) -> int:
             **resampling(options),
         )
         write_text_atomically(path, page)
-        quotes = not options.no_text and part != "summary"
+        quotes = options.text and part != "summary"
         contains = "PHI: keep it where the notes are kept" if quotes else "no note text"
         say(f"the {'list of errors' if part == 'errors' else 'report'} is {path}; it contains {contains}")
     return 0

@@ -1,4 +1,4 @@
-"""`explain`: why a model found what it found on a note, and why not what it did not."""
+"""`model explain`: why a model found what it found on a note; `model errors`: the notes with most errors."""
 
 import argparse
 import json
@@ -8,35 +8,55 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.output import refuse_output_files
-from ensemble_deid.cli.terminal import say
+from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_model, add_text, check_forms
+from ensemble_deid.cli.output import refuse_output, refuse_output_files, refuse_shared
+from ensemble_deid.cli.sources import read_gold, read_system
+from ensemble_deid.cli.terminal import counted, say
+from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.digits import four_digits
+from ensemble_deid.resources import data_directory
 
 if TYPE_CHECKING:
+    from ensemble_deid.evaluation.worst_notes import NoteErrors
     from ensemble_deid.note.document import Document
     from ensemble_deid.training.explain import Explanation, PlaceExplanation
 
+_EXPLAIN_FORMS = (".json", ".html")
+_ERRORS_FORMS = (".json",)
 
-def add_commands(commands: Any) -> None:
-    """Add this module's command to the parser."""
-    parser = commands.add_parser(
-        "explain", help="which submodels proposed each span of a note, and why it was kept or not"
+
+def add_model_commands(commands: Any) -> None:
+    """Add these commands to the parser of `model`."""
+    explain = add_command(
+        commands,
+        "explain",
+        "which submodels proposed each span of a note, and why it was kept or not",
+        example="model explain en note.txt --at 120-126",
     )
-    parser.add_argument("model", metavar="MODEL", type=Path)
-    parser.add_argument("note", metavar="NOTE", help="a file with one note")
-    parser.add_argument(
-        "--at",
-        metavar="START[-END]",
-        action="append",
-        help="a place of the note, found or not, by offsets as in `predict`; several times for several places",
+    add_model(explain)
+    explain.add_argument("note", metavar="NOTE", help="a file with one note")
+    explain.add_argument(
+        "--at", metavar="START[-END]", action="append", help="a place, found or not, by offsets; several times"
     )
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", metavar="FILE", type=Path)
-    form.add_argument("--html", metavar="FILE", type=Path)
-    parser.add_argument("--text", action="store_true", help="show the spans' text, which is PHI")
-    parser.set_defaults(run=run_explain)
+    add_files(explain, _EXPLAIN_FORMS)
+    add_text(explain)
+    explain.set_defaults(run=run_explain)
+
+    errors = add_command(
+        commands,
+        "errors",
+        "the notes in which a model makes most errors",
+        example="model errors my/train model --top 20 --notes worst.jsonl",
+    )
+    errors.add_argument("gold", metavar="GOLD", help="annotated notes to correct and learn from, not those of a test")
+    errors.add_argument("system", metavar="SYSTEM", help=SYSTEM)
+    errors.add_argument("--top", metavar="N", type=int, default=20, help="how many notes; default: 20")
+    errors.add_argument("--notes", metavar="OUT", type=Path, help="write these notes as annotated; they contain PHI")
+    add_files(errors, _ERRORS_FORMS)
+    errors.add_argument("--test-split", action="store_true", help="allow demo:test, which learning from it spoils")
+    errors.set_defaults(run=run_errors)
 
 
 def run_explain(options: argparse.Namespace) -> int:
@@ -44,7 +64,8 @@ def run_explain(options: argparse.Namespace) -> int:
     from ensemble_deid.model.loading import load_model
     from ensemble_deid.training.explain import explain, explanation_page
 
-    refuse_output_files([options.json, options.html], options.model, options.note)
+    refuse_output_files(options.out, options.model, options.note)
+    check_forms(options.out, _EXPLAIN_FORMS)
     documents = read_corpus(options.note, gold=False).documents
     if len(documents) != 1:
         raise CorpusError(f"{options.note}: expected one note, not {len(documents)}")
@@ -52,14 +73,14 @@ def run_explain(options: argparse.Namespace) -> int:
     places = None if options.at is None else [_place(text, len(document.text)) for text in options.at]
     explanation = explain(load_model(options.model)[0], document, places=places)
     quoted = document if options.text else None
-    if options.json:
-        write_text_atomically(options.json, _as_json(explanation, quoted))
-        say(f"the explanation is {options.json}")
-    elif options.html:
-        write_text_atomically(options.html, explanation_page(explanation, text=document.text if options.text else None))
+    for file in options.out:
+        page = file.suffix == ".html"
+        text = document.text if options.text else None
+        content = explanation_page(explanation, text=text) if page else _as_json(explanation, quoted)
+        write_text_atomically(file, content)
         contains = "it contains PHI: keep it where the notes are kept" if options.text else "it quotes no note"
-        say(f"the explanation is {options.html}; {contains}")
-    else:
+        say(f"the explanation is {file}; {contains}")
+    if not options.out:
         for line in _lines(explanation, quoted):
             say(line)
     return 0
@@ -127,3 +148,53 @@ def _listed(kind: str, parts: Iterable[str]) -> Iterator[str]:
 
 def _quote(quoted: "Document | None", start: int, end: int) -> str:
     return "" if quoted is None else f" {quoted.text[start:end]!r}"
+
+
+def run_errors(options: argparse.Namespace) -> int:
+    """Print the notes with their numbers of errors, and write them where that is asked for."""
+    from ensemble_deid.corpora.write import write_corpus
+    from ensemble_deid.evaluation.worst_notes import worst_notes
+
+    if options.top < 1:
+        raise ConfigError(f"--top: at least 1, not {options.top}")
+    location = locate_corpus(options.gold)
+    if not options.test_split and location.source.resolve() == (data_directory() / "demo" / "test").resolve():
+        raise ConfigError(
+            f"{options.gold}: what is learned from the errors of test notes makes them useless as a test; "
+            "--test-split allows it"
+        )
+    if options.notes is not None:
+        refuse_output(options.notes, location, options.system, format="jsonl")
+    refuse_output_files(options.out, location, options.system)
+    check_forms(options.out, _ERRORS_FORMS)
+    refuse_shared(options.notes, *options.out)
+    gold = read_gold(options.gold)
+    system = read_system(options.system, gold.documents)
+    for warning in system.warnings:
+        say(f"WARNING: {warning}.\n")
+    found = worst_notes(gold.documents, system.answer)
+    shown = found[: options.top]
+    say("errors  missed  annotations  site  note")
+    for note in shown:
+        say(f"{note.errors:>6}  {note.missed:>6}  {note.annotations:>11}  {note.site or '-':<4}  {note.id}")
+    everything, part = sum(note.errors for note in found), sum(note.errors for note in shown)
+    say(
+        f"\n{counted(len(found), 'note')} of {len(gold.documents)} have {counted(everything, 'error')}; "
+        f"those listed have {part}"
+    )
+    for file in options.out:
+        write_text_atomically(file, json.dumps([_as_dict(note) for note in shown], indent=1) + "\n")
+    if options.notes is not None and not shown:
+        say("nothing is written: there is nothing to correct")
+    elif options.notes is not None:
+        by_id = {note.id: note for note in gold.documents}
+        write_corpus([by_id[note.id] for note in shown], options.notes, "jsonl")
+        say(
+            f"these notes are in {options.notes}, with all their PHI: correct them, "
+            "then train --start-from MODEL on them"
+        )
+    return 0
+
+
+def _as_dict(note: "NoteErrors") -> dict[str, Any]:
+    return {**asdict(note), "kinds": dict(sorted(note.kinds.items())), "errors": note.errors}

@@ -4,94 +4,75 @@ import argparse
 import io
 import os
 import signal
+import subprocess
 import sys
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from ensemble_deid import __version__
-from ensemble_deid.cli.pinned import must_be_pinned, start_pinned
-from ensemble_deid.cli.status import BAD_INPUT, INTERRUPTED, READER_GONE, TERMINATED, UNFORESEEN
-from ensemble_deid.cli.terminal import warn
+from ensemble_deid.cli.options import CommandParser, add_group
+from ensemble_deid.cli.terminal import BAD_INPUT, INTERRUPTED, READER_GONE, TERMINATED, UNFORESEEN, warn
 from ensemble_deid.errors import DeidError
-from ensemble_deid.model.installed import find_model
+from ensemble_deid.reproducible import MARK, is_pinned, pinned_environment
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands; each command's module adds its own."""
+    """Return the parser of all commands; each module adds its own."""
     from ensemble_deid.cli import (
-        additions,
-        combiners,
         corpus,
         deidentify,
-        disagreements,
-        downloads,
-        errors,
         evaluation,
-        experiments,
         explain,
+        model_changes,
         models,
         prediction,
+        research,
         review,
         rules,
         service,
         spark,
-        thresholds,
         training,
     )
 
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="ensemble-deid", description="Find and remove protected health information in clinical notes."
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    modules = (
-        training,
-        experiments,
-        prediction,
-        deidentify,
-        evaluation,
-        thresholds,
-        disagreements,
-        errors,
-        explain,
-        rules,
-        additions,
-        combiners,
-        corpus,
-        downloads,
-        models,
-        service,
-        review,
-        spark,
-    )
-    for module in modules:
+    for module in (training, deidentify, prediction, evaluation, review, service, spark, models):
         module.add_commands(commands)
+    of_model = add_group(commands, "model", "look into a model, adjust it, hand it on")
+    for adds in (models, model_changes, explain, evaluation):
+        adds.add_model_commands(of_model)
+    rules.add_commands(add_group(commands, "rules", "read, check, review, approve and replace learned rules"))
+    of_corpus = add_group(commands, "corpus", "look at corpora, convert and enlarge them")
+    corpus.add_commands(of_corpus)
+    evaluation.add_corpus_commands(of_corpus)
+    of_research = add_group(commands, "research", "experiments: cross-validation, search, ablation, comparisons")
+    research.add_commands(of_research)
+    evaluation.add_research_commands(of_research)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status (`cli/status.py`, docs/cli.md)."""
+    """Run the command line and return its exit status (`cli/terminal.py`, docs/cli.md)."""
     return run(build_parser(), arguments)
 
 
 def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> int:
     """Parse the arguments, run the command they name, and return its exit status."""
-    options = parser.parse_args(arguments)
-    # A command that starts itself again needs them.
-    options.arguments = sys.argv[1:] if arguments is None else list(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name or a rule that the terminal's encoding lacks must not end a command that has done its work.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        options = parser.parse_args(given)
         with _orderly_termination():
-            if isinstance(getattr(options, "model", None), Path):
-                options.model = find_model(options.model)
-            status: int = start_pinned(options.arguments) if must_be_pinned(options) else options.run(options)
+            status: int = _start_pinned(given) if _must_be_pinned(options) else options.run(options)
             sys.stdout.flush()
     except DeidError as error:
         return _refuse(str(error), BAD_INPUT)
@@ -109,6 +90,32 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None)
     except Exception as error:  # noqa: BLE001 (an unforeseen error's message may quote a note: it is not printed)
         return _refuse(_describe(error), UNFORESEEN)
     return status
+
+
+def _must_be_pinned(options: argparse.Namespace) -> bool:
+    """Return whether a command is to run pinned, by its option or by the environment, and does not yet.
+
+    Raises ConfigError on a processor that cannot be pinned.
+    """
+    if not is_pinned():
+        return bool(getattr(options, "reproducible", False))
+    return any(os.environ.get(name) != value for name, value in pinned_environment().items() if name != MARK)
+
+
+def _start_pinned(arguments: Sequence[str]) -> int:
+    """Run the command again in a process whose libraries are pinned before they are loaded; return its status."""
+    environment = {**os.environ, **pinned_environment()}
+    command = [sys.executable, "-m", "ensemble_deid", *arguments]
+    # The user's own arguments, to the same program, without a shell.
+    with subprocess.Popen(command, env=environment) as process:  # noqa: S603
+        try:
+            status = process.wait()
+        except BaseException:
+            # It ends its own workers and removes what is unfinished, which it could not if it were killed.
+            process.terminate()
+            process.wait()
+            raise
+    return status if status >= 0 else 128 - status
 
 
 class _Terminated(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""`export`, `package`, `models`, `scan`, `sign`, `verify`: handing models on, what they give away; checking a run."""
+"""`model list`, `export`, `package`, `scan`, `sign`: handing models on; `verify`: checking a model or a run."""
 
 import argparse
 import json
@@ -6,55 +6,87 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.options import add_command, add_files, add_model, check_forms
 from ensemble_deid.cli.output import refuse_output_files, refuse_output_model
+from ensemble_deid.cli.replacement import add_key_file
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.errors import ConfigError
 
+_SCAN_FORMS = (".json",)
+
 
 def add_commands(commands: Any) -> None:
-    """Add this module's commands to the parser."""
-    export = commands.add_parser("export", help="copy a model without its private files (docs/models.md)")
-    export.add_argument("model", metavar="MODEL", type=Path)
-    export.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the copy to")
-    export.add_argument("--shareable", action="store_true", help="refuse a model that was not trained with --shareable")
-    export.add_argument("--compact", action="store_true", help="round weights and compress files: half the size")
-    export.set_defaults(run=run_export)
-
-    scan = commands.add_parser("scan", help="search a model's files for the PHI of a corpus; prints counts only")
-    scan.add_argument("model", metavar="MODEL", type=Path)
-    scan.add_argument("corpus", metavar="CORPUS", help="annotated notes, such as those that the model was trained on")
-    scan.add_argument("--control", metavar="CORPUS", help="other notes, for chance; default: surrogates of CORPUS")
-    scan.add_argument("--json", metavar="FILE", type=Path, help="all counts, by file and label")
-    scan.set_defaults(run=run_scan)
-
-    sign = commands.add_parser("sign", help="sign a model with a key, so that no other model passes for it")
-    sign.add_argument("model", metavar="MODEL", type=Path)
-    sign.add_argument("--key-file", metavar="FILE", type=Path, required=True, help="a secret of 16 bytes or more")
-    sign.set_defaults(run=run_sign)
-
-    verify = commands.add_parser("verify", help="check a model and its signature, or a run of deidentify")
-    verify.add_argument("model", metavar="MODEL|RUN", type=Path)
-    verify.add_argument("--key-file", metavar="FILE", type=Path, help="of a model: the key it must be signed with")
+    """Add `verify` to the parser."""
+    verify = add_command(
+        commands, "verify", "check a model and its signature, or a run of deidentify", example="verify clean.run"
+    )
+    add_model(verify, metavar="MODEL|RUN")
+    add_key_file(verify, required=False)
     verify.add_argument("--head", metavar="HASH", help="of a run: the last hash of its manifest, as it was printed")
     verify.set_defaults(run=run_verify)
 
-    package = commands.add_parser("package", help="make a Python package of a model, to be installed and used by name")
-    package.add_argument("model", metavar="MODEL", type=Path)
-    package.add_argument("--name", required=True, help="the name that the installed model is used by")
-    package.add_argument("--version", required=True, dest="package_version", help="such as 1.0.0")
+
+def add_model_commands(commands: Any) -> None:
+    """Add the commands that hand a model on."""
+    listing = add_command(commands, "list", "list the installed models", example="model list")
+    listing.set_defaults(run=run_models)
+
+    export = add_command(
+        commands,
+        "export",
+        "copy a model without its private files (docs/models.md)",
+        example="model export model --out shared --require-shareable",
+    )
+    add_model(export)
+    export.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the copy to")
+    export.add_argument("--require-shareable", action="store_true", help="only a model trained with --shareable")
+    _add_compact(export)
+    export.set_defaults(run=run_export)
+
+    package = add_command(
+        commands,
+        "package",
+        "make a Python package of a model, to be installed and used by name",
+        example="model package model --name ours --version 1.0.0 --out ours --wheel dist",
+    )
+    add_model(package)
+    package.add_argument("--name", metavar="NAME", required=True, help="the name that the installed model is used by")
+    package.add_argument("--version", metavar="V", required=True, dest="package_version", help="such as 1.0.0")
     package.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder of the package's project")
     package.add_argument("--licence", metavar="FILE", type=Path, help="the licence's text")
-    package.add_argument("--compact", action="store_true", help="round weights and compress files: half the size")
+    _add_compact(package)
     package.add_argument(
         "--score", metavar="CORPUS", action="append", default=[], help="score the model on it for the card; repeatable"
     )
     package.add_argument("--wheel", metavar="DIR", type=Path, help="also build the wheel into this folder")
     package.set_defaults(run=run_package)
 
-    models = commands.add_parser("models", help="list the installed models")
-    models.add_argument("action", choices=("list",))
-    models.set_defaults(run=run_models)
+    scan = add_command(
+        commands,
+        "scan",
+        "search a model's files for the PHI of a corpus; prints counts only",
+        example="model scan model my/train --out scan.json",
+    )
+    add_model(scan)
+    scan.add_argument("corpus", metavar="CORPUS", help="annotated notes, such as those that the model was trained on")
+    scan.add_argument("--control", metavar="CORPUS", help="other notes, for chance; default: surrogates of CORPUS")
+    add_files(scan, _SCAN_FORMS)
+    scan.set_defaults(run=run_scan)
+
+    sign = add_command(
+        commands,
+        "sign",
+        "sign a model with a key, so that no other model passes for it",
+        example="model sign model --key-file site.key",
+    )
+    add_model(sign)
+    add_key_file(sign, required=True)
+    sign.set_defaults(run=run_sign)
+
+
+def _add_compact(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--compact", action="store_true", help="round weights and compress files: half the size")
 
 
 def run_package(options: argparse.Namespace) -> int:
@@ -104,7 +136,7 @@ def run_export(options: argparse.Namespace) -> int:
 
     if options.out.resolve() != options.model.resolve():
         refuse_output_model(options.out, options.model)
-    names = export_model(options.model, options.out, shareable=options.shareable, compact=options.compact)
+    names = export_model(options.model, options.out, shareable=options.require_shareable, compact=options.compact)
     say(f"{len(names)} files copied to {options.out}; its private files stay in {options.model}")
     return 0
 
@@ -113,12 +145,13 @@ def run_scan(options: argparse.Namespace) -> int:
     """Search, and print the sums by file and by label."""
     from ensemble_deid.model.scan import ALL_FILES, ALL_LABELS, ScanRow, scan_model
 
-    refuse_output_files([options.json], options.model, options.corpus, options.control)
+    refuse_output_files(options.out, options.model, options.corpus, options.control)
+    check_forms(options.out, _SCAN_FORMS)
     control = None if options.control is None else read_gold(options.control).documents
     rows = scan_model(options.model, read_gold(options.corpus).documents, control)
-    if options.json is not None:
-        content = {"rows": [row.to_json() for row in rows]}
-        write_text_atomically(options.json, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    content = {"rows": [row.to_json() for row in rows]}
+    for file in options.out:
+        write_text_atomically(file, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     def line(name: str, row: ScanRow) -> str:
         own, chance = f"{row.found} of {row.strings}", f"{row.control_found} of {row.control_strings}"

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from ensemble_deid.cli.options import CommandParser, Container
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.note_files import NoteFiles, nested_locations
 from ensemble_deid.corpora.records import Source
@@ -37,25 +38,28 @@ SUFFIX = {
 }
 
 
-def add_input(parser: argparse.ArgumentParser) -> None:
+def add_input(parser: CommandParser) -> None:
     """Add INPUT and what says how to read it."""
     parser.add_argument(
-        "input", metavar="INPUT", help="a folder, a file of notes or a table, - for standard input, or a database's URL"
+        "input", metavar="INPUT", help="a folder, a file of notes or a table, - (standard input), a database's URL"
     )
-    parser.add_argument("--input-format", choices=FORMATS, help="default: by the suffix; standard input: plain")
-    parser.add_argument("--recursive", action="store_true", help="also the folders in INPUT, which OUT will have, too")
+    add_columns(parser)
+    rare = parser.rare()
+    rare.add_argument("--input-format", choices=FORMATS, help="default: by the suffix; standard input: plain")
+    rare.add_argument("--recursive", action="store_true", help="also the folders in INPUT, which OUT will have, too")
+    rare.add_argument("--keep-fields", action="store_true", help="FHIR and HL7: pass on all that is not note text")
+    rare.add_argument("--query", metavar="SQL", help="database: rows to read, ending with ORDER BY a unique column")
+    rare.add_argument("--table-out", metavar="NAME", help="database: new table for the rows")
+
+
+def add_columns(parser: Container) -> None:
+    """Add what a table's columns, or the fields of JSONL, hold."""
     table = parser.add_argument_group("columns of a table, fields of JSONL (commas between several)")
-    table.add_argument("--text-column", metavar="NAME", default="text")
+    table.add_argument("--text-column", metavar="NAME", default="text", help="the notes; default: text")
     table.add_argument("--id-column", metavar="NAME", help="becomes a keyed pseudonym; in JSONL: id")
-    table.add_argument("--patient-column", metavar="NAME", help="a pseudonym, too; in JSONL: patient_id")
+    table.add_argument("--patient-column", metavar="NAME", help="notes treated together; a pseudonym, too")
     table.add_argument("--date-columns", metavar="NAMES", help="are shifted like the dates in the patient's notes")
-    table.add_argument("--keep-columns", metavar="NAMES", help="are handed out as they are; all: every other column")
-    parser.add_argument(
-        "--keep-fields", action="store_true", help="FHIR and HL7: hand out all that is not note text as it is"
-    )
-    base = parser.add_argument_group("databases")
-    base.add_argument("--query", metavar="SQL", help="rows to read, ending with ORDER BY and a unique column")
-    base.add_argument("--table-out", metavar="NAME", help="new table for the rows in the same database")
+    table.add_argument("--keep-columns", metavar="NAMES", help="are passed through unchanged; all: every other column")
 
 
 def format_of(options: argparse.Namespace) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ensemble_deid.atomic import check_writable
+from ensemble_deid.cli.sources import model_of
 from ensemble_deid.corpora.formats import FILE_SUFFIXES, format_named
 from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.errors import CorpusError
@@ -100,7 +101,7 @@ def _source(given: Input) -> Path | None:
         return given.source
     if isinstance(given, str) and given.partition(":")[0] == "demo":
         return locate_corpus(given).source
-    return None if given is None else Path(given)
+    return None if given is None else model_of(str(given)) or Path(given)
 
 
 def _files(given: Input) -> Iterator[Path]:

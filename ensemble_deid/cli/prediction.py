@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.cli.options import add_command, add_model, add_running, submodels_of
 from ensemble_deid.cli.output import refuse_output, refuse_output_files, refuse_shared
-from ensemble_deid.cli.pinned import add_reproducible
 from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists, report_lists
-from ensemble_deid.cli.status import NOTES_WITHHELD
-from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
+from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED, format_named
 from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.corpora.note_files import NoteWriter, note_writer
@@ -25,35 +24,19 @@ from ensemble_deid.training.progress import Step
 
 
 def add_commands(commands: Any) -> None:
-    """Add this module's commands to the parser."""
-    predict = commands.add_parser("predict", help="write the spans that a model finds")
-    predict.add_argument("model", metavar="MODEL", type=Path)
+    """Add the command to the parser."""
+    predict = add_command(
+        commands, "predict", "write the spans that a model finds", example="predict en notes --out found --format brat"
+    )
+    add_model(predict)
     predict.add_argument("input", metavar="INPUT", help="a folder or file of notes, or demo:test")
     predict.add_argument("--out", metavar="DIR", type=Path, help="folder for the notes with their spans")
-    predict.add_argument(
-        "--html", metavar="FILE", type=Path, help="one page of the notes with the spans highlighted; it contains PHI"
-    )
+    predict.add_argument("--html", metavar="FILE", type=Path, help="a page with the spans highlighted; it contains PHI")
+    predict.add_argument("--format", choices=ANNOTATED, help="default: the input's own, jsonl for plain text")
     add_lists(predict, strict=False)
     add_running(predict)
-    predict.add_argument("--format", choices=ANNOTATED, help="default: the input's own, jsonl for plain text")
-    predict.add_argument("--submodel", metavar="NAME", help="that submodel's answer instead of the ensemble's")
+    predict.rare().add_argument("--submodel", metavar="NAME", help="that submodel's answer instead of the ensemble's")
     predict.set_defaults(run=run_predict)
-
-
-def add_running(parser: argparse.ArgumentParser) -> None:
-    """Add what every command that runs a model over notes can be told."""
-    parser.add_argument("--submodels", metavar="NAMES", help="load only these, such as regex,tbed,crf,neural")
-    parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
-    parser.add_argument(
-        "--combiner",
-        metavar="NAME",
-        default="svm",
-        help="what makes one answer of the submodels': svm (the final estimator), union, majority or per-type",
-    )
-    parser.add_argument("--jobs", metavar="N", type=int, default=1)
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"))
-    add_reproducible(parser, "find the same on other processors, too: no arithmetic that only some have; slower")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
 
 
 def run_predict(options: argparse.Namespace) -> int:
@@ -88,8 +71,7 @@ def _run(
         warn(remark)
     # A file of many notes does not say how many it holds before it is read.
     total = None if location.format.frame is not None else len(location.files)
-    submodels = options.submodels.split(",") if options.submodels is not None else None
-    model = Deidentifier.load(options.model, device=options.device, submodels=submodels, jobs=options.jobs)
+    model = Deidentifier.load(options.model, device=options.device, submodels=submodels_of(options), jobs=options.jobs)
     lists = read_lists(options, model.labels)
     counts: Counter[str] = Counter()
 

@@ -17,21 +17,26 @@ _KEYED = ("surrogate", "hash")
 def add_replacement(parser: argparse.ArgumentParser) -> None:
     """Add the options to a command."""
     parser.add_argument(
-        "--style",
-        metavar="STYLE",
-        help="tag (default), numbered, mask, remove, hash, surrogate, or text:WORDS: see docs/deidentify.md",
+        "--style", metavar="STYLE", help="tag (default), numbered, mask, remove, hash, surrogate or text:WORDS"
     )
     parser.add_argument(
         "--set",
-        metavar="styles.LABEL=STYLE",
+        metavar="KEY=VALUE",
         action="append",
         default=[],
         dest="settings",
-        help="the style of one label or category, also keep; surrogates.whole_weeks=true and the like",
+        help="styles.LABEL=STYLE, surrogates.whole_weeks=true and the like",
     )
     parser.add_argument("--policy", metavar="NAME|FILE.toml", help="safe-harbor, limited-data-set, everything, a file")
-    parser.add_argument("--key-file", metavar="FILE", help="the secret that surrogates and hashes depend on")
+    add_key_file(parser, required=False)
     parser.add_argument("--project", metavar="NAME", default="", help="other projects get other surrogates")
+
+
+def add_key_file(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """Add the file of the secret key."""
+    parser.add_argument(
+        "--key-file", metavar="FILE", type=Path, required=required, help="the site's secret key: 16 bytes or more"
+    )
 
 
 def policy_file(options: argparse.Namespace) -> Path | None:

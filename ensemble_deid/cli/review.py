@@ -1,10 +1,19 @@
-"""`review` and `review-export`: people correct what a model found on a page, and their decisions become a corpus."""
+"""`review`: people correct on a page what a model found, and their decisions become a corpus."""
 
 import argparse
 import shlex
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.cli.options import (
+    add_command,
+    add_device,
+    add_group,
+    add_jobs,
+    add_model,
+    add_port,
+    add_quiet,
+)
 from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.errors import ConfigError
@@ -12,22 +21,33 @@ from ensemble_deid.errors import ConfigError
 
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
-    review = commands.add_parser("review", help="correct what a model found, on a page in the browser (docs/review.md)")
-    review.add_argument("model", metavar="MODEL", type=Path)
-    review.add_argument("notes", metavar="NOTES", help="a folder or file of notes, or demo:train")
-    review.add_argument("--store", metavar="FILE", type=Path, required=True, help="where every decision is kept")
-    review.add_argument("--port", metavar="N", type=int, default=8001, help="0 takes a free one")
-    review.add_argument("--labels", metavar="LIST", help="labels that the model lacks, comma-separated")
-    review.add_argument("--jobs", metavar="N", type=int, default=1)
-    review.add_argument("--device", choices=("auto", "cpu", "cuda"))
-    review.add_argument("--quiet", action="store_true", help="no progress bar")
-    review.set_defaults(run=run_review)
+    actions = add_group(commands, "review", "correct what a model found, on a page in the browser (docs/review.md)")
+    start = add_command(
+        actions,
+        "start",
+        "open the page in which people correct a model's spans",
+        example="review start en notes --store decisions.sqlite",
+    )
+    add_model(start)
+    start.add_argument("notes", metavar="NOTES", help="a folder or file of notes, or demo:train")
+    start.add_argument("--store", metavar="FILE", type=Path, required=True, help="where every decision is kept")
+    add_port(start, default=8001)
+    start.add_argument("--add-labels", metavar="LIST", help="labels that the model lacks, comma-separated")
+    add_jobs(start, default=1)
+    add_device(start)
+    add_quiet(start)
+    start.set_defaults(run=run_review)
 
-    export = commands.add_parser("review-export", help="write what reviewers decided as a corpus")
-    export.add_argument("store", metavar="STORE", type=Path)
+    export = add_command(
+        actions,
+        "export",
+        "write what reviewers decided as a corpus",
+        example="review export decisions.sqlite --out reviewed.jsonl",
+    )
+    export.add_argument("store", metavar="STORE", type=Path, help="the file of `review start --store`")
     export.add_argument("--out", metavar="OUT", type=Path, required=True, help="a folder, or a .jsonl file")
-    export.add_argument("--format", choices=("jsonl", "brat"), default="jsonl")
-    export.add_argument("--reviewer", metavar="NAME", help="this reviewer's decisions alone, `adjudication` included")
+    export.add_argument("--format", choices=("jsonl", "brat"), default="jsonl", help="default: jsonl")
+    export.add_argument("--reviewer", metavar="NAME", help="only this reviewer's decisions; `adjudication` is one, too")
     export.set_defaults(run=run_export)
 
 
@@ -61,7 +81,7 @@ def run_review(options: argparse.Namespace) -> int:
     threshold = model.description.threshold
     checksum = model.source.checksum if model.source is not None else ""
     file = ReviewFile(options.store, create=True)
-    labels = (*model.labels, *_further_labels(options.labels))
+    labels = (*model.labels, *_further_labels(options.add_labels))
     facts = settle_facts(file, Facts(checksum, threshold, tuple(dict.fromkeys(labels))))
     with progress_bar(quiet=options.quiet) as show:
         withheld = fill(
@@ -110,11 +130,11 @@ def _further_labels(text: str | None) -> list[str]:
     labels = [] if text is None else [label.strip() for label in text.split(",")]
     for label in labels:
         if not label or not label.isprintable() or any(character.isspace() for character in label):
-            raise ConfigError("--labels: a label has at least one character, and no white space")
+            raise ConfigError("--add-labels: a label has at least one character, and no white space")
     return labels
 
 
 def _commands(store: Path) -> dict[str, str]:
     """Return the commands that the page shows."""
-    export = f"ensemble-deid review-export {shlex.quote(str(store))} --out reviewed.jsonl"
+    export = f"ensemble-deid review export {shlex.quote(str(store))} --out reviewed.jsonl"
     return {"export": export, "retrain": f"{export} && ensemble-deid train reviewed.jsonl --out retrained"}

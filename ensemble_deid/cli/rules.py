@@ -1,66 +1,135 @@
-"""`rules`: read, check, compare, explain and apply learned rule lists; `rule_changes.py` has what changes a model."""
+"""`rules`: read, check, compare, explain and apply learned rules; review them, and put them into a model."""
 
 import argparse
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.cli import rule_changes
+from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.model_changes import add_remark
+from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_text, model_folder
 from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.sources import read_gold
-from ensemble_deid.cli.status import DIFFERENCES
-from ensemble_deid.cli.terminal import counted, percent, say, warn
+from ensemble_deid.cli.terminal import DIFFERENCES, counted, percent, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED
 from ensemble_deid.corpora.locate import locate_corpus
-from ensemble_deid.errors import CorpusError, RuleError
+from ensemble_deid.errors import ConfigError, CorpusError, RuleError
 from ensemble_deid.note.digits import rounded
 
 if TYPE_CHECKING:
     from ensemble_deid.training.rules import RuleModel
 
 
-def add_commands(commands: Any) -> None:
-    """Add this module's commands to the parser."""
-    rules = commands.add_parser("rules", help="read, check, review, approve and replace learned rules")
-    actions = rules.add_subparsers(dest="action", required=True, metavar="ACTION")
-    show = actions.add_parser("show", help="print a model's rule list, in the order it was learned and is applied")
-    show.add_argument("model", metavar="MODEL", type=Path)
-    show.add_argument("--label", metavar="LABEL", help="only rules that give or take this label")
-    show.add_argument(
-        "--template", metavar="TEMPLATE", help="only rules of this template, such as 'lower[-1] & tag[1]'"
+def add_commands(actions: Any) -> None:
+    """Add these commands to the parser of `rules`."""
+    show = add_command(
+        actions,
+        "show",
+        "print a model's rules, in the order they were learned and are applied",
+        example="rules show en --labels DATE --top 10 --words",
     )
+    add_model(show)
+    show.add_argument("--labels", metavar="LIST", help="only rules that give or take one of these labels")
+    show.add_argument("--template", metavar="TEMPLATE", help="only rules of this template: 'lower[-1] & tag[1]'")
     show.add_argument("--top", metavar="N", type=int, help="only the first N of these")
     show.add_argument("--words", action="store_true", help="each rule as a sentence, after its number in the list")
     show.set_defaults(run=run_show)
 
-    check = actions.add_parser("check", help="what each rule of a model fixes and breaks on annotated notes")
+    check = add_command(
+        actions,
+        "check",
+        "what each rule fixes and breaks on annotated notes",
+        example="rules check en my/dev",
+    )
+    add_model(check)
+    check.add_argument("corpus", metavar="CORPUS", help="annotated notes")
+    _add_rules(check)
     check.set_defaults(run=run_check)
 
-    diff = actions.add_parser("diff", help="which rules two lists do not share")
-    diff.add_argument("a", metavar="A", type=Path)
-    diff.add_argument("b", metavar="B", type=Path)
+    diff = add_command(actions, "diff", "which rules two lists do not share", example="rules diff model reviewed.rules")
+    for name in ("a", "b"):
+        diff.add_argument(name, metavar=name.upper(), type=model_folder, help="a file of rules, or a MODEL")
     diff.set_defaults(run=run_diff)
 
-    explain = actions.add_parser("explain", help="how each span of a note came about")
-    explain.add_argument("model", metavar="MODEL", type=Path)
+    explain = add_command(actions, "explain", "how each span of a note came about", example="rules explain en note.txt")
+    add_model(explain)
     explain.add_argument("note", metavar="NOTE", help="a file with one note")
-    explain.add_argument("--text", action="store_true", help="print the spans' text, which is PHI")
+    add_text(explain)
     explain.set_defaults(run=run_explain)
 
-    apply = actions.add_parser("apply", help="write what a model's patterns and rules find on notes")
-    apply.add_argument("--out", metavar="DIR", type=Path, required=True)
-    apply.add_argument("--format", choices=ANNOTATED, default="jsonl")
+    apply = add_command(
+        actions, "apply", "write what a model's patterns and rules find", example="rules apply en notes --out found"
+    )
+    add_model(apply)
+    apply.add_argument("corpus", metavar="CORPUS", help="a folder or file of notes")
+    apply.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder for the notes with their spans")
+    apply.add_argument("--format", choices=ANNOTATED, default="jsonl", help="default: jsonl")
+    _add_rules(apply)
     apply.set_defaults(run=run_apply)
-    for parser in (check, apply):
-        parser.add_argument("model", metavar="MODEL", type=Path)
-        parser.add_argument("corpus", metavar="CORPUS")
-        parser.add_argument("--rules", metavar="FILE", type=Path, help="a rule list in the place of the model's own")
 
-    curve = actions.add_parser("curve", help="a picture of F1 on train and dev against the number of rules")
-    curve.add_argument("model", metavar="MODEL", type=Path)
-    curve.add_argument("--out", metavar="FILE.png", type=Path, required=True)
+    curve = add_command(
+        actions,
+        "curve",
+        "a picture of F1 on train and dev against the number of rules",
+        example="rules curve en --out curve.png",
+    )
+    add_model(curve)
+    curve.add_argument("--out", metavar="FILE.png", type=Path, required=True, help="the picture")
     curve.set_defaults(run=run_curve)
-    rule_changes.add_actions(actions)
+    _add_changes(actions)
+
+
+def _add_rules(parser: CommandParser) -> None:
+    parser.add_argument("--rules", metavar="FILE", type=Path, help="a rule list in the place of the model's own")
+
+
+def _add_changes(actions: Any) -> None:
+    review = add_command(
+        actions,
+        "review",
+        "one HTML page to review a model's rules on; it contains PHI",
+        example="rules review model --corpus my/dev --out rules.html",
+    )
+    add_model(review)
+    review.add_argument("--corpus", metavar="CORPUS", help="annotated notes: what each rule fixes and breaks there")
+    review.add_argument("--out", metavar="FILE.html", type=Path, required=True, help="the page")
+    review.set_defaults(run=run_review)
+
+    approve = add_command(
+        actions,
+        "approve",
+        "store in a model who approves which of its rules",
+        example="rules approve model --rule 3,5 --by 'A. Reviewer'",
+    )
+    add_model(approve)
+    which = approve.add_mutually_exclusive_group(required=True)
+    which.add_argument("--rule", metavar="N[,N...]", dest="rules", help="the numbers of the rules, as `show` counts")
+    which.add_argument("--all", action="store_true", help="all rules of the list")
+    approve.add_argument("--by", metavar="NAME", required=True, help="who approves them")
+    approve.add_argument("--date", metavar="YYYY-MM-DD", help="the day of the approval; default: today")
+    approve.set_defaults(run=run_approve)
+
+    put = add_command(
+        actions,
+        "replace",
+        "put a reviewed rule list into a model, which records it",
+        example="rules replace model reviewed.rules --remark 'rule 7 hurts'",
+    )
+    add_model(put)
+    put.add_argument("file", metavar="FILE", type=Path, help="the rule list")
+    put.set_defaults(run=run_replace)
+
+    restore = add_command(
+        actions,
+        "restore",
+        "undo the last `replace`: bring back the rule list before it",
+        example="rules restore model",
+    )
+    add_model(restore)
+    restore.set_defaults(run=run_restore)
+    for parser in (put, restore):
+        add_remark(parser)
 
 
 def _rule_model(options: argparse.Namespace) -> "RuleModel":
@@ -86,10 +155,11 @@ def run_show(options: argparse.Namespace) -> int:
 
     rules = RuleModel.load(options.model).rules
     wanted = None if options.template is None else parse_template(options.template, place="--template")
+    labels = None if options.labels is None else set(options.labels.split(","))
     chosen = [
         (number, rule)
         for number, rule in enumerate(rules, 1)
-        if options.label in (None, *rule.labels) and wanted in (None, rule.template)
+        if (labels is None or not labels.isdisjoint(rule.labels)) and wanted in (None, rule.template)
     ][: options.top]
     approvals = rule_approvals(options.model)
     if options.words:
@@ -125,9 +195,11 @@ def run_check(options: argparse.Namespace) -> int:
 def run_diff(options: argparse.Namespace) -> int:
     """Print rules of A only with `-`, of B only with `+`; exit 1 when the lists differ."""
     from ensemble_deid.taggers.tbed.rulelist import RuleList
+    from ensemble_deid.taggers.tbed.tagger import RULES
     from ensemble_deid.training.rules import diff_rules
 
-    lines = diff_rules(RuleList.load(options.a), RuleList.load(options.b))
+    a, b = (RuleList.load(place / RULES if place.is_dir() else place) for place in (options.a, options.b))
+    lines = diff_rules(a, b)
     for line in lines:
         say(line)
     say("the lists apply the same rules in the same order" if not lines else f"{counted(len(lines), 'difference')}")
@@ -183,4 +255,55 @@ def run_curve(options: argparse.Namespace) -> int:
     last = points[-1]
     figures = f"F1 {percent(last.train_f1)} on train, {percent(last.dev_f1)} on dev"
     say(f"{counted(last.rules, 'rule')}: {figures}; see {options.out}")
+    return 0
+
+
+def run_review(options: argparse.Namespace) -> int:
+    """Write the page."""
+    from ensemble_deid.training.rule_review import review_rules
+
+    refuse_output_files([options.out], options.model, options.corpus)
+    documents = None if options.corpus is None else read_gold(options.corpus).documents
+    write_text_atomically(options.out, review_rules(options.model, documents))
+    say(f"the page is {options.out}; it contains PHI: keep it where the notes are kept")
+    return 0
+
+
+def run_approve(options: argparse.Namespace) -> int:
+    """Store an approval."""
+    from ensemble_deid.training.rule_approvals import approve_rules
+
+    numbers = None if options.all else _numbers(options.rules)
+    # The machine's own day: an approval is given where it is typed.
+    day = options.date if options.date is not None else date.today().isoformat()
+    approvals = approve_rules(options.model, by=options.by, on=day, rules=numbers)
+    say(f"{options.model} has approvals of {approvals.summary()}")
+    return 0
+
+
+def _numbers(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise ConfigError(f"--rule: expected numbers of rules with commas between them, such as 3,5, not {text!r}")
+    return [int(part) for part in parts]
+
+
+def run_replace(options: argparse.Namespace) -> int:
+    """Put a rule list into a model."""
+    from ensemble_deid.taggers.tbed.rulelist import RuleList
+    from ensemble_deid.training.rule_replacement import replace_rules
+
+    rules = RuleList.load(options.file)
+    kept, new = replace_rules(options.model, rules, name=str(options.file), remark=options.remark)
+    say(f"{options.model} now has {counted(kept + new, 'rule')}: {kept} as learned, {new} new; the change is on record")
+    return 0
+
+
+def run_restore(options: argparse.Namespace) -> int:
+    """Bring back the rule list before the last replacement."""
+    from ensemble_deid.training.rule_replacement import restore_rules
+
+    change, n_rules = restore_rules(options.model, remark=options.remark)
+    rules = counted(n_rules, "rule")
+    say(f"{options.model} has the {rules} again that it had before change {change}; this change is on record")
     return 0

@@ -1,9 +1,10 @@
 """`serve`: the model as an HTTP service."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
+from ensemble_deid.cli.options import add_command, add_device, add_model, add_port, add_submodels
+from ensemble_deid.cli.replacement import add_key_file
 from ensemble_deid.cli.site_lists import add_lists, named_lists
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.errors import ConfigError
@@ -11,19 +12,24 @@ from ensemble_deid.errors import ConfigError
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = commands.add_parser("serve", help="answer HTTP requests, also Presidio's (docs/service.md)")
-    parser.add_argument("model", metavar="MODEL", type=Path)
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; default: this machine alone")
-    parser.add_argument("--port", metavar="N", type=int, default=8000, help="0 takes a free one")
-    parser.add_argument("--workers", metavar="N", type=int, default=1, help="processes, each with the whole model")
-    parser.add_argument("--queue", metavar="N", type=int, default=64, help="requests that a worker accepts at a time")
+    parser = add_command(
+        commands,
+        "serve",
+        "answer HTTP requests, also Presidio's (docs/service.md)",
+        example="serve en --port 8000 --key-file site.key",
+    )
+    add_model(parser)
+    parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="to listen on; default: this machine")
+    add_port(parser, default=8000)
+    parser.add_argument("--jobs", metavar="N", type=int, default=1, help="processes, each with the whole model")
+    parser.add_argument("--queue", metavar="N", type=int, default=64, help="requests that a process accepts at a time")
     parser.add_argument("--max-body", metavar="BYTES", type=int, default=1_000_000, help="of a request, or a line")
     parser.add_argument("--time-limit", metavar="SECONDS", type=float, default=30.0, help="for one note")
     parser.add_argument("--entities", choices=("presidio", "own"), default="presidio", help="names in /analyze")
-    parser.add_argument("--key-file", metavar="FILE", help="the secret that surrogates and hashes depend on")
-    parser.add_argument("--submodels", metavar="NAMES", help="load only these, such as regex,tbed,crf,neural")
+    add_key_file(parser, required=False)
     add_lists(parser, strict=True)
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"))
+    add_submodels(parser)
+    add_device(parser)
     parser.set_defaults(run=run_serve)
 
 
@@ -44,7 +50,7 @@ def run_serve(options: argparse.Namespace) -> int:
         model=options.model,
         host=options.host,
         port=options.port,
-        workers=options.workers,
+        workers=options.jobs,
         device=options.device,
         submodels=None if options.submodels is None else tuple(options.submodels.split(",")),
         max_body=options.max_body,

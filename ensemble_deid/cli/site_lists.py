@@ -14,15 +14,11 @@ if TYPE_CHECKING:
 
 def add_lists(parser: argparse.ArgumentParser, *, strict: bool) -> None:
     """Add the options to a command; `strict` for one that writes notes without PHI."""
-    parser.add_argument(
-        "--known", metavar="FILE", type=Path, help="identifiers of patients and staff, CSV or TSV: see docs/known.md"
-    )
+    parser.add_argument("--known", metavar="FILE", type=Path, help="identifiers of patients and staff, CSV or TSV")
     parser.add_argument("--allow", metavar="FILE", type=Path, help="strings that are never PHI, one a line")
     parser.add_argument("--deny", metavar="FILE", type=Path, help="strings to remove everywhere, CSV or TSV")
     if strict:
-        parser.add_argument(
-            "--strict", action="store_true", help="withhold a note in whose output a known identifier is left"
-        )
+        parser.add_argument("--strict", action="store_true", help="withhold notes that still hold a known identifier")
 
 
 def named_lists(options: argparse.Namespace) -> "ListFiles":

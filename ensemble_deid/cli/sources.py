@@ -61,7 +61,7 @@ def read_gold(name: str) -> Corpus:
     return corpus
 
 
-def _model_folder(name: str) -> Path | None:
+def model_of(name: str) -> Path | None:
     """Return the folder of the model that `name` is or names; None for anything else, which is read as a corpus."""
     from ensemble_deid.model.installed import installed_models
 
@@ -77,7 +77,7 @@ def read_system(name: str, gold: Documents, *, votes: bool = False, combiner: st
     A combiner other than the final estimator leaves nothing to choose a threshold by: what is scored is the answer.
     Raises ConfigError where one is asked of annotations, or of a model that lacks what it needs.
     """
-    model = _model_folder(name)
+    model = model_of(name)
     if model is None:
         if combiner != "svm":
             raise ConfigError(f"--combiner {combiner}: {name} is no model; annotations are scored as they are")
@@ -102,14 +102,7 @@ def read_system(name: str, gold: Documents, *, votes: bool = False, combiner: st
     return System(keep_above(scored, threshold), scored, threshold, by_submodel, overlap, seen)
 
 
-def add_resampling(parser: argparse.ArgumentParser) -> None:
-    """Add the options that all figures with intervals share."""
-    parser.add_argument("--labels", metavar="LIST", help="comma-separated labels, categories or groups A to D")
-    parser.add_argument("--resamples", metavar="N", type=int, default=10_000, help="0 for no intervals")
-    parser.add_argument("--seed", type=int, default=0)
-
-
 def resampling(options: argparse.Namespace) -> dict[str, Any]:
-    """Return these options as the evaluation's keyword arguments."""
+    """Return the options of labels and intervals as the evaluation's keyword arguments."""
     labels = options.labels.split(",") if options.labels else None
     return {"labels": labels, "resamples": options.resamples, "seed": options.seed}

@@ -4,29 +4,32 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.cli.note_source import add_columns
+from ensemble_deid.cli.options import add_command, add_model
 from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.replacement import add_replacement, make_replacer, policy_file
 from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists
-from ensemble_deid.cli.status import NOTES_WITHHELD
-from ensemble_deid.cli.terminal import counted, say, warn
+from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, say, warn
 
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = commands.add_parser("spark", help="de-identify a Parquet table on Spark (docs/integrations.md)")
-    parser.add_argument("model", metavar="MODEL", type=Path)
+    parser = add_command(
+        commands,
+        "spark",
+        "de-identify a Parquet table on Spark (docs/integrations.md)",
+        example="spark en notes.parquet clean.parquet --text-column note --patient-column mrn",
+    )
+    add_model(parser)
     parser.add_argument("input", metavar="IN.parquet", help="a file, a folder or a URL that Spark can read")
     parser.add_argument("output", metavar="OUT.parquet", help="a folder that does not exist yet")
-    parser.add_argument("--failed", metavar="PATH", help="table of withheld notes; default: OUT.parquet.failed")
-    parser.add_argument("--master", metavar="URL", help="such as local[8]; default: what Spark's own settings say")
-    parser.add_argument("--text-column", metavar="NAME", default="text")
-    parser.add_argument("--id-column", metavar="NAME")
-    parser.add_argument("--patient-column", metavar="NAME", help="its notes are processed together")
-    parser.add_argument("--date-columns", metavar="NAMES", help="commas between several")
-    parser.add_argument("--keep-columns", metavar="NAMES", help="are handed out as they are; all: every other column")
-    parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
+    add_columns(parser)
     add_lists(parser, strict=True)
     add_replacement(parser)
+    parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
+    rare = parser.rare()
+    rare.add_argument("--failed", metavar="PATH", help="table of withheld notes; default: OUT.parquet.failed")
+    rare.add_argument("--master", metavar="URL", help="such as local[8]; default: what Spark's own settings say")
     parser.set_defaults(run=run_spark)
 
 

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees: a progress bar on standard error. `--quiet` and non-terminals get none."""
+"""How a command speaks: lines, a progress bar on standard error (`--quiet` and non-terminals get none), its status."""
 
 import sys
 import time
@@ -12,6 +12,16 @@ from rich.text import Text
 
 from ensemble_deid.corpora.checks import printable
 from ensemble_deid.training.progress import Reporter, Step
+
+# The exit statuses, as docs/cli.md lists them. Argument errors exit 2, too: argparse does so.
+DIFFERENCES = 1
+PROBLEMS = 1
+BAD_INPUT = 2
+NOTES_WITHHELD = 3
+UNFORESEEN = 70
+INTERRUPTED = 130
+READER_GONE = 141
+TERMINATED = 143
 
 
 class TimeLeftColumn(ProgressColumn):

@@ -1,108 +1,67 @@
-"""`train` and `ablate`."""
+"""`train`."""
 
 import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.output import refuse_output_files, refuse_output_model
-from ensemble_deid.cli.pinned import add_reproducible
-from ensemble_deid.cli.sources import overlap_warning, read_gold, training_overlap
+from ensemble_deid.cli.options import (
+    CORPUS,
+    add_allow_overlap,
+    add_command,
+    add_config,
+    add_device,
+    add_group_by,
+    add_jobs,
+    add_quiet,
+    add_reproducible,
+    add_seed,
+    add_submodels,
+    model_folder,
+    submodels_of,
+)
+from ensemble_deid.cli.output import refuse_output_model
+from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import counted, percent, progress_bar, say, warn
 from ensemble_deid.config import Config, make_config
-from ensemble_deid.config_files import load_config, named_configurations
+from ensemble_deid.config_files import load_config
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.reproducible import is_pinned
-from ensemble_deid.submodels import NAMES
 
 if TYPE_CHECKING:
-    from ensemble_deid.training.ablate import ThresholdTarget
     from ensemble_deid.training.training_points import TrainingPoints
-
-_HELP_CORPUS = "a folder or file (i2b2 or MEDDOCAN XML, brat, JSONL), or demo, demo:train, demo:dev, demo:test"
 
 
 def add_commands(commands: Any) -> None:
-    """Add this module's commands to the parser."""
-    _add_train(commands)
-    _add_ablate(commands)
-
-
-def _add_train(commands: Any) -> None:
-    train = commands.add_parser("train", help="train the full stack")
-    train.add_argument("train", metavar="TRAIN", help=_HELP_CORPUS)
-    train.add_argument("--dev", metavar="DEV", help="notes to choose the network's epoch by, and to score")
-    train.add_argument(
-        "--allow-overlap", action="store_true", help="accept dev notes or patients of the training notes"
+    """Add the command to the parser."""
+    train = add_command(
+        commands, "train", "train the whole stack", example="train demo:train --dev demo:dev --config small --out model"
     )
-    train.add_argument("--sites", metavar="N", type=int, help="train on the notes of N sites alone, drawn by the seed")
+    train.add_argument("train", metavar="TRAIN", help=CORPUS)
     train.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the model to")
-    train.add_argument(
-        "--start-from", metavar="MODEL", type=Path, help="train the network, transformer and rules of a model further"
+    train.add_argument("--dev", metavar="DEV", help="notes to choose the network's epoch by, and to score")
+    train.add_argument("--start-from", metavar="MODEL", type=model_folder, help="train this model's submodels further")
+    add_config(train)
+    add_submodels(train)
+    train.add_argument("--shareable", action="store_true", default=None, help="close the vocabulary to rare words")
+    train.add_argument("--recall-first", action="store_true", help="choose the threshold for recall, not for F1")
+    add_jobs(train, default=None)
+    add_device(train)
+    add_seed(train, default=None)
+    add_quiet(train)
+    rare = train.rare()
+    rare.add_argument("--sites", metavar="N", type=int, help="train on the notes of N sites alone, drawn by the seed")
+    rare.add_argument(
+        "--language", choices=("auto", "en", "es", "none"), help="whose patterns; auto: told by the notes"
     )
-    train.add_argument(
-        "--config",
-        metavar="NAME_OR_FILE",
-        help=f"{', '.join(named_configurations())}, or a .toml file",
-    )
-    train.add_argument("--set", metavar="section.key=value", action="append", default=[], dest="overrides")
-    train.add_argument(
-        "--language", choices=("auto", "en", "es", "none"), help="whose patterns to use; auto: told from the notes"
-    )
-    train.add_argument(
-        "--map",
-        metavar="MAP",
-        help="the patterns' labels -> the corpus's: a .toml file as for `corpus convert`, category, binary or i2b2",
-    )
-    train.add_argument(
-        "--recall-first",
-        action="store_true",
-        help="freeze the threshold with the highest recall within stack.max_false_positives, not that of the best F1",
-    )
-    train.add_argument("--submodels", metavar="LIST", help=f"comma-separated: {','.join(NAMES)}")
-    train.add_argument(
-        "--shareable", action="store_true", default=None, help="close the vocabulary: no word that few patients have"
-    )
-    train.add_argument("--folds", type=int)
-    train.add_argument("--group-by", choices=("auto", "patient", "site"), help="what folds keep together")
-    train.add_argument("--jobs", type=int)
-    train.add_argument("--device", choices=("auto", "cpu", "cuda"))
-    train.add_argument("--seed", type=int)
-    add_reproducible(
-        train, "tie libraries to one instruction set (AVX2) and torch to deterministic algorithms on the CPU; slower"
-    )
-    train.add_argument("--quiet", action="store_true", help="no progress bar")
+    rare.add_argument("--map", metavar="MAP", help="the patterns' labels -> the corpus's: a .toml file, category ...")
+    rare.add_argument("--folds", metavar="N", type=int, help="folds of the stack")
+    add_group_by(rare)
+    add_allow_overlap(rare)
+    add_reproducible(rare)
     train.set_defaults(run=run_train)
-
-
-def _add_ablate(commands: Any) -> None:
-    ablate = commands.add_parser("ablate", help="leave each submodel out in turn")
-    ablate.add_argument("model", metavar="MODEL", type=Path)
-    ablate.add_argument("dev", metavar="DEV", help=_HELP_CORPUS)
-    ablate.add_argument(
-        "--retrain",
-        metavar="TRAIN",
-        help="also train the other submodels again without the patterns as features; TRAIN: the model's training notes",
-    )
-    ablate.add_argument(
-        "--retrain-dev", metavar="DEV", help="the dev notes that the model was trained with, if not those scored"
-    )
-    ablate.add_argument(
-        "--threshold-rule",
-        metavar="RULE",
-        help="choose every threshold on DEV: sensitivity=S, precision=P or false-positives=N "
-        "(default: by cross-validation in training)",
-    )
-    ablate.add_argument("--out", metavar="REPORT", type=Path, required=True, help=".md, .json, .csv, .tex or .svg")
-    ablate.add_argument(
-        "--rows", choices=("all", "zhao2020"), default="all", help="zhao2020: the systems of that paper's tables 4 to 6"
-    )
-    ablate.add_argument("--jobs", type=int, default=2)
-    ablate.add_argument("--quiet", action="store_true", help="no progress bar")
-    ablate.set_defaults(run=run_ablate)
 
 
 def run_train(options: argparse.Namespace) -> int:
@@ -115,7 +74,7 @@ def run_train(options: argparse.Namespace) -> int:
     config = load_config(
         options.config,
         overrides=[*options.overrides, *_overrides(options)],
-        submodels=None if options.submodels is None else [name.strip() for name in options.submodels.split(",")],
+        submodels=submodels_of(options),
         folds=options.folds,
         group_by=options.group_by,
         jobs=options.jobs,
@@ -198,55 +157,3 @@ def _overrides(options: argparse.Namespace) -> list[str]:
     }
     # A JSON string is a TOML string, whatever a path holds.
     return [f"{key}={json.dumps(value)}" for key, value in found.items() if value is not None]
-
-
-def run_ablate(options: argparse.Namespace) -> int:
-    """Run the ablations, write the report, print it."""
-    from ensemble_deid.cli.ablation_report import ablation_table, render_ablation
-    from ensemble_deid.training.ablate import ablate
-    from ensemble_deid.training.retrain import TrainingNotes
-
-    if options.retrain_dev and not options.retrain:
-        raise ConfigError("--retrain-dev goes with --retrain")
-    rule = _threshold_rule(options.threshold_rule)
-    refuse_output_files([options.out], options.model, options.dev, options.retrain, options.retrain_dev)
-    corpus = read_gold(options.dev)
-    overlap = training_overlap(options.model, corpus.documents)
-    if overlap:
-        warn(overlap_warning(overlap))
-    notes = None
-    if options.retrain:
-        stop_by = read_gold(options.retrain_dev) if options.retrain_dev else corpus
-        notes = TrainingNotes(read_gold(options.retrain).documents, stop_by.documents)
-    with progress_bar(quiet=options.quiet) as show:
-        rows = ablate(
-            options.model,
-            corpus.documents,
-            jobs=options.jobs,
-            report=show,
-            threshold_rule=rule,
-            retrain=notes,
-            as_zhao2020=options.rows == "zhao2020",
-        )
-    write_text_atomically(options.out, render_ablation(rows, rule, form=options.out.suffix))
-    say(ablation_table(rows, rule))
-    return 0
-
-
-def _threshold_rule(text: str | None) -> "ThresholdTarget | None":
-    """Read `sensitivity=0.99`, `precision=0.9` or `false-positives=5`. Raises ConfigError or EvaluationError."""
-    from ensemble_deid.evaluation.operating_points import ThresholdRule, check_target
-    from ensemble_deid.training.ablate import ThresholdTarget
-
-    if text is None:
-        return None
-    name, _, value = text.partition("=")
-    for rule in get_args(ThresholdRule):
-        if name == rule:
-            try:
-                wanted = float(value)
-            except ValueError:
-                break
-            check_target(rule, wanted)
-            return ThresholdTarget(rule, wanted)
-    raise ConfigError(f"--threshold-rule {text}: expected sensitivity=S, precision=P or false-positives=N")

@@ -7,13 +7,16 @@ the same.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from ensemble_deid.evaluation.pairs import EvaluationError, pair_documents
+from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points
+from ensemble_deid.note.counts import ratio
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 
 NOTHING = ""
+_AROUND = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +114,33 @@ def right_together(cases: Sequence[Disagreement]) -> dict[tuple[str, ...], tuple
     places = Counter(case.right for case in cases)
     solved = Counter(case.right for case in cases if case.solved)
     return {right: (n, solved[right]) for right, n in sorted(places.items(), key=lambda item: (-item[1], item[0]))}
+
+
+# The places as a table.
+
+
+def disagreements_results(
+    cases: Sequence[Disagreement], texts: Mapping[str, Document] | None, names: Sequence[str]
+) -> Results:
+    """Return the places; with `texts` they quote the notes, and contain PHI."""
+    entries = [asdict(case) | ({"text": _quoted(case, texts[case.note])} if texts else {}) for case in cases]
+    points = [Point(record.name, ratio(record.right, len(cases))) for record in member_records(cases, list(names))]
+    points.append(Point("ensemble", ratio(sum(case.solved for case in cases), len(cases))))
+    return Results(_table(cases, texts), entries, draw_points(points, measure="share of these places decided right"))
+
+
+def _quoted(case: Disagreement, note: Document) -> str:
+    before, after = note.text[max(0, case.start - _AROUND) : case.start], note.text[case.end : case.end + _AROUND]
+    return " ".join(f"{before}[{note.text[case.start : case.end]}]{after}".split())
+
+
+def _table(cases: Sequence[Disagreement], texts: Mapping[str, Document] | None) -> Table:
+    names = tuple(cases[0].members) if cases else ()
+    place = ("note", "start", "end", *(("text",) if texts else ()))
+    rows = []
+    for case in cases:
+        here = (case.note, str(case.start), str(case.end), *((_quoted(case, texts[case.note]),) if texts else ()))
+        labels = (*case.members.values(), case.ensemble, case.gold)
+        rows.append((*here, *(label or "-" for label in labels)))
+    caption = "Places where submodels disagree: the label that each gives, the ensemble's, and gold's (-: none)."
+    return Table(caption, (*place, *names, "ensemble", "gold"), tuple(rows))

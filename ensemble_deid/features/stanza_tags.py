@@ -1,6 +1,6 @@
 """Parts of speech and named entities by stanza (Qi et al. 2020), where they are asked for: the extra `nlp`.
 
-The models are files on this machine, which `ensemble-deid download stanza` fetches; nothing is fetched anywhere else.
+The models are files on this machine, which `ensemble-deid research download stanza` fetches; nothing else fetches any.
 """
 
 import hashlib
@@ -172,7 +172,7 @@ def load_pipeline(name: str) -> Annotator:
     except (OSError, ValueError, KeyError, stanza.pipeline.core.PipelineRequirementsException) as error:
         raise ConfigError(
             f"text.stanza: no usable models {name!r} on this machine ({type(error).__name__}); "
-            f"fetch them with: ensemble-deid download stanza {name}"
+            f"fetch them with: ensemble-deid research download stanza {name}"
         ) from None
     models = StanzaModels(name, models_hash(pipeline.config), stanza.__version__)
     return Annotator(pipeline, models, tag_store(models_version(models.hash, models.stanza)))

@@ -46,7 +46,7 @@ def check_combiner(
     if not members:
         raise ConfigError(
             "this model does not say which submodels are best for each label, which the combiner per-type needs: "
-            "choose them on dev notes (ensemble-deid choose-members MODEL DEV)"
+            "choose them on dev notes (ensemble-deid model members MODEL DEV)"
         )
     for label in labels:
         if not set(members[label]) & set(submodels):

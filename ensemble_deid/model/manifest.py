@@ -45,10 +45,10 @@ class Manifest:
     """The manifest of a model directory, as JSON in `manifest.json`.
 
     `fingerprint` is a hash of the training notes, `dev_fingerprint` of the dev notes (empty if there were none);
-    `seen_notes` has the digests by which each training note is known again (`pipeline/seen_notes.py`); `choices` tells
-    what training and `threshold` decided beyond the configuration; `figures` holds what was measured on dev (strict
-    entity F1 of the ensemble and of each submodel); `rules_replaced` records reviewed rule lists that replaced the
-    learned one; `files` gives the SHA-256 of every other file.
+    `seen_notes` has the digests by which each training note is known again (`model/seen_notes.py`); `choices` tells
+    what training and `model threshold` decided beyond the configuration; `figures` holds what was measured on dev
+    (strict entity F1 of the ensemble and of each submodel); `rules_replaced` records reviewed rule lists that
+    replaced the learned one; `files` gives the SHA-256 of every other file.
     """
 
     labels: tuple[str, ...]

@@ -14,8 +14,8 @@ _WHAT = (
 _LIMITS = (
     "To take PHI out of notes before they are handed out, by people who check the result. No model finds all PHI. "
     "Notes of another site, language or kind than those it was trained on will have more misses: measure on notes of "
-    "your own (`ensemble-deid evaluate`), choose the threshold there (`ensemble-deid threshold`), and have a person "
-    "review what is released. Thresholds and rules that were changed after training are in `manifest.json`."
+    "your own (`ensemble-deid evaluate`), choose the threshold there (`ensemble-deid model threshold`), and have a "
+    "person review what is released. Thresholds and rules that were changed after training are in `manifest.json`."
 )
 _HEADS = ("operating point", "threshold", "strict F1", "token recall", "token precision", "false positives per 1000")
 

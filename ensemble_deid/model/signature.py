@@ -51,7 +51,7 @@ def check_signature(model: Path, checksum: str, key: bytes) -> None:
     """Raise ModelError where a manifest with this checksum is unsigned, or was signed with another key."""
     path = model / FILE
     if not path.is_file():
-        raise ModelError(f"{model}: is not signed, and a key is configured; `ensemble-deid sign` signs it")
+        raise ModelError(f"{model}: is not signed, and a key is configured; `ensemble-deid model sign` signs it")
     try:
         match = _LINE.fullmatch(path.read_text(encoding="ascii"))
     except (OSError, ValueError):

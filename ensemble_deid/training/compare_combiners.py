@@ -88,7 +88,7 @@ def choose_members(
     those that the model was trained on.
     """
     if best < 1:
-        raise ConfigError(f"--best: at least 1, not {best}")
+        raise ConfigError(f"--top: at least 1, not {best}")
     seen = SeenNotes.from_record(read_manifest(model).seen_notes)
     if not allow_overlap:
         seen.refuse(dev, used_for="to choose submodels on")

@@ -35,7 +35,7 @@ def test_damaged_corpora(tiny_model: Path, budget: Budget, format: str) -> None:
                 ("corpus", "convert", source, "--format", "jsonl", "--out", out / "converted"),
                 ("predict", tiny_model, source, "--submodel", "regex", "--out", out / "found"),
                 ("deidentify", tiny_model, source, "--out", out / "clean"),
-                ("evaluate", source, source, "--resamples", "0", "--json", out / "figures.json"),
+                ("evaluate", source, source, "--resamples", "0", "--out", out / "figures.json"),
             ]
             run(data.draw(st.sampled_from(commands)), inputs=[source, tiny_model])
             assert not [name for name in contents(out) if "unfinished" in name]

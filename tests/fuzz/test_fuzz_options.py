@@ -43,15 +43,11 @@ _OPTIONS = (
     "--resamples",
     "--seed",
     "--labels",
-    "--json",
-    "--csv",
     "--scheme",
     "--full",
-    "--official",
     "--dev",
     "--oracle",
     "--top",
-    "--label",
     "--template",
     "--text",
     "--at",
@@ -63,9 +59,9 @@ _COMMANDS = (
     ("predict",),
     ("deidentify",),
     ("evaluate",),
-    ("compare",),
-    ("annotations",),
-    ("explain",),
+    ("research", "compare"),
+    ("corpus", "agreement"),
+    ("model", "explain"),
     ("corpus", "stats"),
     ("corpus", "convert"),
     ("corpus", "resample"),
@@ -105,7 +101,7 @@ def test_any_options(tiny_model: Path, budget: Budget) -> None:
             # Two processes would take longer than all the rest.
             if "--jobs" in arguments:
                 arguments += ["--jobs", "1"]
-            if command[0] in ("evaluate", "compare", "annotations"):
+            if command[-1] in ("evaluate", "compare", "agreement"):
                 arguments += ["--resamples", "0"]
             run([*command, *arguments], inputs=[notes, tiny_model, empty])
 

@@ -1,11 +1,12 @@
 """Figures, and what is said beside them, as text: the same words in the terminal and in the HTML report."""
 
 from ensemble_deid.evaluation.annotation_stats import AnnotationStats
-from ensemble_deid.evaluation.bootstrap import Interval
+from ensemble_deid.evaluation.bootstrap import Interval, PairedDifference
 from ensemble_deid.evaluation.curve import OperatingPoint
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.leaks import LeakView
 from ensemble_deid.evaluation.scores import Estimate, Resampling
+from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.digits import four_digits
 
 UNDEFINED = "undefined"
@@ -19,6 +20,29 @@ def figure(value: float | None, digits: int = 4) -> str:
 def percent(value: float | None, *, sign: str = "%") -> str:
     """Return a share in percent, or the word for one that is undefined; no `sign` where a table's head has it."""
     return UNDEFINED if value is None else f"{100 * value:.2f}{sign}"
+
+
+def range_text(interval: Interval, *, sign: str = "") -> str:
+    """Return the ends of an interval in percent, with `sign="+"` the signs of both."""
+    if interval.low is None or interval.high is None:
+        return UNDEFINED
+    return f"{100 * interval.low:{sign}.2f} to {100 * interval.high:{sign}.2f}"
+
+
+def counts_cells(counts: Counts) -> tuple[str, str, str]:
+    """Return precision, recall and F1 in percent."""
+    precision, recall, f1 = (percent(value, sign="") for value in (counts.precision, counts.recall, counts.f1))
+    return precision, recall, f1
+
+
+def difference_cells(difference: PairedDifference | None) -> tuple[str, str, str]:
+    """Return a paired difference in percent, its interval and p; nothing where there is none."""
+    if difference is None:
+        return "", "", ""
+    if difference.difference is None:
+        return UNDEFINED, "", ""
+    p = "" if difference.p_value is None else f"{difference.p_value:.4f}"
+    return f"{100 * difference.difference:+.2f}", range_text(difference.interval, sign="+"), p
 
 
 def with_interval(estimate: Estimate, digits: int = 4) -> str:

@@ -20,7 +20,7 @@ from ensemble_deid.evaluation.render.figures import (
     side_text,
     with_interval,
 )
-from ensemble_deid.evaluation.render.publication import table
+from ensemble_deid.evaluation.render.results import table
 from ensemble_deid.evaluation.scores import Macro, Part, Score
 from ensemble_deid.evaluation.views import VIEWS
 

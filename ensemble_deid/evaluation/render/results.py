@@ -62,6 +62,10 @@ class Table:
             raise EvaluationError(f"a table is written as {', '.join(FORMS)}, not as {form or 'a file without suffix'}")
         return {".md": self.to_markdown, ".csv": self.to_csv, ".tex": self.to_latex}[form]()
 
+    def to_text(self) -> str:
+        """Return the heads and rows in columns, without the caption."""
+        return "\n".join(table(self.columns, self.rows)) + "\n"
+
     def to_csv(self) -> str:
         """Return the heads and rows as CSV, without the caption."""
         stream = io.StringIO()
@@ -167,7 +171,7 @@ FILE_FORMS = (*FORMS, ".json", ".svg")
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
+class Results:
     """One table, what JSON has of it, a picture as SVG, and the text for a terminal where it is not the Markdown one.
 
     `csv` is for programs: numbers as they are, not the table's cells.
@@ -203,7 +207,7 @@ class Publication:
 
 
 def published_files(folder: Path, stem: str) -> Iterator[Path]:
-    """Yield the files that `Publication.write_all` writes."""
+    """Yield the files that `Results.write_all` writes."""
     for form in (".txt", ".csv", ".tex", ".json", ".svg"):
         yield folder / f"{stem}{form}"
 

@@ -1,0 +1,273 @@
+"""`model threshold`, `members`, `patterns`, `inclusion`: a trained model is adjusted, and records it."""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.options import (
+    SYSTEM,
+    CommandParser,
+    add_allow_overlap,
+    add_command,
+    add_group,
+    add_model,
+    add_target,
+    target_of,
+)
+from ensemble_deid.cli.output import refuse_output_files
+from ensemble_deid.cli.sources import read_gold
+from ensemble_deid.cli.terminal import counted, percent, say
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.note.digits import four_digits
+
+
+def add_model_commands(commands: Any) -> None:
+    """Add these commands to the parser of `model`."""
+    threshold = add_command(
+        commands,
+        "threshold",
+        "choose a model's threshold on dev notes or out of fold, or reset it",
+        example="model threshold model my/dev --max-false-positives 5",
+    )
+    add_model(threshold)
+    dev = threshold.add_argument(
+        "dev", metavar="DEV", help="annotated notes to choose it on; default: the training notes, out of fold"
+    )
+    # With nargs="?" options could not stand before it.
+    dev.required = False
+    wanted = threshold.add_mutually_exclusive_group(required=True)
+    add_target(wanted)
+    wanted.add_argument("--reset", action="store_true", help="restore the threshold that training chose")
+    add_allow_overlap(threshold)
+    threshold.set_defaults(run=run_threshold)
+
+    members = add_command(
+        commands,
+        "members",
+        "choose each label's best submodels for the combiner per-type",
+        example="model members model my/dev --top 2",
+    )
+    add_model(members)
+    members.add_argument("dev", metavar="DEV", help="annotated notes to choose them on")
+    members.add_argument("--top", metavar="N", type=int, default=2, help="submodels for each label; default: 2")
+    add_allow_overlap(members)
+    members.set_defaults(run=run_choose_members)
+    _add_patterns(add_group(commands, "patterns", "check patterns on notes; add them to a model, or remove them"))
+    _add_inclusion(add_group(commands, "inclusion", "sentences without PHI: check a list, put it into a model"))
+
+
+def _add_patterns(actions: Any) -> None:
+    check = add_command(
+        actions,
+        "check",
+        "hits of each pattern on annotated notes, right and wrong",
+        example="model patterns check ward.toml my/dev --out measured.toml",
+    )
+    check.add_argument("file", metavar="FILE", type=Path, help="a file of patterns")
+    check.add_argument("corpus", metavar="CORPUS", help="annotated notes")
+    check.add_argument("--out", metavar="FILE.toml", type=Path, help="the patterns with the precision measured here")
+    check.set_defaults(run=run_check)
+    add = add_command(
+        actions, "add", "add patterns to a model, which records it", example="model patterns add model ward.toml"
+    )
+    add_model(add)
+    add.add_argument("file", metavar="FILE", type=Path, help="a file of patterns")
+    add.set_defaults(run=run_add)
+    remove = add_command(
+        actions,
+        "remove",
+        "take an added pattern out of a model, which records it",
+        example="model patterns remove model ward_extension",
+    )
+    add_model(remove)
+    remove.add_argument("name", metavar="NAME", help="of the pattern")
+    remove.set_defaults(run=run_remove)
+    show = add_command(
+        actions, "show", "print a model's added patterns, as a pattern file", example="model patterns show model"
+    )
+    add_model(show)
+    show.set_defaults(run=run_show)
+    for parser in (add, remove):
+        add_remark(parser)
+
+
+def _add_inclusion(actions: Any) -> None:
+    check = add_command(
+        actions,
+        "check",
+        "what a list would drop of a system's spans on annotated notes",
+        example="model inclusion check sentences.toml my/dev model",
+    )
+    check.add_argument("file", metavar="FILE", type=Path, help="a list of sentences")
+    check.add_argument("corpus", metavar="CORPUS", help="annotated notes")
+    check.add_argument("system", metavar="SYSTEM", nargs="?", help=f"{SYSTEM}; default: the annotations")
+    check.set_defaults(run=run_inclusion_check)
+    put = add_command(
+        actions,
+        "put",
+        "put a reviewed list into a model, in the place of the one it has",
+        example="model inclusion put model sentences.toml",
+    )
+    add_model(put)
+    put.add_argument("file", metavar="FILE", type=Path, help="a list of sentences")
+    put.set_defaults(run=run_put)
+    remove = add_command(actions, "remove", "take the list out of a model", example="model inclusion remove model")
+    add_model(remove)
+    remove.set_defaults(run=run_inclusion_remove)
+    show = add_command(actions, "show", "print a model's list", example="model inclusion show model")
+    add_model(show)
+    show.set_defaults(run=run_inclusion_show)
+    for parser in (put, remove):
+        add_remark(parser)
+
+
+def add_remark(parser: CommandParser) -> None:
+    """Add what the model's record of changes says of this one."""
+    parser.add_argument("--remark", metavar="TEXT", default="", help="for the record: who wanted it, and why")
+
+
+def run_threshold(options: argparse.Namespace) -> int:
+    """Freeze a threshold into a model, or restore the one that training chose."""
+    from ensemble_deid.training.thresholds import freeze_out_of_fold_threshold, freeze_threshold, reset_threshold
+
+    if options.reset:
+        if options.dev is not None:
+            raise ConfigError("--reset takes no DEV: the threshold of training is recorded in the model")
+        say(f"threshold {four_digits(reset_threshold(options.model))}, which training chose, is now in {options.model}")
+        return 0
+    target = target_of(options)
+    if target is None:
+        raise ConfigError("name a target or --reset")
+    rule, wanted = target
+    if options.dev is None:
+        if options.allow_overlap:
+            raise ConfigError("--allow-overlap goes with DEV")
+        chosen, stored = freeze_out_of_fold_threshold(options.model, rule=rule, wanted=wanted)
+        notes = stored.notes
+    else:
+        dev = read_gold(options.dev).documents
+        chosen = freeze_threshold(options.model, dev, rule=rule, wanted=wanted, allow_overlap=options.allow_overlap)
+        notes = options.dev
+    point = chosen.chosen_at
+    # Neither is missing: where no threshold reaches the target, freezing refuses.
+    if chosen.threshold is not None:
+        say(f"threshold {four_digits(chosen.threshold)} is now in {options.model}")
+    if point is not None:
+        counts, rate = point.counts, point.fp_per_1000
+        say(
+            f"on {notes}: token recall {percent(counts.recall)}, precision {percent(counts.precision)}, "
+            f"{'undefined' if rate is None else f'{rate:.2f}'} false positives in 1000 tokens"
+        )
+    return 0
+
+
+def run_choose_members(options: argparse.Namespace) -> int:
+    """Choose, store, and print the submodels of each label."""
+    from ensemble_deid.training.compare_combiners import choose_members
+
+    dev = read_gold(options.dev).documents
+    members = choose_members(options.model, dev, best=options.top, allow_overlap=options.allow_overlap)
+    there = {span.label for document in dev for span in document.spans}
+    for label, names in members.items():
+        say(f"{label}: {', '.join(names)}{'' if label in there else ' (not chosen: the dev notes have none)'}")
+    say(f"these are now in {options.model}")
+    return 0
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """Print a line for each pattern, and the sum."""
+    from ensemble_deid.features.pattern_text import patterns_text
+    from ensemble_deid.features.patterns import read_patterns
+    from ensemble_deid.training.harvest import Hits, count_hits
+    from ensemble_deid.training.model_additions import check_patterns
+
+    refuse_output_files([options.out], options.file, options.corpus)
+    patterns = read_patterns(options.file)
+    check_patterns(patterns, name=str(options.file))
+    hits = count_hits(patterns.patterns, read_gold(options.corpus).documents)
+    say(f"{'pattern':<28}{'label':<14}{'hits':>8}{'right':>8}{'wrong':>8}")
+    for pattern in patterns.patterns:
+        n = hits[pattern.name]
+        say(f"{pattern.name:<28}{pattern.label:<14}{n.found:>8}{n.right:>8}{n.wrong:>8}")
+    total = sum(hits.values(), Hits())
+    say(f"{'all':<28}{'':<14}{total.found:>8}{total.right:>8}{total.wrong:>8}")
+    if options.out is not None:
+        measured = [replace(p, confidence=round(hits[p.name].confidence, 4)) for p in patterns.patterns]
+        description = "Patterns with the precision that was measured on annotated notes."
+        write_text_atomically(options.out, patterns_text(measured, name=patterns.name, description=description))
+    return 0
+
+
+def run_add(options: argparse.Namespace) -> int:
+    """Add patterns to a model."""
+    from ensemble_deid.features.patterns import read_patterns
+    from ensemble_deid.training.model_additions import add_patterns
+
+    patterns = read_patterns(options.file)
+    n = add_patterns(options.model, patterns, name=str(options.file), remark=options.remark)
+    say(f"{options.model} now has {counted(n, 'added pattern')}; the change is on record")
+    return 0
+
+
+def run_remove(options: argparse.Namespace) -> int:
+    """Take a pattern out of a model."""
+    from ensemble_deid.training.model_additions import remove_pattern
+
+    n = remove_pattern(options.model, options.name, remark=options.remark)
+    say(f"{options.model} now has {counted(n, 'added pattern')}; the change is on record")
+    return 0
+
+
+def run_show(options: argparse.Namespace) -> int:
+    """Print the added patterns."""
+    from ensemble_deid.training.model_additions import added_patterns_text
+
+    say(added_patterns_text(options.model).rstrip("\n") or f"{options.model}: no pattern was added after training")
+    return 0
+
+
+def run_inclusion_check(options: argparse.Namespace) -> int:
+    """Count what the list would drop."""
+    from ensemble_deid.cli.sources import read_system
+    from ensemble_deid.model.inclusion import read_inclusion_list
+    from ensemble_deid.training.harvest_sentences import inclusion_effect
+
+    listed = read_inclusion_list(options.file)
+    gold = read_gold(options.corpus).documents
+    system = gold if options.system is None else read_system(options.system, gold).answer
+    effect = inclusion_effect(listed, gold, system)
+    say(f"{counted(effect.sentences, 'sentence')} of {effect.all_sentences} are on the list")
+    say(f"{counted(effect.dropped, 'span')} would be dropped; {effect.annotated} of them overlap an annotation")
+    return 0
+
+
+def run_put(options: argparse.Namespace) -> int:
+    """Put a list into a model."""
+    from ensemble_deid.model.inclusion import read_inclusion_list
+    from ensemble_deid.training.model_additions import put_inclusion_list
+
+    listed = read_inclusion_list(options.file)
+    put_inclusion_list(options.model, listed, remark=options.remark)
+    say(f"{options.model} now has {counted(len(listed.sentences), 'sentence')} without PHI; the change is on record")
+    return 0
+
+
+def run_inclusion_remove(options: argparse.Namespace) -> int:
+    """Take the list out of a model."""
+    from ensemble_deid.training.model_additions import put_inclusion_list
+
+    put_inclusion_list(options.model, None, remark=options.remark)
+    say(f"{options.model} has no inclusion list any more; the change is on record")
+    return 0
+
+
+def run_inclusion_show(options: argparse.Namespace) -> int:
+    """Print the list."""
+    from ensemble_deid.model.additions import load_inclusion_list
+    from ensemble_deid.model.manifest import read_manifest
+
+    listed = load_inclusion_list(options.model, read_manifest(options.model))
+    say(f"{options.model}: has no inclusion list" if listed is None else listed.source.rstrip("\n"))
+    return 0

@@ -1,0 +1,274 @@
+"""The parser of the commands, and the options that several share: one name, one help text for one meaning."""
+
+import argparse
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ensemble_deid.config_files import named_configurations
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.model.installed import find_model
+
+if TYPE_CHECKING:
+    from ensemble_deid.evaluation.operating_points import ThresholdRule
+
+WIDTH = 100
+SCREEN = 24
+"""Lines for the options in a command's help; the rest is shown with `--help-all`."""
+CORPUS = "annotated notes: a folder, a file, or demo:train, demo:dev, demo:test"
+SYSTEM = "a corpus with the system's annotations, or a MODEL"
+_RARE = "rarely used"
+
+Container = argparse.ArgumentParser | argparse._ArgumentGroup
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose help fits a screen: a short usage, rarely used options on demand, one example at the end."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(formatter_class=_formatter, **settings)
+        self._rare: argparse._ArgumentGroup | None = None
+
+    def rare(self) -> argparse._ArgumentGroup:
+        """Return the group of the options that only `--help-all` shows."""
+        if self._rare is None:
+            self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show every option and exit")
+            self._rare = self.add_argument_group(_RARE)
+        return self._rare
+
+    def format_usage(self) -> str:
+        """Return what must be given, on a line."""
+        return f"usage: {self._short_usage()}\n"
+
+    def format_help(self) -> str:
+        """Return the help without the rarely used options."""
+        return self.help_text(everything=False)
+
+    def help_text(self, *, everything: bool) -> str:
+        """Return usage, purpose, options by group, and the example."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self._short_usage(), [], [])
+        formatter.add_text(self.description)
+        for group in self._action_groups:
+            if everything or group is not self._rare:
+                formatter.start_section(group.title)
+                formatter.add_arguments(group._group_actions)
+                formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+    def _short_usage(self) -> str:
+        choices = [group for group in self._mutually_exclusive_groups if group.required]
+        grouped = {id(action) for group in choices for action in group._group_actions}
+        needed = [a for a in self._actions if a.option_strings and a.required and id(a) not in grouped]
+        optional = any(a.option_strings and not a.required for a in self._actions if a.dest != "help")
+        positional = [a for a in self._actions if not a.option_strings]
+        words = " ".join(
+            [
+                self.prog,
+                *(f"({' | '.join(_written(action) for action in group._group_actions)})" for group in choices),
+                *map(_written, positional),
+                *map(_written, needed),
+                *(["[OPTIONS]"] if optional else []),
+            ]
+        )
+        return textwrap.fill(words, WIDTH - len("usage: "), subsequent_indent="    ")
+
+
+class _HelpAll(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        parser._print_message(
+            parser.help_text(everything=True) if isinstance(parser, CommandParser) else "", sys.stdout
+        )
+        parser.exit()
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    width = min(WIDTH, shutil.get_terminal_size().columns)
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=30, width=width)
+
+
+def _written(action: argparse.Action) -> str:
+    """Return an argument as a usage line has it."""
+    metavar = action.metavar or ("|".join(map(str, action.choices)) if action.choices else action.dest.upper())
+    words = " ".join(metavar) if isinstance(metavar, tuple) else metavar
+    if action.option_strings:
+        return action.option_strings[0] if action.nargs == 0 else f"{action.option_strings[0]} {words}"
+    if action.nargs == "?" or not action.required:
+        return f"[{words}]"
+    return f"{words} [{words} ...]" if action.nargs == "+" else words
+
+
+def add_command(commands: Any, name: str, purpose: str, *, example: str) -> CommandParser:
+    """Add a command; `purpose` is one line without a full stop, `example` a command line without the program."""
+    parser: CommandParser = commands.add_parser(
+        name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", epilog=""
+    )
+    program = parser.prog.removesuffix(f" {name}").split(" ")
+    start = " ".join(program[:3] if program[0] == "python" else program[:1])
+    parser.epilog = f"example:\n  {start} {example}"
+    return parser
+
+
+def add_group(commands: Any, name: str, purpose: str) -> Any:
+    """Add a command that has commands of its own, and return what these are added to."""
+    parser = commands.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
+    return parser.add_subparsers(dest="action", required=True, metavar="COMMAND")
+
+
+def model_folder(text: str) -> Path:
+    """Return the folder of a model given by its folder or by its name as an installed one. Raises ModelError."""
+    return find_model(Path(text))
+
+
+def add_model(parser: Container, name: str = "model", *, metavar: str = "MODEL") -> None:
+    """Add the argument that names a model."""
+    parser.add_argument(name, metavar=metavar, type=model_folder, help="a model's folder, or an installed one's name")
+
+
+def add_files(parser: Container, forms: Sequence[str]) -> None:
+    """Add `--out` for a command that prints its figures."""
+    kinds = " or ".join([", ".join(forms[:-1]), forms[-1]] if forms[1:] else forms)
+    several = "; several times for several" if forms[1:] else ""
+    parser.add_argument(
+        "--out", metavar="FILE", type=Path, action="append", default=[], help=f"also write them: {kinds}{several}"
+    )
+
+
+def check_forms(files: Iterable[Path], forms: Sequence[str]) -> None:
+    """Raise ConfigError where the name of a file ends in none of the forms."""
+    for file in files:
+        if file.suffix not in forms:
+            raise ConfigError(f"--out {file}: the name must end in one of {', '.join(forms)}")
+
+
+def add_resampling(parser: Container, *, default: int = 10_000) -> None:
+    """Add the options of bootstrap intervals."""
+    parser.add_argument("--resamples", metavar="N", type=int, default=default, help="0 for no intervals")
+    add_seed(parser, default=0)
+
+
+def check_resamples(options: argparse.Namespace) -> None:
+    """Raise ConfigError for a negative number of resamples."""
+    if options.resamples < 0:
+        raise ConfigError(f"--resamples is 0 or more, not {options.resamples}")
+
+
+def add_labels(parser: Container) -> None:
+    """Add the option that limits figures to some labels."""
+    parser.add_argument("--labels", metavar="LIST", help="score only these labels, categories or groups A to D")
+
+
+def add_seed(parser: Container, *, default: int | None) -> None:
+    """Add the seed; None leaves it to the configuration."""
+    parser.add_argument("--seed", metavar="N", type=int, default=default, help="seed of everything random")
+
+
+def add_jobs(parser: Container, *, default: int | None) -> None:
+    """Add the number of processes; None leaves it to the configuration."""
+    parser.add_argument("--jobs", metavar="N", type=int, default=default, help="processes at a time")
+
+
+def add_device(parser: Container) -> None:
+    """Add the device that networks run on."""
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), help="what networks run on")
+
+
+def add_quiet(parser: Container) -> None:
+    """Add the option for no progress bar."""
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def add_port(parser: Container, *, default: int) -> None:
+    """Add the port of a service."""
+    parser.add_argument("--port", metavar="N", type=int, default=default, help=f"default: {default}; 0: a free one")
+
+
+def add_resume(parser: Container) -> None:
+    """Add the option to continue a run."""
+    parser.add_argument("--resume", action="store_true", help="continue a run that was broken off")
+
+
+def add_allow_overlap(parser: Container) -> None:
+    """Add the option that accepts notes or patients which should be unseen."""
+    parser.add_argument("--allow-overlap", action="store_true", help="accept notes or patients seen in training")
+
+
+def add_text(parser: Container) -> None:
+    """Add the option that lets the output quote notes."""
+    parser.add_argument("--text", action="store_true", help="quote the notes: the output contains PHI")
+
+
+def add_reproducible(parser: Container) -> None:
+    """Add the option; `main` starts the command again with pinned libraries where it is given."""
+    parser.add_argument("--reproducible", action="store_true", help="the same result on every processor; slower")
+
+
+def add_config(parser: Container, *, default: str | None = None) -> None:
+    """Add where the settings of training come from."""
+    names = f"default: {default}" if default else f"{', '.join(named_configurations())}, or a file"
+    parser.add_argument("--config", metavar="NAME|FILE.toml", default=default, help=names)
+    parser.add_argument(
+        "--set", metavar="KEY=VALUE", action="append", default=[], dest="overrides", help="a setting, as section.key"
+    )
+
+
+def add_submodels(parser: Container) -> None:
+    """Add the choice of submodels."""
+    parser.add_argument("--submodels", metavar="LIST", help="only these, such as regex,tbed,crf,neural")
+
+
+def submodels_of(options: argparse.Namespace) -> list[str] | None:
+    """Return the submodels that are named, None for all."""
+    return None if options.submodels is None else [name.strip() for name in options.submodels.split(",")]
+
+
+def add_group_by(parser: Container) -> None:
+    """Add what folds keep together."""
+    parser.add_argument("--group-by", choices=("auto", "patient", "site"), help="what folds keep together")
+
+
+def add_combiner(parser: Container) -> None:
+    """Add what makes one answer of the submodels' answers."""
+    parser.add_argument(
+        "--combiner", metavar="NAME", default="svm", help="svm (the final estimator), union, majority or per-type"
+    )
+
+
+def add_running(parser: CommandParser) -> None:
+    """Add the options of every command that runs a model over notes."""
+    parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
+    add_jobs(parser, default=1)
+    add_quiet(parser)
+    rare = parser.rare()
+    add_submodels(rare)
+    add_combiner(rare)
+    add_device(rare)
+    add_reproducible(rare)
+
+
+def add_target(parser: argparse._MutuallyExclusiveGroup) -> None:
+    """Add the ways to say what a threshold is to reach on the notes it is chosen on."""
+    parser.add_argument("--sensitivity", type=float, metavar="S", help="share of PHI tokens to find, such as 0.997")
+    parser.add_argument("--precision", type=float, metavar="P", help="highest recall at this precision or more")
+    parser.add_argument(
+        "--max-false-positives", type=float, metavar="N", help="highest recall at N wrong tokens in 1000 or fewer"
+    )
+
+
+def target_of(options: argparse.Namespace) -> "tuple[ThresholdRule, float] | None":
+    """Return what a threshold is to reach, None where nothing is said. Raises EvaluationError for an impossible one."""
+    from ensemble_deid.evaluation.operating_points import check_target
+
+    targets: dict[ThresholdRule, float | None] = {
+        "sensitivity": options.sensitivity,
+        "precision": options.precision,
+        "false-positives": options.max_false_positives,
+    }
+    target = next(((rule, wanted) for rule, wanted in targets.items() if wanted is not None), None)
+    if target is not None:
+        check_target(*target)
+    return target

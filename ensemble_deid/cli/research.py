@@ -1,0 +1,387 @@
+"""`research`: cross-validation, search, ablation, and comparisons of a model's parts."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.cli.options import (
+    CORPUS,
+    CommandParser,
+    add_allow_overlap,
+    add_command,
+    add_config,
+    add_device,
+    add_files,
+    add_group,
+    add_group_by,
+    add_jobs,
+    add_model,
+    add_quiet,
+    add_resampling,
+    add_resume,
+    add_seed,
+    add_submodels,
+    add_target,
+    add_text,
+    check_forms,
+    check_resamples,
+    submodels_of,
+    target_of,
+)
+from ensemble_deid.cli.output import refuse_output, refuse_output_files
+from ensemble_deid.cli.sources import overlap_warning, read_gold, read_system, training_overlap
+from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
+from ensemble_deid.config import Config
+from ensemble_deid.config_files import load_config
+from ensemble_deid.corpora.locate import locate_corpus
+from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.evaluation.render.results import FILE_FORMS
+
+
+def add_commands(commands: Any) -> None:
+    """Add these commands to the parser of `research`."""
+    _add_crossval(commands)
+    _add_tune(commands)
+    _add_ablate(commands)
+    _add_comparisons(commands)
+    _add_word_vectors(commands)
+
+
+def _add_crossval(commands: Any) -> None:
+    crossval = add_command(
+        commands,
+        "crossval",
+        "cross-validate the whole stack, by patient or site",
+        example="research crossval demo:train --folds 5 --config small --out run",
+    )
+    crossval.add_argument("corpus", metavar="CORPUS", help=CORPUS)
+    crossval.add_argument("--folds", metavar="N", type=int, default=10, help="default: 10; of the stack: --set folds=N")
+    crossval.add_argument("--max-memory", metavar="GIB", type=float, help="run as many folds together as fit")
+    _add_run(crossval)
+    crossval.set_defaults(run=run_crossval)
+
+
+def _add_tune(commands: Any) -> None:
+    tune = add_command(
+        commands,
+        "tune",
+        "search settings on dev notes within a budget of time",
+        example="research tune my/train --dev my/dev --set-range crf.c2=0.1..1 --minutes 60 --out run",
+    )
+    tune.add_argument("corpus", metavar="CORPUS", help=CORPUS)
+    tune.add_argument("--dev", metavar="DEV", required=True, help="notes to choose the settings by")
+    tune.add_argument(
+        "--set-range",
+        metavar="RANGE",
+        action="append",
+        required=True,
+        dest="ranges",
+        help="KEY=low..high, KEY=low..high:log or KEY=a|b|c; several times",
+    )
+    tune.add_argument("--minutes", metavar="M", type=float, required=True, help="begin no trial that would end later")
+    tune.add_argument("--trials", metavar="N", type=int, help="no more than N trials")
+    add_allow_overlap(tune)
+    _add_run(tune)
+    tune.set_defaults(run=run_tune)
+
+
+def _add_run(parser: CommandParser) -> None:
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the run folder")
+    add_resume(parser)
+    add_config(parser)
+    add_submodels(parser)
+    add_group_by(parser)
+    add_jobs(parser, default=None)
+    add_device(parser)
+    add_seed(parser, default=None)
+    add_quiet(parser)
+
+
+def _add_ablate(commands: Any) -> None:
+    ablate = add_command(
+        commands,
+        "ablate",
+        "leave each submodel out in turn",
+        example="research ablate model my/dev --out ablation.md",
+    )
+    add_model(ablate)
+    ablate.add_argument("dev", metavar="DEV", help=CORPUS)
+    add_files(ablate, FILE_FORMS)
+    ablate.add_argument("--retrain", metavar="TRAIN", help="also train the others again without the patterns' features")
+    ablate.add_argument("--retrain-dev", metavar="DEV", help="the dev notes of training, if not those scored")
+    add_target(ablate.add_mutually_exclusive_group())
+    ablate.add_argument(
+        "--rows", choices=("all", "zhao2020"), default="all", help="zhao2020: the systems of that paper's tables 4 to 6"
+    )
+    add_jobs(ablate, default=2)
+    add_quiet(ablate)
+    ablate.set_defaults(run=run_ablate)
+
+
+def _add_comparisons(commands: Any) -> None:
+    combiners = add_command(
+        commands,
+        "combiners",
+        "compare the SVM, union, majority and per-type on the same notes",
+        example="research combiners model my/dev --out combiners.csv",
+    )
+    add_model(combiners)
+    combiners.add_argument("corpus", metavar="CORPUS", help="annotated notes that the model was not trained on")
+    add_files(combiners, FILE_FORMS)
+    add_resampling(combiners)
+    combiners.set_defaults(run=run_combiners)
+
+    disagreements = add_command(
+        commands,
+        "disagreements",
+        "places where a model's submodels disagree, and who was right",
+        example="research disagreements my/dev model --rescued-by crf --out places.csv",
+    )
+    disagreements.add_argument("gold", metavar="GOLD", help="annotated notes")
+    add_model(disagreements)
+    add_submodels(disagreements)
+    disagreements.add_argument("--rescued-by", metavar="NAME", help="list only places where it alone was right")
+    add_files(disagreements, FILE_FORMS)
+    add_text(disagreements)
+    disagreements.set_defaults(run=run_disagreements)
+
+
+def _add_word_vectors(commands: Any) -> None:
+    vectors = add_command(
+        commands,
+        "embeddings",
+        "train word vectors (neural.word_vectors) on unlabelled notes",
+        example="research embeddings notes --out vectors.txt",
+    )
+    vectors.add_argument("notes", metavar="NOTES", help="notes; annotations are not looked at")
+    vectors.add_argument("--out", metavar="FILE", type=Path, required=True, help="holds words of the notes")
+    vectors.add_argument("--dimension", metavar="N", type=int, default=200, help="numbers of a vector; default: 200")
+    vectors.add_argument("--window", metavar="N", type=int, default=5, help="words on each side; default: 5")
+    vectors.add_argument("--epochs", metavar="N", type=int, default=5, help="default: 5")
+    vectors.add_argument("--min-occurrences", metavar="M", type=int, default=10, help="of a word; default: 10")
+    vectors.add_argument("--min-patients", metavar="K", type=int, default=5, help="of a word; default: 5")
+    vectors.add_argument("--keep-digits", action="store_true", help="do not write digits as 0")
+    add_seed(vectors, default=13)
+    vectors.set_defaults(run=run_embeddings)
+
+    download = add_group(commands, "download", "fetch models of other projects, for features")
+    stanza = add_command(
+        download, "stanza", "parts of speech and entities (text.stanza)", example="research download stanza en"
+    )
+    stanza.add_argument("name", metavar="LANGUAGE", help="en, es ..., or language/package")
+    stanza.set_defaults(run=run_download_stanza)
+
+
+def _configure(options: argparse.Namespace, more: Sequence[str] = ()) -> Config:
+    """Return the configuration that the options describe; `more` are overrides that come last."""
+    return load_config(
+        options.config,
+        overrides=[*options.overrides, *more],
+        submodels=submodels_of(options),
+        group_by=options.group_by,
+        jobs=options.jobs,
+        device=options.device,
+        seed=options.seed,
+    )
+
+
+def run_crossval(options: argparse.Namespace) -> int:
+    """Cross-validate, write the run folder, print the figures."""
+    from ensemble_deid.training.crossval import crossval
+    from ensemble_deid.training.reports import crossval_results
+
+    if options.max_memory is not None and options.max_memory <= 0:
+        raise ConfigError("--max-memory: must be above 0")
+    config = _configure(options)
+    refuse_output(options.out, locate_corpus(options.corpus))
+    corpus = read_gold(options.corpus)
+    with progress_bar(quiet=options.quiet) as show:
+        result = crossval(
+            corpus.documents,
+            options.out,
+            config=config,
+            folds=options.folds,
+            max_memory=options.max_memory,
+            resume=options.resume,
+            report=show,
+        )
+    published = crossval_results(result)
+    published.write_all(options.out, "figures")
+    say(published.render(".txt"))
+    say(f"the out-of-fold predictions (with the notes' text) and all figures are in {options.out}")
+    return 0
+
+
+def run_tune(options: argparse.Namespace) -> int:
+    """Search, write the run folder, print the trials, the best first."""
+    from ensemble_deid.training.reports import tune_results
+    from ensemble_deid.training.tune import parse_range, tune
+
+    if options.minutes <= 0:
+        raise ConfigError("--minutes: must be above 0")
+    if options.trials is not None and options.trials < 1:
+        raise ConfigError("--trials: at least 1")
+    ranges = [parse_range(text) for text in options.ranges]
+    refuse_output(options.out, locate_corpus(options.corpus), locate_corpus(options.dev))
+    corpus, dev = read_gold(options.corpus), read_gold(options.dev)
+    with progress_bar(quiet=options.quiet) as show:
+        tuned = tune(
+            corpus.documents,
+            dev.documents,
+            options.out,
+            ranges=ranges,
+            configure=lambda more: _configure(options, more),
+            minutes=options.minutes,
+            max_trials=options.trials,
+            resume=options.resume,
+            allow_overlap=options.allow_overlap,
+            report=show,
+        )
+    published = tune_results(tuned)
+    published.write_all(options.out, "trials")
+    say(published.render(".txt"))
+    say(f"the best configuration is {options.out / 'best.toml'}; its F1 was chosen on dev, and is optimistic")
+    return 0
+
+
+def run_ablate(options: argparse.Namespace) -> int:
+    """Run the ablations, write the report, print it."""
+    from ensemble_deid.training.ablate import ThresholdTarget, ablate
+    from ensemble_deid.training.reports import ablation_results
+    from ensemble_deid.training.retrain import TrainingNotes
+
+    if options.retrain_dev and not options.retrain:
+        raise ConfigError("--retrain-dev goes with --retrain")
+    target = target_of(options)
+    rule = None if target is None else ThresholdTarget(*target)
+    refuse_output_files(options.out, options.model, options.dev, options.retrain, options.retrain_dev)
+    check_forms(options.out, FILE_FORMS)
+    corpus = read_gold(options.dev)
+    overlap = training_overlap(options.model, corpus.documents)
+    if overlap:
+        warn(overlap_warning(overlap))
+    notes = None
+    if options.retrain:
+        stop_by = read_gold(options.retrain_dev) if options.retrain_dev else corpus
+        notes = TrainingNotes(read_gold(options.retrain).documents, stop_by.documents)
+    with progress_bar(quiet=options.quiet) as show:
+        rows = ablate(
+            options.model,
+            corpus.documents,
+            jobs=options.jobs,
+            report=show,
+            threshold_rule=rule,
+            retrain=notes,
+            as_zhao2020=options.rows == "zhao2020",
+        )
+    published = ablation_results(rows, rule)
+    for file in options.out:
+        published.write(file)
+    say(published.render(".txt"))
+    return 0
+
+
+def run_combiners(options: argparse.Namespace) -> int:
+    """Score every combiner, print the table, write it."""
+    from ensemble_deid.training.compare_combiners import compare_combiners
+    from ensemble_deid.training.reports import combiners_results
+
+    check_resamples(options)
+    refuse_output_files(options.out, options.model, options.corpus)
+    check_forms(options.out, FILE_FORMS)
+    corpus = read_gold(options.corpus)
+    overlap = training_overlap(options.model, corpus.documents)
+    if overlap:
+        warn(overlap_warning(overlap))
+    figures = compare_combiners(options.model, corpus.documents, resamples=options.resamples, seed=options.seed)
+    if not any(figure.combiner == "per-type" for figure in figures):
+        warn("the model does not say which submodels are best for each label: no row for per-type (model members)")
+    published = combiners_results(figures, notes=len(corpus.documents))
+    for file in options.out:
+        published.write(file)
+    say(published.render(".txt"))
+    return 0
+
+
+def run_disagreements(options: argparse.Namespace) -> int:
+    """Print who was right how often, and write the places."""
+    from ensemble_deid.evaluation.disagreements import (
+        disagreements_results,
+        find_disagreements,
+        member_records,
+        right_together,
+    )
+
+    refuse_output_files(options.out, options.gold, options.model)
+    check_forms(options.out, FILE_FORMS)
+    gold = read_gold(options.gold)
+    system = read_system(str(options.model), gold.documents, votes=True)
+    votes = system.votes
+    wanted = submodels_of(options)
+    if wanted is not None:
+        _refuse_unknown("--submodels", wanted, votes)
+        votes = {name: notes for name, notes in votes.items() if name in wanted}
+    if options.rescued_by is not None:
+        _refuse_unknown("--rescued-by", [options.rescued_by], votes)
+    for warning in system.warnings:
+        say(f"WARNING: {warning}.\n")
+    cases = find_disagreements(gold.documents, votes, system.answer)
+    solved = sum(case.solved for case in cases)
+    say(f"{counted(len(cases), 'place')} where submodels disagree; the ensemble is right at {solved}")
+    say("\nsubmodel       right   alone right   of these rescued   alone wrong   of these misled")
+    for r in member_records(cases, list(votes)):
+        say(f"{r.name:<14} {r.right:>5} {r.alone_right:>13} {r.rescued:>18} {r.alone_wrong:>13} {r.misled:>17}")
+    say("\nright together                       places   ensemble right")
+    for right, (places, kept_right) in right_together(cases).items():
+        say(f"{', '.join(right) or 'none':<36} {places:>6} {kept_right:>16}")
+    for file in options.out:
+        kept = [c for c in cases if options.rescued_by is None or c.rescued_by(options.rescued_by)]
+        texts = {note.id: note for note in gold.documents} if options.text else None
+        disagreements_results(kept, texts, list(votes)).write(file)
+        contains = "it contains PHI" if options.text else "it contains no note text"
+        say(f"\n{counted(len(kept), 'place')} written to {file}; {contains}")
+    return 0
+
+
+def _refuse_unknown(option: str, names: Sequence[str], known: dict[str, Any]) -> None:
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"{option}: the model has no submodel {name!r} here; it has {', '.join(known)}")
+
+
+def run_download_stanza(options: argparse.Namespace) -> int:
+    """Fetch the models and say where they are."""
+    from ensemble_deid.features.stanza_tags import download_models
+
+    folder = download_models(options.name)
+    say(f"stanza's models {options.name} are in {folder}; use them with --set text.stanza={options.name}")
+    return 0
+
+
+def run_embeddings(options: argparse.Namespace) -> int:
+    """Train, write the file and say what it holds."""
+    from ensemble_deid.training.word_vectors import EmbeddingOptions, train_vectors
+
+    chosen = EmbeddingOptions(
+        dimension=options.dimension,
+        window=options.window,
+        epochs=options.epochs,
+        min_count=options.min_occurrences,
+        min_patients=options.min_patients,
+        digits_to_zero=not options.keep_digits,
+        seed=options.seed,
+    )
+    refuse_output_files([options.out], options.notes)
+    corpus = read_corpus(options.notes, gold=False)
+    for warning in corpus.warnings:
+        warn(warning)
+    nameless = sum(document.patient_id is None for document in corpus.documents)
+    if nameless and chosen.min_patients > 1:
+        warn(f"{counted(nameless, 'note')} of unknown patients, each counted as one of its own: see --min-patients")
+    vectors = train_vectors(corpus.documents, chosen)
+    vectors.write(options.out)
+    say(f"{counted(len(vectors.words), 'word')} written to {options.out}; {vectors.left_out:,} rarer ones left out")
+    say("the file holds words of the notes: keep it as you keep them")
+    return 0
