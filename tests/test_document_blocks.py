@@ -17,6 +17,7 @@ import pytest
 from document_blocks import ALL, ROOT, SHELL, Block
 from every_command import parser_of
 
+from ensemble_deid.cli import options
 from ensemble_deid.cli.main import build_parser
 from ensemble_deid.features.patterns import failed_examples, parse_patterns
 from ensemble_deid.features.word_lists import inline_word_lists
@@ -24,7 +25,7 @@ from ensemble_deid.note.label_map import load_label_map
 from ensemble_deid.taggers.tbed import parse_templates
 
 # How many blocks of a document are not run. A new one needs a reason in the document, and a change here.
-NOT_RUN = {"README.md": 1, "docs/benchmarks.md": 7, "docs/papers.md": 5, "docs/tasks/review-and-retrain.md": 1}
+NOT_RUN = {"README.md": 1, "docs/quick-start.md": 1, "docs/researcher.md": 5, "docs/results.md": 2, "docs/reviewer.md": 1}
 _PROGRAMS = ("ensemble-deid", "make", "pip", "python", "python3")
 
 
@@ -39,8 +40,10 @@ def test_the_blocks_that_are_not_run_are_counted() -> None:
 
 
 @pytest.mark.parametrize("block", [b for b in ALL if is_shell(b)], ids=lambda block: block.name)
-def test_shell_blocks_are_commands(block: Block) -> None:
+def test_shell_blocks_are_commands(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each can be read by the program it is for; that also holds for those that take too long to run."""
+    # Models are looked for while arguments are read; here they may have any name.
+    monkeypatch.setattr(options, "find_model", lambda path: path)
     if "curl" in block.code:
         return
     parser = build_parser()
