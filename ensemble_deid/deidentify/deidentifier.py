@@ -213,7 +213,7 @@ class Deidentifier:
         """Return the text without its PHI.
 
         `style` is `tag` (the default), `numbered`, `mask`, `remove`, `hash`, `surrogate` or `text:WORDS`; `styles` has
-        those of single labels, and `policy` names a policy (docs/deidentify.md). Surrogates and hashes depend on `key`
+        those of single labels, and `policy` names a policy (docs/styles-and-surrogates.md). Surrogates and hashes depend on `key`
         (a `Key`, a key file, else the environment's ENSEMBLE_DEID_KEY, else a new one), on `project` and on `patient`,
         the text itself where that is None; what only other texts of the patient tell, such as the whole of a name, is
         not known. `threshold` overrides the model's, `combiner` is `svm`, `union`, `majority` or `per-type`; `lists`

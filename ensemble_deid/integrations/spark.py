@@ -49,7 +49,7 @@ def deidentify(
 ) -> "DataFrame":
     """Return a DataFrame without PHI, with one column more: `problem` says why a note is withheld, and so missing.
 
-    `id`, `patient`, `dates` and `keep` are columns as in `ensemble-deid deidentify` (docs/deidentify-tables.md);
+    `id`, `patient`, `dates` and `keep` are columns as in `ensemble-deid deidentify` (docs/data-engineer.md);
     `keep=["all"]` keeps every other one. With `patient`, rows are shuffled so that the notes of a patient are processed
     together; with a key, the values are then those of the command line. `style`, `key` and `project` are as in
     `Deidentifier.deidentify`, or a `replacer` says it all; `lists` are what the site knows. Nothing runs before Spark
