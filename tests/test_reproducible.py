@@ -85,7 +85,7 @@ def test_libraries_that_did_not_follow_are_refused(monkeypatch: pytest.MonkeyPat
     reproducible.check_pinned()
     monkeypatch.setenv(reproducible.MARK, "1")
     monkeypatch.setattr(device.torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
-    with pytest.raises(ConfigError, match="torch uses AVX512, not AVX2"), device.one_thread():
+    with pytest.raises(ConfigError, match="torch uses AVX512, not AVX2"), device.torch_on_one_thread():
         pass
 
 
