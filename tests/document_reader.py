@@ -112,6 +112,10 @@ class Reader:
             return
         if program == "python" and words[0] == "-c":
             self.shell(shlex.quote(sys.executable) + command.removeprefix("python"))
+        elif words[0] == "keygen":
+            # The workplace has a key, and none is overwritten.
+            (self.folder / words[1]).unlink(missing_ok=True)
+            self.main(words, command)
         elif words[0] == "serve":
             assert words[1:] == ["model", "--port", "8000"]
             self.service = self.stack.enter_context(running(self.folder / "model", self.folder))
