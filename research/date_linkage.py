@@ -69,7 +69,8 @@ def remaining_shifts(seen: Days, shifts: Days, window: tuple[int, int] | None) -
     if window is None:
         return left
     first, end = window
-    return left[(left > seen.max() - end) & (left <= seen.min() - first)]
+    inside: Days = left[(left > seen.max() - end) & (left <= seen.min() - first)]
+    return inside
 
 
 def draw_visits(count: int, days: int, random: np.random.Generator) -> Days:
