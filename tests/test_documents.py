@@ -112,5 +112,5 @@ def test_every_path_and_option_of_the_service_is_documented() -> None:
     page = (ROOT / "docs" / "administrator.md").read_text(encoding="utf-8")
     assert [path for path in PATHS if path not in page] == []
     actions = next(a for a in build_parser()._actions if a.dest == "command").choices["serve"]._actions
-    options = [name for action in actions for name in action.option_strings if name not in ("-h", "--help")]
+    options = [name for action in actions for name in action.option_strings if name not in ("-h", "--help", "--help-all")]
     assert [name for name in options if name not in page] == []

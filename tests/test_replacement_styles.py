@@ -255,6 +255,8 @@ def test_the_gallery_shows_what_the_styles_do() -> None:
     assert len(shown) >= 6
     for options, text in shown.items():
         replacer = Replacer.from_options(
-            **options_of(options), key=made_key("gallery"), project="gallery"  # type: ignore[arg-type]
+            **options_of(options),
+            key=made_key("gallery"),
+            project="gallery",  # type: ignore[arg-type]
         )
         assert replacer.replace(note).text == text, options

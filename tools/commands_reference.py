@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
     parser = commands.add_parser("reference", help="write docs/reference from the code")
-    parser.add_argument("--out", metavar="DIR", type=Path, default=ROOT / "docs" / "reference")
+    parser.add_argument("out", metavar="DIR", type=Path, nargs="?", default=ROOT / "docs" / "reference")
     parser.set_defaults(run=run_reference)
 
 

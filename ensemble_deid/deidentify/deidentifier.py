@@ -217,8 +217,8 @@ class Deidentifier:
         depend on `key` (a `Key`, a key file, else the environment's ENSEMBLE_DEID_KEY, else a new one), on `project`
         and on `patient`, the text itself where that is None; what only other texts of the patient tell, such as the
         whole of a name, is not known. `threshold` overrides the model's, `combiner` is `svm`, `union`, `majority` or
-        `per-type`; `lists` are what the site knows, and what they did is in the result, and added to `counts` also where there is no
-        result. Raises CorpusError when the text cannot be processed: it is no string, holds NUL or
+        `per-type`; `lists` are what the site knows, and what they did is in the result, and added to `counts` also
+        where there is no result. Raises CorpusError when the text cannot be processed: it is no string, holds NUL or
         unpaired surrogates (then it is no clinical note), processing fails, or strict lists find a known identifier in
         the output. Raises ConfigError for an unknown style, label, policy or combiner, a bad key, or a threshold
         outside [0, 1].
