@@ -239,4 +239,5 @@ def test_every_key_is_described() -> None:
     # the ends of an interval, and what is the same for precision, recall and F1, are described once
     keys = {re.sub(r"_(low|high)$", "", key) for key in keys}
     keys = {re.sub(r"^(recall|f1)_(mean|sd|documents)$", r"precision_\2", key) for key in keys}
-    assert [key for key in sorted(keys) if not re.search(rf"[`.]{key}[`.\[]", described)] == []
+    missing = [key for key in sorted(keys) if not re.search(rf"[`.]{key}[`.\[]", described)]
+    assert not missing, " ".join(missing)

@@ -105,7 +105,7 @@ def test_the_command_prints_one_screen_and_all_with_full(
         files[name] = out[0].read_bytes(), out[1].read_bytes()
     assert files["summary"] == files["full"]
     assert printed["summary"] == render_summary(result) + (
-        "\nEvery table: --full. All figures as data: --json FILE, --csv FILE.\n"
+        "\nEvery table: --full. All figures as data: --out FILE.json, FILE.csv.\n"
     )
     assert len(printed["summary"].splitlines()) <= 40
     assert printed["full"] == render_full(result)

@@ -72,7 +72,7 @@ def _add_harvest(actions: Any) -> None:
     harvest = add_command(
         actions,
         "harvest",
-        "patterns from sentences with PHI at fixed places (docs/templates.md)",
+        "patterns from sentences with PHI at fixed places (docs/rules.md)",
         example="corpus harvest my/train --out harvested.toml",
     )
     harvest.add_argument("corpus", metavar="CORPUS", help="annotated notes, or what `predict` wrote")

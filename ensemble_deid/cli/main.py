@@ -60,7 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status (`cli/terminal.py`, docs/cli.md)."""
+    """Run the command line and return its exit status (`cli/terminal.py`, docs/administrator.md)."""
     return run(build_parser(), arguments)
 
 
