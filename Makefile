@@ -2,6 +2,7 @@
 # make train        train the whole stack on notes of 25 sites of the demo corpus, score it, show a note; SITES= takes all sites
 # make train-small  the same without the pretrained encoder, in some minutes
 # make test         run all tests
+# make bundle       gather wheels of everything in dist/bundle, to install where no network is
 # make fuzz         attack it for a minute; for two hours, on other input: make fuzz FUZZ_SECONDS=7200 FUZZ_SEED=1
 # All make .venv first and need nothing but Python 3.11 or newer (PYTHON=python3.12 names another one).
 
@@ -17,7 +18,7 @@ FUZZ_SECONDS := 60
 FUZZ_SEED := 0
 ENGLISH := models/ensemble_deid_en
 
-.PHONY: demo train train-small english-model test fuzz lint types notebooks docs clean
+.PHONY: demo train train-small english-model test fuzz lint types notebooks docs bundle clean
 
 demo: $(VENV)/installed-model
 	@echo; echo "== A fictional note =="
@@ -80,6 +81,11 @@ notebooks: $(VENV)/installed-dev
 # The documents as a site, in build/site: it needs no network, neither here nor in the reader's browser.
 docs: $(VENV)/installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f docs/site/mkdocs.yml
+
+# Wheels of the package, the model and all they need, with checksums, to carry into a hospital without internet.
+bundle: $(VENV)/installed
+	@rm -rf dist/bundle
+	$(BIN)/python -m tools bundle dist/bundle
 
 clean:
 	rm -rf $(VENV) $(MODEL) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,76 +6,18 @@ processors of the last decade have. The variables only count when they are set b
 `train --reproducible` starts itself again with them.
 """
 
-import hashlib
 import os
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController, threadpool_info
 
 from ensemble_deid.errors import ConfigError
-
-# One seed for the run, one independent stream for each named use, whatever else is drawn before it.
-
-
-def derive_seed(seed: int, name: str) -> int:
-    """Return a 32-bit seed that depends on `seed` and `name` alone."""
-    digest = hashlib.sha256(f"{seed}:{name}".encode()).digest()
-    return int.from_bytes(digest[:4], "big")
-
-
-def generator(seed: int, name: str) -> np.random.Generator:
-    """Return the numpy generator of the stream `name`."""
-    return np.random.default_rng(derive_seed(seed, name))
-
-
-# Numerical libraries held to one thread: sums in another order differ in their last digits.
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let BLAS and OpenMP libraries use one thread within the block, so that results do not depend on the cores.
-
-    Does what `threadpoolctl.threadpool_limits(1)` does, which searches the memory map of the process for libraries at
-    every call: for a short note that takes longer than the model.
-    """
-    # A library is loaded with the module that needs it, so only a module imported since can have brought another one.
-    with _libraries(len(sys.modules)).limit(limits=1):
-        yield
-
-
-@lru_cache(maxsize=1)
-def _libraries(modules: int) -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-# Folds that keep groups (patients, sites) together.
-
-
-def group_folds(groups: Sequence[str], n_folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return a fold for each row, (n,): groups stay together, and folds are about equal in size.
-
-    Groups are shuffled, then assigned, largest first, to the smallest fold so far. Notes and candidates are both split
-    by patient in this way.
-    """
-    names, index, sizes = np.unique(np.asarray(groups, dtype=object), return_inverse=True, return_counts=True)
-    order = rng.permutation(len(names))
-    order = order[np.argsort(-sizes[order], kind="stable")]
-    load = [0] * n_folds
-    fold_of_group = np.zeros(len(names), dtype=np.int64)
-    for group in order.tolist():
-        fold = min(range(n_folds), key=lambda k: (load[k], k))
-        fold_of_group[group] = fold
-        load[fold] += int(sizes[group])
-    return fold_of_group[index]
-
 
 MARK = "ENSEMBLE_DEID_REPRODUCIBLE"
 INSTRUCTION_SET = "AVX2"
@@ -133,3 +75,20 @@ def record() -> dict[str, Any]:
         "python": platform.python_version(),
         "c_library": libc or platform.system(),
     }
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let BLAS and OpenMP libraries use one thread within the block, so that results do not depend on the cores.
+
+    Does what `threadpoolctl.threadpool_limits(1)` does, which searches the memory map of the process for libraries at
+    every call: for a short note that takes longer than the model.
+    """
+    # A library is loaded with the module that needs it, so only a module imported since can have brought another one.
+    with _libraries(len(sys.modules)).limit(limits=1):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    return ThreadpoolController()

@@ -15,7 +15,7 @@ from ensemble_deid.errors import CorpusError
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
-from ensemble_deid.reproducible import generator
+from ensemble_deid.seeds import generator
 from ensemble_deid.submodels import BY_NAME
 
 ENSEMBLE = "ensemble"

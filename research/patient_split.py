@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
-from ensemble_deid.reproducible import generator
+from ensemble_deid.seeds import generator
 
 
 def split_by_patient(

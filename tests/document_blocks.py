@@ -14,7 +14,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "
 TASKS = sorted((ROOT / "docs" / "tasks").glob("*.md"))
 SHELL = ("sh", "console")
 _NOT_RUN = re.compile(r"<!-- not run: (.{10,}) -->")
-_ENSEMBLE = re.compile(r"^ensemble-deid ", re.MULTILINE)
+_ENSEMBLE = re.compile(r"^(ensemble-deid|python -m (research|tools)) ", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ FLOORS = (
         "errors",
         "resources",
         "reproducible",
+        "seeds",
         "atomic",
         "parallel",
         "submodels",

@@ -22,7 +22,8 @@ FOUND = (Span(0, 1, "ID", 0.5),)
 
 
 def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    paths = [ROOT / folder / f"{name}.py" for folder in ("benchmarks", "research")]
+    spec = importlib.util.spec_from_file_location(name, next(path for path in paths if path.exists()))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""`benchmarks/bpe_sizes.py`: a size is trained once, and each is compared with the first."""
+"""`research/bpe_sizes.py`: a size is trained once, and each is compared with the first."""
 
 import importlib.util
 import json
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("bpe_sizes", ROOT / "benchmarks" / "bpe_sizes.py")
+    spec = importlib.util.spec_from_file_location("bpe_sizes", ROOT / "research" / "bpe_sizes.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

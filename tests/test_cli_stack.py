@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import every_command
 import pytest
 import tiny_stack
+from parser_leaves import leaves
 
 import ensemble_deid
 from ensemble_deid.cli.main import main
@@ -165,3 +167,13 @@ def test_rules_are_shown_as_they_are_kept(tiny_model: Path, capsys: pytest.Captu
 def test_the_module_is_the_command() -> None:
     done = run("--version")
     assert (done.returncode, done.stdout) == (0, f"ensemble-deid {ensemble_deid.__version__}\n")
+
+
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = [(command, parser.prog) for command, parser in leaves()]
+    assert len(commands) > 30
+    for command, name in commands:
+        with pytest.raises(SystemExit) as stopped:
+            every_command.main([*command.split(), "--help"])
+        assert stopped.value.code == 0
+        assert f"usage: {name} " in " ".join(capsys.readouterr().out.split()) + " "

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from ensemble_deid.config import Config, CrfConfig, NeuralConfig, make_config
 from ensemble_deid.config_files import load_config, named_configurations
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.reproducible import derive_seed, generator
+from ensemble_deid.seeds import derive_seed, generator
 from ensemble_deid.submodels import DEFAULT, NAMES
 
 

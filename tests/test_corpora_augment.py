@@ -1,6 +1,7 @@
 """Copies whose form is changed: every change keeps the gold offsets."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora import augment as form
 from ensemble_deid.corpora.augment import CHANGES, augment_corpus
+from ensemble_deid.corpora.dictation import cardinal, date_in_words, dictated, ordinal
 from ensemble_deid.corpora.edits import Edit, apply_edits
+from ensemble_deid.corpora.names_in_prose import bare_names, refilled_names
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError
@@ -116,9 +119,20 @@ def test_a_change_keeps_the_letters_of_what_is_marked(parts: list[tuple[str, str
     assert (copy.group, copy.site, copy.id) == ("101", "S01", "101-01-a1")
     for span in copy.spans:
         assert copy.text[span.start : span.end].strip() == copy.text[span.start : span.end] != ""
-    if change in ("labels", "wrap", "case", "noise", "formats"):
+    if change in (
+        "labels",
+        "wrap",
+        "case",
+        "noise",
+        "formats",
+        "bare-names",
+        "other-names",
+        "dictation",
+        "bars",
+        "scan",
+    ):
         assert [span.label for span in sorted(copy.spans)] == [span.label for span in sorted(note.spans)]
-    if change in ("labels", "wrap", "case"):
+    if change in ("labels", "wrap", "case", "bars"):
         plain = [re.sub(r"\s", " ", text).lower() for _, text in surfaces(note)]
         assert [re.sub(r"\s", " ", text).lower() for _, text in surfaces(copy)] == plain
 
@@ -206,3 +220,72 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert [note.id for note in copies] == ["101-01-a1", "202-01-a1", "101-01-a2", "202-01-a2"]
     assert copies[0].metadata["changes"] == "wrap, case"
     assert main([*arguments[:4], "colour", "--out", str(out)]) == 2
+
+
+class Always:
+    """A generator that always draws the lowest value, so that every change with a probability is made."""
+
+    def random(self, size: int | None = None) -> object:
+        return 0.0 if size is None else np.zeros(size)
+
+    def integers(self, low: int, high: int | None = None, size: int | None = None) -> object:
+        value = 0 if high is None else low
+        return value if size is None else np.full(size, value)
+
+
+def test_names_lose_what_announces_them_in_prose_alone() -> None:
+    text = (
+        "Attending: Dr. Ada Quill, MD\nWas seen today with Dr. Ada Quill, RN, and Mr. Bo de Vos; later Quill agreed.\n"
+    )
+    note = marked(text, ("Ada Quill", "DOCTOR"), ("Bo de Vos", "PATIENT"))
+    changed = apply_edits(note, bare_names(note, Always()))  # type: ignore[arg-type]
+    assert changed.text == "Attending: Dr. Ada Quill\nWas seen today with Quill, and Vos; later Quill agreed.\n"
+    assert [surface for _, surface in surfaces(changed)] == ["Ada Quill", "Quill", "Vos"]
+
+
+def test_a_refilled_name_is_the_same_in_the_whole_note() -> None:
+    note = marked("Saw Quill. Ada Quill and Strong; Quill left.", ("Ada Quill", "PATIENT"), ("Strong", "DOCTOR"))
+    note = replace(note, spans=(*note.spans, Span(4, 9, "PATIENT"), Span(33, 38, "PATIENT")))
+    changed = apply_edits(note, refilled_names(note, np.random.default_rng(3)))
+    found = [changed.text[span.start : span.end] for span in sorted(changed.spans)]
+    assert found[0] == found[3]
+    assert found[1] == "Ada Quill"
+
+
+def test_numbers_dates_and_names_are_said() -> None:
+    note = marked(
+        "Quill seen 3/14/2071. Call 555-0102.", ("Quill", "PATIENT"), ("3/14/2071", "DATE"), ("555-0102", "PHONE")
+    )
+    changed = apply_edits(note, dictated(note, Always()))  # type: ignore[arg-type]
+    assert [surface for _, surface in surfaces(changed)] == [
+        "Q-U-I-L-L",
+        "March fourteenth twenty seventy one",
+        "five five five oh one oh two",
+    ]
+    assert " period Call " in changed.text
+
+
+@pytest.mark.parametrize("surface", ["13/1/2071", "3/32", "May 3", "0/1/71"])
+def test_other_dates_are_left(surface: str) -> None:
+    assert date_in_words(surface) is None
+
+
+def test_numbers_in_words() -> None:
+    assert [ordinal(day) for day in (1, 20, 21, 30, 31)] == [
+        "first", "twentieth", "twenty first", "thirtieth", "thirty first",
+    ]  # fmt: skip
+    assert len({cardinal(number) for number in range(100)}) == 100
+    assert date_in_words("7/4/05") == "July fourth twenty oh five"
+
+
+def test_bars_stay_outside_of_what_is_marked() -> None:
+    note = marked("Name Ada  Quill  seen", ("Ada  Quill", "PATIENT"))
+    changed = apply_edits(note, form.barred(note, np.random.default_rng(0)))
+    assert changed.text == "Name | Ada  Quill | seen"
+
+
+def test_a_scan_misreads_some_characters_inside_marks_too() -> None:
+    note = marked("Olello " * 300, ("Olello", "PATIENT"))
+    edits = form.scanned(note, np.random.default_rng(1))
+    assert 10 < len(edits) < 200
+    assert len(apply_edits(note, edits).spans) == 300

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from document_blocks import ALL, ROOT, SHELL, Block
+from every_command import parser_of
 
 from ensemble_deid.cli.main import build_parser
 from ensemble_deid.features.patterns import failed_examples, parse_patterns
@@ -52,7 +53,9 @@ def test_shell_blocks_are_commands(block: Block) -> None:
     commands = block.commands or [line.strip() for line in lines if line.strip()]
     for command in commands:
         program, *words = shlex.split(command, comments=True)
-        if program == "ensemble-deid":
+        if (program, *words[:2]) in (("python", "-m", "research"), ("python", "-m", "tools")):
+            parser_of(words[2:]).parse_args(words[2:])
+        elif program == "ensemble-deid":
             parser.parse_args(words[: words.index(">")] if ">" in words else words)
         elif program == "make":
             assert words[0] in targets, command

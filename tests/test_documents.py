@@ -11,9 +11,9 @@ import pytest
 import tiny_stack
 from document_blocks import ALL, DOCUMENTS, ROOT, SHELL, TASKS
 from document_workplace import make_workplace
+from every_command import main
 
 import ensemble_deid
-from ensemble_deid.cli.main import main
 from ensemble_deid.config_files import load_config
 from ensemble_deid.training import train as training
 
@@ -57,6 +57,7 @@ STAND_INS = {
     # The rule list of the model here is short.
     "1,2,5": "1,2",
 }
+OURS = re.compile(r"(ensemble-deid|python -m (research|tools)) ")
 _DEIDENTIFIED = shlex.split(
     "deidentify model notes.csv --out clean.csv --id-column note_id --patient-column mrn --date-columns seen "
     "--keep-columns ward --key-file key"
@@ -96,8 +97,8 @@ def shown(languages: Sequence[str]) -> list[object]:
     for block in ALL:
         if block.language not in languages or block.not_run or block.document in TASKS:
             continue
-        commands = [command for command in block.commands if command.startswith("ensemble-deid ")]
-        pieces = [block.code] if "python" in languages else [c.removeprefix("ensemble-deid ") for c in commands]
+        commands = [OURS.sub("", command) for command in block.commands if OURS.match(command)]
+        pieces = [block.code] if "python" in languages else commands
         for number, piece in enumerate(pieces, start=1):
             on_spark = piece.startswith("spark ") or "pyspark" in piece
             name = f"{block.name}" if len(pieces) == 1 else f"{block.name}-{number}"

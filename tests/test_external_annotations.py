@@ -16,7 +16,7 @@ NOTES = ROOT.parent / "shared" / "corpora" / "aci-bench" / "notes.jsonl"
 
 
 def join(notes: Path, out: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "benchmarks" / "join_external.py"), str(ANNOTATIONS), str(notes), str(out)]
+    command = [sys.executable, str(ROOT / "research" / "join_external.py"), str(ANNOTATIONS), str(notes), str(out)]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env={"PYTHONPATH": str(ROOT)})
 
 

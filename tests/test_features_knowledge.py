@@ -114,7 +114,8 @@ def test_the_shipped_tables_know_common_names_and_not_common_words() -> None:
 
 
 def test_building_without_the_sources_names_the_extra(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from ensemble_deid.cli.main import main
+    from every_command import main
+
     from tools import knowledge_build
 
     assert "no-such-list" not in knowledge_build.SOURCES

@@ -1,4 +1,4 @@
-"""`benchmarks/finetuning_rounds.py`: rounds learn from other notes than they score, and go on where they stopped."""
+"""`research/finetuning_rounds.py`: rounds learn from other notes than they score, and go on where they stopped."""
 
 import importlib.util
 import json
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("finetuning_rounds", ROOT / "benchmarks" / "finetuning_rounds.py")
+    spec = importlib.util.spec_from_file_location("finetuning_rounds", ROOT / "research" / "finetuning_rounds.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

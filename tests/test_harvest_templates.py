@@ -13,7 +13,7 @@ from ensemble_deid.features.patterns import Pattern, PatternSet, failed_examples
 from ensemble_deid.model.inclusion import parse_inclusion_list
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
-from ensemble_deid.training.harvest import HarvestLimits, Hits, count_hits, harvest_patterns
+from ensemble_deid.training.harvest import HarvestLimits, PatternHits, count_hits, harvest_patterns
 from ensemble_deid.training.harvest_sentences import frequent_sentences, inclusion_effect
 from ensemble_deid.training.sentence_templates import in_words, patterns_of, templates_of
 
@@ -146,7 +146,7 @@ def test_harvest_keeps_a_template_with_one_phi_template() -> None:
     assert [(t.patients, t.occurrences) for t in harvest.templates] == [(4, 4)]
     assert [pattern.label for pattern in harvest.patterns] == ["DOCTOR", "DATE"]
     # Each patient is held out once, and both spans of the note are found.
-    assert harvest.elsewhere == Hits(8, 8)
+    assert harvest.elsewhere == PatternHits(8, 8)
     assert {pattern.confidence for pattern in harvest.patterns} == {0.9}
     read = parse_patterns(harvest.text(name="notes"))
     assert read.patterns == harvest.patterns
@@ -182,8 +182,8 @@ def test_precision_is_measured_on_notes_held_out() -> None:
 def test_hits_are_right_by_place_and_label() -> None:
     patterns = parse_patterns("[[pattern]]\nname='year'\nlabel='DATE'\nregex='\\d{4}'").patterns
     notes = [Document("a", "in 2020, 2021 or 2022", (Span(3, 7, "DATE"), Span(9, 13, "AGE")))]
-    assert count_hits(patterns, notes) == {"year": Hits(3, 1)}
-    assert Hits().confidence == 0.5
+    assert count_hits(patterns, notes) == {"year": PatternHits(3, 1)}
+    assert PatternHits().confidence == 0.5
 
 
 def sentence_notes() -> list[Document]:

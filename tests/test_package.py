@@ -46,7 +46,7 @@ def run(*command: str | Path, where: Path, **environment: str) -> str:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build an sdist, and a wheel from it, of a copy: a build folder left in the checkout has no say."""
     copy = tmp_path_factory.mktemp("copy")
-    for name in ("ensemble_deid", "rules", "data", "docs", "tests", "benchmarks"):
+    for name in ("ensemble_deid", "rules", "data", "docs", "tests", "benchmarks", "research", "tools"):
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for path in ROOT.iterdir():

@@ -1,12 +1,12 @@
-"""`benchmarks/paper_tables.py`: its steps are commands that the parser takes, over notes that it writes."""
+"""`research/paper_tables.py`: its steps are commands that the parser takes, over notes that it writes."""
 
 import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from every_command import parser_of
 
-from ensemble_deid.cli.main import build_parser
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.read import read_corpus
 
@@ -14,7 +14,7 @@ from ensemble_deid.corpora.read import read_corpus
 @pytest.fixture(scope="module")
 def tables() -> ModuleType:
     """Return the script as a module."""
-    path = Path(__file__).parents[1] / "benchmarks" / "paper_tables.py"
+    path = Path(__file__).parents[1] / "research" / "paper_tables.py"
     spec = importlib.util.spec_from_file_location("paper_tables", path)
     assert spec is not None
     assert spec.loader is not None
@@ -27,7 +27,7 @@ def test_every_step_is_a_command_with_settings_that_exist(tables: ModuleType, tm
     steps = list(tables.steps(tmp_path))
     assert len({name for name, _ in steps}) == len(steps) > 15
     for _, command in steps:
-        options = build_parser().parse_args(command)
+        options = parser_of(command).parse_args(command)
         overrides = getattr(options, "overrides", [])
         load_config(getattr(options, "config", None), overrides=overrides)
         assert "demo:test" not in command

@@ -85,7 +85,7 @@ def test_libraries_that_did_not_follow_are_refused(monkeypatch: pytest.MonkeyPat
     reproducible.check_pinned()
     monkeypatch.setenv(reproducible.MARK, "1")
     monkeypatch.setattr(device.torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
-    with pytest.raises(ConfigError, match="torch uses AVX512, not AVX2"), device.one_thread():
+    with pytest.raises(ConfigError, match="torch uses AVX512, not AVX2"), device.torch_on_one_thread():
         pass
 
 
@@ -94,7 +94,7 @@ def test_libraries_that_did_not_follow_are_refused(monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture(scope="module")
 def three_seeds() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("three_seeds", ROOT / "benchmarks" / "three_seeds.py")
+    spec = importlib.util.spec_from_file_location("three_seeds", ROOT / "research" / "three_seeds.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -16,7 +16,7 @@ from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span, drop_overlaps
-from ensemble_deid.reproducible import generator, group_folds
+from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.stacking.context import CandidateContext
 from ensemble_deid.stacking.dataset import ARRAYS, KEYS, StackingDataset, build_stacking_dataset

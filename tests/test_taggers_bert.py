@@ -76,7 +76,7 @@ def test_a_model_is_read_without_what_only_training_needs(tmp_path: Path) -> Non
     code = (
         "import sys; from pathlib import Path\n"
         "from ensemble_deid.config import TransformerConfig\n"
-        "from ensemble_deid.pipeline import deidentifier, directory\n"
+        "from ensemble_deid.deidentify import deidentifier\nfrom ensemble_deid.model import directory\n"
         "from ensemble_deid.taggers.transformer.tagger import TransformerTagger\n"
         "from ensemble_deid.note.tags import TagScheme\n"
         f"TransformerTagger.load(Path({str(tmp_path)!r}), scheme=TagScheme({SCHEME.labels!r}),"

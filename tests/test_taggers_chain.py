@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 from viterbi import viterbi
 
 from ensemble_deid.taggers import decoding
-from ensemble_deid.taggers.chain import Chain, Marginals, n_best
+from ensemble_deid.taggers.chain import LinearChain, Marginals, n_best
 from ensemble_deid.taggers.decoding import decode, spans_of, tag_probabilities
 
 N_LABELS = 2
 N_TAGS = 2 * N_LABELS + 1
 
 
-def random_chain(seed: int, time: int) -> tuple[Chain, np.ndarray]:
+def random_chain(seed: int, time: int) -> tuple[LinearChain, np.ndarray]:
     rng = np.random.default_rng(seed)
-    chain = Chain(rng.normal(0, 2, (N_TAGS, N_TAGS)), rng.normal(0, 1, N_TAGS), rng.normal(0, 1, N_TAGS))
+    chain = LinearChain(rng.normal(0, 2, (N_TAGS, N_TAGS)), rng.normal(0, 1, N_TAGS), rng.normal(0, 1, N_TAGS))
     return chain, rng.normal(0, 2, (time, N_TAGS))
 
 
-def all_paths(chain: Chain, emissions: np.ndarray) -> list[tuple[float, tuple[int, ...]]]:
+def all_paths(chain: LinearChain, emissions: np.ndarray) -> list[tuple[float, tuple[int, ...]]]:
     paths = []
     for tags in itertools.product(range(N_TAGS), repeat=len(emissions)):
         score = chain.start[tags[0]] + chain.end[tags[-1]]
@@ -47,7 +47,7 @@ def test_best_and_n_best_are_those_of_the_enumeration(seed: int, time: int) -> N
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 6))
 def test_where_paths_are_equal_every_better_one_is_found(seed: int, time: int, n: int) -> None:
     rng = np.random.default_rng(seed)
-    chain = Chain(*(rng.integers(-1, 2, shape).astype(float) for shape in ((N_TAGS, N_TAGS), N_TAGS, N_TAGS)))
+    chain = LinearChain(*(rng.integers(-1, 2, shape).astype(float) for shape in ((N_TAGS, N_TAGS), N_TAGS, N_TAGS)))
     emissions = rng.integers(-1, 2, (time, N_TAGS)).astype(float)
     every = all_paths(chain, emissions)
     score_of = {tags: score for score, tags in every}
@@ -137,7 +137,7 @@ def test_decoding_finds_what_an_unpruned_search_finds() -> None:
     """Peaked scores, as trained taggers give: the candidates that matter are those of the exact search."""
     rng = np.random.default_rng(5)
     n_tags, n_tokens = 15, 120
-    chain = Chain(rng.normal(size=(n_tags, n_tags)), rng.normal(size=n_tags), rng.normal(size=n_tags))
+    chain = LinearChain(rng.normal(size=(n_tags, n_tags)), rng.normal(size=n_tags), rng.normal(size=n_tags))
     emissions = rng.normal(size=(n_tokens, n_tags)) * 2
     emissions[:, 0] += 9
     emissions[rng.random(n_tokens) < 0.1, 0] -= 8

@@ -18,7 +18,7 @@ from ensemble_deid.config import TransformerConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.note.document import Document
 from ensemble_deid.taggers.transformer import source
-from ensemble_deid.taggers.transformer.pieces import CASES, GAPS, cut_into_pieces, learn_vocabulary, windows
+from ensemble_deid.taggers.transformer.pieces import CASES, GAPS, cut_into_pieces, learn_pieces, windows
 from ensemble_deid.taggers.transformer.quantisation import dequantise, quantise
 from ensemble_deid.taggers.transformer.tagger import SETTINGS, WEIGHTS, TransformerTagger
 from ensemble_deid.taggers.transformer.training import SpecialPieces, batches
@@ -133,7 +133,7 @@ def test_a_packaged_encoder_that_is_not_installed_or_not_the_published_one_is_re
 
 def test_columns_are_embedded_for_every_piece_of_a_token() -> None:
     batch = plain([Document("a", "Name: Zoe 12")])
-    vocabulary = learn_vocabulary(batch, ["case", "absent"])
+    vocabulary = learn_pieces(batch, ["case", "absent"])
     assert set(vocabulary) == {"case"}
     pieces = cut_into_pieces(batch, TOKENIZER, vocabulary, unknown=UNKNOWN)
     codes = {"-": 0, **vocabulary["case"]}

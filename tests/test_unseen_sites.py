@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("unseen_sites", ROOT / "benchmarks" / "unseen_sites.py")
+    spec = importlib.util.spec_from_file_location("unseen_sites", ROOT / "research" / "unseen_sites.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -25,7 +25,7 @@ def script() -> ModuleType:
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "benchmarks" / "unseen_sites.py"), *map(str, arguments)]
+    command = [sys.executable, str(ROOT / "research" / "unseen_sites.py"), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 

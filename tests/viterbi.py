@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ensemble_deid.taggers.chain import Chain, Floats, Ints
+from ensemble_deid.taggers.chain import Floats, Ints, LinearChain
 
 
-def viterbi(chain: Chain, emissions: Floats, lengths: Ints) -> Ints:
+def viterbi(chain: LinearChain, emissions: Floats, lengths: Ints) -> Ints:
     """Return the best tags, (batch, time), 0 after a sequence's end.
 
     `emissions` is (batch, time, tags), `lengths` (batch,) says how many steps of each count, in descending order.

@@ -5,14 +5,14 @@ import sys
 
 from ensemble_deid.cli.main import run
 from ensemble_deid.cli.options import CommandParser
-from tools import commands_corpus, commands_knowledge
+from tools import commands_bundle, commands_corpus, commands_knowledge
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the builders' commands."""
     parser = CommandParser(prog="python -m tools", description="Build what the package ships.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (commands_corpus, commands_knowledge):
+    for module in (commands_corpus, commands_knowledge, commands_bundle):
         module.add_commands(commands)
     return parser
 

@@ -92,7 +92,7 @@ def _notice() -> str:
     rows = [f"- {name} {version(name)}: {what} ({licence})" for name, (_, what, licence) in SOURCES.items()]
     rows.append("- SCOWL (Debian package scowl): English word lists (its own permissive licence, see the package)")
     return (
-        "The tables of this folder were compiled by `ensemble-deid knowledge build` from\n\n"
+        "The tables of this folder were compiled by `python -m tools knowledge build` from\n\n"
         + "\n".join(rows)
         + "\n\nGeoNames data: https://www.geonames.org, CC BY 4.0.\n"
     )

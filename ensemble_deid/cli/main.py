@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from ensemble_deid import __version__
-from ensemble_deid.cli.options import CommandParser, add_group
+from ensemble_deid.cli.options import CommandParser, add_group, find_models
 from ensemble_deid.cli.terminal import BAD_INPUT, INTERRUPTED, READER_GONE, TERMINATED, UNFORESEEN, warn
 from ensemble_deid.errors import DeidError
 from ensemble_deid.reproducible import MARK, is_pinned, pinned_environment
@@ -66,12 +66,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> int:
     """Parse the arguments, run the command they name, and return its exit status."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    options = parser.parse_args(given)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name or a rule that the terminal's encoding lacks must not end a command that has done its work.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        options = parser.parse_args(given)
         with _orderly_termination():
+            find_models(options)
             status: int = _start_pinned(given) if _must_be_pinned(options) else options.run(options)
             sys.stdout.flush()
     except DeidError as error:

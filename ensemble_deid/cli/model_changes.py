@@ -180,7 +180,7 @@ def run_check(options: argparse.Namespace) -> int:
     """Print a line for each pattern, and the sum."""
     from ensemble_deid.features.pattern_text import patterns_text
     from ensemble_deid.features.patterns import read_patterns
-    from ensemble_deid.training.harvest import Hits, count_hits
+    from ensemble_deid.training.harvest import PatternHits, count_hits
     from ensemble_deid.training.model_additions import check_patterns
 
     refuse_output_files([options.out], options.file, options.corpus)
@@ -191,7 +191,7 @@ def run_check(options: argparse.Namespace) -> int:
     for pattern in patterns.patterns:
         n = hits[pattern.name]
         say(f"{pattern.name:<28}{pattern.label:<14}{n.found:>8}{n.right:>8}{n.wrong:>8}")
-    total = sum(hits.values(), Hits())
+    total = sum(hits.values(), PatternHits())
     say(f"{'all':<28}{'':<14}{total.found:>8}{total.right:>8}{total.wrong:>8}")
     if options.out is not None:
         measured = [replace(p, confidence=round(hits[p.name].confidence, 4)) for p in patterns.patterns]

@@ -2,7 +2,7 @@
 
 What is learned at one site holds at another only as far as it does not depend on the first site's form. Each change
 takes something of that form away, or exchanges it for another site's. Meant for training only; whether a change helps
-is to be decided on notes of other sites (`benchmarks/augmentation.py`).
+is to be decided on notes of other sites (`research/augmentation.py`).
 """
 
 import re
@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ensemble_deid.corpora import augment as form
+from ensemble_deid.corpora.dictation import dictated
 from ensemble_deid.corpora.edits import Edit, apply_edits
+from ensemble_deid.corpora.names_in_prose import bare_names, refilled_names
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tokens import tokenize
-from ensemble_deid.reproducible import generator
+from ensemble_deid.seeds import generator
 
 # Changes of a note's form that keep its gold spans: header, formats of numbers, field names, lines, typing, case.
 
@@ -172,6 +173,25 @@ def _touches(note: Document, start: int, end: int) -> bool:
     )
 
 
+def scanned(note: Document, rng: np.random.Generator) -> list[Edit]:
+    """Return the edits that misread characters as a scanner does, at a rate of 2, 5 or 8% of those that look alike."""
+    rate = (0.02, 0.05, 0.08)[int(rng.integers(3))]
+    places = [k for k, character in enumerate(note.text) if character in _MISREAD]
+    chosen = rng.random(len(places)) < rate
+    edits = [Edit(k, k + 1, _MISREAD[note.text[k]]) for k, hit in zip(places, chosen.tolist(), strict=True) if hit]
+    return [edit for edit in edits if not _touches(note, edit.start, edit.end)]
+
+
+def barred(note: Document, rng: np.random.Generator) -> list[Edit]:
+    """Return the edits that put bars in the place of blanks outside PHI, as an export of a table does."""
+    covered = {place for span in note.spans for place in range(span.start, span.end)}
+    return [
+        Edit(match.start(), match.end(), " | ")
+        for match in re.finditer(" +", note.text)
+        if covered.isdisjoint(range(match.start(), match.end()))
+    ]
+
+
 def folded_case(note: Document, rng: np.random.Generator) -> Document:
     """Return the note in lower case, in capitals, or with its marked words alone in lower case; the length stays."""
     kind = int(rng.integers(3))
@@ -203,22 +223,27 @@ class Donors:
 
 def _headers(note: Document, donors: Donors, rng: np.random.Generator) -> Document:
     donor = donors.draw(note, rng)
-    return note if donor is None else form.exchange_header(note, donor)
+    return note if donor is None else exchange_header(note, donor)
 
 
 def _formats(note: Document, donors: Donors, rng: np.random.Generator) -> Document:
-    shapes = form.number_formats(donors.notes, other_than=note)
-    return apply_edits(note, form.reformatted(note, shapes, rng))
+    shapes = number_formats(donors.notes, other_than=note)
+    return apply_edits(note, reformatted(note, shapes, rng))
 
 
 CHANGES: Mapping[str, Callable[[Document, Donors, np.random.Generator], Document]] = {
     "headers": _headers,
     "formats": _formats,
-    "labels": lambda note, donors, rng: apply_edits(note, form.dropped_labels(note, rng)),
-    "sentences": lambda note, donors, rng: apply_edits(note, form.dropped_sentences(note, rng)),
-    "wrap": lambda note, donors, rng: apply_edits(note, form.rewrapped(note, rng)),
-    "noise": lambda note, donors, rng: apply_edits(note, form.typing_errors(note, rng)),
-    "case": lambda note, donors, rng: form.folded_case(note, rng),
+    "labels": lambda note, donors, rng: apply_edits(note, dropped_labels(note, rng)),
+    "sentences": lambda note, donors, rng: apply_edits(note, dropped_sentences(note, rng)),
+    "wrap": lambda note, donors, rng: apply_edits(note, rewrapped(note, rng)),
+    "bare-names": lambda note, donors, rng: apply_edits(note, bare_names(note, rng)),
+    "other-names": lambda note, donors, rng: apply_edits(note, refilled_names(note, rng)),
+    "dictation": lambda note, donors, rng: apply_edits(note, dictated(note, rng)),
+    "bars": lambda note, donors, rng: apply_edits(note, barred(note, rng)),
+    "scan": lambda note, donors, rng: apply_edits(note, scanned(note, rng)),
+    "noise": lambda note, donors, rng: apply_edits(note, typing_errors(note, rng)),
+    "case": lambda note, donors, rng: folded_case(note, rng),
 }
 """The changes by name, in the order in which several of them are made."""
 

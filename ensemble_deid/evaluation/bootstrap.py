@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ensemble_deid.evaluation.pairs import EvaluationError
-from ensemble_deid.reproducible import generator
+from ensemble_deid.seeds import generator
 
 Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ import numpy as np
 
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.named_columns import Floats, NamedColumns
-from ensemble_deid.stacking.overlaps import overlapping_pairs
+from ensemble_deid.stacking.overlaps import overlapping_candidates
 
 _LEAST = 1e-4
 """Probabilities are kept this far from 0 and 1: beyond them an SVM's tell no more."""
@@ -45,7 +45,7 @@ def resolved_by(rank: Floats, scores: Floats, table: CandidateTable) -> Floats:
     if np.array_equal(rank, scores):
         return scores
     overlapping: list[list[int]] = [[] for _ in range(len(table))]
-    for row, other in zip(*(rows.tolist() for rows in overlapping_pairs(table)), strict=True):
+    for row, other in zip(*(rows.tolist() for rows in overlapping_candidates(table)), strict=True):
         overlapping[row].append(other)
     found = scores.copy()
     suppressed = np.zeros(len(table), dtype=bool)

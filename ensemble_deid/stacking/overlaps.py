@@ -8,7 +8,7 @@ from ensemble_deid.stacking.candidates import CandidateTable
 RELATIONS = ("same", "inside", "around", "crossing")
 
 
-def overlapping_pairs(table: CandidateTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def overlapping_candidates(table: CandidateTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return all ordered pairs (i, j), i != j, of rows that overlap; rows are sorted by document and start."""
     left: list[int] = []
     right: list[int] = []

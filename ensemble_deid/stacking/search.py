@@ -12,7 +12,8 @@ from ensemble_deid.config import Config, StackConfig
 from ensemble_deid.note.counts import f1_score
 from ensemble_deid.note.span import drop_overlaps
 from ensemble_deid.parallel import in_processes
-from ensemble_deid.reproducible import generator, group_folds, one_thread
+from ensemble_deid.reproducible import one_thread
+from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.opinion_pool import pooled_with_sequences, resolved_by

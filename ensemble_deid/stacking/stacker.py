@@ -13,7 +13,8 @@ from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.note.span import Span, drop_overlaps
-from ensemble_deid.reproducible import generator, one_thread
+from ensemble_deid.reproducible import one_thread
+from ensemble_deid.seeds import generator
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import I2B2_TYPES, MEDDOCAN_TO_I2B2, to_i2b2
 from ensemble_deid.note.span import Span
-from ensemble_deid.reproducible import generator
+from ensemble_deid.seeds import generator
 from ensemble_deid.surrogates.ages import AgeShift
 from ensemble_deid.surrogates.codes import CodeMap
 from ensemble_deid.surrogates.dates import DateShift, latest_year

@@ -17,7 +17,7 @@ Ints = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chain:
+class LinearChain:
     """Transition scores of a linear chain, in the log domain: `transitions` (from, to), `start` and `end` (tags,)."""
 
     transitions: Floats
@@ -37,7 +37,7 @@ def _running(lengths: Ints) -> list[int]:
 
 
 def n_best(
-    chain: Chain, emissions: Floats, lengths: Ints, n: int, *, likely: NDArray[np.int64] | None = None
+    chain: LinearChain, emissions: Floats, lengths: Ints, n: int, *, likely: NDArray[np.int64] | None = None
 ) -> tuple[Ints, Floats]:
     """Return the n best tag sequences (batch, n, time) and their scores (batch, n), best first.
 
@@ -81,7 +81,7 @@ def n_best(
     return paths, scores
 
 
-def _likely_tags(chain: Chain, emissions: Floats, lengths: Ints, n: int) -> NDArray[np.int64]:
+def _likely_tags(chain: LinearChain, emissions: Floats, lengths: Ints, n: int) -> NDArray[np.int64]:
     """Return for each step the n tags with the best paths through them, in the order of tags, (batch, time, n).
 
     No other tag is on a path better than the n-th best: the best paths through these n are n different ones, and none
@@ -129,7 +129,7 @@ class Marginals:
     lengths: Ints
 
     @classmethod
-    def from_emissions(cls, chain: Chain, emissions: Floats, lengths: Ints) -> "Marginals":
+    def from_emissions(cls, chain: LinearChain, emissions: Floats, lengths: Ints) -> "Marginals":
         """Run forward-backward over emissions (batch, time, tags); `lengths` is as in `n_best`."""
         size, time, _ = emissions.shape
         running = _running(lengths)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.note.tags import TagScheme
-from ensemble_deid.taggers.chain import Chain, Floats, Ints, Marginals, n_best, path_probability, top
+from ensemble_deid.taggers.chain import Floats, Ints, LinearChain, Marginals, n_best, path_probability, top
 
 _BATCH_TOKENS = 4096
 _LEAST_BATCH = 16
@@ -80,7 +80,7 @@ def _padded_batches(starts: Ints, n_tokens: int) -> Iterator[_PaddedBatch]:
         yield _PaddedBatch(first, lengths, rows, steps[None, :] < lengths[:, None])
 
 
-def decode(chain: Chain, emissions: Floats, starts: Ints, *, n: int, certain: float = 0.999) -> Decoded:
+def decode(chain: LinearChain, emissions: Floats, starts: Ints, *, n: int, certain: float = 0.999) -> Decoded:
     """Decode all tokens: emissions (n_tokens, tags), sequences beginning at `starts`.
 
     With `n` > 0 the spans of the n best sequences become candidates. A sequence whose best tagging has probability
@@ -116,7 +116,7 @@ def decode(chain: Chain, emissions: Floats, starts: Ints, *, n: int, certain: fl
     return found
 
 
-def tag_probabilities(chain: Chain, emissions: Floats, starts: Ints) -> Floats:
+def tag_probabilities(chain: LinearChain, emissions: Floats, starts: Ints) -> Floats:
     """Return the marginal probability of every tag at every token, (n_tokens, tags); arguments as in `decode`."""
     found = np.zeros_like(emissions)
     for batch in _padded_batches(starts, len(emissions)):

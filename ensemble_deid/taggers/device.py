@@ -12,7 +12,7 @@ from ensemble_deid.reproducible import INSTRUCTION_SET, is_pinned
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def torch_on_one_thread() -> Iterator[None]:
     """Keep torch to one thread: several processes each with several threads slow each other down.
 
     In a pinned process (`reproducible.py`) algorithms whose results vary are refused too; ConfigError where torch could

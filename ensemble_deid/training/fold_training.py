@@ -9,7 +9,7 @@ import numpy as np
 from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.note.tags import TagScheme
-from ensemble_deid.reproducible import generator, group_folds
+from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.taggers.base import Proposals, Tagger, TokenScores
 from ensemble_deid.training.progress import Reporter, Step
 from ensemble_deid.training.tasks import WHOLE, plan, run_all

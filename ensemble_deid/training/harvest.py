@@ -15,7 +15,7 @@ from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.features.pattern_text import patterns_text
 from ensemble_deid.features.patterns import Pattern, PatternSet, find_all
 from ensemble_deid.note.document import Document, grouped_by_site
-from ensemble_deid.reproducible import generator, group_folds
+from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.training.sentence_templates import (
     Slots,
     Syntax,
@@ -46,7 +46,7 @@ class HarvestLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
+class PatternHits:
     """How often patterns matched on annotated notes, and how many of the matches were annotated just so."""
 
     found: int = 0
@@ -62,12 +62,12 @@ class Hits:
         """The precision with Laplace smoothing: one half where nothing was found."""
         return (self.right + 1) / (self.found + 2)
 
-    def __add__(self, other: "Hits") -> "Hits":
-        return Hits(self.found + other.found, self.right + other.right)
+    def __add__(self, other: "PatternHits") -> "PatternHits":
+        return PatternHits(self.found + other.found, self.right + other.right)
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class HarvestedTemplate:
     """A syntax template with its only PHI template, and how many patients and sentences have it."""
 
     syntax: Syntax = field(repr=False)
@@ -83,8 +83,8 @@ class Harvest:
     `ambiguous` templates had several PHI templates, `refuted` ones a regex that was wrong somewhere.
     """
 
-    templates: tuple[Template, ...]
-    elsewhere: Hits
+    templates: tuple[HarvestedTemplate, ...]
+    elsewhere: PatternHits
     ambiguous: int
     refuted: int
 
@@ -118,21 +118,21 @@ def harvest_patterns(documents: Sequence[Document], limits: HarvestLimits | None
     return Harvest(templates, _elsewhere(documents, limits), ambiguous, refuted)
 
 
-def count_hits(patterns: Iterable[Pattern], documents: Iterable[Document]) -> dict[str, Hits]:
+def count_hits(patterns: Iterable[Pattern], documents: Iterable[Document]) -> dict[str, PatternHits]:
     """Return the hits of each pattern by name, each by itself: what others find at the same place does not matter.
 
     Raises CorpusError for a pattern that takes too long on a note.
     """
     chosen = PatternSet("", tuple(patterns), "")
-    hits = {pattern.name: Hits() for pattern in chosen.patterns}
+    hits = {pattern.name: PatternHits() for pattern in chosen.patterns}
     for document in documents:
         gold = {span.key for span in document.spans}
         for span in find_all(chosen, document):
-            hits[span.source] += Hits(1, int(span.key in gold))
+            hits[span.source] += PatternHits(1, int(span.key in gold))
     return hits
 
 
-def _kept(documents: Sequence[Document], limits: HarvestLimits) -> tuple[tuple[Template, ...], int, int]:
+def _kept(documents: Sequence[Document], limits: HarvestLimits) -> tuple[tuple[HarvestedTemplate, ...], int, int]:
     """Return the templates that fix their PHI, and how many were ambiguous and refuted."""
     candidates, ambiguous = _candidates(documents, limits)
     patterns = {k: patterns_of(template.syntax, template.slots) for k, template in enumerate(candidates)}
@@ -141,7 +141,7 @@ def _kept(documents: Sequence[Document], limits: HarvestLimits) -> tuple[tuple[T
     return tuple(kept[: limits.templates]), ambiguous, len(candidates) - len(kept)
 
 
-def _candidates(documents: Sequence[Document], limits: HarvestLimits) -> tuple[list[Template], int]:
+def _candidates(documents: Sequence[Document], limits: HarvestLimits) -> tuple[list[HarvestedTemplate], int]:
     """Return the templates with one PHI template, those of most patients first, and how many had several."""
     seen: dict[Syntax, dict[Slots, list[str]]] = defaultdict(lambda: defaultdict(list))
     for document in documents:
@@ -150,7 +150,7 @@ def _candidates(documents: Sequence[Document], limits: HarvestLimits) -> tuple[l
                 seen[syntax][slots].append(document.patient)
     frequent = {syntax: found for syntax, found in seen.items() if _is_frequent(syntax, found, limits)}
     templates = [
-        Template(syntax, slots, len(set(patients)), len(patients))
+        HarvestedTemplate(syntax, slots, len(set(patients)), len(patients))
         for syntax, found in frequent.items()
         if len(found) == 1
         for slots, patients in found.items()
@@ -166,14 +166,14 @@ def _is_frequent(syntax: Syntax, found: Mapping[Slots, Sequence[str]], limits: H
     return has_word(syntax) and not any(_MARKS & set(item.text) for item in syntax)
 
 
-def _elsewhere(documents: Sequence[Document], limits: HarvestLimits) -> Hits:
+def _elsewhere(documents: Sequence[Document], limits: HarvestLimits) -> PatternHits:
     """Harvest from some folds, count on the other one, each in turn; no hits where there are too few groups."""
     groups = [document.group for document in grouped_by_site(documents)]
     n_folds = min(limits.folds, len(set(groups)))
     if n_folds < 2:
-        return Hits()
+        return PatternHits()
     fold = group_folds(groups, n_folds, generator(0, "harvest")).tolist()
-    total = Hits()
+    total = PatternHits()
     for number in range(n_folds):
         inside = [document for document, k in zip(documents, fold, strict=True) if k != number]
         held_out = [document for document, k in zip(documents, fold, strict=True) if k == number]

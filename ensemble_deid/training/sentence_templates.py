@@ -30,7 +30,7 @@ _LINE_END = r"\h*\r?$"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Item:
+class SentenceItem:
     """A word or sign of a syntax template: a class, or `LITERAL` with its text; `spaced` after white space."""
 
     kind: str
@@ -47,7 +47,7 @@ class Slot:
     label: str
 
 
-Syntax = tuple[Item, ...]
+Syntax = tuple[SentenceItem, ...]
 Slots = tuple[Slot, ...]
 
 
@@ -77,7 +77,7 @@ def templates_of(document: Document) -> Iterator[tuple[Syntax, Slots]]:
 
 def _templates(text: str, places: list[tuple[int, int]], spans: list[Span]) -> tuple[Syntax, Slots] | None:
     """Return the templates of one sentence, None where a span cuts a token."""
-    items: list[Item] = []
+    items: list[SentenceItem] = []
     slots: list[Slot] = []
     k = 0
     for span in spans:
@@ -95,7 +95,7 @@ def _templates(text: str, places: list[tuple[int, int]], spans: list[Span]) -> t
     return None if any(map(_run_together, items, items[1:])) else (tuple(items), tuple(slots))
 
 
-def _run_together(before: Item, item: Item) -> bool:
+def _run_together(before: SentenceItem, item: SentenceItem) -> bool:
     """Whether a word of PHI and another word touch: where one ends and the other begins is then not told by classes."""
     if item.spaced or not (before.kind or item.kind):
         return False
@@ -106,13 +106,13 @@ def _spaced(places: list[tuple[int, int]], k: int) -> bool:
     return k > 0 and places[k - 1][1] < places[k][0]
 
 
-def _literal(text: str, places: list[tuple[int, int]], k: int) -> Item:
-    return Item(LITERAL, text[slice(*places[k])], _spaced(places, k))
+def _literal(text: str, places: list[tuple[int, int]], k: int) -> SentenceItem:
+    return SentenceItem(LITERAL, text[slice(*places[k])], _spaced(places, k))
 
 
-def _masked(text: str, places: list[tuple[int, int]], low: int, high: int) -> list[Item]:
+def _masked(text: str, places: list[tuple[int, int]], low: int, high: int) -> list[SentenceItem]:
     """Return the items of the tokens of one span; adjacent letters and digits are one word."""
-    items: list[Item] = []
+    items: list[SentenceItem] = []
     joins = False
     for k in range(low, high):
         item = _literal(text, places, k)
@@ -121,9 +121,9 @@ def _masked(text: str, places: list[tuple[int, int]], low: int, high: int) -> li
             items.append(item)
         elif joins and not item.spaced:
             before = items[-1]
-            items[-1] = Item(kind if kind == before.kind else MIXED, "", before.spaced)
+            items[-1] = SentenceItem(kind if kind == before.kind else MIXED, "", before.spaced)
         else:
-            items.append(Item(kind, "", item.spaced))
+            items.append(SentenceItem(kind, "", item.spaced))
         joins = kind != LITERAL
     return items
 

@@ -8,7 +8,7 @@ from ensemble_deid.model.seen_notes import SeenNotes
 from ensemble_deid.note.document import Document, grouped_by_site
 from ensemble_deid.note.tags import tag_loss
 from ensemble_deid.note.tokens import TokenTable
-from ensemble_deid.reproducible import generator
+from ensemble_deid.seeds import generator
 from ensemble_deid.training.warm_start import WarmStart
 
 

@@ -23,7 +23,7 @@ from ensemble_deid.features.vocabulary import patient_of_token, patients_by_valu
 from ensemble_deid.features.windows import joined_column
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.base import Progress, Proposals
-from ensemble_deid.taggers.chain import Chain
+from ensemble_deid.taggers.chain import LinearChain
 from ensemble_deid.taggers.crf.crfsuite_file import CrfsuiteWeights, read_crfsuite
 from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS, knowledge_windows, read_windows
 from ensemble_deid.taggers.decoding import decode, tag_probabilities
@@ -42,7 +42,7 @@ class CrfTagger:
     data: bytes = field(repr=False)
     row_of: dict[str, int] = field(repr=False)
     weights: sparse.csr_matrix = field(repr=False)
-    chain: Chain = field(repr=False)
+    chain: LinearChain = field(repr=False)
 
     @classmethod
     def fit(
@@ -207,7 +207,7 @@ def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]],
 
 def _arrays(
     read: CrfsuiteWeights, tag: NDArray[np.int64], n_tags: int
-) -> tuple[dict[str, int], sparse.csr_matrix, Chain]:
+) -> tuple[dict[str, int], sparse.csr_matrix, LinearChain]:
     """Return attribute rows, the sparse weight matrix (attributes, tags), and the chain, in the scheme's tag order.
 
     A tag that does not occur in training gets a very low score, so that it is never predicted.
@@ -220,4 +220,4 @@ def _arrays(
     never[tag] = False
     start = np.where(never, -100.0, 0.0)
     transitions[:, never] = -100.0
-    return {a: k for k, a in enumerate(read.attributes)}, weights, Chain(transitions, start, np.zeros(n_tags))
+    return {a: k for k, a in enumerate(read.attributes)}, weights, LinearChain(transitions, start, np.zeros(n_tags))

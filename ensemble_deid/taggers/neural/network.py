@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torchcrf import CRF
 
 from ensemble_deid.config import NeuralConfig
-from ensemble_deid.taggers.chain import Chain
+from ensemble_deid.taggers.chain import LinearChain
 from ensemble_deid.taggers.neural.encoders import Bilstm, TransformerEncoder, character_encoder
 
 # pytorch-crf's layer with a likelihood whose cost grows with the length of a sequence, not with its square.
@@ -165,10 +165,10 @@ class TaggingNetwork(nn.Module):
             return nn.functional.cross_entropy(emissions[inputs.mask], tags[inputs.mask])
         return self.crf.negative_log_likelihood(emissions, tags, inputs.mask)
 
-    def chain(self) -> Chain:
+    def chain(self) -> LinearChain:
         """Return the scores of transitions between tags; all are 0 with softmax, where tags are independent."""
         if self.crf is None:
             n_tags = self.scores.out_features
-            return Chain(np.zeros((n_tags, n_tags)), np.zeros(n_tags), np.zeros(n_tags))
+            return LinearChain(np.zeros((n_tags, n_tags)), np.zeros(n_tags), np.zeros(n_tags))
         parts = (self.crf.transitions, self.crf.start_transitions, self.crf.end_transitions)
-        return Chain(*(part.detach().cpu().double().numpy() for part in parts))
+        return LinearChain(*(part.detach().cpu().double().numpy() for part in parts))

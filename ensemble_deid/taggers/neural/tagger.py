@@ -19,11 +19,11 @@ from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE_PREFIX
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.note.counts import strict_counts
 from ensemble_deid.note.tags import TagScheme, tags_to_spans
-from ensemble_deid.reproducible import derive_seed
+from ensemble_deid.seeds import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
-from ensemble_deid.taggers.chain import Chain
+from ensemble_deid.taggers.chain import LinearChain
 from ensemble_deid.taggers.decoding import decode
-from ensemble_deid.taggers.device import check_weights, choose_device, described, one_thread
+from ensemble_deid.taggers.device import check_weights, choose_device, described, torch_on_one_thread
 from ensemble_deid.taggers.inherit import Axis, inherit_weights
 from ensemble_deid.taggers.neural.encoders import CharacterBilstm
 from ensemble_deid.taggers.neural.encoding import LONGEST_WORD, Vocabularies, encode, learn_vocabularies
@@ -83,7 +83,7 @@ class NeuralTagger:
         )
         starts = merge_lines(train.tokens, max_tokens=config.max_sequence)
         encoded = encode(train, vocabularies)
-        with one_thread(), torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
+        with torch_on_one_thread(), torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
             torch.manual_seed(derive_seed(seed, "network"))
             network = TaggingNetwork(vocabularies.sizes(len(scheme.tags)), config)
             tagger = cls(scheme, config, device, vocabularies, network, 0)
@@ -155,10 +155,10 @@ class NeuralTagger:
         decoded = decode(chain, emissions, starts, n=n_best)
         return chain_proposals(decoded, batch.tokens, self.scheme, source="neural")
 
-    def _score(self, batch: Batch) -> tuple[Chain, NDArray[np.float64], NDArray[np.int32]]:
+    def _score(self, batch: Batch) -> tuple[LinearChain, NDArray[np.float64], NDArray[np.int32]]:
         starts = merge_lines(batch.tokens, max_tokens=self.config.max_sequence)
         device = choose_device(self.device)
-        with one_thread():
+        with torch_on_one_thread():
             self.network.to(device)
             encoded = encode(batch, self.vocabularies)
             emissions = score_tokens(self.network, encoded, starts, batch_tokens=_PREDICT_TOKENS, device=device)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ensemble_deid.config import NeuralConfig
-from ensemble_deid.reproducible import generator
+from ensemble_deid.seeds import generator
 from ensemble_deid.taggers.neural.encoding import UNKNOWN, Encoded, SequenceBatch, bucket
 from ensemble_deid.taggers.neural.network import TaggingNetwork
 

@@ -7,7 +7,7 @@ from ensemble_deid.taggers.tbed.instances import Flags, Indices
 from ensemble_deid.taggers.tbed.keyindex import KeyIndex, distinct
 from ensemble_deid.taggers.tbed.keys import ContextKeys, Contexts
 from ensemble_deid.taggers.tbed.layout import Integers
-from ensemble_deid.taggers.tbed.matching import Matcher
+from ensemble_deid.taggers.tbed.matching import RuleMatcher
 
 # A number that stands for a context not asked for: its count is 0.
 UNKNOWN = -2
@@ -25,7 +25,7 @@ class BrokenCounts:
     The last counts but one is always 0, for `UNKNOWN`; the last takes what counts nowhere.
     """
 
-    def __init__(self, keys: ContextKeys, matcher: Matcher, right: Flags) -> None:
+    def __init__(self, keys: ContextKeys, matcher: RuleMatcher, right: Flags) -> None:
         self.keys = keys
         self.matcher = matcher
         self._right = right

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.features.table import Column
-from ensemble_deid.taggers.tbed.layout import Cells, Integers, Layout
+from ensemble_deid.taggers.tbed.layout import CellCodes, Integers, Layout
 from ensemble_deid.taggers.tbed.places import PlaceLists, stable_order
 from ensemble_deid.taggers.tbed.templates import MAX_OFFSET, TAG_COLUMN
 
@@ -38,13 +38,13 @@ class CellMatrix:
         self.values: list[Sequence[str]] = [("",), (), tags, tags]
         self.values += [column.values for column in columns.values()]
         self.sizes = [len(values) for values in self.values]
-        self.cells: Cells = np.zeros((len(self.values), layout.size), np.int32)
+        self.cells: CellCodes = np.zeros((len(self.values), layout.size), np.int32)
         self.cells[ALWAYS] = 1
         layout.spread(current + np.int32(1), self.cells[TAGS])
         layout.spread(gold + np.int32(1), self.cells[GOLD])
         for row, column in enumerate(columns.values(), GOLD + 1):
             layout.spread(column.codes + np.int32(1), self.cells[row])
-        self.flat: Cells = self.cells.reshape(-1)
+        self.flat: CellCodes = self.cells.reshape(-1)
         self.room: Integers = np.zeros(layout.size, np.int64)
         layout.spread(layout.room(MAX_OFFSET), self.room)
         self._list_places()

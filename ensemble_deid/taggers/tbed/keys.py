@@ -16,7 +16,7 @@ import numpy as np
 from ensemble_deid.taggers.tbed.cells import TAGS, CellMatrix
 from ensemble_deid.taggers.tbed.instances import Flags, Indices, Instances
 from ensemble_deid.taggers.tbed.keyindex import KeyIndex, distinct
-from ensemble_deid.taggers.tbed.layout import Cells, Integers
+from ensemble_deid.taggers.tbed.layout import CellCodes, Integers
 from ensemble_deid.taggers.tbed.templates import Template
 
 _NO_KEY = np.int64(-1)
@@ -150,7 +150,7 @@ class ContextKeys:
         `number_new` numbers combinations of a merged template not met before; else their key is -1.
         """
 
-        def cells_at(shift: int) -> Cells:
+        def cells_at(shift: int) -> CellCodes:
             if isinstance(places, slice):
                 return self.matrix.flat[places.start + shift : places.stop + shift]
             return self.matrix.flat.take(places + shift)
@@ -227,7 +227,7 @@ class ContextKeys:
             rest[mine], cells[:, mine] = self._unmerge(t, rest[mine])
         return Contexts(templates, rest, cells)
 
-    def _merge(self, t: int, keys: Integers, mine: Integers, cells: Cells, number_new: bool) -> Flags:
+    def _merge(self, t: int, keys: Integers, mine: Integers, cells: CellCodes, number_new: bool) -> Flags:
         """Add to the keys at `mine` the number of the combination of their cells; return which have one."""
         number = cells[0].astype(np.int64)
         known: Flags = np.ones(len(mine), bool)

@@ -17,7 +17,7 @@ from ensemble_deid.features.table import Column
 from ensemble_deid.taggers.tbed.templates import TAG_COLUMN
 
 Integers = NDArray[np.int64]
-Cells = NDArray[np.int32]
+CellCodes = NDArray[np.int32]
 Strings = Sequence[str] | Column
 
 

@@ -21,7 +21,7 @@ from ensemble_deid.taggers.tbed.cells import GOLD, TAGS, CellMatrix
 from ensemble_deid.taggers.tbed.instances import Flags, Indices, Instances
 from ensemble_deid.taggers.tbed.keys import ContextKeys, Looks
 from ensemble_deid.taggers.tbed.layout import Integers, Layout, Strings, as_column, check_columns
-from ensemble_deid.taggers.tbed.matching import Matcher
+from ensemble_deid.taggers.tbed.matching import RuleMatcher
 from ensemble_deid.taggers.tbed.rule import Condition, Rule
 from ensemble_deid.taggers.tbed.selection import Choice, Limits, Selection
 from ensemble_deid.taggers.tbed.templates import Template
@@ -148,7 +148,7 @@ class _Learner:
         self.real: Flags = gold > 0
         self.right: Flags = current == gold
         self.right &= self.real
-        self.matcher = Matcher(self.keys)
+        self.matcher = RuleMatcher(self.keys)
         errors = np.flatnonzero(self.real & ~self.right)
         self.candidates = Candidates(self.keys, errors, self.gold)
         self.broken = BrokenCounts(self.keys, self.matcher, self.right)

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from ensemble_deid.taggers.tbed.cells import GOLD, TAGS
 from ensemble_deid.taggers.tbed.instances import Flags
 from ensemble_deid.taggers.tbed.keys import ContextKeys, Contexts
-from ensemble_deid.taggers.tbed.layout import Cells, Integers
+from ensemble_deid.taggers.tbed.layout import CellCodes, Integers
 from ensemble_deid.taggers.tbed.places import places_seeing, shortest_way
 
 
-class Matcher:
+class RuleMatcher:
     """Finds the places of contexts in a matrix whose tags change; every change goes through `set_tag`."""
 
     def __init__(self, keys: ContextKeys) -> None:
@@ -86,7 +86,7 @@ class Matcher:
         found: Integers = context[holds]
         return found
 
-    def _cell(self, row: int, places: Integers, offset: int) -> Cells:
+    def _cell(self, row: int, places: Integers, offset: int) -> CellCodes:
         return self.matrix.flat.take(places + (row * self.matrix.size + offset))
 
     def _sweep(self, template: int, tag: int, cells: Sequence[int]) -> Integers:

@@ -10,7 +10,7 @@ from ensemble_deid.taggers.tbed.candidates import Candidates
 from ensemble_deid.taggers.tbed.instances import Flags, Indices
 from ensemble_deid.taggers.tbed.keys import ContextKeys
 from ensemble_deid.taggers.tbed.layout import Integers
-from ensemble_deid.taggers.tbed.matching import Matcher
+from ensemble_deid.taggers.tbed.matching import RuleMatcher
 
 # How many candidates are listed to begin with, how far the level drops when none of them can win, and for how
 # many at most the broken tags are counted at once.
@@ -57,7 +57,7 @@ class Selection:
         keys: ContextKeys,
         candidates: Candidates,
         broken: BrokenCounts,
-        matcher: Matcher,
+        matcher: RuleMatcher,
         gold: NDArray[np.int32],
         limits: Limits,
     ) -> None:

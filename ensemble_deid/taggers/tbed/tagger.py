@@ -16,8 +16,8 @@ from ensemble_deid.features.batch import Batch, select_documents
 from ensemble_deid.features.table import Column
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme, entity_rows, tags_to_spans
-from ensemble_deid.reproducible import generator, group_folds
 from ensemble_deid.resources import rules_directory
+from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.confidence import SourceConfidence
 from ensemble_deid.taggers.tbed.applier import RuleApplier

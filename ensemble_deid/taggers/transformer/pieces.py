@@ -40,18 +40,18 @@ class Pieces:
     first: Ints
 
 
-Vocabulary = Mapping[str, Mapping[str, int]]
+PieceVocabulary = Mapping[str, Mapping[str, int]]
 """Column -> value -> code, from 1 on."""
 
 
-def learn_vocabulary(batch: Batch, columns: Sequence[str]) -> Vocabulary:
+def learn_pieces(batch: Batch, columns: Sequence[str]) -> PieceVocabulary:
     """Return the codes of the values that the columns have in a training batch; columns that it lacks are left out."""
     table = batch.table
     present = [name for name in columns if name in table.names]
     return {name: {value: k for k, value in enumerate(sorted(set(table[name].values)), 1)} for name in present}
 
 
-def cut_into_pieces(batch: Batch, tokenizer: Tokenizer, vocabulary: Vocabulary, *, unknown: int) -> Pieces:
+def cut_into_pieces(batch: Batch, tokenizer: Tokenizer, vocabulary: PieceVocabulary, *, unknown: int) -> Pieces:
     """Cut the tokens of a batch into word pieces. Raises ModelError when a column of the vocabulary is not there."""
     missing = [name for name in vocabulary if name not in batch.table.names]
     if missing:

@@ -15,15 +15,15 @@ from ensemble_deid.config import TransformerConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.note.tags import TagScheme
-from ensemble_deid.reproducible import derive_seed
+from ensemble_deid.seeds import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
-from ensemble_deid.taggers.chain import Chain
+from ensemble_deid.taggers.chain import LinearChain
 from ensemble_deid.taggers.decoding import decode
-from ensemble_deid.taggers.device import check_weights, choose_device, described, one_thread
+from ensemble_deid.taggers.device import check_weights, choose_device, described, torch_on_one_thread
 from ensemble_deid.taggers.inherit import Axis, inherit_weights
 from ensemble_deid.taggers.sequences import chain_proposals, merge_lines
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, build_encoder, encoder_to_read
-from ensemble_deid.taggers.transformer.pieces import Vocabulary, cut_into_pieces, learn_vocabulary, windows
+from ensemble_deid.taggers.transformer.pieces import PieceVocabulary, cut_into_pieces, learn_pieces, windows
 from ensemble_deid.taggers.transformer.quantisation import (
     EightBitLinear,
     dequantise,
@@ -31,7 +31,7 @@ from ensemble_deid.taggers.transformer.quantisation import (
     quantise,
     use_eight_bits,
 )
-from ensemble_deid.taggers.transformer.training import SpecialPieces, fine_tune, score_tokens
+from ensemble_deid.taggers.transformer.training import SpecialPieces, fine_tune, score_pieces
 
 if TYPE_CHECKING:
     from ensemble_deid.taggers.transformer.source import PretrainedEncoder
@@ -50,7 +50,7 @@ class TransformerTagger:
     device: str
     encoder_config: dict[str, Any] = field(repr=False)
     tokenizer: Tokenizer = field(repr=False)
-    vocabulary: Vocabulary = field(repr=False)
+    vocabulary: PieceVocabulary = field(repr=False)
     network: EncoderClassifier = field(repr=False)
 
     @classmethod
@@ -78,9 +78,9 @@ class TransformerTagger:
 
         source = load_encoder(config.encoder) if start is None else start._source()
         place = choose_device(device)
-        with one_thread(), torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
+        with torch_on_one_thread(), torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
             torch.manual_seed(derive_seed(seed, "transformer"))
-            vocabulary = learn_vocabulary(train, config.features)
+            vocabulary = learn_pieces(train, config.features)
             network = EncoderClassifier(source.encoder, len(scheme.tags), _sizes(vocabulary), dropout=config.dropout)
             tagger = cls(scheme, config, device, source.config, source.tokenizer, vocabulary, network)
             if start is not None:
@@ -141,8 +141,8 @@ class TransformerTagger:
             return np.zeros((0, len(self.scheme.tags)))
         pieces = cut_into_pieces(batch, self.tokenizer, self.vocabulary, unknown=self._id("[UNK]"))
         found = windows(batch.tokens, pieces, size=self.config.window, overlap=self.config.overlap)
-        with one_thread():
-            return score_tokens(
+        with torch_on_one_thread():
+            return score_pieces(
                 self.network,
                 found,
                 pieces,
@@ -219,7 +219,7 @@ class TransformerTagger:
 _ROBERTA = {"[UNK]": "<unk>", "[CLS]": "<s>", "[SEP]": "</s>", "[PAD]": "<pad>"}
 
 
-def _bio_chain(scheme: TagScheme) -> Chain:
+def _bio_chain(scheme: TagScheme) -> LinearChain:
     """Return a chain that forbids an `I-` tag after anything but its own label, and scores nothing else."""
     n_tags = len(scheme.tags)
     transitions = np.zeros((n_tags, n_tags))
@@ -229,10 +229,10 @@ def _bio_chain(scheme: TagScheme) -> Chain:
         transitions[:, inside] = _NEVER
         transitions[[begin, inside], inside] = 0.0
         start[inside] = _NEVER
-    return Chain(transitions, start, np.zeros(n_tags))
+    return LinearChain(transitions, start, np.zeros(n_tags))
 
 
-def _sizes(vocabulary: Vocabulary) -> list[int]:
+def _sizes(vocabulary: PieceVocabulary) -> list[int]:
     return [len(values) + 1 for values in vocabulary.values()]
 
 

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ensemble_deid.config import TransformerConfig
-from ensemble_deid.reproducible import generator, is_pinned
+from ensemble_deid.reproducible import is_pinned
+from ensemble_deid.seeds import generator
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, Windows
 from ensemble_deid.taggers.transformer.pieces import Pieces
 
 Ints = NDArray[np.int64]
-Window = tuple[int, int]
+TextWindow = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class WindowBatch:
 
 
 def batches(
-    found: Sequence[Window],
+    found: Sequence[TextWindow],
     pieces: Pieces,
     special: SpecialPieces,
     *,
@@ -63,7 +64,7 @@ def batches(
         yield _stack([found[k] for k in groups[number].tolist()], pieces, special)
 
 
-def _stack(chosen: Sequence[Window], pieces: Pieces, special: SpecialPieces) -> WindowBatch:
+def _stack(chosen: Sequence[TextWindow], pieces: Pieces, special: SpecialPieces) -> WindowBatch:
     bounds = [(int(pieces.first[start]), int(pieces.first[after])) for start, after in chosen]
     width = max(high - low for low, high in bounds) + 2
     ids = np.full((len(chosen), width), special.padding, dtype=np.int64)
@@ -88,7 +89,7 @@ def _stack(chosen: Sequence[Window], pieces: Pieces, special: SpecialPieces) -> 
 
 def fine_tune(
     network: EncoderClassifier,
-    found: Sequence[Window],
+    found: Sequence[TextWindow],
     pieces: Pieces,
     gold: NDArray[np.int32],
     special: SpecialPieces,
@@ -153,9 +154,9 @@ def bfloat16_helps(device: torch.device) -> bool:
 
 
 @torch.no_grad()
-def score_tokens(
+def score_pieces(
     network: EncoderClassifier,
-    found: Sequence[Window],
+    found: Sequence[TextWindow],
     pieces: Pieces,
     special: SpecialPieces,
     *,

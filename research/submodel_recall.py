@@ -3,7 +3,7 @@
 The final estimator can only accept what some submodel proposes, so what matters of a submodel is how much PHI is among
 its candidates, and at what price. Run, for what public lists bring the CRF:
 
-    python benchmarks/submodel_recall.py crf demo:train demo:dev text.knowledge=none text.knowledge=auto
+    python research/submodel_recall.py crf demo:train demo:dev text.knowledge=none text.knowledge=auto
 
 Each setting after the corpora is one training; several of one training are joined with a comma.
 """

@@ -1,6 +1,6 @@
 """How far headline figures move with the seed alone: trains with several seeds, prints each run, mean and range.
 
-    python benchmarks/three_seeds.py TRAIN DEV [--seeds 13,14,15] [--config FILE] [--set section.key=value ...]
+    python research/three_seeds.py TRAIN DEV [--seeds 13,14,15] [--config FILE] [--set section.key=value ...]
 
 A difference between two systems that is smaller than the range of one of them says nothing. The notes, the folds'
 number and all settings are the same in every run; the seed shuffles patients into folds, starts the network, and draws

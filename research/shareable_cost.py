@@ -1,6 +1,6 @@
 """What a closed vocabulary costs in F1, and what it keeps out of the model's files: plain and shareable in one run.
 
-    python benchmarks/shareable_cost.py demo:train demo:dev --folds 2 --set crf.max_iterations=20 --set neural.epochs=4
+    python research/shareable_cost.py demo:train demo:dev --folds 2 --set crf.max_iterations=20 --set neural.epochs=4
 
 Prints strict entity F1 on DEV for each system, and which share of the words and strings of TRAIN's PHI stands in any
 file of the model, against that of DEV's (`ensemble_deid/model/scan.py`).

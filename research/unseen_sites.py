@@ -1,6 +1,6 @@
 """Token recall against false positives, and fully redacted notes, of one model on several corpora.
 
-    python benchmarks/unseen_sites.py MODEL [--submodels NAMES] CORPUS ...
+    python research/unseen_sites.py MODEL [--submodels NAMES] CORPUS ...
 
 Each corpus has a row: at the model's own threshold, and at the best one within 2, 5, 10 and 15 false positives in 1000
 tokens, which is found on the same notes, as operating points of papers are. With --split-sites the demo corpus's sites

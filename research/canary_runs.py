@@ -1,6 +1,6 @@
 """Exposure of invented names that one training patient's notes have, in a plain and in a shareable model.
 
-    python benchmarks/canaries.py demo:dev --set crf.max_iterations=20 --set neural.epochs=4 --folds 2
+    python research/canary_runs.py demo:dev --set crf.max_iterations=20 --set neural.epochs=4 --folds 2
 
 Trains both models on the corpus with the names planted in the notes of its first patient, and prints for each the mean
 exposure of the names among others that were never planted (`research/canaries.py`), and in how many

@@ -1,6 +1,6 @@
 """What each change of form brings on unseen sites: one submodel trained with copies that have it, and without.
 
-    python benchmarks/augmentation.py crf demo:train demo:dev --sites 20
+    python research/augmentation.py crf demo:train demo:dev --sites 20
 
 Every training but the first has one copy of each note beside the note; `repeated` has the note itself twice, so that
 the number of steps is the same. Recall is that of `submodel_recall.py`.
@@ -13,12 +13,12 @@ from dataclasses import replace
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from submodel_recall import BOUNDS, recall_at
-
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.augment import CHANGES, augment_corpus
 from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.evaluation.render.figures import percent
 from ensemble_deid.training.training_notes import sample_sites
+from research.submodel_recall import BOUNDS, curve_of, recalls_on
 
 
 def main() -> None:
@@ -43,8 +43,8 @@ def main() -> None:
     print(f"{'copies':<12}" + "".join(f"{bound:>8g}" for bound in BOUNDS) + f"{'all':>8}{'seconds':>9}")
     for name, more in copies.items():
         begun = time.process_time()
-        best, everything = recall_at(options.submodel, [*notes, *more], dev, config=config)
-        row = "".join(f"{100 * value:>8.2f}" for value in [*best, everything])
+        recalls = recalls_on(curve_of(options.submodel, [*notes, *more], dev, config=config))
+        row = "".join(f"{percent(value, sign=''):>8}" for value in recalls)
         print(f"{name:<12}{row}{time.process_time() - begun:>9.0f}", flush=True)
 
 

@@ -1,6 +1,6 @@
 """What more sites bring: one submodel trained on 5, 10, 20, ... sites, token recall on the notes of other sites.
 
-    python benchmarks/learning_curve.py crf demo:train demo:dev --sites 5,10,20,40,all
+    python research/learning_curve.py crf demo:train demo:dev --sites 5,10,20,40,all
 
 A larger sample includes the smaller ones. Recall is of the submodel's candidates at bounds on false positives in 1000
 tokens (`submodel_recall.py`); the full stack is higher, but takes too long for a curve.
@@ -12,11 +12,11 @@ import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from submodel_recall import BOUNDS, recall_at
-
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.evaluation.render.figures import percent
 from ensemble_deid.training.training_notes import sample_sites
+from research.submodel_recall import BOUNDS, curve_of, recalls_on
 
 
 def main() -> None:
@@ -37,8 +37,8 @@ def main() -> None:
         n_sites = len({note.site for note in notes}) if part == "all" else int(part)
         sample = sample_sites(notes, n_sites, seed=config.seed)
         begun = time.process_time()
-        best, everything = recall_at(options.submodel, sample, dev.documents, config=config)
-        row = "".join(f"{100 * value:>8.2f}" for value in [*best, everything])
+        recalls = recalls_on(curve_of(options.submodel, sample, dev.documents, config=config))
+        row = "".join(f"{percent(value, sign=''):>8}" for value in recalls)
         print(f"{n_sites:>8}{len(sample):>8}{row}{time.process_time() - begun:>9.0f}", flush=True)
 
 

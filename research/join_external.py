@@ -1,6 +1,6 @@
 """Put annotations without text (data/external) and the notes that they are of together: a corpus in JSONL.
 
-    python benchmarks/join_external.py data/external/aci-bench.jsonl NOTES.jsonl OUT.jsonl
+    python research/join_external.py data/external/aci-bench.jsonl NOTES.jsonl OUT.jsonl
 
 Ends with one error that names the note when a text is missing, or is not the one that was annotated.
 """

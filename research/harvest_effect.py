@@ -1,6 +1,6 @@
 """What harvested patterns and the sentence inclusion list each change in a model's figures on other notes.
 
-    python benchmarks/harvest_effect.py MODEL TRAIN NOTES [--min-patients K] [--min-occurrences M]
+    python research/harvest_effect.py MODEL TRAIN NOTES [--min-patients K] [--min-occurrences M]
         [--sentence-patients K] [--submodels NAMES]
 
 Patterns and sentences are harvested from TRAIN, on which MODEL was trained, and the figures are those on NOTES, which

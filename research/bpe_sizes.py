@@ -1,7 +1,7 @@
 """Do byte-pair pieces help one submodel? Trained with vocabularies of several sizes, each compared with none.
 
-    python benchmarks/bpe_sizes.py demo:train demo:dev --out bpe-demo --sizes 0,1000,4000,16000
-    python benchmarks/bpe_sizes.py demo:train demo:dev --out bpe-network --submodel neural --set neural.epochs=6
+    python research/bpe_sizes.py demo:train demo:dev --out bpe-demo --sizes 0,1000,4000,16000
+    python research/bpe_sizes.py demo:train demo:dev --out bpe-network --submodel neural --set neural.epochs=6
 
 Zhao et al. 2020 cut tokens into pieces before all three learners, and do not say how many pieces there are. The answer
 of each size is kept in the folder, so that a broken run goes on where it stopped. The dev notes choose nothing.

@@ -1,6 +1,6 @@
 """The papers' tables on a few sites of the demo corpus: the commands of docs/papers.md at a size that a laptop affords.
 
-    python benchmarks/paper_tables.py OUT [--only zhao,ahmed,customize,cross,by-type,vectors] [--list]
+    python research/paper_tables.py OUT [--only zhao,ahmed,customize,cross,by-type,vectors] [--list]
 
 Sites are drawn by the seed from demo:train; models are scored on demo:dev, or on sites of demo:train that they were not
 trained on, and never on demo:test. Each step is one command, whose output is kept as OUT/STEP.txt; a broken run goes on
@@ -121,8 +121,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if printed.exists():
             continue
         sys.stderr.write(f"{name}: ensemble-deid {shlex.join(command)}\n")
-        quiet = [] if command[0] in ("disagreements", "compare", "embeddings") else ["--quiet"]
-        done = subprocess.run([sys.executable, "-m", "ensemble_deid", *command, *quiet], capture_output=True, text=True)
+        quiet = [] if {"corpus", "disagreements", "compare", "embeddings"} & set(command[:2]) else ["--quiet"]
+        module = "research" if command[0] in ("compare-encoders", "customize", "cross-corpus") else "ensemble_deid"
+        done = subprocess.run([sys.executable, "-m", module, *command, *quiet], capture_output=True, text=True)
         if done.returncode:
             sys.stderr.write(f"{done.stderr}{name}: exit status {done.returncode}\n")
             return done.returncode

@@ -1,6 +1,6 @@
 """Iterative fine-tuning: the notes with most errors are added to the training notes, and the model goes on from itself.
 
-    python benchmarks/finetuning_rounds.py demo:train demo:dev --train-sites 15 --pool-sites 20 --out RUN
+    python research/finetuning_rounds.py demo:train demo:dev --train-sites 15 --pool-sites 20 --out RUN
         [--rounds 3] [--worst 20] [--resume]
 
 After Murugadoss et al. 2021 (supplementary methods): a first model is trained on the notes of some sites; those of
@@ -34,7 +34,7 @@ from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.evaluation.worst_notes import worst_notes
 from ensemble_deid.model.manifest import fingerprint
 from ensemble_deid.note.document import Document
-from ensemble_deid.reproducible import generator
+from ensemble_deid.seeds import generator
 from ensemble_deid.training.run_folder import RunFolder, read_part, write_json
 from ensemble_deid.training.train import train
 from ensemble_deid.training.training_notes import sample_sites
