@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if printed.exists():
             continue
         sys.stderr.write(f"{name}: ensemble-deid {shlex.join(command)}\n")
-        quiet = [] if {"corpus", "disagreements", "compare", "embeddings"} & set(command[:2]) else ["--quiet"]
+        quiet = [] if {"disagreements", "compare", "embeddings", "corpus"}.intersection(command[:2]) else ["--quiet"]
         module = "research" if command[0] in ("compare-encoders", "customize", "cross-corpus") else "ensemble_deid"
         done = subprocess.run([sys.executable, "-m", module, *command, *quiet], capture_output=True, text=True)
         if done.returncode:
