@@ -52,7 +52,7 @@ def main() -> None:
                 "id": "n",
                 "patient": "mrn",
                 "style": "surrogate",
-                "key": Key(b"a key of sixteen bytes and more"),
+                "key": Key.fresh(),
             }
             begun, used = time.perf_counter(), processor_seconds(os.getpid())
             deidentify(notes, model, **options).write.parquet(f"{folder}/{size}")

@@ -113,6 +113,27 @@ def write_text_atomically(path: Path, text: str) -> None:
     write_bytes_atomically(path, text.encode("utf-8"))
 
 
+def write_new_private_file(path: Path, data: bytes) -> None:
+    """Write a file that only its owner may read, whole or not at all; none is overwritten.
+
+    Raises FileExistsError where there is one already, and OSError, which names `path`.
+    """
+    with _naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _unfinished_file(path.parent) as (stream, temporary):
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+            stream.close()
+            # Moving alone would replace a file that somebody has made meanwhile.
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            try:
+                temporary.replace(path)
+            except BaseException:
+                path.unlink()
+                raise
+
+
 def check_writable(folder: Path) -> None:
     """Raise OSError, which names `folder`, where no file can be made in it; remove what a killed process left there.
 

@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import tiny_stack
+from made_keys import KEY
 
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.service.review.edits import finish
@@ -28,7 +29,7 @@ def make_workplace(tiny_model: Path, folder: Path) -> None:
     rules = (tiny_model / "tbed.rules").read_text(encoding="utf-8").splitlines(keepends=True)
     for name, lines in {"list": rules[:-1], "before": rules, "after": rules}.items():
         (folder / f"{name}.rules").write_text("".join(lines), encoding="utf-8")
-    (folder / "key").write_bytes(b"a key of sixteen bytes and more")
+    (folder / "key").write_text(KEY.text, encoding="ascii")
     _write_tables(folder)
     _write_review(folder)
     added = "[[pattern]]\nname = 'pain'\nlabel = 'CITY'\nregex = 'chest pain'\n"

@@ -18,6 +18,7 @@ FLOORS = (
         "reproducible",
         "seeds",
         "atomic",
+        "keys",
         "parallel",
         "submodels",
         "config",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_keys import KEY
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.records import Record
@@ -24,7 +25,7 @@ COLUMNS = ("--id-column", "id", "--patient-column", "mrn", "--quiet")
 
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ENSEMBLE_DEID_KEY", "a key of sixteen bytes and more")
+    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,12 @@ from pathlib import Path
 
 import pytest
 import tiny_stack
+from made_keys import KEY, made_key
 
 from ensemble_deid.cli.main import main
+from ensemble_deid.corpora.records import Record
+from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.deidentify.cells import Cells
 from ensemble_deid.deidentify.chain import MANIFEST, verify_run
 from ensemble_deid.deidentify.patient_strings import PatientStrings
 from ensemble_deid.deidentify.replacement import Replacer
@@ -23,8 +27,8 @@ from ensemble_deid.deidentify.run import Batch
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
+from ensemble_deid.surrogates.choices import Keyed
 
-KEY = "a key of sixteen bytes and more"
 COLUMNS = ("--id-column", "note_id", "--patient-column", "mrn", "--keep-columns", "ward")
 
 
@@ -47,7 +51,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY)
+    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
 
 
 def run(*arguments: object) -> int:
@@ -353,12 +357,7 @@ def test_a_run_over_standard_input_and_output_is_verified_and_resumed(
 
 
 def test_small_integers_get_distinct_pseudonyms() -> None:
-    from ensemble_deid.corpora.records import Record
-    from ensemble_deid.corpora.tables.columns import Columns
-    from ensemble_deid.deidentify.cells import Cells
-    from ensemble_deid.deidentify.replacement import Key
-
-    cells = Cells(Replacer.from_options(key=Key(KEY.encode())), Columns(id="n"), (16, 64))
+    cells = Cells(Replacer.from_options(key=KEY), Columns(id="n"), (16, 64))
     made = [cells.id(Record("r", id=k)) for k in range(1 << 14)]
     assert sorted(made) == list(range(1 << 14))  # type: ignore[type-var]
     assert made[:50] != list(range(50))
@@ -366,6 +365,30 @@ def test_small_integers_get_distinct_pseudonyms() -> None:
         cells.id(Record("r", id=1 << 14))
     assert cells._shifted(None, "p") is None
     assert cells._shifted(date(2014, 3, 5), "p") != date(2014, 3, 5)
+
+
+def test_no_integer_of_eight_bits_is_its_own_pseudonym() -> None:
+    for number in range(300):
+        cells = Cells(Replacer.from_options(key=made_key(str(number))), Columns(id="n"), (10, 10))
+        notes = [cells.id(Record("r", id=value)) for value in range(256)]
+        assert sorted(notes) == list(range(256))  # type: ignore[type-var]
+        assert not [value for value, new in enumerate(notes) if new == value]
+        if number >= 30:
+            continue
+        patients = [cells.patient(Record("r", patient=value)) for value in range(1, 256)]
+        # 0 is a placeholder, which no patient becomes.
+        assert sorted(patients) == list(range(1, 256))  # type: ignore[type-var]
+        assert not [value for value, new in enumerate(patients, start=1) if new == value]
+
+
+@pytest.mark.parametrize(("own", "other"), [("100000000000001", "100000000000002"), ("note-" + "0" * 20, "note-")])
+def test_no_other_id_is_its_own_pseudonym(monkeypatch: pytest.MonkeyPatch, own: str, other: str) -> None:
+    # As if the first one drawn were the id itself.
+    drawn = iter([bytes(31) + b"\1", b"\1" * 31 + b"\2" if "-" in own else bytes(31) + b"\2"])
+    monkeypatch.setattr(Keyed, "digest", lambda *_: next(drawn))
+    new = Replacer.from_options(key=KEY).pseudonym(own, kind="note")
+    assert new.startswith(other)
+    assert new != own
 
 
 def test_a_run_folder_with_other_files_is_refused(

@@ -271,7 +271,6 @@ def test_labels_that_a_format_lacks_stop_a_conversion(tiny_train: Path, tmp_path
 
 
 def test_a_corpus_is_resampled(tiny_train: Path, tmp_path: Path, run: Run) -> None:
-    pytest.importorskip("faker")
     one, again, other = tmp_path / "one", tmp_path / "again", tmp_path / "other"
     options = ("--copies", 2, "--format", "i2b2")
     for out, seed in ((one, 5), (again, 5), (other, 6)):

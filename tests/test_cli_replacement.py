@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import tiny_stack
+from made_keys import KEY
 
 from ensemble_deid import Deidentifier
 from ensemble_deid.cli.main import main
@@ -18,7 +19,7 @@ FIRST = f"{DOCUMENTS[0].id}.txt"
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     write_corpus(DOCUMENTS, tmp_path / "notes", "plain")
-    (tmp_path / "key").write_text("2026: a key of sixteen bytes and more\n")
+    (tmp_path / "key").write_text(f"2026: {KEY.text}\n")
     return tmp_path
 
 
@@ -47,7 +48,7 @@ def test_without_a_key_no_other_run_gives_the_same(
     assert "the key is made for this run alone" in capsys.readouterr().out
     assert first != deidentified(place, tiny_model, "--style", "surrogate", out="again")
     capsys.readouterr()
-    monkeypatch.setenv("ENSEMBLE_DEID_KEY", "a key of sixteen bytes and more")
+    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
     keyed = deidentified(place, tiny_model, "--style", "surrogate", out="keyed")
     assert "this run alone" not in capsys.readouterr().out
     assert keyed == deidentified(

@@ -6,6 +6,7 @@ from datetime import date, datetime
 from pathlib import Path
 
 import pytest
+from made_keys import KEY
 
 from ensemble_deid import Deidentifier
 from ensemble_deid.cli.main import main
@@ -15,21 +16,20 @@ from ensemble_deid.deidentify.cells import GREAT_AGE, NO_YEAR, UNREADABLE_DATES,
 from ensemble_deid.deidentify.chain import verify_run
 from ensemble_deid.deidentify.latest_years import LatestYears
 from ensemble_deid.deidentify.patient_strings import NOTHING
-from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.errors import ConfigError
 
-SECRET = "a key of sixteen bytes and more"
 COLUMNS = Columns("text", None, "p", ("d",))
 
 
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ENSEMBLE_DEID_KEY", SECRET)
+    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
 
 
 def treated(value: Value, style: str, *, labels: tuple[str, ...] = ("DATE",)) -> tuple[Value, Counter[str]]:
     """Return what becomes of a cell where dates have that style, and what was counted."""
-    replacer = Replacer.from_options("tag", {"DATE": style}, key=Key(SECRET.encode()))
+    replacer = Replacer.from_options("tag", {"DATE": style}, key=KEY)
     cells = Cells(replacer, COLUMNS, (64, 64), labels)
     (new,) = cells.dates(Record("r", patient="7", dates=(value,)), NOTHING)
     return new, cells.counts
@@ -68,7 +68,7 @@ def test_a_day_without_a_year_has_no_year_to_show() -> None:
 
 
 def test_the_style_is_that_of_the_models_own_label() -> None:
-    replacer = Replacer.from_options("tag", {"FECHAS": "keep"}, key=Key(SECRET.encode()))
+    replacer = Replacer.from_options("tag", {"FECHAS": "keep"}, key=KEY)
     record = Record("r", patient="7", dates=("2026-03-14",))
     assert Cells(replacer, COLUMNS, (64, 64), ("FECHAS", "CALLE")).dates(record, NOTHING) == ("2026-03-14",)
     with pytest.raises(ConfigError, match="several styles"):
@@ -148,7 +148,7 @@ def test_a_stream_of_batches_has_the_same_evidence(tiny_model: Path) -> None:
     rows = pa.table(
         {"p": [7, 7], "d": ["1920-05-06", "2019-05-06"], "text": [BORN, "Well."]},
     )
-    replacer = Replacer.from_options("surrogate", key=Key(SECRET.encode()))
+    replacer = Replacer.from_options("surrogate", key=KEY)
     options = StreamOptions(COLUMNS, replacer)
     batches = deidentified_batches(iter(rows.to_batches()), Deidentifier.load(tiny_model), options)
     old, visit = (row for batch in batches for row in batch.to_pylist())

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from made_keys import KEY
 
 from ensemble_deid import CorpusError, WithheldNote, deidentify_series
 from ensemble_deid.cli.main import main
@@ -112,7 +113,10 @@ def test_a_database_is_not_replaced_by_a_copy_of_the_spans(tiny_model: Path, tmp
     assert contents(tmp_path) == before
 
 
-def test_a_finished_run_is_not_done_for_other_notes_or_another_policy(tiny_model: Path, tmp_path: Path) -> None:
+def test_a_finished_run_is_not_done_for_other_notes_or_another_policy(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
     write(tmp_path / "in" / "a.txt")
     policy = write(tmp_path / "policy.toml", 'style = "tag"\n')
     arguments = [tmp_path / "in", "--out", tmp_path / "out", "--policy", policy]

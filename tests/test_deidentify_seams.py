@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from made_keys import KEY
 
 from ensemble_deid import Deidentifier, SiteLists, deidentify_series
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.messages.fhir import read_fhir
 from ensemble_deid.corpora.messages.hl7 import read_hl7
 from ensemble_deid.deidentify.patient_strings import PatientStrings
-from ensemble_deid.deidentify.replacement import Key, Replacement, Replacer
+from ensemble_deid.deidentify.replacement import Replacement, Replacer
 from ensemble_deid.deidentify.together import replaced_together
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.model.inclusion import InclusionList, plain_sentence
@@ -43,7 +44,7 @@ def test_the_models_own_label_counts_before_another_notes(source: str) -> None:
 def test_what_is_a_name_in_another_note_is_not_handed_out(
     text: str, spans: list[tuple[int, int, str]], known: list[str]
 ) -> None:
-    replacer = Replacer.from_options(policy="limited-data-set", key=Key(b"a key of sixteen bytes and more"))
+    replacer = Replacer.from_options(policy="limited-data-set", key=KEY)
     note = Document("b", text, tuple(Span(start, end, label, 0.99) for start, end, label in spans), patient_id="7")
     labels = ["PATIENT", "CITY"]
     others = [
@@ -57,7 +58,7 @@ def test_what_is_a_name_in_another_note_is_not_handed_out(
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_string_that_is_a_name_and_a_town_is_hidden_in_a_third_note(order: int) -> None:
-    replacer = Replacer.from_options(policy="limited-data-set", key=Key(b"a key of sixteen bytes and more"))
+    replacer = Replacer.from_options(policy="limited-data-set", key=KEY)
     notes = [
         Document("a", "Lives in Austin now.", (Span(9, 15, "CITY", 0.99),), patient_id="7"),
         Document("b", "Son Austin called.", (Span(4, 10, "PATIENT", 0.8),), patient_id="7"),
@@ -107,7 +108,7 @@ def test_a_finished_run_of_another_style_is_not_taken_for_done(
 ) -> None:
     source, out, key = tmp_path / "notes.csv", tmp_path / "clean.csv", tmp_path / "key"
     source.write_text("text\nSeen on 03/04/2019.\n", encoding="utf-8")
-    key.write_bytes(b"a key of sixteen bytes and more")
+    key.write_text(KEY.text, encoding="ascii")
     arguments = ["deidentify", str(tiny_model), str(source), "--out", str(out), "--text-column", "text", "--key-file"]
     assert main([*arguments, str(key), "--style", "tag"]) == 0
     assert main([*arguments, str(key), "--style", "tag", "--resume"]) == 0

@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from made_keys import KEY
 from scipy.stats import fisher_exact
 
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.deidentify.replacement import Key, Replacement, Replacer
+from ensemble_deid.deidentify.replacement import Replacement, Replacer
 from ensemble_deid.deidentify.together import replaced_together
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.model.manifest import fingerprint, read_manifest
@@ -62,7 +63,7 @@ def test_it_finds_the_surrogates_where_phi_was() -> None:
     model = Deidentifier.load(MODEL, submodels=["regex", "tbed", "crf", "neural"])
     gold = read_corpus("demo:dev").documents[:24]
     found = model.predict(gold)
-    replacer = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"))
+    replacer = Replacer.from_options("surrogate", key=KEY)
     outcomes = [outcome for outcome in replaced_together(found, replacer) if isinstance(outcome, Replacement)]
     assert len(outcomes) == len(found)
     again = model.predict([Document(str(k), outcome.text) for k, outcome in enumerate(outcomes)])

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import tiny_stack
 from every_command import main
+from made_keys import KEY
 
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
@@ -19,7 +20,7 @@ from research.exposure_crf import informed, parrot
 from research.exposure_places import HiddenNote, Place, hide
 from research.exposure_rules import readers_rules
 
-REPLACER = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"))
+REPLACER = Replacer.from_options("surrogate", key=KEY)
 
 
 def shown(note: HiddenNote) -> list[tuple[str, str, bool]]:

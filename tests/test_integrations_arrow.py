@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 import tiny_stack
+from made_keys import KEY
 
 from ensemble_deid import Deidentifier
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.tables.columns import Columns
-from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.integrations.arrow_stream import StreamOptions, deidentified_batches
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra tables)")
 import pyarrow.parquet as pq  # noqa: E402
 
 NOTES = tiny_stack.notes(700)
-SECRET = b"a key of sixteen bytes and more"
 COLUMNS = Columns("text", "n", "mrn", ("seen",), ("ward",))
 
 
@@ -40,12 +40,12 @@ def table() -> "pa.Table":
 
 def test_a_stream_has_the_values_of_the_command_line(tiny_model: Path, model: Deidentifier, tmp_path: Path) -> None:
     pq.write_table(table(), tmp_path / "in.parquet")
-    (tmp_path / "key").write_bytes(SECRET)
+    (tmp_path / "key").write_text(KEY.text, encoding="ascii")
     arguments = ["deidentify", str(tiny_model), str(tmp_path / "in.parquet"), "--out", str(tmp_path / "out.parquet")]
     arguments += ["--id-column=n", "--patient-column=mrn", "--date-columns=seen", "--keep-columns=ward", "--quiet"]
     assert main([*arguments, "--style=surrogate", f"--key-file={tmp_path / 'key'}"]) == 3
     expected = pq.read_table(tmp_path / "out.parquet")
-    options = StreamOptions(COLUMNS, Replacer.from_options("surrogate", key=Key(SECRET)))
+    options = StreamOptions(COLUMNS, Replacer.from_options("surrogate", key=KEY))
     for size in (1, 3, 100):
         batches = table().to_batches(max_chunksize=size)
         made = pa.Table.from_batches(list(deidentified_batches(iter(batches), model, options)))
@@ -58,7 +58,7 @@ def test_a_stream_has_the_values_of_the_command_line(tiny_model: Path, model: De
 
 def test_notes_without_a_patient_do_not_depend_on_their_place(model: Deidentifier) -> None:
     rows = table().select(["text"])
-    options = StreamOptions(Columns("text"), Replacer.from_options("surrogate", key=Key(SECRET)))
+    options = StreamOptions(Columns("text"), Replacer.from_options("surrogate", key=KEY))
 
     def texts(part: "pa.Table") -> list[str | None]:
         made = deidentified_batches(iter(part.to_batches()), model, options)
@@ -73,7 +73,7 @@ def test_a_date_that_cannot_be_read_is_missing_and_said(model: Deidentifier) -> 
     rows = pa.table({"text": ["Date: 03/04/2019"], "seen": ["last spring"], "mrn": ["7"]})
     columns = Columns("text", None, "mrn", ("seen",))
     (batch,) = deidentified_batches(
-        iter(rows.to_batches()), model, StreamOptions(columns, Replacer.from_options("tag", key=Key(SECRET)))
+        iter(rows.to_batches()), model, StreamOptions(columns, Replacer.from_options("tag", key=KEY))
     )
     (row,) = batch.to_pylist()
     assert (row["text"], row["seen"]) == ("Date: [DATE]", None)
@@ -86,7 +86,7 @@ def test_duckdb(model: Deidentifier, tmp_path: Path) -> None:
 
     pq.write_table(table(), tmp_path / "in.parquet")
     with duckdb.connect() as connection:
-        register(connection, model, style="surrogate", key=Key(SECRET))
+        register(connection, model, style="surrogate", key=KEY)
         query = (
             "SELECT n, d.text, d.problem FROM (SELECT n, deidentify(text, mrn) AS d FROM read_parquet(?)) ORDER BY n"
         )
@@ -94,7 +94,7 @@ def test_duckdb(model: Deidentifier, tmp_path: Path) -> None:
         assert [row[0] for row in rows] == list(range(8))
         assert rows[3][1:] == (None, "character 4 of the text is NUL, which no note may hold")
         assert rows[6][1:] == (None, None)
-        alone = model.deidentify(NOTES[0].text, style="surrogate", key=Key(SECRET), patient=NOTES[0].patient_id)
+        alone = model.deidentify(NOTES[0].text, style="surrogate", key=KEY, patient=NOTES[0].patient_id)
         assert rows[0][1:] == (alone.text, None)
         register(connection, model, name="tagged")
         ((tagged,),) = connection.execute("SELECT tagged('Date: 03/04/2019', NULL).text").fetchall()

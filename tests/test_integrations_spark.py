@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import tiny_stack
+from made_keys import KEY
 
 from ensemble_deid import ConfigError, CorpusError
 from ensemble_deid.cli.main import main
-from ensemble_deid.deidentify.replacement import Key
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (extra spark)")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
@@ -25,8 +25,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning", "ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-
-SECRET = "a key of sixteen bytes and more"
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +54,7 @@ def notes(tmp_path: Path) -> Path:
         "ward": pa.array([None if k % 2 else k for k in range(len(texts))], pa.int32()),
     }
     pq.write_table(pa.table(columns), tmp_path / "in.parquet")
-    (tmp_path / "key").write_text(SECRET, encoding="utf-8")
+    (tmp_path / "key").write_text(KEY.text, encoding="utf-8")
     return tmp_path
 
 
@@ -71,7 +69,7 @@ def test_spark_gives_the_bytes_of_the_command_line(spark: Any, tiny_model: Path,
 
     table = spark.read.parquet(source).repartition(8)
     options = {"text": "text", "id": "n", "patient": "mrn", "dates": ["seen"], "keep": ["ward"]}
-    made = deidentify(table, tiny_model, **options, style="surrogate", key=Key(SECRET.encode())).collect()
+    made = deidentify(table, tiny_model, **options, style="surrogate", key=KEY).collect()
     found = {row["n"]: row.asDict() for row in made}
     problems = {row.pop("problem") for row in found.values()}
     assert found == expected

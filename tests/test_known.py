@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_keys import KEY
 
 from ensemble_deid.deidentify.known.identifiers import KnownIdentifiers
 from ensemble_deid.deidentify.known.names import Certainty, Typos, within_one_edit
 from ensemble_deid.deidentify.known.site_lists import LEFT, MATCHED, MISSED, UNKNOWN, SiteLists
 from ensemble_deid.deidentify.known.table import StringIndex
 from ensemble_deid.deidentify.known.words import Words, compacted
-from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 
 LABELS = ("PATIENT", "DOCTOR", "MEDICALRECORD", "PHONE", "STREET", "CITY", "ZIP", "DATE", "HOSPITAL")
-KEY = Key(b"a key of sixteen bytes and more")
 
 
 def known(folder: Path, *rows: str) -> KnownIdentifiers:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from made_keys import KEY
 
 from ensemble_deid import CorpusError, Deidentifier, SiteLists, WithheldNote, deidentify_series
 from ensemble_deid.cli.main import main
@@ -14,8 +15,9 @@ TEXT = "Seen on 03/04/2019, Okonkow. Foo 12-34 567. Qxv here."
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A folder with a table of two notes and the lists of a site."""
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a table of two notes and the lists of a site; runs have a key."""
+    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
     (tmp_path / "notes.csv").write_text(f'n,mrn,text\n1,M7,"{TEXT}"\n2,M8,"{TEXT}"\n', encoding="utf-8")
     rows = ["patient_id,kind,value", "M7,name,Adaeze Okonkwo", "M7,mrn,1234567"]
     (tmp_path / "known.csv").write_text("\n".join(rows), encoding="utf-8")

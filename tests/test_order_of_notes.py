@@ -6,12 +6,12 @@ from datetime import date, datetime
 from pathlib import Path
 
 import pytest
+from made_keys import KEY
 
 from ensemble_deid import Deidentifier, deidentify_series
 from ensemble_deid.cli.main import main
-from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Replacer
 
-SECRET = "a key of sixteen bytes and more"
 D = "03/04/2019"
 NOTES = ["Date: 03/04/2019", "Seen on 05/06/2018"]
 
@@ -23,7 +23,7 @@ def model(tiny_model: Path) -> Deidentifier:
 
 @pytest.fixture(scope="module")
 def wanted(model: Deidentifier) -> dict[str, str]:
-    found = [result.text or "" for result in model.pipe(NOTES, style="surrogate", key=Key(SECRET.encode()))]
+    found = [result.text or "" for result in model.pipe(NOTES, style="surrogate", key=KEY)]
     assert all(text not in NOTES and "[" not in text for text in found)
     return dict(zip(NOTES, found, strict=True))
 
@@ -36,7 +36,7 @@ def day(written: str) -> date:
 def test_the_command_line(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: dict[str, str], form: str
 ) -> None:
-    monkeypatch.setenv("ENSEMBLE_DEID_KEY", SECRET)
+    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
     for name, notes in (("a", NOTES), ("b", NOTES[::-1])):
         source, out = tmp_path / f"{name}.{form}", tmp_path / f"{name}-new.{form}"
         if form == "txt":
@@ -63,7 +63,7 @@ def test_the_command_line(
 def test_the_date_column_goes_with_the_text(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: dict[str, str]
 ) -> None:
-    monkeypatch.setenv("ENSEMBLE_DEID_KEY", SECRET)
+    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
     rows = ["d,text", f"{D},{NOTES[0]}", f"{D},", "03/05/2019,"]
     (tmp_path / "a.csv").write_text("\n".join(rows), encoding="utf-8")
     command = ["deidentify", str(tiny_model), str(tmp_path / "a.csv"), "--out", str(tmp_path / "o.csv")]
@@ -77,7 +77,7 @@ def test_the_date_column_goes_with_the_text(
 
 def test_series_duckdb_and_streams(model: Deidentifier, wanted: dict[str, str]) -> None:
     pandas = pytest.importorskip("pandas")
-    replacer = Replacer.from_options("surrogate", key=Key(SECRET.encode()))
+    replacer = Replacer.from_options("surrogate", key=KEY)
     for notes in (NOTES, NOTES[::-1]):
         expected = [wanted[note] for note in notes]
         assert deidentify_series(pandas.Series(notes), model, replacer=replacer).to_list() == expected
@@ -90,7 +90,7 @@ def by_duckdb(model: Deidentifier, notes: list[str]) -> dict[int, str]:
     from ensemble_deid.integrations.duckdb import register
 
     with duckdb.connect() as connection:
-        register(connection, model, style="surrogate", key=Key(SECRET.encode()))
+        register(connection, model, style="surrogate", key=KEY)
         query = "SELECT n, deidentify(t, NULL).text FROM (VALUES (0, ?), (1, ?)) AS notes(n, t)"
         return dict(connection.execute(query, notes).fetchall())
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from made_keys import KEY
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.deidentify.deidentifier import Deidentifier
@@ -21,7 +22,7 @@ from ensemble_deid.model.signature import FILE, VARIABLE
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
     path = tmp_path / "key"
-    path.write_bytes(b"a secret of the hospital's own\n")
+    path.write_text(f"{KEY.text}\n", encoding="ascii")
     return path
 
 
@@ -36,10 +37,10 @@ def signed(model: Path, key: Path) -> Path:
     return model
 
 
-def test_the_signature_is_hmac_over_the_checksum(signed: Path, key: Path) -> None:
+def test_the_signature_is_hmac_over_the_checksum(signed: Path) -> None:
     checksum = json.loads((signed / "manifest.json").read_text(encoding="utf-8"))["checksum"]
     message = b"ensemble_deid model manifest\n" + checksum.encode()
-    expected = hmac.new(key.read_bytes().strip(), message, hashlib.sha256).hexdigest()
+    expected = hmac.new(KEY.secret, message, hashlib.sha256).hexdigest()
     assert (signed / FILE).read_text(encoding="ascii") == f"hmac-sha256 {expected}\n"
 
 
@@ -122,9 +123,9 @@ def test_an_unusable_key_opens_nothing(
     else:
         key.write_bytes(content)
     monkeypatch.setenv(VARIABLE, str(key))
-    with pytest.raises(ModelError, match="the key"):
+    with pytest.raises(ModelError, match="key"):
         load_model(signed)
-    with pytest.raises(ModelError, match="the key"):
+    with pytest.raises(ModelError, match="key"):
         sign_model(signed, key)
 
 

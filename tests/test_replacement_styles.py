@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_keys import KEY, made_key
 from marked_notes import marked_note
 
-from ensemble_deid.deidentify.replacement import Key, ReplacedSpan, Replacer
+from ensemble_deid.deidentify.replacement import ReplacedSpan, Replacer
 from ensemble_deid.deidentify.replacement.styles import policies
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.document import Document
@@ -17,7 +18,6 @@ from ensemble_deid.note.span import Span
 LABELS = ("DATE", "DOCTOR", "LOCATION-OTHER")
 LABELS_OF_SURROGATES = ("PROFESSION", "CITY", "STATE", "PATIENT", "DATE", "AGE", "IDNUM", "EMAIL")
 STYLES = ("tag", "mask", "remove")
-KEY = Key(b"a key of sixteen bytes and more")
 _PLAIN = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="§"), max_size=12)
 # Every character of PHI is followed by a mark that stands nowhere else, so a single leaked one is seen.
 _PHI = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="§"), min_size=1, max_size=8)
@@ -172,39 +172,6 @@ def test_a_policy_file_of_ones_own(tmp_path: Path) -> None:
     assert ", 93, 45, " in replacer.replace(NOTE).text
 
 
-def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "keys"
-    file.write_text("# of the study\n\n2026b: the second key of the study\n2026a: the first key of the study\n")
-    first = Key(b"the first key of the study")
-    assert Key.from_file(file) == Key.find(file) == Key(b"the second key of the study")
-    assert Key.from_file(file, name="2026a") == first
-    assert Key.from_file(file).id != first.id
-    assert len(first.id) == 12
-    assert "first" not in repr(first)
-    monkeypatch.setenv("ENSEMBLE_DEID_KEY", "the first key of the study\n")
-    assert Key.find() == first
-    monkeypatch.delenv("ENSEMBLE_DEID_KEY")
-    assert Key.find().throwaway
-    assert Key.find() != Key.find()
-    file.write_text("2026c: a secret: with a colon in it\na secret alone, without one\n", encoding="utf-8")
-    assert Key.from_file(file) == Key.from_file(file, name="2026c") == Key(b"a secret: with a colon in it")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        *(("", "it holds no key"), ("x: tooshort", "line 1: the key has 8 bytes"), ("\xff", "cannot be read")),
-        ("a-tooshort-phrase:0123456789abcdef", "line 1: a key with a colon in it must be written `ID: SECRET`"),
-        ("# x\nsome tooshort words: 0123456789abcdef", "line 2: a key with a colon"),
-    ],
-)
-def test_key_files_with_mistakes_are_refused_and_not_quoted(tmp_path: Path, content: str, message: str) -> None:
-    (tmp_path / "keys").write_text(content, encoding="latin-1")
-    with pytest.raises(ConfigError, match=message) as raised:
-        Key.from_file(tmp_path / "keys")
-    assert "tooshort" not in str(raised.value)
-
-
 def test_a_hash_says_the_same_of_the_same_value_only() -> None:
     text = Replacer.from_options("hash", key=KEY).replace(NOTE).text
     first, _, third, fourth = text.split(", ")[:4]
@@ -276,7 +243,7 @@ def gallery() -> str:
     lines = []
     note = marked_note(GALLERY, patient="7")
     for shown, options in SHOWN.items():
-        replacer = Replacer.from_options(**options, key=Key(b"the key of this gallery"), project="gallery")  # type: ignore[arg-type]
+        replacer = Replacer.from_options(**options, key=made_key("gallery"), project="gallery")  # type: ignore[arg-type]
         lines.append(f"`{shown}`\n\n    {replacer.replace(note).text}\n")
     return "\n".join(lines)
 

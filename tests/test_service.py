@@ -7,20 +7,19 @@ from pathlib import Path
 
 import pytest
 from http_service import Service, running
+from made_keys import KEY
 
 from ensemble_deid import Deidentifier
-from ensemble_deid.deidentify.replacement import Key
 
 MARKER = "Zyxwvutsr"
 TEXT = "Patient: Anna Bell\nDate: 03/04/2019\nSeen by Dr. Hunt"
-KEY = "a key of sixteen bytes or more"
 TOKEN = "a token of sixteen characters"
 
 
 @pytest.fixture(scope="module")
 def service(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("service")
-    (folder / "key").write_text(KEY, encoding="utf-8")
+    (folder / "key").write_text(KEY.text, encoding="utf-8")
     options = ("--max-body", "20000", "--key-file", str(folder / "key"))
     with running(tiny_model, folder, *options, token=TOKEN) as running_service:
         yield running_service
@@ -108,7 +107,7 @@ def test_anonymize_takes_what_analyze_gives(service: Service) -> None:
 def test_one_note_in_every_style(service: Service, tiny_model: Path, options: dict[str, object]) -> None:
     answer = service.post("/v1/deidentify", {"text": TEXT, "id": "note-1", **options}).json
     asked = {{"patient_id": "patient"}.get(name, name): value for name, value in options.items()}
-    wanted = Deidentifier.load(tiny_model).deidentify(TEXT, key=Key(KEY.encode()), **asked)
+    wanted = Deidentifier.load(tiny_model).deidentify(TEXT, key=KEY, **asked)
     assert (answer["id"], answer["text"]) == ("note-1", wanted.text)
     assert [{**e, "score": 0} for e in answer["spans"]] == [{**asdict(span), "score": 0} for span in wanted.replaced]
 

@@ -5,11 +5,12 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_keys import KEY
 from marked_notes import marked_note
 
-from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Replacer
 
-REPLACER = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"))
+REPLACER = Replacer.from_options("surrogate", key=KEY)
 
 
 def surrogates(*names: str, label: str = "DOCTOR") -> list[str]:
@@ -47,7 +48,7 @@ def test_a_person_with_credentials_is_the_same_as_without(name: str, form: str, 
 )
 def test_initials_that_read_like_a_credential_do_not_stay(name: str) -> None:
     (value,) = surrogates(name)
-    assert "J." not in value
+    assert not re.search(r"J\.\s?D", value)
     assert "D." not in value
 
 

@@ -5,10 +5,11 @@ from datetime import date, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_keys import KEY, made_key
 from marked_notes import marked_note
 
-from ensemble_deid.deidentify.replacement import Key, Replacer
-from ensemble_deid.surrogates.keyed.dates import DateText
+from ensemble_deid.deidentify.replacement import Replacer
+from ensemble_deid.surrogates.dates import DateText
 
 DAYS = 400
 YEAR = 2014
@@ -81,9 +82,7 @@ def test_parts_of_one_date_that_stand_apart_have_no_surrogate(written: str) -> N
 def check_that_a_tag_follows(written: str) -> None:
     assert shifted(written) is None
     note = marked_note(f"<DATE|{written}>")
-    assert (
-        Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more")).replace(note).text == "[DATE]"
-    )
+    assert Replacer.from_options("surrogate", key=KEY).replace(note).text == "[DATE]"
 
 
 @pytest.mark.parametrize(
@@ -162,7 +161,7 @@ def test_a_month_with_its_year_is_one_date_or_none(
 
 def test_dates_of_several_forms_keep_their_intervals() -> None:
     for number in range(6):
-        replacer = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes %d" % number))
+        replacer = Replacer.from_options("surrogate", key=made_key(str(number)))
         note = marked_note("<DATE|2014-Dec-25>, <DATE|2014-12-26>, <DATE|25 Dec in 2014>")
         named, plain, apart = replacer.replace(note).text.split(", ")
         day = date.fromisoformat(plain) - timedelta(days=1)
@@ -171,5 +170,5 @@ def test_dates_of_several_forms_keep_their_intervals() -> None:
 
 
 def test_the_year_style_still_shows_a_year_that_stands_apart() -> None:
-    years = Replacer.from_options(styles={"DATE": "year"}, key=Key(b"a key of sixteen bytes and more"))
+    years = Replacer.from_options(styles={"DATE": "year"}, key=KEY)
     assert years.replace(marked_note("<DATE|25 Dec (2014)>")).text == "2014"

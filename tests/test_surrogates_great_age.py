@@ -1,12 +1,12 @@
 """Birth years that show an age over 89: the patient's dates and ages together say which ones do."""
 
 import pytest
+from made_keys import KEY
 from marked_notes import marked_note
 
-from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.surrogates.ages import is_great_age
 
-KEY = Key(b"a key of sixteen bytes and more")
 HARBOR = Replacer.from_options(policy="safe-harbor", key=KEY)
 SURROGATES = Replacer.from_options("surrogate", key=KEY)
 

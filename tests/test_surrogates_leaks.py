@@ -8,14 +8,14 @@ from time import process_time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_keys import KEY
 from marked_notes import marked_note
 
-from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.surrogates.ages import capped_age
 from ensemble_deid.surrogates.letters import fold
 from ensemble_deid.surrogates.place_words import GENERIC_WORDS
 
-KEY = Key(b"a key of sixteen bytes and more")
 REPLACER = Replacer.from_options("surrogate", key=KEY)
 
 

@@ -5,18 +5,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_keys import KEY
 from marked_notes import marked_note
 
 from ensemble_deid.deidentify.known.identifiers import KnownIdentifiers
 from ensemble_deid.deidentify.known.site_lists import SiteLists
 from ensemble_deid.deidentify.replaced import replaced
-from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.deidentify.together import replaced_together
 from ensemble_deid.errors import DeidError
-from ensemble_deid.surrogates.keyed.known import KnownNames
+from ensemble_deid.surrogates.known import KnownNames
 from ensemble_deid.surrogates.letters import fold
 
-REPLACER = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"))
+REPLACER = Replacer.from_options("surrogate", key=KEY)
 
 
 def together(*marked: str) -> list[str]:

@@ -1,11 +1,12 @@
 """The last four digits of a telephone number alone, as in `ends in 8842`, are those of its surrogate."""
 
 import pytest
+from made_keys import KEY
 from marked_notes import marked_note
 
-from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Replacer
 
-REPLACER = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"))
+REPLACER = Replacer.from_options("surrogate", key=KEY)
 
 
 def surrogates(marked: str, *, taken: frozenset[str] = frozenset()) -> list[str]:

@@ -6,12 +6,13 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_keys import KEY
 from marked_notes import marked_note
 
-from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.note.labels import I2B2_TYPES, MEDDOCAN_TYPES
 
-REPLACER = Replacer.from_options("surrogate", key=Key(b"a key of sixteen bytes and more"))
+REPLACER = Replacer.from_options("surrogate", key=KEY)
 THAI, HINDI = "สมชาย ใจดี", "राम शर्मा"
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from made_keys import KEY
 
 from ensemble_deid.cli.main import main
 
-KEY = "a key of sixteen bytes and more"
 QUERY = "SELECT n, mrn, seen, score, body FROM notes ORDER BY n"
 OPTIONS = ("--text-column", "body", "--id-column", "n", "--patient-column", "mrn", "--date-columns", "seen")
 ROWS = [
@@ -24,7 +24,7 @@ ROWS = [
 
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY)
+    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
 
 
 def run(model: Path, url: str, folder: Path, query: str = QUERY, table: str = "clean", *more: str) -> int:

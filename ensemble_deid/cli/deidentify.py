@@ -1,13 +1,12 @@
 """`deidentify`: notes in any form in, the same form without PHI out, and a folder that says what was done."""
 
 import argparse
-import hashlib
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from ensemble_deid.training.progress import Step
 
 if TYPE_CHECKING:
     from ensemble_deid.deidentify.run import Batch
+    from ensemble_deid.keys import Key
 
 STANDARD = "-"
 
@@ -114,6 +114,7 @@ def _beside(out: Path) -> Path:
 def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Path) -> "Batch":
     from ensemble_deid.deidentify.cells import Cells
     from ensemble_deid.deidentify.deidentifier import Deidentifier
+    from ensemble_deid.deidentify.offsets import key_of_run
     from ensemble_deid.deidentify.run import Batch
     from ensemble_deid.stacking.stacker import check_threshold
 
@@ -122,6 +123,8 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
     model = Deidentifier.load(options.model, device=options.device, submodels=submodels, jobs=options.jobs)
     model.description.check_options(submodel=None, threshold=options.threshold, combiner=options.combiner)
     replacer = make_replacer(options, tell=warn if places.standard else say)
+    key = key_of_run(places.run, replacer.key, resume=options.resume)
+    replacer = replace(replacer, key=key)
     columns = getattr(source, "columns", None) or Columns()
     lists = read_lists(options, model.labels)
     finding = {
@@ -136,8 +139,9 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
             name: list(value) if isinstance(value, tuple) else value for name, value in asdict(columns).items()
         },
         "keep_fields": options.keep_fields,
-        "input": digest_of(places.input) if places.input.is_file() else None,
-        "lists": lists.to_json(),
+        "input": _hidden(digest_of(places.input) if places.input.is_file() else None, key),
+        "lists": {name: _hidden(value, key) for name, value in lists.to_json().items()},
+        "key": key.id,
     }
     styles = {"style": options.style, "set": options.settings, "policy": options.policy, "project": options.project}
     # A policy is a file that may have changed: what it says counts.
@@ -146,9 +150,8 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
     # What is read and written, as a hash: a database's address may hold a password.
     named = repr((options.input, STANDARD if options.out is None else str(out), options.query, options.table_out))
     # What came from standard input is in a file that has another name each time: its content is in `finding`.
-    inputs = None if options.input == STANDARD else input_digest(source)
-    where = {"places": hashlib.sha256(named.encode()).hexdigest()[:16]}
-    settings = {**finding, **styles, "styles": meant, "inputs": inputs, **where, "key": replacer.key.id}
+    inputs = None if options.input == STANDARD else _hidden(input_digest(source), key)
+    settings = {**finding, **styles, "styles": meant, "inputs": inputs, "places": _hidden(named, key)}
     cells = Cells(replacer, columns, source.bits, model.labels)
     return Batch(
         source,
@@ -167,6 +170,11 @@ def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Pa
     )
 
 
+def _hidden(content: Any, key: "Key") -> Any:
+    """Return text, which may be or hold a plain digest, as an HMAC; anything else as it is."""
+    return key.fingerprint("input", content.encode()) if isinstance(content, str) else content
+
+
 def _run(batch: "Batch", options: argparse.Namespace) -> None:
     total = batch.source.count()
     with progress_bar(quiet=options.quiet) as show:
@@ -183,7 +191,7 @@ def _run(batch: "Batch", options: argparse.Namespace) -> None:
 
 
 def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int:
-    from ensemble_deid.deidentify.cells import EMPTIED
+    from ensemble_deid.deidentify.cells import EMPTIED, NOBODY
     from ensemble_deid.deidentify.chain import SPANS
     from ensemble_deid.deidentify.run import IN_LISTED_SENTENCES
 
@@ -192,9 +200,9 @@ def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int
     for problem in batch.problems:
         warn(f"withheld: {problem}")
     report_lists(batch.lists, batch.counts)
-    for emptied in EMPTIED:
-        if batch.counts[emptied]:
-            warn(f"{batch.counts[emptied]} {emptied}")
+    for counted_as in (*EMPTIED, NOBODY):
+        if batch.counts[counted_as]:
+            warn(f"{batch.counts[counted_as]} {counted_as}")
     if batch.counts[IN_LISTED_SENTENCES]:
         (warn if places.standard else say)(f"{batch.counts[IN_LISTED_SENTENCES]} {IN_LISTED_SENTENCES}")
     if options.spans is not None:
@@ -240,10 +248,12 @@ def _already_done(folder: Path, batch: "Batch", options: argparse.Namespace) -> 
     from ensemble_deid.deidentify.chain import SPANS, verify_run
 
     run = verify_run(folder)
-    # A key that nobody kept is another one each time.
-    left_out = {"key"} if batch.replacer.key.throwaway else set()
-    expected = {name: value for name, value in batch.settings.items() if name not in left_out}
-    differing = [name for name, value in expected.items() if run.settings.get(name) != value]
+    if batch.replacer.key.throwaway:
+        raise CorpusError(
+            f"{folder}: holds a finished run; whether the notes are still the same can only be told with its key: "
+            "give --key-file, or run without --resume"
+        )
+    differing = [name for name, value in batch.settings.items() if run.settings.get(name) != value]
     if differing:
         raise CorpusError(f"{folder}: holds a finished run with other settings: {', '.join(differing)}")
     if isinstance(batch.source, SqlQuery) and run.tables.get(batch.source.table_out) != batch.source.digest():

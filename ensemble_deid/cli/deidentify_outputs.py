@@ -67,8 +67,9 @@ def _output(source: Source, given: Path, out: Path, inputs: Sequence[Input]) -> 
 def _check_run_folder(folder: Path, read: Sequence[Input]) -> None:
     from ensemble_deid.deidentify.chain import FAILED, MANIFEST, SPANS
     from ensemble_deid.deidentify.offsets import FILE as OFFSETS
+    from ensemble_deid.deidentify.offsets import KEY_FILE
 
-    own = {FAILED, MANIFEST, SPANS, OFFSETS}
+    own = {FAILED, MANIFEST, SPANS, OFFSETS, KEY_FILE}
     if folder.exists() and not folder.is_dir():
         raise CorpusError(f"{folder}: is to be the run's folder, and is a file")
     check_writable(folder)

@@ -35,7 +35,7 @@ def add_replacement(parser: argparse.ArgumentParser) -> None:
 def add_key_file(parser: argparse.ArgumentParser, *, required: bool) -> None:
     """Add the file of the secret key."""
     parser.add_argument(
-        "--key-file", metavar="FILE", type=Path, required=required, help="the site's secret key: 16 bytes or more"
+        "--key-file", metavar="FILE", type=Path, required=required, help="the site's secret key, as keygen makes it"
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.errors import DeidError
-from ensemble_deid.note.document import Document
+from ensemble_deid.note.document import Document, known_patient
 
 Value = str | int | date | None
 
@@ -25,6 +25,7 @@ class Record:
 
     `name` is what messages call it, which is no value of its cells. `error` says why it could not be read; it is then
     left out of the output. `blank` marks what is no record at all, such as an empty line, and is written as it was.
+    A `patient` that names nobody, such as `NULL`, is the `placeholder`, and the record then is of no known patient.
     """
 
     name: str
@@ -35,6 +36,12 @@ class Record:
     error: DeidError | None = None
     blank: bool = False
     raw: Any = field(default=None, repr=False)
+    placeholder: Value = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.patient is not None and known_patient(str(self.patient)) is None:
+            object.__setattr__(self, "placeholder", self.patient)
+            object.__setattr__(self, "patient", None)
 
     @property
     def is_note(self) -> bool:

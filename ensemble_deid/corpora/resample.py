@@ -1,54 +1,143 @@
 """Enlarge a corpus with copies of its notes in which every PHI is replaced by a surrogate; gold offsets are adjusted.
 
-Within a patient and copy the surrogates are consistent: a person has the same name in full, in part and as initials;
-all dates are shifted by the same number of days; a number has one replacement however it is punctuated. No span keeps
-its string. Meant for training only; whether it helps is to be decided on the development notes.
+The surrogates are those of the output (`surrogates/`), under a throwaway key that the seed decides. Within a patient
+and copy they are consistent: a person has the same name in full, in part and as initials; all dates are shifted by the
+same number of days; a number has one replacement however it is punctuated. Meant for training only; whether it helps is
+to be decided on the development notes.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
-from ensemble_deid.surrogates.dates import is_day_first
-from ensemble_deid.surrogates.patient import Origins, PatientSurrogates, kind_of, origins_of, values_by_label
+from ensemble_deid.surrogates.choices import Keyed
+from ensemble_deid.surrogates.date_forms import is_day_first
+from ensemble_deid.surrogates.letters import fold, match_case, without_marks
+from ensemble_deid.surrogates.patient import PatientSurrogates, Settings, is_spanish, kind_of
+
+_LETTERS = re.compile(r"[^\W\d_]+")
+_DIGIT = re.compile(r"\d")
 
 
-def resample_corpus(
-    documents: Sequence[Document], *, copies: int, seed: int, origins: Origins | None = None
-) -> list[Document]:
+def resample_corpus(documents: Sequence[Document], *, copies: int, seed: int) -> list[Document]:
     """Return `copies` resampled copies of the notes, copy by copy in the order given, without the originals.
 
     Copy c of note `101-01` is called `101-01-c<c>` and belongs to the same patient, so that folds keep them together.
-    Without `origins`, a corpus with MEDDOCAN labels is taken to be Spanish, any other English. Overlapping spans are
-    replaced as one, with the label of the longest. Values without a format of their own (the type OTHER, an age without
-    a number) are replaced by another value of the same label from the corpus. The result depends only on the notes, the
-    seed and the version of Faker. Raises ConfigError if `copies` is below one or Faker is missing.
+    A corpus with MEDDOCAN labels is taken to be Spanish, any other English. Overlapping spans are replaced as one, with
+    the label of the longest. What has no surrogate (the type OTHER, an age) is replaced by another value of the same
+    label and form from the corpus; an age whose form no other age has stays. The result depends only on the notes and
+    the seed. Raises ConfigError if `copies` is below one.
     """
     if copies < 1:
         raise ConfigError(f"copies must be at least 1, not {copies}")
     notes = [document.with_spans(_merged(document.spans)) for document in documents]
-    chosen = origins or origins_of(notes)
-    day_first = is_day_first(
-        note.text[span.start : span.end] for note in notes for span in note.spans if kind_of(span.label) == "DATE"
-    )
-    shared = values_by_label(notes)
+    corpus = _CorpusValues.of(notes)
     order = {id(note): index for index, note in enumerate(notes)}
     by_patient = sorted(notes, key=lambda note: (note.group, order[id(note)]))
     result: list[Document] = []
     for copy in range(1, copies + 1):
+        secret = hashlib.sha256(f"ensemble_deid resample, seed {seed}, copy {copy}".encode()).digest()
         fresh: dict[int, Document] = {}
         for patient, group in groupby(by_patient, key=lambda note: note.group):
             own = list(group)
-            values = PatientSurrogates(
-                own, chosen, shared, f"resample {patient} {copy}", seed=seed, day_first=day_first
-            )
+            values = _PatientCopy.of(own, corpus, Keyed(secret, ("resample", patient)))
             for note in own:
                 fresh[order[id(note)]] = _copy(values.rewrite(note), patient, copy)
         result += [fresh[index] for index in range(len(notes))]
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class _CorpusValues:
+    """What the whole corpus tells: its language, its order of day and month, and its strings by label and form.
+
+    A string is repeated as often as it occurs, so that frequent ones are drawn often.
+    """
+
+    spanish: bool
+    day_first: bool
+    by_form: dict[tuple[str, str], list[str]] = field(repr=False)
+
+    @classmethod
+    def of(cls, notes: Iterable[Document]) -> "_CorpusValues":
+        strings = sorted((span.label, _surface(note, span)) for note in notes for span in note.spans)
+        spanish = any(is_spanish(label) for label, _ in strings)
+        dates = (surface for label, surface in strings if kind_of(label, surface) == "DATE")
+        by_form: dict[tuple[str, str], list[str]] = {}
+        for label, surface in strings:
+            for form in (_form(surface), ""):
+                by_form.setdefault((label, form), []).append(surface)
+        return cls(spanish, spanish or is_day_first(dates), by_form)
+
+    def other(self, surface: str, label: str, keyed: Keyed, *, same_form: bool) -> str | None:
+        """Return another string of the label, of the same form where there is one; None where there is no other."""
+        for form in (_form(surface),) if same_form else (_form(surface), ""):
+            values = self.by_form[label, form]
+            value = keyed.pick(values, "other", label, fold(surface), fits=lambda v: fold(v) != fold(surface))
+            if value is not None:
+                return match_case(surface, value)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _PatientCopy:
+    """Rewrites one patient's notes."""
+
+    corpus: _CorpusValues
+    keyed: Keyed
+    surrogates: PatientSurrogates
+
+    @classmethod
+    def of(cls, notes: Sequence[Document], corpus: _CorpusValues, keyed: Keyed) -> "_PatientCopy":
+        known = frozenset(" ".join(_surface(n, span).casefold().split()) for n in notes for span in n.spans)
+        settings = Settings(day_first=corpus.day_first)
+        scope = (keyed.scope[0], keyed.scope[1])
+        return cls(corpus, keyed, PatientSurrogates(keyed.secret, scope, settings, known, corpus.spanish))
+
+    def rewrite(self, note: Document) -> Document:
+        """Return the note with surrogates, and spans with adjusted offsets; the note's spans must not overlap."""
+        dates = [_surface(note, span) for span in note.spans if kind_of(span.label, "") == "DATE"]
+        year = self.surrogates.latest_year(map(without_marks, dates)) or self.surrogates.year
+        pieces: list[str] = []
+        spans: list[Span] = []
+        length = cursor = 0
+        for span in sorted(note.spans):
+            between, value = note.text[cursor : span.start], self._value(note, span, year)
+            start = length + len(between)
+            pieces += (between, value)
+            length = start + len(value)
+            spans.append(replace(span, start=start, end=length))
+            cursor = span.end
+        pieces.append(note.text[cursor:])
+        return replace(note, text="".join(pieces), spans=tuple(spans))
+
+    def _value(self, note: Document, span: Span, year: int) -> str:
+        surface = _surface(note, span)
+        kind = kind_of(span.label, surface)
+        value = None
+        if kind == "DATE":
+            # A copy for training has no reader from whom a birth date would have to be hidden.
+            value = self.surrogates.dates.shift(without_marks(surface), year=year)
+        elif kind != "AGE":
+            value = self.surrogates.value(note.text, span.start, span.end, span.label)
+        value = value or self.corpus.other(surface, span.label, self.keyed, same_form=kind == "AGE")
+        if value is None and kind != "AGE":
+            value = self.surrogates.value(note.text, span.start, span.end, "IDNUM")
+        return value or surface
+
+
+def _surface(note: Document, span: Span) -> str:
+    return note.text[span.start : span.end]
+
+
+def _form(surface: str) -> str:
+    """Return a string with its words and digits made alike: `45 y.o.` has the form of `67 y.o.`."""
+    return _DIGIT.sub("0", _LETTERS.sub("a", surface))
 
 
 def _copy(note: Document, patient: str, copy: int) -> Document:

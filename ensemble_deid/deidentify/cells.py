@@ -1,6 +1,5 @@
 """The cells beside the text: ids become keyed pseudonyms of the same type, dates are treated as those in the text."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -13,7 +12,8 @@ from ensemble_deid.deidentify.replaced import patient_of
 from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.deidentify.replacement.styles import Styles
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.surrogates.keyed.patient import kind_of
+from ensemble_deid.surrogates.choices import Keyed
+from ensemble_deid.surrogates.patient import kind_of
 
 _ROUNDS = 6
 UNREADABLE_DATES = "dates that could not be read, and were emptied"
@@ -22,6 +22,8 @@ NO_YEAR = "dates that name no year, and were emptied"
 YEAR_ALONE = "dates whose column cannot hold a year alone, and were emptied"
 EMPTIED = (UNREADABLE_DATES, GREAT_AGE, NO_YEAR, YEAR_ALONE)
 """What is counted of dates that have no value in the output."""
+NOBODY = "notes have a placeholder such as NULL for a patient, and were treated one by one"
+"""What is counted of notes of nobody."""
 
 
 @dataclass(slots=True)
@@ -50,7 +52,9 @@ class Cells:
         return record.id if self.columns.keeps(self.columns.id) else self._pseudonym(record.id, "note", self.bits[0])
 
     def patient(self, record: Record) -> Value:
-        """Return what stands for the patient's id: the same wherever that patient occurs."""
+        """Return what stands for the patient's id: the same wherever that patient occurs; a placeholder stays."""
+        if record.placeholder is not None:
+            return record.placeholder
         if self.columns.keeps(self.columns.patient):
             return record.patient
         return self._pseudonym(record.patient, "patient", self.bits[1])
@@ -83,21 +87,19 @@ class Cells:
         return int(new) if isinstance(value, int) else new
 
     def _permuted(self, value: int, kind: str, bits: int) -> int:
-        """Return another integer of the same few bits, and a different one for each.
+        """Return another integer of the same few bits, and a different one for each: hashes would meet.
 
-        A Feistel network (Luby and Rackoff 1988) whose round function is the keyed pseudonym: with few bits, hashes
-        would meet.
+        A keyed permutation puts all integers of that size into an order, in which each becomes the one after it, so
+        that none stays. No patient becomes 0, which stands for nobody.
         """
         if not 0 <= value < 1 << bits:
             raise CorpusError(f"an integer id is negative or has more than {bits} bits: its column leaves no room")
-        half = bits // 2
-        mask = (1 << half) - 1
-        left, right = value >> half, value & mask
-        for number in range(_ROUNDS):
-            keyed = self.replacer.pseudonym(f"{bits} bits, round {number}, {right}", kind=kind)
-            mixed = int.from_bytes(hashlib.sha256(keyed.encode("utf-8")).digest()[:8], "big") & mask
-            left, right = right, left ^ mixed
-        return left << half | right
+        keyed = Keyed(self.replacer.key.secret, (self.replacer.project, "pseudonym", kind, f"{bits} bits"))
+        place = _permutation(value, keyed, bits, inverse=True)
+        new = _permutation((place + 1) % (1 << bits), keyed, bits)
+        if new == 0 and kind == "patient":
+            new = _permutation((place + 2) % (1 << bits), keyed, bits)
+        return new
 
     def _shifted(self, value: Value, patient: str, known: Known = NOTHING) -> Value:
         """Return what stands for a date: a value of the same type, None where there is none that may be shown."""
@@ -130,6 +132,21 @@ class Cells:
         if self._style == "surrogate":
             return shifted, ""
         return "-".join(map(str, years)) or None, NO_YEAR
+
+
+def _permutation(value: int, keyed: Keyed, bits: int, *, inverse: bool = False) -> int:
+    """Return where a keyed permutation of the integers of an even number of bits puts one.
+
+    It is a Feistel network (Luby and Rackoff 1988).
+    """
+    half = bits // 2
+    left, right = value >> half, value & ((1 << half) - 1)
+    for number in reversed(range(_ROUNDS)) if inverse else range(_ROUNDS):
+        if inverse:
+            left, right = right ^ keyed.number(1 << half, f"round {number}", str(left)), left
+        else:
+            left, right = right, left ^ keyed.number(1 << half, f"round {number}", str(right))
+    return left << half | right
 
 
 def _date_style(styles: Styles, labels: Collection[str]) -> str:

@@ -1,8 +1,8 @@
 """The manifest of a run: what went in, what came out, and with what; each line holds the hash of the line before it.
 
 So nobody can change, add or take out a line without changing all that follow, the last of which is printed at the end
-of the run. Nothing in it is text of a note: hashes are taken over many notes together, so that no short note could be
-guessed from its hash.
+of the run. Nothing in it is text of a note, and digests of what was read are HMACs under the run's key (`Key`), so that
+nobody without the key can test a guess.
 """
 
 import hashlib

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from ensemble_deid.corpora.records import Record, Value
-from ensemble_deid.surrogates.keyed.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText
+from ensemble_deid.surrogates.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText
 
 
 @dataclass(slots=True)

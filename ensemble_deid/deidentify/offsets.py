@@ -1,23 +1,26 @@
 """What a run has found so far, on disk: offsets and labels without text, so that a broken run can go on.
 
 A line for each list of notes that were processed together. A line that was not written whole, because the run was
-killed, does not count.
+killed, does not count. Texts are known again by HMACs under the run's key; a key that nobody keeps is in a private file
+beside the offsets until the run ends.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ensemble_deid.atomic import write_new_private_file
 from ensemble_deid.deidentify.notes import Note
 from ensemble_deid.errors import CorpusError, DeidError
+from ensemble_deid.keys import Key
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 
 FILE = "offsets.jsonl"
+KEY_FILE = "offsets.key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +32,15 @@ class Found:
     error: str | None = None
 
     @classmethod
-    def of(cls, note: Note, text: str | None) -> "Found":
+    def of(cls, note: Note, text: str | None, key: Key) -> "Found":
         """Return what is to be known of a note that was processed; `text` as it was read."""
         if isinstance(note, DeidError):
-            return cls(_hash(text), error=str(note))
-        return cls(_hash(text), note.spans)
+            return cls(_hash(text, key), error=str(note))
+        return cls(_hash(text, key), note.spans)
 
-    def check(self, text: str | None, place: str) -> None:
+    def check(self, text: str | None, place: str, key: Key) -> None:
         """Raise CorpusError where the text is not the one in which the spans were found."""
-        if _hash(text) != self.text_hash:
+        if _hash(text, key) != self.text_hash:
             raise CorpusError(f"{place}: the input has changed since the run began: run without --resume")
 
     def apply(self, document: Document) -> Note:
@@ -132,6 +135,21 @@ def _write(stream: BinaryIO, entry: Mapping[str, Any]) -> None:
     stream.flush()
 
 
-def _hash(text: str | None) -> str | None:
-    """Return enough of a hash to see a change, and too little to confirm a guess of a short text."""
-    return None if text is None else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+def key_of_run(folder: Path, key: Key, *, resume: bool) -> Key:
+    """Return the key of a run: the one given or, in the place of a throwaway one, that which an unfinished run kept."""
+    if key.throwaway and resume and (folder / KEY_FILE).is_file():
+        return replace(Key.from_file(folder / KEY_FILE), throwaway=True)
+    return key
+
+
+def keep_key(folder: Path, key: Key, *, resume: bool) -> None:
+    """Keep a throwaway key, under which texts are known again, for as long as a run can be resumed."""
+    path = folder / KEY_FILE
+    if not (key.throwaway and resume):
+        path.unlink(missing_ok=True)
+    if key.throwaway and not path.exists():
+        write_new_private_file(path, f"{key.text}\n".encode("ascii"))
+
+
+def _hash(text: str | None, key: Key) -> str | None:
+    return None if text is None else key.fingerprint("note", text.encode("utf-8", "surrogatepass"))[:16]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
-from ensemble_deid.surrogates.keyed.patient import is_spanish
+from ensemble_deid.surrogates.patient import is_spanish
 
 _LEAST = 3
 _LEAST_DIGITS = 5

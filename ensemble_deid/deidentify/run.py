@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.corpora.records import NewRecord, Record, Source, Writer
-from ensemble_deid.deidentify.cells import Cells
+from ensemble_deid.deidentify.cells import NOBODY, Cells
 from ensemble_deid.deidentify.chain import FAILED, MANIFEST, SPANS
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.known.site_lists import SiteLists
 from ensemble_deid.deidentify.latest_years import LatestYears
 from ensemble_deid.deidentify.notes import Note
 from ensemble_deid.deidentify.offsets import FILE as OFFSETS
-from ensemble_deid.deidentify.offsets import Found, OffsetFile
+from ensemble_deid.deidentify.offsets import KEY_FILE, Found, OffsetFile, keep_key
 from ensemble_deid.deidentify.patient_strings import Known, PatientStrings
 from ensemble_deid.deidentify.replaced import replaced
 from ensemble_deid.deidentify.replacement import Replacement, Replacer
@@ -69,6 +69,7 @@ class Batch:
         self.folder.mkdir(parents=True, exist_ok=True)
         offsets = OffsetFile(self.folder / OFFSETS, self.finding)
         offsets.begin(resume=resume)
+        keep_key(self.folder, self.replacer.key, resume=resume)
         for name in (MANIFEST, SPANS, FAILED):
             # Those of an earlier run must not pass for this one's.
             (self.folder / name).unlink(missing_ok=True)
@@ -76,7 +77,7 @@ class Batch:
         records = self._notes()
         done = 0
         for record, found in zip(islice(records, offsets.notes), offsets.read(), strict=False):
-            found.check(record.text, record.name)
+            found.check(record.text, record.name, self.replacer.key)
             self._take_up(strings, record, found)
             done += 1
         report(done)
@@ -87,7 +88,8 @@ class Batch:
         with offsets.appending() as file:
             for chunk in chunks:
                 ready, texts[: len(chunk)] = texts[: len(chunk)], []
-                finds = [Found.of(note, record.text) for note, record in zip(chunk, ready, strict=True)]
+                key = self.replacer.key
+                finds = [Found.of(note, record.text, key) for note, record in zip(chunk, ready, strict=True)]
                 file.add(finds)
                 for record, found in zip(ready, finds, strict=True):
                     self._take_up(strings, record, found)
@@ -108,7 +110,8 @@ class Batch:
         founds = offsets.read()
         with ExitStack() as stack:
             table = self.source.format == "sql"
-            opened = RunFiles.opened(self.folder, self.settings, standard=self.standard, table=table)
+            key = self.replacer.key
+            opened = RunFiles.opened(self.folder, self.settings, key=key, standard=self.standard, table=table)
             files = stack.enter_context(opened)
             with self.source.writer(self.out, files.output) as writer:
                 for record in self.source.records():
@@ -119,6 +122,8 @@ class Batch:
                     found = next(founds, None)
                     if found is None:
                         raise CorpusError(f"{record.name}: the input has changed while it was read")
+                    if record.placeholder is not None:
+                        self.counts[NOBODY] += 1
                     self._write_note(record, found, strings, writer, files)
                     report(self.counts["written"], len(self.problems))
                 if next(founds, None) is not None:
@@ -126,13 +131,14 @@ class Batch:
             self.counts.update(self.cells.counts)
             self.counts["withheld"] = len(self.problems)
             self.head = files.end(dict(sorted(self.counts.items())))
-        offsets.path.unlink(missing_ok=True)
+        for name in (OFFSETS, KEY_FILE):
+            (self.folder / name).unlink(missing_ok=True)
 
     def _write_note(
         self, record: Record, found: Found, strings: PatientStrings, writer: Writer, files: RunFiles
     ) -> None:
         if record.error is None:
-            found.check(record.text, record.name)
+            found.check(record.text, record.name, self.replacer.key)
         note = self._note(record, found)
         known = self._known(record, record.document() if isinstance(note, DeidError) else note, strings)
         outcome = note if isinstance(note, DeidError) else self._replaced(note, known)

@@ -13,6 +13,7 @@ from ensemble_deid.atomic import open_atomically
 from ensemble_deid.corpora.records import NewRecord, Record
 from ensemble_deid.deidentify.chain import FAILED, MANIFEST, SPANS, STANDARD_OUTPUT, Chain, TextsDigest
 from ensemble_deid.deidentify.replacement import Replacement
+from ensemble_deid.keys import Key
 from ensemble_deid.note.digits import rounded
 
 _TOGETHER = 100
@@ -27,6 +28,7 @@ class RunFiles:
     """
 
     folder: Path
+    key: Key
     chain: Chain
     spans: "_HashedLines"
     failed: "_HashedLines"
@@ -40,14 +42,17 @@ class RunFiles:
     @classmethod
     @contextmanager
     def opened(
-        cls, folder: Path, settings: Mapping[str, Any], *, standard: bool = False, table: bool = False
+        cls, folder: Path, settings: Mapping[str, Any], *, key: Key, standard: bool = False, table: bool = False
     ) -> Iterator["RunFiles"]:
-        """Provide the files, which are in place when the block ends without an error, the manifest last."""
+        """Provide the files, which are in place when the block ends without an error, the manifest last.
+
+        What was read is recorded under `key`.
+        """
         with ExitStack() as stack:
             streams = [stack.enter_context(open_atomically(folder / name)) for name in (MANIFEST, SPANS, FAILED)]
             chain = Chain(streams[0])
             chain.add("run", settings=dict(settings))
-            yield cls(folder, chain, _HashedLines(streams[1]), _HashedLines(streams[2]), standard, table)
+            yield cls(folder, key, chain, _HashedLines(streams[1]), _HashedLines(streams[2]), standard, table)
 
     def note(self, record: Record, new: NewRecord, replacement: Replacement) -> None:
         """Record a note that was written."""
@@ -94,7 +99,8 @@ class RunFiles:
 
     def _close_batch(self) -> None:
         if self.last >= self.first:
-            self.chain.add("notes", first=self.first, last=self.last, input=self.old.take(), output=self.new.take())
+            read = self.key.fingerprint("notes", self.old.take().encode())
+            self.chain.add("notes", first=self.first, last=self.last, input=read, output=self.new.take())
             self.first = self.last + 1
 
 

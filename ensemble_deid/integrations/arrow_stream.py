@@ -94,7 +94,8 @@ class _Patient:
                 dates = cells.dates(record, known)
                 new = NewRecord(outcome.edits, cells.id(record), cells.patient(record), dates)
                 emptied = cells.counts - before
-                remarks = [remark_on(left), *(f"{emptied[name]} {name}" for name in EMPTIED if emptied[name])]
+                nobody = None if record.placeholder is None else "the patient is a placeholder such as NULL"
+                remarks = [remark_on(left), nobody, *(f"{emptied[name]} {name}" for name in EMPTIED if emptied[name])]
                 yield record, new, "; ".join(filter(None, remarks)) or None
             except DeidError as error:
                 reason = str(error).removeprefix(f"{record.name}: ")

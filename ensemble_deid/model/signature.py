@@ -12,27 +12,23 @@ import re
 from pathlib import Path
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.errors import ModelError
+from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.keys import Key
 
 FILE = "manifest.hmac"
 VARIABLE = "ENSEMBLE_DEID_MODEL_KEY_FILE"
 """The environment variable that names the key file with which every model must be signed."""
 
-_LEAST_BYTES = 16
 _DOMAIN = b"ensemble_deid model manifest\n"
 _LINE = re.compile(r"hmac-sha256 ([0-9a-f]{64})\n")
 
 
 def key_of(path: str | Path) -> bytes:
-    """Return the key of a file. Raises ModelError for one that cannot be read or is too short."""
+    """Return the key of a file (`ensemble_deid.keys`). Raises ModelError for anything else."""
     try:
-        # Editors end files with a newline that is no part of the key.
-        key = Path(path).read_bytes().strip()
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{path}: the key file cannot be read ({type(error).__name__})") from None
-    if len(key) < _LEAST_BYTES:
-        raise ModelError(f"{path}: the key has {len(key)} bytes; at least {_LEAST_BYTES} are needed")
-    return key
+        return Key.from_file(path).secret
+    except ConfigError as error:
+        raise ModelError(str(error)) from None
 
 
 def configured_key() -> bytes | None:

@@ -32,7 +32,7 @@ def with_resampled_copies(train: Batch, *, copies: int, config: Config) -> Batch
 
     An encoder that reads the notes of a few sites several times learns their names by heart; with other names each time
     it learns where names stand. Within a copy and a patient the values are consistent (`corpora/resample.py`), and they
-    come from other sources than the public lists. Raises ConfigError where Faker is not installed.
+    come from other sources than the public lists.
     """
     # Folds may keep sites together; who is replaced by whom is decided patient by patient.
     notes = [replace(document, fold_group=None) for document in train.documents]

@@ -6,6 +6,27 @@ from types import MappingProxyType
 
 from ensemble_deid.note.span import Span
 
+# Without case, punctuation and blanks: `<NA>`, `n/a` and `N.A.` are `na`.
+_NOBODY = frozenset(
+    "null none nil nan nat na notavailable notapplicable notknown notrecorded unknown unk undefined unspecified "
+    "missing nopatient noid nomrn tbd desconocido desconocida ninguno ninguna sindatos noconsta".split()
+)
+
+
+def known_patient(value: str | None) -> str | None:
+    """Return a patient's id; None for a placeholder that names nobody, such as `NULL`, `N/A`, `unknown`, `-` and `0`.
+
+    A reference of FHIR is judged by its id. Every reader's ids come through here, in `Document` and `Record`.
+
+    >>> [known_patient(value) for value in ("M300", "n/a", "Patient/unknown", "000", " ", "10")]
+    ['M300', None, None, None, None, '10']
+    """
+    if value is None:
+        return None
+    name = value.strip().casefold().removeprefix("patient/")
+    letters = "".join(filter(str.isalnum, name))
+    return None if not letters.strip("0") or letters in _NOBODY or name == "-1" else value
+
 
 def _no_metadata() -> Mapping[str, str]:
     return MappingProxyType({})
@@ -15,7 +36,8 @@ def _no_metadata() -> Mapping[str, str]:
 class Document:
     """One clinical note: its text as the reader defines it, and spans whose offsets refer to that text.
 
-    `patient_id` groups the notes of one patient; a note whose patient is unknown (None) forms its own group. `site`
+    `patient_id` groups the notes of one patient; a note whose patient is unknown forms its own group: there it is None,
+    also where a placeholder such as `NULL` was given (`known_patient`). `site`
     identifies the institution that wrote the note (None if unknown); all notes of a patient have the same site.
     `fold_group` names a larger group than the patient that folds keep together (see `grouped_by_site`).
     Raises ValueError if a span extends beyond the text.
@@ -35,6 +57,8 @@ class Document:
     fold_group: str | None = None
 
     def __post_init__(self) -> None:
+        if self.patient_id is not None and known_patient(self.patient_id) is None:
+            object.__setattr__(self, "patient_id", None)
         for span in self.spans:
             if span.end > len(self.text):
                 raise ValueError(

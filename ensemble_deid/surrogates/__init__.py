@@ -1,1 +1,1 @@
-"""Surrogates: fresh values that keep the format of the PHI they replace, a module for each kind of value."""
+"""Surrogates that a secret key determines: nothing is drawn in sequence, and no table is kept."""

@@ -1,10 +1,8 @@
-"""Surrogate ages: everyone in a patient's notes becomes older or younger by the same few years."""
+"""Ages in digits and in words: those over 89 are capped, and recognised."""
 
 import re
 
-import numpy as np
-
-from ensemble_deid.surrogates.letters import fold, match_case
+from ensemble_deid.surrogates.letters import fold
 
 _UNITS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
@@ -33,8 +31,6 @@ _DATE = re.compile(r"[0-9]\s*[/.-]\s*[0-9]{1,2}\s*[/.-]\s*[0-9]")
 # `'95`, `3/95`; but not `'90s`, in which somebody may be, nor `94-95` and `94.5`.
 _SHORT_YEAR = re.compile(r"['’][0-9]{2}(?![0-9]|\s?['’]?s\b)|(?<![0-9])(?:0?[1-9]|1[0-2])\s*[/.-]\s*[0-9]{2}(?![0-9])")
 _WORD = re.compile(r"[^\W\d_]+")
-_YOUNG = 12
-_OLDEST = 110
 _FIRST_CAPPED, _OLDEST_KNOWN, _MOST_UNITS = 90, 125, 1000
 _LONG_NUMBER = re.compile(r"[0-9]{4}")
 _SHORT_UNIT = re.compile(
@@ -45,39 +41,6 @@ _YEARS = re.compile(r"\b(?:years?|yrs?|y/?o|años?)\b|[0-9]\s?y", re.I)
 _HUNDRED = re.compile(r"hundred|centenarian|cien", re.I)
 _GREAT = re.compile(r"\b(?:(?:one|a) hundred|hundred|centenarian|cien(?:to)?|noventa|nineties)\b", re.I)
 _FOLDED_AGE_WORDS = frozenset(map(fold, _AGE_WORDS))
-
-
-class AgeShift:
-    """Shifts ages by `years` (those of small children by one), in digits or in words, keeping their form."""
-
-    def __init__(self, random: np.random.Generator) -> None:
-        self.years = int(random.integers(2, 7)) * (1 if random.random() < 0.5 else -1)
-
-    def replace(self, surface: str, *, following: str = "") -> str:
-        """Return another age written like `surface`; decades (`following` begins with 's') stay decades.
-
-        A string without a recognised number is returned unchanged.
-        """
-        decade = following[:1] == "s"
-        replaced = _NUMBER.sub(lambda match: self._digits(match.group(), decade), surface)
-        return _SPELLED.sub(lambda match: self._words(match.group()), replaced)
-
-    def _digits(self, digits: str, decade: bool) -> str:
-        value = int(digits)
-        moved = self._moved(value, 10 if decade and value % 10 == 0 else None)
-        return str(moved).zfill(len(digits) if digits.startswith("0") else 0)
-
-    def _words(self, words: str) -> str:
-        table = SPANISH_WORDS if words.lower() in SPANISH_WORDS else WORDS
-        value = table.index("-".join(words.lower().split()))
-        word = table[self._moved(value, None) % len(table)]
-        return match_case(words, word.capitalize() if words[0].isupper() else word)
-
-    def _moved(self, value: int, step: int | None) -> int:
-        sign = 1 if self.years > 0 else -1
-        by = sign * (step or (1 if value <= _YOUNG else abs(self.years)))
-        # The result must be an age: not below zero, not above the oldest.
-        return value + by if 0 < value + by <= _OLDEST else value - by
 
 
 def capped_age(surface: str, *, following: str = "") -> str | None:

@@ -1,97 +1,176 @@
-"""Surrogate numbers and codes: a random digit for each digit, a random letter for each letter."""
+"""Numbers and codes of the output, in the form they have: telephone numbers, identifiers, IP addresses.
+
+What could belong to somebody is avoided where a range for examples exists: the telephone numbers 555-01xx, social
+security numbers that begin with 9, the networks of RFC 5737 and RFC 3849.
+"""
 
 import re
+from dataclasses import dataclass, field
 
-import numpy as np
-
+from ensemble_deid.surrogates.choices import Keyed
+from ensemble_deid.surrogates.known import Avoided
 from ensemble_deid.surrogates.letters import fold
 
-_DIGITS = "0123456789"
 _LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"
-_SHORTEST_PART, _LONGEST_PART = 3, 12
-_INVALID_SSN = re.compile(r"\A(?:9|000(?=-?\d))")
-_FICTIONAL_EXCHANGE = re.compile(r"(?<!\d)555(?=[-. )]*\d{4}(?!\d))")
-_OCTET = re.compile(r"\d+")
+_KEPT_WORDS = frozenset(
+    "mrn id no nr num number acct account ssn npi dea lic license policy member ref sn vin dl x ext".split()
+)
+_LABELS = frozenset("ip ipv addr address host social security soc sec".split())
+_TAIL = 4
+_SHORTEST_WITH_TAIL = 7
+_ATTEMPTS = 200
+_RUN = re.compile(r"[^\W\d_]+|\d+")
+_EXTENSION = re.compile(r"\s*(?:x|ext|extension)\.?\s*\d+\s*\Z", re.IGNORECASE)
+_LAST_DIGITS = re.compile(r"(?<!\d)[0-9]{4}\Z")
+_TELEPHONE = re.compile(
+    r"(?:\+?1[\s.-]*)?(?:\(?[0-9]{3}\)?[\s./-]*)?(?<![0-9])[0-9]{3}[\s.-]+[0-9]{4}|(?:\+?1)?[0-9]{10}"
+)
+_NETWORKS = ("192.0.2", "198.51.100", "203.0.113")
+_IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
+_IPV6 = re.compile(r"[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}", re.IGNORECASE)
+_SSN_DIGITS, _US_DIGITS, _LOCAL_DIGITS = 9, 10, 7
 
 
-class CodeMap:
-    """One patient's numbers: a number is replaced alike however it is punctuated, and so are its last digits alone."""
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """One patient's numbers: a number is replaced alike however it is punctuated, and so are its last four digits.
 
-    def __init__(self, random: np.random.Generator) -> None:
-        self._random = random
-        self._known: dict[str, str] = {}
-        self._parts: dict[str, str] = {}
+    Of telephone numbers this holds where exactly one that ends in them is among `known`, the patient's PHI.
+    """
 
-    def replace(self, surface: str, label: str) -> str:
-        """Return a code of the same pattern: digits, letters (in their case) and punctuation in the same positions.
+    keyed: Keyed
+    avoided: Avoided
+    known: frozenset[str] = field(default=frozenset(), repr=False)
 
-        Lower-case letters of telephone numbers (`x4471`, `ext`), leading zeros and the exchange 555 of fictional
-        telephone numbers are kept, as is the start of a social security number that marks it as invalid (9.., 000).
-        """
-        if label == "IPADDR":
-            return self._address(surface)
-        kept = _kept_places(surface, label)
-        signs = [index for index, character in enumerate(surface) if character.isalnum()] or list(range(len(surface)))
-        places = [index for index in signs if index not in kept] or signs
-        characters = list(surface)
-        for index, character in zip(places, self._fresh("".join(surface[i] for i in places)), strict=True):
-            characters[index] = character.lower() if surface[index].islower() else character
-        return "".join(characters)
+    def replace(self, surface: str, label: str) -> str | None:
+        """Return another code in the form of `surface`, None where it has neither digits nor letters."""
+        make = {"PHONE": self._phone, "FAX": self._phone, "SSN": self._social_security, "IPADDR": self._address}
+        whole = self._whole_number(surface) if label in ("PHONE", "FAX") else None
+        number = self.replace(whole, "PHONE") if whole else None
+        if number:
+            end = _LAST_DIGITS.sub(number[-_TAIL:], surface)
+            if self.avoided.allows(end):
+                return end
+        for attempt in range(_ATTEMPTS):
+            value = make.get(label, self._code)(surface, str(attempt))
+            if value is None:
+                return None
+            if fold(value) != fold(surface) and self.avoided.allows(value):
+                return value
+        return None
 
-    def _fresh(self, code: str) -> str:
-        key = fold(code) if len(fold(code)) == len(code) else code
-        if key in self._known:
-            return self._known[key]
-        if key in self._parts:
-            return self._parts[key]
-        value = self._draw(code)
-        if value[-1].casefold() == code[-1].casefold():
-            # The last character always changes, so that the last digits alone, too, differ from the original.
-            value = value[:-1] + _next(value[-1])
-        self._known[key] = value
-        for length in range(_SHORTEST_PART, min(len(key), _LONGEST_PART + 1)):
-            self._parts.setdefault(key[-length:], value[-length:])
+    def digits(self, text: str) -> str:
+        """Return the text with the digits in it replaced, such as the number of a house."""
+        return re.sub(r"\d+", lambda match: self.replace(match.group(), "IDNUM") or "", text)
+
+    def _around(self, text: str) -> str:
+        """Return what stands beside a number, with the digits and all words but those of labels replaced."""
+
+        def replaced(match: "re.Match[str]") -> str:
+            run = match.group()
+            return run if run.casefold() in _KEPT_WORDS | _LABELS else self.replace(run, "IDNUM") or ""
+
+        return _RUN.sub(replaced, text)
+
+    def _code(self, surface: str, attempt: str) -> str | None:
+        places = [
+            place
+            for run in _RUN.finditer(surface)
+            if run.group().casefold() not in _KEPT_WORDS
+            for place in range(*run.span())
+        ]
+        if not places:
+            places = [place for run in _RUN.finditer(surface) for place in range(*run.span())]
+        return _filled(surface, places, self._signs("".join(surface[p] for p in places), attempt)) if places else None
+
+    def _signs(self, code: str, attempt: str) -> str:
+        """Return other characters, of the same kinds; what is one code with other letters' case gives the same."""
+        value = "".join(self._sign(code, place, attempt) for place in range(len(code)))
+        tail = code[-_TAIL:]
+        if len(code) >= _SHORTEST_WITH_TAIL and tail.isdecimal():
+            # The last four digits alone name the same person as the whole number.
+            value = value[:-_TAIL] + self._signs(tail, attempt)
         return value
 
-    def _draw(self, code: str) -> str:
-        return "".join(self._other(code, index) for index in range(len(code)))
+    def _sign(self, code: str, place: int, attempt: str) -> str:
+        character = code[place]
+        parts = ("code", fold(code), str(place), attempt)
+        if not character.isdecimal():
+            # No letter stays by chance: two of them may be the initials or the name of a person.
+            letters = _LETTERS.replace(character.upper(), "")
+            letter = letters[self.keyed.number(len(letters), *parts)]
+            return letter.lower() if character.islower() else letter
+        leading = len(code) > 1 and (place == 0 or not code[place - 1].isdecimal())
+        if leading:
+            # A leading zero is usually part of the format, and a number does not begin with another one.
+            return "0" if character == "0" and attempt == "0" else str(1 + self.keyed.number(9, *parts))
+        return str(self.keyed.number(10, *parts))
 
-    def _other(self, code: str, index: int) -> str:
-        character = code[index]
-        if character.isdecimal():
-            leading = index == 0 or not code[index - 1].isdecimal()
-            if leading:
-                # A leading zero is usually part of the format.
-                return "0" if character == "0" and len(code) > 1 else _DIGITS[int(self._random.integers(1, 10))]
-            return _DIGITS[int(self._random.integers(10))]
-        return _LETTERS[int(self._random.integers(len(_LETTERS)))]
+    def _whole_number(self, surface: str) -> str | None:
+        """Return the telephone number of which four digits alone are the end; None for none, and for several."""
+        tail = _LAST_DIGITS.search(surface)
+        if tail is None or any(map(str.isalnum, surface[: tail.start()])):
+            return None
+        numbers = (_EXTENSION.sub("", string).strip() for string in self.known)
+        whole = sorted(number for number in numbers if number.endswith(tail.group()) and _TELEPHONE.fullmatch(number))
+        lines = {re.sub(r"\D", "", number)[-_LOCAL_DIGITS:] for number in whole}
+        return whole[0] if len(lines) == 1 else None
 
-    def _address(self, surface: str) -> str:
-        octets = list(_OCTET.finditer(surface))
-        if len(octets) != 4 or surface in self._known:
-            return self._known.get(surface) or self.replace(surface, "IDNUM")
-        value = surface
-        while value == surface:
-            fresh = [str(int(self._random.integers(1, 255))) for _ in range(2)]
-            value = surface[: octets[2].start()] + ".".join(fresh)
-        self._known[surface] = value
-        return value
+    def _phone(self, surface: str, attempt: str) -> str | None:
+        extension = _EXTENSION.search(surface)
+        head = surface[: extension.start()] if extension else surface
+        tail = surface[len(head) :]
+        places = [place for place, character in enumerate(head) if character.isdecimal()]
+        digits = "".join(head[place] for place in places)
+        if extension and tail:
+            tail = self.digits(tail)
+        country = len(digits) - _US_DIGITS if len(digits) == _US_DIGITS + 1 and digits[0] == "1" else 0
+        if not digits:
+            return self._code(surface, attempt)
+        if any(c.isalnum() and not c.isdecimal() for c in head) or len(digits) - country not in (
+            _LOCAL_DIGITS,
+            _US_DIGITS,
+        ):
+            fresh = self._code(head, attempt)
+            return None if fresh is None else fresh + tail
+        number = digits[country:]
+        line = 100 + self.keyed.number(100, "phone", number[-_LOCAL_DIGITS:], attempt)
+        area = f"{201 + self.keyed.number(789, 'area', number[:-_LOCAL_DIGITS], attempt)}"
+        value = digits[:country] + (area if len(number) == _US_DIGITS else "") + f"5550{line}"
+        return _filled(head, places, value) + tail
+
+    def _social_security(self, surface: str, attempt: str) -> str | None:
+        places = [place for place, character in enumerate(surface) if character.isdecimal()]
+        digits = "".join(surface[place] for place in places)
+        if len(digits) != _SSN_DIGITS or any(map(str.isalnum, _between(surface, places))):
+            return self._code(surface, attempt)
+        # Numbers 900-01 to 999-49 belong neither to a person nor to a taxpayer.
+        area = 900 + self.keyed.number(100, "ssn area", digits, attempt)
+        group = 1 + self.keyed.number(49, "ssn group", digits, attempt)
+        value = _filled(surface, places, f"{area}{group:02d}{self._signs(digits[-_TAIL:], attempt)}")
+        first, last = places[0], places[-1] + 1
+        return self._around(value[:first]) + value[first:last] + self._around(value[last:])
+
+    def _address(self, surface: str, attempt: str) -> str | None:
+        four, six = _IPV4.search(surface), _IPV6.search(surface)
+        if four:
+            network = _NETWORKS[self.keyed.number(len(_NETWORKS), "ip", four.group(), attempt)]
+            host = 1 + self.keyed.number(254, "ip host", four.group(), attempt)
+            return self._around(surface[: four.start()]) + f"{network}.{host}" + self._around(surface[four.end() :])
+        if six:
+            groups = [f"{self.keyed.number(1 << 16, 'ip', fold(six.group()), str(i), attempt):x}" for i in range(2)]
+            value = f"2001:db8::{':'.join(groups)}"
+            return self._around(surface[: six.start()]) + value + self._around(surface[six.end() :])
+        return self._code(surface, attempt)
 
 
-def _kept_places(surface: str, label: str) -> set[int]:
-    kept: set[int] = set()
-    if label in ("PHONE", "FAX"):
-        kept.update(index for index, character in enumerate(surface) if character.islower())
-        for match in _FICTIONAL_EXCHANGE.finditer(surface):
-            kept.update(range(*match.span()))
-    if label == "SSN":
-        for match in _INVALID_SSN.finditer(surface):
-            kept.update(range(*match.span()))
-    return kept
+def _between(surface: str, places: list[int]) -> list[str]:
+    """Return the characters between the first and the last of the places that are at none of them."""
+    return [surface[place] for place in range(places[0], places[-1]) if place not in places]
 
 
-def _next(character: str) -> str:
-    if character.isdecimal():
-        return _DIGITS[(int(character) + 1) % 10]
-    position = _LETTERS.find(character.upper())
-    return _LETTERS[(position + 1) % len(_LETTERS)]
+def _filled(surface: str, places: list[int], value: str) -> str:
+    characters = list(surface)
+    for place, character in zip(places, value, strict=True):
+        characters[place] = character
+    return "".join(characters)

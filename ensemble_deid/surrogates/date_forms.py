@@ -1,7 +1,8 @@
-"""The forms in which notes write dates, and how a form is filled in anew."""
+"""The forms in which notes write dates and ranges of days, and how a form is filled in anew."""
 
 import re
-from datetime import date
+from collections.abc import Callable, Iterator
+from datetime import date, timedelta
 
 from ensemble_deid.surrogates.calendar_words import (
     HOLIDAYS,
@@ -64,8 +65,35 @@ SEASON = re.compile(rf"(?<![^\W_])(?:{words_pattern(SEASON_STYLES)})(?![^\W_])",
 HOLIDAY = re.compile(
     "|".join(sorted((re.escape(name).replace("'", "['’]") for name in HOLIDAYS), key=len, reverse=True)), re.IGNORECASE
 )
-FULL_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
-DAY_MONTH = re.compile(r"(?<!\d)(\d{1,2})([-/.])(\d{1,2})\2\d{2,4}(?!\d)")
+_DAY_MONTH = re.compile(r"(?<!\d)(\d{1,2})([-/.])(\d{1,2})\2\d{2,4}(?!\d)")
+
+Move = Callable[[int, int], date | None]
+"""Month and day -> the shifted day, None for a day that does not exist."""
+
+_RANGE_MONTH = rf"(?P<mon>{words_pattern(MONTH_STYLES)})\.?"
+_RANGE_DAYS = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?(?P<dash>\s*(?:[-–]|to|and)\s*)(?P<d2>\d{1,2})(?:st|nd|rd|th)?"
+_RANGE_YEAR = r"(?P<between>,?\s+)(?P<y>\d{4})"
+_ALONE = r"(?![\w/.]*\d)(?![^\W_])"
+RANGES: tuple["re.Pattern[str]", ...] = (
+    re.compile(rf"{_RANGE_MONTH}(?P<gap>\s+){_RANGE_DAYS}(?:{_RANGE_YEAR})?{_ALONE}", re.IGNORECASE),
+    re.compile(
+        rf"(?<![\d/.-]){_RANGE_DAYS}(?P<gap>\s+(?:of\s+)?){_RANGE_MONTH}(?:{_RANGE_YEAR})?{_ALONE}", re.IGNORECASE
+    ),
+    re.compile(
+        r"(?<![\d/.-])(?P<m>\d{1,2})/(?P<d>\d{1,2})(?P<dash>\s*[-–]\s*)(?P<d2>\d{1,2})"
+        rf"(?:{_RANGE_YEAR})?(?![\d/.:-])"
+    ),
+)
+
+
+def is_day_first(surfaces: Iterator[str]) -> bool:
+    """Return whether a corpus writes 14/5 rather than 5/14, judging by the unambiguous dates."""
+    votes = 0
+    for surface in surfaces:
+        for match in _DAY_MONTH.finditer(surface):
+            first, second = int(match.group(1)), int(match.group(3))
+            votes += (first > 12 >= second) - (second > 12 >= first)
+    return votes > 0
 
 
 def full_year(two_digits: int, reference: int) -> int:
@@ -104,3 +132,32 @@ def rewrite(match: "re.Match[str]", found: dict[str, str], moved: date) -> str:
 
 def _ordinal(day: int) -> str:
     return "th" if 10 <= day % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
+
+
+def shift_range(match: "re.Match[str]", move: Move) -> tuple[str, int] | None:
+    """Return the shifted range and where it ends; the month is written twice where the days are in two months."""
+    found = match.groupdict()
+    name = found.get("mon")
+    month = find_word(name, MONTH_STYLES)[1] + 1 if name else int(found["m"])
+    first, last = (move(month, int(found[day])) for day in ("d", "d2"))
+    days = int(found["d2"]) - int(found["d"])
+    if first is None or last is None or days <= 0:
+        return None
+    last = first + timedelta(days=days)
+    dash, gap = found["dash"], found.get("gap", "/")
+    names = [_month(name, day) for day in (first, last)]
+    if name is None or match.start("mon") < match.start("d"):
+        second = f"{last.day}" if first.month == last.month else f"{names[1]}{gap}{last.day}"
+        text = f"{names[0]}{gap}{first.day}{dash}{second}"
+    else:
+        opening = f"{first.day}" if first.month == last.month else f"{first.day}{gap}{names[0]}"
+        text = f"{opening}{dash}{last.day}{gap}{names[1]}"
+    year = f"{found['between']}{last.year:04d}" if found.get("y") else ""
+    return text + year, match.end()
+
+
+def _month(name: str | None, day: date) -> str:
+    if name is None:
+        return str(day.month)
+    style, _ = find_word(name, MONTH_STYLES)
+    return style_word(name, MONTH_STYLES[style][day.month - 1])

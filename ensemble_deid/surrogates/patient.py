@@ -1,143 +1,201 @@
-"""The surrogates of one patient: a replacement for all PHI in the patient's notes, equal PHI replaced alike."""
+"""The surrogates of one patient: functions of the key, the patient, and the set of the patient's PHI."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
-from ensemble_deid.note.document import Document
-from ensemble_deid.note.labels import I2B2_TYPES, MEDDOCAN_TO_I2B2, to_i2b2
-from ensemble_deid.note.span import Span
-from ensemble_deid.seeds import generator
-from ensemble_deid.surrogates.ages import AgeShift
-from ensemble_deid.surrogates.codes import CodeMap
-from ensemble_deid.surrogates.dates import DateShift, latest_year
-from ensemble_deid.surrogates.letters import fold, match_case
-from ensemble_deid.surrogates.persons import PersonMap
-from ensemble_deid.surrogates.places import PlaceMap
-from ensemble_deid.surrogates.source import ENGLISH_ORIGINS, SPANISH_ORIGINS, ValueSource
-from ensemble_deid.surrogates.web import WebMap
+from ensemble_deid.note.labels import I2B2_TYPES, MEDDOCAN_TO_I2B2, category_of, to_i2b2
+from ensemble_deid.note.reading import visible
+from ensemble_deid.surrogates.ages import capped_age, is_great_age
+from ensemble_deid.surrogates.choices import Keyed
+from ensemble_deid.surrogates.codes import Codes
+from ensemble_deid.surrogates.date_forms import is_day_first
+from ensemble_deid.surrogates.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText, keyed_days
+from ensemble_deid.surrogates.known import Avoided, KnownNames
+from ensemble_deid.surrogates.letters import fold, match_case, without_marks
+from ensemble_deid.surrogates.lists import plain_list
+from ensemble_deid.surrogates.names import PersonNames
+from ensemble_deid.surrogates.places import Geography, NamedPlaces
+from ensemble_deid.surrogates.web import Web
 
-_BEFORE = 12
-_PLACES = ("HOSPITAL", "ORGANIZATION", "STREET", "CITY", "STATE", "COUNTRY", "LOCATION-OTHER")
-_PEOPLE = ("PATIENT", "DOCTOR")
+_SPANISH = set(MEDDOCAN_TO_I2B2) - set(I2B2_TYPES)
+_KIND_OF_CATEGORY = {"NAME": "PATIENT", "ID": "IDNUM", "LOCATION": "LOCATION-OTHER"}
+_AROUND = 24
+_VOWELS = "aeiou"
+# Electronic notes are hardly older: where the latest date is, it is a birth date or the like, not that of the notes.
+_FIRST_NOTES = 1990
+OLDEST = 89
 
 
 @dataclass(frozen=True, slots=True)
-class Origins:
-    """Faker locales: `home` for places, streets and occupations, `names` for people."""
+class Settings:
+    """What a project chooses: shifts by whole weeks, one name for a clinician in all patients, 14/5 for 14 May."""
 
-    home: str
-    names: tuple[str, ...]
-
-
-ENGLISH = Origins("en_US", ENGLISH_ORIGINS)
-SPANISH = Origins("es_ES", SPANISH_ORIGINS)
+    whole_weeks: bool = False
+    staff_across_project: bool = False
+    day_first: bool | None = None
 
 
-def origins_of(notes: Iterable[Document]) -> Origins:
-    """Return `SPANISH` for notes with MEDDOCAN labels, else `ENGLISH`."""
-    own = set(MEDDOCAN_TO_I2B2) - set(I2B2_TYPES)
-    return SPANISH if any(span.label in own for note in notes for span in note.spans) else ENGLISH
+def is_spanish(label: str) -> bool:
+    """Whether a label is of MEDDOCAN alone, whose notes are Spanish."""
+    return label in _SPANISH
 
 
-def kind_of(label: str) -> str:
-    """Return the i2b2 type that decides how a span is replaced, or the label itself if it is of no known scheme."""
-    return to_i2b2(label) or label
+def kind_of(label: str, surface: str) -> str:
+    """Return the i2b2 type that decides the surrogate; for a whole category, one that the string looks like."""
+    name = label.upper()
+    known = to_i2b2(name)
+    if known is not None:
+        return known
+    if name == "CONTACT":
+        return "EMAIL" if "@" in surface else "URL" if re.search(r"[a-z]\.[a-z]|/", surface) else "PHONE"
+    category = category_of(name)
+    return _KIND_OF_CATEGORY.get(category or "", category or "")
 
 
-def values_by_label(notes: Iterable[Document]) -> dict[str, tuple[str, ...]]:
-    """Return all strings of each label, repeated as often as they occur, so that frequent ones are drawn often."""
-    values: dict[str, list[str]] = {}
-    for note in notes:
-        for span in note.spans:
-            values.setdefault(span.label, []).append(note.text[span.start : span.end])
-    return {label: tuple(sorted(strings)) for label, strings in values.items() if len(set(map(fold, strings))) > 1}
-
-
+@dataclass(slots=True)
 class PatientSurrogates:
-    """Makes the surrogates of one patient's notes.
+    """Makes the surrogates for one patient's PHI; `known` has all of it, as far as it is known, without case.
 
-    `shared` has the strings of each label from which values without a format of their own are drawn
-    (`values_by_label`); `name` and `seed` determine the random values; `day_first` means that dates are written 14/5.
-    Raises ConfigError when Faker is missing or lacks a locale.
+    `scope` is the project and the patient; `avoided` are more strings that no surrogate may equal, from which nothing
+    else is learned. A value depends on nothing else, whatever was asked for before.
     """
 
-    def __init__(
-        self,
-        notes: Sequence[Document],
-        origins: Origins,
-        shared: Mapping[str, tuple[str, ...]],
-        name: str,
-        *,
-        seed: int,
-        day_first: bool,
-    ) -> None:
-        self._shared = shared
-        self._source = ValueSource(generator(seed, name), home=origins.home, origins=origins.names)
-        self._dates = DateShift(generator(seed, f"{name} dates"), day_first=day_first)
-        self._ages = AgeShift(generator(seed, f"{name} ages"))
-        self._codes = CodeMap(generator(seed, f"{name} codes"))
-        surfaces = [
-            (kind_of(span.label), note.text[span.start : span.end]) for note in notes for span in sorted(note.spans)
+    secret: bytes = field(repr=False)
+    scope: tuple[str, str] = field(repr=False)
+    settings: Settings
+    known: frozenset[str] = field(repr=False)
+    spanish: bool = False
+    avoided: frozenset[str] = field(default=frozenset(), repr=False)
+    dates: DateText = field(init=False, repr=False)
+    names: PersonNames = field(init=False, repr=False)
+    year: int = field(init=False)
+    _latest_possible: int = field(init=False, repr=False)
+    _keyed: Keyed = field(init=False, repr=False)
+    _avoided: Avoided = field(init=False, repr=False)
+    _codes: Codes = field(init=False, repr=False)
+    _geography: Geography = field(init=False, repr=False)
+    _places: NamedPlaces = field(init=False, repr=False)
+    _web: Web = field(init=False, repr=False)
+    _numbers: dict[str, dict[str, int]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.known = frozenset(map(without_marks, self.known))
+        project, patient = self.scope
+        language = "es" if self.spanish else "en"
+        keyed = self._keyed = Keyed(self.secret, (project, "patient", patient))
+        staff = Keyed(self.secret, (project, "staff")) if self.settings.staff_across_project else None
+        day_first = self.settings.day_first
+        if day_first is None:
+            day_first = self.spanish or is_day_first(iter(sorted(self.known)))
+        self.dates = DateText(keyed_days(keyed, whole_weeks=self.settings.whole_weeks), day_first=day_first)
+        self.year = self.latest_year(self.known) or USUAL_YEAR
+        unclear = self.year < _FIRST_NOTES or any(map(is_great_age, self.known))
+        self._latest_possible = max(self.year, USUAL_YEAR) if unclear else self.year
+        self._avoided = Avoided(self.known | set(map(without_marks, self.avoided)))
+        self.names = PersonNames(keyed, KnownNames(self.known), self._avoided, language, staff)
+        self._codes = Codes(keyed, self._avoided, self.known)
+        self._geography = Geography(keyed, self._avoided, self.known, language)
+        self._places = NamedPlaces(keyed, self._avoided, self._codes, self._geography, self.known, language)
+        self._web = Web(keyed, self._avoided, self.names, self._codes)
+
+    def value(self, text: str, start: int, end: int, label: str, *, year: int | None = None) -> str | None:
+        """Return the surrogate for a span of the text; None where there is none, so that a tag must stand there.
+
+        `year` is that of dates without one: the latest of the note, by default of all the patient's PHI.
+        """
+        surface = without_marks(text[start:end])
+        kind = kind_of(label, surface)
+        if not surface.strip():
+            return None
+        beside = visible(text[max(0, start - _AROUND) : start]), visible(text[end : end + _AROUND])
+        value = self._value(surface, kind, year or self.year, beside)
+        if value is None or kind == "AGE":
+            # An age of up to 89 stays: all dates are shifted alike, so it still is the age of that day.
+            return value
+        same = fold(value) == fold(surface) or (len(fold(surface)) > 2 and fold(surface) in fold(value))
+        if kind == "DATE" and self.settings.whole_weeks and not any(map(str.isdecimal, surface)):
+            # A weekday stays one when shifts are of whole weeks.
+            same = False
+        return None if same else value
+
+    def identity(self, text: str, start: int, end: int, label: str) -> str:
+        """Return what all mentions of the same person, place or number have in common."""
+        surface = without_marks(text[start:end])
+        if kind_of(label, surface) in ("PATIENT", "DOCTOR"):
+            clinician = kind_of(label, surface) == "DOCTOR"
+            return self.names.identity(
+                surface, before=visible(text[max(0, start - _AROUND) : start]), clinician=clinician
+            )
+        return fold(surface) or surface
+
+    def numbers(self, label: str) -> dict[str, int]:
+        """Return the identities of all the patient's PHI, numbered in an order that says nothing about them."""
+        if label not in self._numbers:
+            every = {self.identity(string, 0, len(string), label) for string in self.known if string}
+            order = sorted(every, key=lambda identity: self._keyed.digest("order", identity))
+            self._numbers[label] = {identity: number for number, identity in enumerate(order, 1)}
+        return self._numbers[label]
+
+    def latest_year(self, surfaces: Iterable[str]) -> int | None:
+        """Return the latest year that the dates among some strings name, None where they name none."""
+        years = [
+            year
+            for surface in surfaces
+            if any(map(str.isdecimal, surface)) and not surface.isdecimal()
+            for year in self.dates.years(surface, year=USUAL_YEAR) or ()
         ]
-        self._persons = PersonMap(self._source, [surface for kind, surface in surfaces if kind in _PEOPLE])
-        self._places = PlaceMap(self._source, self._codes, [surface for kind, surface in surfaces if kind in _PLACES])
-        self._web = WebMap(self._source, self._persons, self._codes)
-        self._jobs: dict[str, str] = {}
-        self._others: dict[tuple[str, str], str] = {}
+        return max((year for year in years if year in POSSIBLE_YEARS), default=None)
 
-    def rewrite(self, note: Document) -> Document:
-        """Return the note with surrogates, and spans with adjusted offsets; the note's spans must not overlap."""
-        year = latest_year(note.text[span.start : span.end] for span in note.spans if kind_of(span.label) == "DATE")
-        pieces: list[str] = []
-        spans: list[Span] = []
-        length = cursor = 0
-        for span in sorted(note.spans):
-            between, value = note.text[cursor : span.start], self._value(note.text, span, year)
-            start = length + len(between)
-            pieces += (between, value)
-            length = start + len(value)
-            spans.append(replace(span, start=start, end=length))
-            cursor = span.end
-        pieces.append(note.text[cursor:])
-        return replace(note, text="".join(pieces), spans=tuple(spans))
+    def shows_great_age(self, surface: str) -> bool:
+        """Whether a date is so long before the patient's latest that, as a birth date, it shows an age over 89.
 
-    def _value(self, text: str, span: Span, year: int) -> str:
-        surface, kind = text[span.start : span.end], kind_of(span.label)
-        if kind in _PEOPLE:
-            before = text[max(0, span.start - _BEFORE) : span.start]
-            value = self._persons.replace(surface, before=before, formal=kind == "DOCTOR")
-        elif kind in _PLACES:
-            value = self._places.replace(surface, kind)
-        elif kind == "DATE":
-            value = self._dates.replace(surface, year=year)
-        elif kind == "AGE":
-            value = self._ages.replace(surface, following=text[span.end : span.end + 1])
-            value = value if value != surface else self._other(surface, span.label)
-        elif kind == "PROFESSION":
-            value = self._job(surface)
-        elif kind == "EMAIL":
-            value = self._web.email(surface)
-        elif kind == "URL":
-            value = self._web.url(surface)
-        elif kind == "USERNAME":
-            value = self._web.handle(surface)
-        elif kind == "OTHER":
-            value = self._other(surface, span.label)
-        else:
-            value = self._codes.replace(surface, kind)
-        return value if value != surface else self._codes.replace(surface, "IDNUM")
+        Where the PHI has an age over 89, or no date that could be that of a note, the latest may be up to a fixed year.
+        """
+        years = self.dates.years(surface, year=self.year)
+        return bool(years) and min(years or [self.year]) < self._latest_possible - OLDEST
 
-    def _other(self, surface: str, label: str) -> str:
-        if label not in self._shared:
-            return surface
-        key = (label, fold(surface))
-        if key not in self._others:
-            self._others[key] = self._source.pick(self._shared[label], surface)
-        return match_case(surface, self._others[key])
+    def _value(self, surface: str, kind: str, year: int, beside: tuple[str, str]) -> str | None:
+        before, after = beside
+        if kind in ("PATIENT", "DOCTOR"):
+            return self.names.replace(surface, before=before, clinician=kind == "DOCTOR")
+        if kind == "DATE":
+            return None if self.shows_great_age(surface) else self.dates.shift(surface, year=year)
+        if kind == "AGE":
+            return capped_age(surface, following=after)
+        if kind == "PROFESSION":
+            return self._profession(surface)
+        if kind in ("CITY", "STATE", "COUNTRY", "ZIP", "LOCATION-OTHER", "HOSPITAL", "ORGANIZATION", "STREET"):
+            return self._place(surface, kind, after)
+        if kind == "EMAIL":
+            return self._web.email(surface)
+        if kind == "URL":
+            return self._web.url(surface)
+        if kind == "USERNAME":
+            return self._web.handle(surface)
+        return self._codes.replace(surface, kind) if kind in I2B2_TYPES and kind != "OTHER" else None
 
-    def _job(self, surface: str) -> str:
-        key = " ".join(surface.casefold().split())
-        if key not in self._jobs:
-            self._jobs[key] = self._source.job(surface)
-        value = self._jobs[key]
-        return match_case(surface, value.capitalize() if surface[0].isupper() else value)
+    def _place(self, surface: str, kind: str, after: str) -> str | None:
+        digits = sum(map(str.isdecimal, surface))
+        if kind == "ZIP" or (digits >= 5 and digits >= len(fold(surface)) - 1):
+            # A number as a place is a postal code, which some schemes do not distinguish from a town.
+            return self._geography.zip_code(surface) or self._codes.replace(surface, "ZIP")
+        if kind == "CITY":
+            return self._geography.city(surface, beside=after)
+        if kind == "STATE":
+            return self._geography.state(surface)
+        if kind == "COUNTRY":
+            return self._geography.country(surface)
+        return self._places.replace(surface)
+
+    def _profession(self, surface: str) -> str | None:
+        key = fold(surface)
+        vowel = key[:1] in _VOWELS
+
+        def fits(title: str) -> bool:
+            # `An engineer` must not become `an teacher`: the article is not a part of the span.
+            return (title[0] in _VOWELS) == vowel and self._avoided.allows(title)
+
+        titles = plain_list("professions-es" if self.spanish else "professions-en")
+        value = self._keyed.pick(titles, "profession", key, fits=fits)
+        return None if value is None else match_case(surface, value.capitalize() if surface[:1].isupper() else value)

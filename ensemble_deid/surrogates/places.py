@@ -1,128 +1,223 @@
-"""Surrogate names of places and organisations: generic words are kept, distinctive words are replaced."""
+"""Places of the output: towns, states and ZIP codes that fit each other, and hospitals, streets and the like.
+
+A town lies in the state that stands for its own. Of the name of a place generic words stay, the others are replaced.
+"""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
-from ensemble_deid.surrogates.codes import CodeMap
+from ensemble_deid.surrogates.choices import Keyed
+from ensemble_deid.surrogates.codes import Codes
+from ensemble_deid.surrogates.known import Avoided
 from ensemble_deid.surrogates.letters import fold, match_case
-from ensemble_deid.surrogates.place_words import COUNTRY_SHORT, GENERIC_WORDS, STATES
-from ensemble_deid.surrogates.source import ValueSource
+from ensemble_deid.surrogates.lists import DEFAULT_ORIGIN, SURNAMES, Towns, name_lists, plain_list, towns
+from ensemble_deid.surrogates.place_words import COUNTRY_SHORT, GENERIC_WORDS, PLAIN_WORDS, STATES
 
+_CODE_OF = {fold(name): code for code, name in STATES.items()} | {fold(code): code for code in STATES}
+_ZIP = re.compile(r"(\d{5})([-\s]?\d{4})?")
+_TOWN_AND_STATE = re.compile(r"(?P<town>.*?)(?P<between>,?\s+)(?P<state>[A-Z]{2}|[A-Z][a-z]+(?: [A-Z][a-z]+)?)")
+_LONGEST_CODE = 3
+_SIDES = ("", "North ", "South ", "East ", "West ")
 _WORD = re.compile(r"[^\W\d_]+(?:['’.](?!s\b)[^\W\d_]+)*", re.IGNORECASE)
-_STATE_NAMES = {name.casefold(): short for short, name in STATES.items()}
 _LONGEST_ACRONYM = 6
-_WHOLE = ("CITY", "STATE", "COUNTRY")
+_SMALL = ("of", "and", "the", "for", "at", "in", "de", "del", "la", "y")
+_PLAIN_IF_SMALL = frozenset(
+    "st nd rd th km block exit gate line tunnel heights roundabout turnoff cutoff shaft bend gorge jail diner off near "
+    "behind between from opposite outside".split()
+)
+"""Words that are no name where they are written small: `12th`, `Larkin shaft`."""
 
 
-class PlaceMap:
-    """One patient's places: a word is always replaced alike, and an abbreviation matches the new name."""
+@dataclass(slots=True)
+class Geography:
+    """One patient's places in the United States, and countries; `language` es has the towns of Spain instead."""
 
-    def __init__(self, source: ValueSource, codes: CodeMap, names: Iterable[str]) -> None:
-        """`names` are all hospitals, organisations and other places named in the patient's notes."""
-        self._source = source
-        self._codes = codes
-        self._words: dict[str, str] = {}
-        self._whole: dict[tuple[str, str], str] = {}
-        self._acronyms: dict[str, str] = {}
-        for name in names:
-            words = [match.group() for match in _WORD.finditer(name)]
-            for letters in (_capitals(words), _capitals(words, generic=True)):
-                if len(letters) > 1:
-                    self._acronyms.setdefault(letters, name)
+    keyed: Keyed
+    avoided: Avoided
+    known: frozenset[str] = field(repr=False)
+    language: str = "en"
+    towns: Towns = field(init=False, repr=False)
+    _states: dict[str, str] = field(init=False, repr=False)
 
-    def replace(self, surface: str, label: str) -> str:
-        """Return the new place for a span of the i2b2 type `label`."""
-        if label in _WHOLE and any(map(str.isdecimal, surface)) and not any(map(str.islower, surface)):
-            # A number as a place is a postal code, which some schemes do not distinguish from a town.
-            return self._codes.replace(surface, "ZIP")
-        if label in _WHOLE:
-            key = (label, self._state_key(surface) if label == "STATE" else fold(surface))
-            if key not in self._whole:
-                self._whole[key] = self._draw_whole(surface, label)
-            return self._in_form(surface, self._whole[key], label)
-        return self._named(surface)
+    def __post_init__(self) -> None:
+        self.towns = towns()
+        self._states = {}
+        named = sorted({state for string in self.known for state in self._states_in(string)})
+        for state in named:
+            self._states[state] = self._new_state(state, {*named, *self._states.values()})
 
-    def _draw_whole(self, surface: str, label: str) -> str:
-        if label == "CITY":
-            return self._source.city(surface)
-        if label == "COUNTRY":
-            return self._source.country(surface)
-        short = _state_short(surface)
-        if short is not None:
-            return self._source.pick(tuple(sorted(STATES)), short)
-        return self._source.state(surface)
+    def state(self, surface: str) -> str | None:
+        """Return another state, as a code where `surface` is one."""
+        code = _CODE_OF.get(fold(surface))
+        if code is None:
+            names = tuple(STATES.values())
+            value = self.keyed.pick(names, "state", fold(surface), fits=self.avoided.allows_words)
+            return match_case(surface, value) if value else None
+        new = self._state(code)
+        written = new if len(fold(surface)) == 2 else STATES[new]
+        return f"{new[0]}.{new[1]}." if re.fullmatch(r"\w\.\w\.", surface) else match_case(surface, written)
 
-    def _state_key(self, surface: str) -> str:
-        return _state_short(surface) or fold(surface)
+    def city(self, surface: str, *, beside: str = "") -> str | None:
+        """Return another town; `beside` is the text after it, which may name its state."""
+        both = _TOWN_AND_STATE.fullmatch(surface)
+        if both and fold(both["state"]) in _CODE_OF and fold(surface) not in self.towns.states_of:
+            town = self.city(both["town"], beside=both["state"])
+            return None if town is None else town + both["between"] + (self.state(both["state"]) or "")
+        key = fold(surface)
+        if self.language != "en":
+            return self._pick_town(surface, key, plain_list(f"cities-{self.language}"))
+        home = self._state_of(key, beside)
+        new = self._state(home) if home else sorted(STATES)[self.keyed.number(len(STATES), "home")]
+        names = self.towns.by_state[new]
+        if key not in self.towns.states_of:
+            # More names, so that two towns of a patient seldom become one.
+            names = tuple(f"{side}{name}" for side in _SIDES for name in names)
+        return self._pick_town(surface, key, names)
 
-    def _in_form(self, surface: str, value: str, label: str) -> str:
-        letters = fold(surface)
-        if label == "STATE" and _state_short(surface) is not None:
-            return match_case(surface, value if len(letters) == 2 else STATES[value])
-        if label == "COUNTRY" and surface.replace(".", "").isupper() and len(letters) <= 3:
-            dotted = "." in surface
-            choices = tuple(short for short in COUNTRY_SHORT if ("." in short) == dotted)
-            index = sum(map(ord, value)) % len(choices)
-            return choices[index] if fold(choices[index]) != letters else choices[index - 1]
-        return match_case(surface, value)
+    def zip_code(self, surface: str) -> str | None:
+        """Return a ZIP code in the state that stands for that of `surface`; None for what is no ZIP code."""
+        match = _ZIP.fullmatch(surface.strip())
+        if match is None:
+            return None
+        state = self._state_of_zip(match[1])
+        first, last = self.towns.codes[self._state(state)] if state else (10000, 99999)
+        for attempt in range(100):
+            number = first + self.keyed.number(last - first + 1, "zip", match[1], str(attempt))
+            extra = match[2] or ""
+            if extra:
+                digits = f"{1000 + self.keyed.number(9000, 'zip+4', match[1], extra[-4:], str(attempt))}"
+                extra = extra[:-4] + digits
+            value = surface.replace(match.group(), f"{number:05d}{extra}")
+            if fold(value) != fold(surface) and self.avoided.allows(value):
+                return value
+        return None
 
-    def _named(self, surface: str) -> str:
+    def country(self, surface: str) -> str | None:
+        """Return another country, as a short form where `surface` is one."""
+        if surface.replace(".", "").isupper() and len(fold(surface)) <= _LONGEST_CODE:
+            shorts = tuple(short for short in COUNTRY_SHORT if ("." in short) == ("." in surface))
+            return self.keyed.pick(shorts, "country", fold(surface), fits=self._fits(surface))
+        values = plain_list(f"countries-{self.language}")
+        value = self.keyed.pick(values, "country", fold(surface), fits=self._fits(surface))
+        return match_case(surface, value) if value else None
+
+    def is_town(self, words: str) -> bool:
+        """Whether these words are a town of the list."""
+        return fold(words) in self.towns.states_of
+
+    def _pick_town(self, surface: str, key: str, values: tuple[str, ...]) -> str | None:
+        value = self.keyed.pick(values, "town", key, fits=self._fits(surface))
+        return match_case(surface, value) if value else None
+
+    def _fits(self, surface: str) -> Callable[[str], bool]:
+        return lambda value: fold(value) != fold(surface) and self.avoided.allows_words(value)
+
+    def _state(self, code: str) -> str:
+        return self._states.get(code) or self._new_state(code, {*self._states, *self._states.values()})
+
+    def _new_state(self, code: str, unwanted: set[str]) -> str:
+        def fits(state: str) -> bool:
+            return state != code and state not in unwanted and self.avoided.allows_words(STATES[state])
+
+        states = tuple(sorted(STATES))
+        return self.keyed.pick(states, "state", code, fits=fits) or states[states.index(code) - 1]
+
+    def _states_in(self, string: str) -> list[str]:
+        folded = fold(string)
+        if folded in _CODE_OF:
+            return [_CODE_OF[folded]]
+        tail = re.search(r",\s*([a-z]{2})\.?\Z", string.casefold())
+        if tail and tail[1] in _CODE_OF:
+            return [_CODE_OF[tail[1]]]
+        match = _ZIP.fullmatch(string.strip())
+        state = self._state_of_zip(match[1]) if match else None
+        return [state] if state else []
+
+    def _state_of(self, town: str, beside: str) -> str | None:
+        """Return the state of a town: that beside it, one that it may lie in, or one that the patient's notes name."""
+        named = re.match(r"\W{0,3}([A-Za-z.]+(?: [A-Z][a-z]+)?)", beside)
+        after = None if named is None else _CODE_OF.get(fold(named[1])) or _CODE_OF.get(fold(named[1].split()[0]))
+        states = self.towns.states_of.get(town, ())
+        named_first = [state for state in (after, *states) if state in self._states]
+        return next(iter((*named_first, *states, *self._states)), None)
+
+    def _state_of_zip(self, digits: str) -> str | None:
+        number = int(digits)
+        return next((s for s, (first, last) in self.towns.codes.items() if first <= number <= last), None)
+
+
+@dataclass(slots=True)
+class NamedPlaces:
+    """The places in one patient's notes: a word is always replaced alike, and an abbreviation fits the new name."""
+
+    keyed: Keyed
+    avoided: Avoided
+    codes: Codes
+    geography: Geography
+    known: frozenset[str] = field(repr=False)
+    language: str = "en"
+
+    def replace(self, surface: str) -> str | None:
+        """Return another name of a place, None for a string without letters and digits."""
         words = list(_WORD.finditer(surface))
-        if len(words) == 1 and self._looks_short(words[0].group()) and not any(map(str.isdecimal, surface)):
-            word = words[0]
-            fresh = self._acronym(word.group())
-            return self._numbers(surface[: word.start()]) + fresh + self._numbers(surface[word.end() :])
         if not words:
-            return self._codes.replace(surface, "IDNUM")
+            return self.codes.replace(surface, "IDNUM")
+        if len(words) == 1 and self._is_acronym(words[0].group()):
+            fresh = self._acronym(words[0].group())
+            return self._around(surface, [(words[0].start(), words[0].end(), fresh)])
         small = surface.islower()
-        named = [word for word in words if self._makes_the_name(word.group(), small)]
-        if not named and not any(character.isdecimal() for character in surface):
-            # If all words are generic, the first one is replaced.
+        named = [word for word in words if self._names_the_place(word.group(), all_small=small)]
+        if not named and not any(map(str.isdecimal, surface)):
+            # Of nothing but generic words the first is replaced.
             named = words[:1]
+        return self._around(surface, [(word.start(), word.end(), self.word(word.group())) for word in named])
+
+    def word(self, word: str) -> str:
+        """Return another word for the name of a place: a town for a town, else a plain word or a surname."""
+        if self.geography.language == "en" and self.geography.is_town(word):
+            town = self.geography.city(word)
+            if town is not None:
+                return town
+        surnames = name_lists().given_out[DEFAULT_ORIGIN[self.language], SURNAMES]
+        values = PLAIN_WORDS + surnames[:: max(1, len(surnames) // len(PLAIN_WORDS))]
+        values = surnames if self.language != "en" else values
+
+        def fits(value: str) -> bool:
+            return fold(value)[:1] != fold(word)[:1] and self.avoided.allows_words(value)
+
+        value = self.keyed.pick(values, "place", fold(word), fits=fits)
+        return match_case(word, value) if value else self.codes.replace(word, "IDNUM") or ""
+
+    def _around(self, surface: str, edits: list[tuple[int, int, str]]) -> str:
         done, cursor = "", 0
-        for word in named:
-            short = self._looks_short(word.group()) and not surface.isupper()
-            fresh = self._acronym(word.group()) if short else self._word(word.group())
-            done += self._numbers(surface[cursor : word.start()]) + fresh
-            cursor = word.end()
-        return done + self._numbers(surface[cursor:])
+        for start, end, fresh in edits:
+            done += self.codes.digits(surface[cursor:start]) + fresh
+            cursor = end
+        return done + self.codes.digits(surface[cursor:])
 
     @staticmethod
-    def _makes_the_name(word: str, all_small: bool) -> bool:
-        # Lower-case words inside a name (turnoff, shaft) and single letters (Apt 2R) are not distinctive.
-        return len(word) > 1 and (all_small or not word.islower()) and fold(word) not in GENERIC_WORDS
+    def _names_the_place(word: str, *, all_small: bool) -> bool:
+        # Single letters (Apt 2R) are not distinctive; a name may be written small (`hospital of springfield`).
+        plain = word.islower() and not all_small and word in _PLAIN_IF_SMALL
+        return len(word) > 1 and not plain and fold(word) not in GENERIC_WORDS
 
-    def _word(self, word: str) -> str:
-        key = fold(word)
-        if key not in self._words:
-            self._words[key] = self._source.place_word(word)
-        return match_case(word, self._words[key])
-
-    def _numbers(self, text: str) -> str:
-        return re.sub(r"\d+", lambda match: self._codes.replace(match.group(), "IDNUM"), text)
-
-    def _looks_short(self, word: str) -> bool:
-        return word.isupper() and 1 < len(word) <= _LONGEST_ACRONYM and (word in self._acronyms or len(word) <= 4)
+    @staticmethod
+    def _is_acronym(word: str) -> bool:
+        return word.isupper() and 1 < len(word) <= _LONGEST_ACRONYM and fold(word) not in GENERIC_WORDS
 
     def _acronym(self, letters: str) -> str:
-        name = self._acronyms.get(letters)
-        if name is not None:
-            fresh_words = [match.group() for match in _WORD.finditer(self._named(name))]
-            generic = letters != _capitals([match.group() for match in _WORD.finditer(name)])
-            fresh = _capitals(fresh_words, generic=generic)
-            if fresh and fresh != letters:
-                return fresh
-        key = f"acronym {letters}"
-        if key not in self._words:
-            self._words[key] = self._codes.replace(letters, "IDNUM")
-        return self._words[key]
+        for name in sorted(self.known):
+            words = [match.group() for match in _WORD.finditer(name)]
+            for small in (False, True):
+                if len(words) > 1 and _initials(words, small) == letters.casefold():
+                    fresh = [match.group() for match in _WORD.finditer(self.replace(name) or "")]
+                    value = _initials(fresh, small).upper()
+                    if value != letters and value and self.avoided.allows(value):
+                        return value
+        return self.codes.replace(letters, "IDNUM") or ""
 
 
-def _capitals(words: Iterable[str], *, generic: bool = False) -> str:
-    """Return the initials of a name; with `generic` also those of lower-case words."""
-    return "".join(word[0].upper() for word in words if generic or word[0].isupper())
-
-
-def _state_short(surface: str) -> str | None:
-    letters = surface.replace(".", "").upper()
-    return letters if letters in STATES else _STATE_NAMES.get(" ".join(surface.split()).casefold())
+def _initials(words: Iterable[str], small: bool) -> str:
+    """Return the initials of a name; with `small` also those of `of`, `the` and the like."""
+    return "".join(word[0].casefold() for word in words if small or word.casefold() not in _SMALL)

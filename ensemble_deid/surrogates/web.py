@@ -1,78 +1,76 @@
-"""Surrogate e-mail addresses, URLs and user names. Names in them match the new names of the people in the notes."""
+"""E-mail addresses, URLs and user names of the output, in the domains that RFC 2606 reserves for examples."""
 
 import re
+from dataclasses import dataclass
 
-from ensemble_deid.surrogates.codes import CodeMap
+from ensemble_deid.surrogates.choices import Keyed
+from ensemble_deid.surrogates.codes import Codes
+from ensemble_deid.surrogates.known import Avoided
 from ensemble_deid.surrogates.letters import fold, match_case
-from ensemble_deid.surrogates.persons import PersonMap
-from ensemble_deid.surrogates.source import ValueSource
+from ensemble_deid.surrogates.names import PersonNames
+from ensemble_deid.surrogates.place_words import PLAIN_WORDS
 
-_HOST = re.compile(r"(?:https?://)?([^/\s:?#]+)", re.IGNORECASE)
+_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)?(?P<host>[^\s/:?#]+)(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 _LETTERS = re.compile(r"[^\W\d_]+")
-_LABEL = re.compile(r"[^\W_]+")
-_KEPT_LABELS = frozenset(
-    (
-        "www com org net edu gov example test localhost us uk es http https mail my portal "
-        "gmail yahoo hotmail outlook icloud"
-    ).split()
-)
-_DIGITS = re.compile(r"\d+")
+_KEPT = frozenset("www http https html htm php aspx pdf index home mailto ftp com org net".split())
+_SCHEMES = frozenset(f"{name}://" for name in "http https ftp ftps sftp file tel smb".split())
+_TOP_LEVEL = ("com", "org", "net")
+_SHORTEST_WORD = 4
 
 
-class WebMap:
-    """One patient's addresses: a part of a host name is always replaced alike."""
+@dataclass(frozen=True, slots=True)
+class Web:
+    """The addresses in one patient's notes; people in them have the surrogates that they have elsewhere."""
 
-    def __init__(self, source: ValueSource, persons: PersonMap, codes: CodeMap) -> None:
-        self._source = source
-        self._persons = persons
-        self._codes = codes
-        self._labels: dict[str, str] = {}
+    keyed: Keyed
+    avoided: Avoided
+    names: PersonNames
+    codes: Codes
 
-    def email(self, surface: str) -> str:
-        """Return another address: names in it are replaced as in the notes, the top-level domain is kept."""
+    def email(self, surface: str) -> str | None:
+        """Return another address, such as `mlopez@willow.example.org`."""
         local, at, host = surface.rpartition("@")
-        return self.handle(local) + at + self._host(host) if at else self.url(surface)
+        if not at:
+            return self.url(surface)
+        handle = self.handle(local) if local else None
+        return None if handle is None else f"{handle}@{self._host(host)}"
 
-    def url(self, surface: str) -> str:
-        """Return another address of the same form: host and numbers are replaced, scheme and words in the path kept."""
-        match = _HOST.match(surface)
+    def url(self, surface: str) -> str | None:
+        """Return another URL: the scheme stays, the words and numbers of the path are replaced."""
+        match = _URL.fullmatch(surface.strip())
         if match is None:
-            return self._codes.replace(surface, "IDNUM")
-        path = self._persons.replace_handle(surface[match.end() :]) or surface[match.end() :]
-        rest = _DIGITS.sub(lambda found: self._codes.replace(found.group(), "IDNUM"), path)
-        replaced = surface[: match.start(1)] + self._host(match.group(1)) + rest
-        return replaced if replaced != surface else self._codes.replace(surface, "IDNUM")
+            return None
+        scheme = match["scheme"] or ""
+        if scheme.casefold() not in _SCHEMES:
+            scheme = self._words(scheme)
+        return surface.replace(match.group(), scheme + self._host(match["host"]) + self._words(match["rest"]))
 
-    def handle(self, surface: str) -> str:
-        """Return another user name: from a person's new name if the old one was, else character by character."""
-        named = self._persons.replace_handle(surface)
-        if named is None:
-            named = _LETTERS.sub(self._handle_word, surface)
-        if named == surface:
-            return self._codes.replace(surface, "USERNAME")
-        return _DIGITS.sub(lambda match: self._codes.replace(match.group(), "USERNAME"), match_case(surface, named))
-
-    def _handle_word(self, match: "re.Match[str]") -> str:
-        # A long run of letters is a word or a name, a short one a code.
-        letters = match.group()
-        return self._label(letters) if len(letters) > 3 else self._codes.replace(letters, "USERNAME")
+    def handle(self, surface: str) -> str | None:
+        """Return another user name: from a person's surrogate if it is one, else word by word."""
+        named = self.names.handle(surface, self._letters)
+        value = self.codes.digits(named) if named is not None else self._words(surface)
+        if fold(value) == fold(surface) or not self.avoided.allows(value):
+            return self.codes.replace(surface, "USERNAME")
+        return value
 
     def _host(self, host: str) -> str:
-        labels = host.split(".")
-        # The last label is the top level; a host of one label has none.
-        last = len(labels) - 1 if len(labels) > 1 else len(labels)
-        return ".".join(
-            label if index == last else _LABEL.sub(lambda match: self._label(match.group()), label)
-            for index, label in enumerate(labels)
-        )
+        labels = host.casefold().split(".")
+        ending = labels[-1] if labels[-1] in _TOP_LEVEL else _TOP_LEVEL[self.keyed.number(3, "ending", labels[-1])]
+        www = "www." if labels[0] == "www" else ""
+        # What tells the hosts of an organisation apart (mail, www) is left out: the domain is theirs.
+        domain = ".".join(labels[-2:])
+        return f"{www}{self._word(domain).lower()}.example.{ending}"
 
-    def _label(self, label: str) -> str:
-        key = label.casefold()
-        if key in _KEPT_LABELS:
-            return label
-        if key.isdecimal():
-            return self._codes.replace(label, "IDNUM")
-        if key not in self._labels:
-            name = self._source.family_name(self._source.home, label)
-            self._labels[key] = fold(name)
-        return match_case(label, self._labels[key])
+    def _words(self, text: str) -> str:
+        return self.codes.digits(_LETTERS.sub(lambda match: self._letters(match.group()), text))
+
+    def _letters(self, letters: str) -> str:
+        if letters.casefold() in _KEPT:
+            return letters
+        if len(letters) < _SHORTEST_WORD:
+            return self.codes.replace(letters, "IDNUM") or ""
+        return match_case(letters, self._word(letters))
+
+    def _word(self, word: str) -> str:
+        value = self.keyed.pick(PLAIN_WORDS, "web", fold(word), fits=self.avoided.allows_words)
+        return value or self.codes.replace(word, "IDNUM") or "example"

@@ -12,6 +12,7 @@ import tiny_stack
 from budget import SEED, Budget
 from commands import contents, run
 from faults import failing
+from made_keys import KEY
 
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.deidentify.chain import is_run, verify_run
@@ -113,7 +114,7 @@ def test_deidentify_and_predict(
     tiny_model: Path, budget: Budget, command: str, earlier: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A fresh key for each run would have another id in each manifest.
-    monkeypatch.setenv("ENSEMBLE_DEID_KEY", "a key of sixteen bytes and more")
+    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
     name, _, format = command.partition(" ")
     options = ("--format", format) if format else ()
     sweep(

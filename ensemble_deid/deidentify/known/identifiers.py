@@ -12,7 +12,8 @@ from ensemble_deid.deidentify.known.names import Certainty, NameIndex, Person, o
 from ensemble_deid.deidentify.known.table import SiteFile, StringIndex
 from ensemble_deid.deidentify.known.words import Words, compacted
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.surrogates.keyed.affixes import TITLES
+from ensemble_deid.note.document import known_patient
+from ensemble_deid.surrogates.affixes import TITLES
 
 # Initials of a patient, which count only beside other evidence: `J.S.` alone may be anything.
 
@@ -198,7 +199,8 @@ class KnownIdentifiers:
         file = SiteFile.read(path)
         by_patient: dict[str, list[Identifier]] = {}
         for_all: list[Identifier] = []
-        for line, (patient, kind_name, value) in file.rows(COLUMNS):
+        for line, (named, kind_name, value) in file.rows(COLUMNS):
+            patient = known_patient(named)
             kind = find_kind(kind_name)
             if kind is None:
                 raise CorpusError(f"{path}:{line}: the kind is none of {', '.join(KINDS)}")

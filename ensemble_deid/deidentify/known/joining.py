@@ -13,8 +13,8 @@ from ensemble_deid.deidentify.known.names import Certainty
 from ensemble_deid.note.reading import visible
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.ages import capped_age
-from ensemble_deid.surrogates.keyed.dates import DateText
-from ensemble_deid.surrogates.keyed.patient import kind_of
+from ensemble_deid.surrogates.dates import DateText
+from ensemble_deid.surrogates.patient import kind_of
 
 Hides = Callable[[str], bool]
 """Whether the style of a label shows nothing of what its spans hold (`Styles.hides`)."""

@@ -14,8 +14,8 @@ from functools import cache
 from ensemble_deid.deidentify.known.words import Words
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.resources import rules_directory
-from ensemble_deid.surrogates.keyed.affixes import CREDENTIALS, KEPT_PARTS, SUFFIXES, TITLES
-from ensemble_deid.surrogates.keyed.lists import name_lists
+from ensemble_deid.surrogates.affixes import CREDENTIALS, KEPT_PARTS, SUFFIXES, TITLES
+from ensemble_deid.surrogates.lists import name_lists
 
 # Ordinary words: what is on the public lists of English and medical words, such as `long`, `may` or `foley`.
 

@@ -4,15 +4,16 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from itertools import count
 from pathlib import Path
 
 from ensemble_deid.corpora.edits import Edit
-from ensemble_deid.deidentify.replacement.key import Key
 from ensemble_deid.deidentify.replacement.styles import Styles, check_labels, make_styles
 from ensemble_deid.deidentify.replacement.values import Values, normalise
+from ensemble_deid.keys import Key
 from ensemble_deid.note.document import Document
-from ensemble_deid.surrogates.keyed.choices import Keyed
-from ensemble_deid.surrogates.keyed.patient import PatientSurrogates, Settings, is_spanish
+from ensemble_deid.surrogates.choices import Keyed
+from ensemble_deid.surrogates.patient import PatientSurrogates, Settings, is_spanish
 
 # Integers below 2**53 stay exact in every program that reads them, also as floating-point numbers.
 _INTEGER_DIGITS = 15
@@ -49,8 +50,8 @@ class Replacer:
     """Replaces PHI; every result is a function of key, project, styles and input, so that processes can share the work.
 
     >>> from ensemble_deid import Document, Span
-    >>> from ensemble_deid.deidentify.replacement import Key, Replacer
-    >>> replacer = Replacer.from_options("tag", key=Key(b"a key of sixteen bytes or more"))
+    >>> from ensemble_deid.deidentify.replacement import Replacer
+    >>> replacer = Replacer.from_options("tag")
     >>> replacer.replace(Document("note-1", "Seen by Dr. Strong.", (Span(12, 18, "DOCTOR"),))).text
     'Seen by Dr. [DOCTOR].'
     """
@@ -113,14 +114,19 @@ class Replacer:
     def pseudonym(self, value: str, *, kind: str, patient: str | None = None) -> str:
         """Return a keyed pseudonym of an id: 15 digits for an integer, else `kind-` and 20 letters and digits.
 
-        Two of a million integers collide with a probability of 0.0006, of a million other ids with one of 10**-12.
+        It is never the id itself. Two of a million integers collide with a probability of 0.0006, of a million other
+        ids with one of 10**-12.
         """
         scope = () if patient is None else (patient,)
-        digest = Keyed(self.key.secret, (self.project, "pseudonym", kind, *scope)).digest(value)
-        number = int.from_bytes(digest, "big")
+        keyed = Keyed(self.key.secret, (self.project, "pseudonym", kind, *scope))
+        candidates = (self._pseudonym(keyed.digest(value, str(attempt)), value, kind) for attempt in count())
+        return next(new for new in candidates if new not in value)
+
+    @staticmethod
+    def _pseudonym(digest: bytes, value: str, kind: str) -> str:
         if _INTEGER.fullmatch(value):
             least = 10 ** (_INTEGER_DIGITS - 1)
-            return str(least + number % (9 * least))
+            return str(least + int.from_bytes(digest, "big") % (9 * least))
         return f"{kind}-{digest.hex()[:20]}"
 
     def shift_date(self, value: str, *, patient: str, taken: Collection[str] = (), spanish: bool = False) -> str | None:

@@ -9,8 +9,8 @@ from ensemble_deid.deidentify.replacement.styles import FIXED, Styles
 from ensemble_deid.note.reading import visible
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.ages import capped_age
-from ensemble_deid.surrogates.keyed.choices import Keyed
-from ensemble_deid.surrogates.keyed.patient import PatientSurrogates, kind_of
+from ensemble_deid.surrogates.choices import Keyed
+from ensemble_deid.surrogates.patient import PatientSurrogates, kind_of
 
 _HASH_DIGITS = 12
 _ZIP = re.compile(r"(\d{3})\d{2}([-\s]?\d{4})?")

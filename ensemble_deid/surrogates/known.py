@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ensemble_deid.surrogates.keyed.affixes import KEPT_PARTS, kept_parts, parts_of_name
-from ensemble_deid.surrogates.keyed.lists import NameLists, name_lists
+from ensemble_deid.surrogates.affixes import KEPT_PARTS, kept_parts, parts_of_name
 from ensemble_deid.surrogates.letters import fold
-from ensemble_deid.surrogates.persons import FAMILY, GIVEN
+from ensemble_deid.surrogates.lists import NameLists, name_lists
 from ensemble_deid.surrogates.place_words import GENERIC_WORDS
 
+GIVEN, FAMILY = "given", "family"
 _SHORTEST = 3
 _LONGEST_NAME = 5
 _POSSESSIVE = re.compile(r"['’]s?\Z")

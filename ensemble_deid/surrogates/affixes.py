@@ -8,8 +8,9 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+import regex
+
 from ensemble_deid.surrogates.letters import fold
-from ensemble_deid.surrogates.persons import Token, name_tokens
 
 SUFFIXES = frozenset("jr sr ii iii iv".split())
 KEPT_PARTS = SUFFIXES | frozenset("de da do dos das del di la las le los van von der den ter bin ibn al el y".split())
@@ -25,6 +26,26 @@ _BEFORE_HYPHEN = frozenset("al el".split())
 _MOST_LETTERS = 4
 _FULL_STOP = re.compile(r"\.\s?")
 _BETWEEN_LETTERS = re.compile(r"[.\s]")
+_LETTERS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_CAMEL = regex.compile(r"(?<=\p{Ll})(?=\p{Lu})")
+_CAMEL_PREFIXES = frozenset("mc mac de la le di du van fitz al el".split())
+
+Token = tuple[int, int]
+"""Position of a part of a name in the string, [start, end)."""
+
+
+def name_tokens(surface: str) -> list[Token]:
+    """Return the parts of a name: runs of letters, with SamLee split, but McDonald and O'Brien whole."""
+    tokens: list[Token] = []
+    for run in _LETTERS.finditer(surface):
+        start = run.start()
+        for cut in _CAMEL.finditer(surface, run.start(), run.end()):
+            at = cut.start()
+            if at > start and surface[start:at].casefold() not in _CAMEL_PREFIXES:
+                tokens.append((start, at))
+                start = at
+        tokens.append((start, run.end()))
+    return tokens
 
 
 def parts_of_name(surface: str) -> list[Token]:
