@@ -58,6 +58,9 @@ class CommandParser(argparse.ArgumentParser):
                 formatter.add_arguments(group._group_actions)
                 formatter.end_section()
         formatter.add_text(self.epilog)
+        if self._subparsers is not None:
+            # argparse forgets the indent of the commands when it measures them.
+            formatter._action_max_length += 2
         return formatter.format_help()
 
     def _short_usage(self) -> str:
