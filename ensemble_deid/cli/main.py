@@ -74,7 +74,7 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None)
     try:
         with _orderly_termination():
             find_models(options)
-            status: int = _start_pinned(given) if _must_be_pinned(options) else options.run(options)
+            status: int = start_pinned(given) if must_be_pinned(options) else options.run(options)
             sys.stdout.flush()
     except DeidError as error:
         return _refuse(str(error), BAD_INPUT)
@@ -94,7 +94,7 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None)
     return status
 
 
-def _must_be_pinned(options: argparse.Namespace) -> bool:
+def must_be_pinned(options: argparse.Namespace) -> bool:
     """Return whether a command is to run pinned, by its option or by the environment, and does not yet.
 
     Raises ConfigError on a processor that cannot be pinned.
@@ -104,7 +104,7 @@ def _must_be_pinned(options: argparse.Namespace) -> bool:
     return any(os.environ.get(name) != value for name, value in pinned_environment().items() if name != MARK)
 
 
-def _start_pinned(arguments: Sequence[str]) -> int:
+def start_pinned(arguments: Sequence[str]) -> int:
     """Run the command again in a process whose libraries are pinned before they are loaded; return its status."""
     environment = {**os.environ, **pinned_environment()}
     command = [sys.executable, "-m", "ensemble_deid", *arguments]
