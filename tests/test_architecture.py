@@ -20,6 +20,7 @@ FLOORS = (
         "atomic",
         "keys",
         "parallel",
+        "parsing",
         "submodels",
         "config",
         "config_sections",

@@ -402,20 +402,31 @@ def test_a_run_folder_with_other_files_is_refused(
     assert [path.name for path in (tmp_path / "r").iterdir()] == ["mine"]
 
 
-def test_a_date_column_is_read_in_the_order_of_the_patients_notes(tiny_model: Path, tmp_path: Path) -> None:
-    """Where one note of a patient writes 25/04, 03/04 is 3 April also in the cells; in another's it is 4 March."""
-    texts = [("A", "Seen on 03/04/2014."), ("A", "Seen on 25/04/2014."), ("B", "Seen on 03/04/2014."), ("A", "")]
-    with (tmp_path / "n.csv").open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream).writerows([("mrn", "seen", "text"), *((mrn, "03/04/2014", text) for mrn, text in texts)])
-    options = ("--patient-column", "mrn", "--date-columns", "seen", "--style", "surrogate")
-    assert run(tiny_model, tmp_path / "n.csv", "--out", tmp_path / "o.csv", *options) == 0
-    first, second, other, empty = read_csv(tmp_path / "o.csv")
-    assert first["text"] == f"Seen on {first['seen']}."
-    assert other["text"] == f"Seen on {other['seen']}."
-    assert second["seen"] == empty["seen"] == first["seen"]
-    # From 3 to 25 April are 22 days, in the cells as in the text.
-    days = [datetime.strptime(day, "%d/%m/%Y").date() for day in (first["seen"], second["text"][8:-1])]
-    assert (days[1] - days[0]).days == 22
+def test_a_date_column_has_one_order_or_is_refused(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """3/4/2014 is refused before anything is written, unless another row or an option says what it means."""
+    options = ("--patient-column", "mrn", "--date-columns", "seen", "--style", "surrogate", "--out", tmp_path / "o.csv")
+
+    def days(*dates: str, more: tuple[str, ...] = ()) -> list[date]:
+        with (tmp_path / "n.csv").open("w", encoding="utf-8", newline="") as stream:
+            csv.writer(stream).writerows([("mrn", "seen", "text"), *(("A", day, "Well.") for day in dates)])
+        assert run(tiny_model, tmp_path / "n.csv", *options, *more) == 0
+        form = "%m/%d/%Y" if "mdy" in more else "%d/%m/%Y"
+        return [datetime.strptime(row["seen"], form).date() for row in read_csv(tmp_path / "o.csv")]
+
+    with pytest.raises(AssertionError):
+        days("03/04/2014", "05/04/2014")
+    assert "the dates of the column seen may be read with the day or the month first" in capsys.readouterr().err
+    assert not (tmp_path / "o.csv").exists()
+    first, second = days("03/04/2014", "25/04/2014")
+    assert (second - first).days == 22
+    first, second = days("03/04/2014", "05/04/2014", more=("--date-order", "dmy"))
+    assert (second - first).days == 2
+    first, second = days("03/04/2014", "05/04/2014", more=("--date-order", "mdy"))
+    assert (second - first).days == 61
+    assert run(tiny_model, tmp_path / "n.csv", *options, "--date-order", "ydm") == 2
+    assert "must be one of dmy, mdy, ymd" in capsys.readouterr().err
 
 
 def test_ids_and_dates_agree_with_the_surrogates_in_the_text(tiny_model: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid import __version__
-from ensemble_deid.atomic import folder_atomically, open_atomically, remove_stale
+from ensemble_deid.atomic import exclusive, folder_atomically, open_atomically, remove_stale
 from ensemble_deid.cli.deidentify_outputs import check_outputs
 from ensemble_deid.cli.input_digest import input_digest
 from ensemble_deid.cli.note_source import SUFFIX, add_input, format_of, note_source
@@ -71,14 +71,24 @@ def run_deidentify(options: argparse.Namespace) -> int:
         source = note_source(options, places.input, leave_out=[places.out, places.run])
         inputs = (options.model, options.key_file, *list_files(options), policy_file(options))
         out = check_outputs(source, places.input, places.out, places.run, options.spans, *inputs)
-        finished = options.resume and is_run(places.run)
-        if isinstance(source, SqlQuery) and not finished:
-            source.refuse_existing()
-        batch = _batch(options, places, source, out)
-        if finished:
-            return _already_done(places.run, batch, options)
-        _run(batch, options)
-        return _report(batch, options, places)
+        with exclusive(places.run, _written_to(source, out)) as unlocked:
+            for place in unlocked:
+                warn(f"{place}: the file system has no locks: start no other run with this output")
+            finished = options.resume and is_run(places.run)
+            if isinstance(source, SqlQuery) and not finished:
+                source.refuse_existing()
+            batch = _batch(options, places, source, out)
+            if finished:
+                return _already_done(places.run, batch, options)
+            _run(batch, options)
+            return _report(batch, options, places)
+
+
+def _written_to(source: Source, out: Path) -> Path:
+    """Return the place that the run has for itself: of a database in a file, the new table."""
+    if isinstance(source, SqlQuery) and source.file is not None:
+        return source.file.with_name(f"{source.file.name}.{source.table_out.casefold()}")
+    return out
 
 
 @contextmanager

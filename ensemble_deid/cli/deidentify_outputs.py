@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ensemble_deid.atomic import check_writable
+from ensemble_deid.atomic import LOCK, check_writable
 from ensemble_deid.cli.output import Input, refuse_nested_output, refuse_output, refuse_output_files, refuse_shared
 from ensemble_deid.corpora.note_files import NoteFiles, is_single
 from ensemble_deid.corpora.records import Source
@@ -69,7 +69,7 @@ def _check_run_folder(folder: Path, read: Sequence[Input]) -> None:
     from ensemble_deid.deidentify.offsets import FILE as OFFSETS
     from ensemble_deid.deidentify.offsets import KEY_FILE
 
-    own = {FAILED, MANIFEST, SPANS, OFFSETS, KEY_FILE}
+    own = {FAILED, MANIFEST, SPANS, OFFSETS, KEY_FILE, LOCK}
     if folder.exists() and not folder.is_dir():
         raise CorpusError(f"{folder}: is to be the run's folder, and is a file")
     check_writable(folder)

@@ -59,6 +59,7 @@ def add_columns(parser: Container) -> None:
     table.add_argument("--id-column", metavar="NAME", help="becomes a keyed pseudonym; in JSONL: id")
     table.add_argument("--patient-column", metavar="NAME", help="notes treated together; a pseudonym, too")
     table.add_argument("--date-columns", metavar="NAMES", help="are shifted like the dates in the patient's notes")
+    table.add_argument("--date-order", metavar="ORDER", help="of numbers in date columns: dmy, mdy or ymd")
     table.add_argument("--keep-columns", metavar="NAMES", help="are passed through unchanged; all: every other column")
 
 
@@ -139,6 +140,7 @@ def _columns(options: argparse.Namespace, format: str) -> Columns:
         options.patient_column or usual.get("patient"),
         several(options.date_columns),
         several(options.keep_columns),
+        options.date_order,
     )
 
 

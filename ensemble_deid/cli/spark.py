@@ -47,6 +47,7 @@ def run_spark(options: argparse.Namespace) -> int:
         options.patient_column,
         _several(options.date_columns),
         _several(options.keep_columns),
+        options.date_order,
     )
     counts = deidentify_parquet(
         options.input,

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 from ensemble_deid.corpora.records import digest_of
 from ensemble_deid.errors import CorpusError
+from ensemble_deid.parsing import strict_json
 
 MANIFEST = "manifest.jsonl"
 SPANS = "spans.jsonl"
@@ -123,7 +124,7 @@ def _read_chain(path: Path) -> tuple[list[dict[str, Any]], str]:
     head, entries = _START, []
     for number, line in enumerate(lines, start=1):
         try:
-            entry = json.loads(line)
+            entry = strict_json(line)
         except ValueError:
             entry = None
         if not isinstance(entry, dict) or entry.get("previous") != head:

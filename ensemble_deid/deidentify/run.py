@@ -66,6 +66,7 @@ class Batch:
 
         `report` is told the number of notes done. Raises CorpusError where a run cannot be resumed.
         """
+        self.cells.orders.learn(self.cells.columns.dates, (record.dates for record in self.source.records()))
         self.folder.mkdir(parents=True, exist_ok=True)
         offsets = OffsetFile(self.folder / OFFSETS, self.finding)
         offsets.begin(resume=resume)

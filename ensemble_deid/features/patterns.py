@@ -35,6 +35,7 @@ from ensemble_deid.features.word_lists import any_of, inline_word_lists
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.reading import NormalForm, normal_form, normalised_literals
 from ensemble_deid.note.span import Span
+from ensemble_deid.parsing import strict_toml
 
 _KEYS = {"name", "label", "regex", "flags", "group", "positive", "negative", "confidence"}
 _CALL = re.compile(r"\(\?&(\w+)\)")
@@ -182,7 +183,7 @@ def read_patterns(path: Path) -> PatternSet:
 def parse_patterns(source: str, *, path: str = "<patterns>") -> PatternSet:
     """Compile the text of a pattern file, which may name no word lists; `path` is only named in errors."""
     try:
-        content = tomllib.loads(source)
+        content = strict_toml(source)
     except tomllib.TOMLDecodeError as error:
         raise RuleError(f"{path}: {error}") from None
     tables = content.get("pattern")

@@ -39,6 +39,7 @@ def deidentify(
     patient: str | None = None,
     dates: Sequence[str] = (),
     keep: Sequence[str] = (),
+    date_order: str | None = None,
     style: str | None = None,
     key: Key | str | Path | None = None,
     project: str = "",
@@ -50,19 +51,20 @@ def deidentify(
     """Return a DataFrame without PHI, with one column more: `problem` says why a note is withheld, and so missing.
 
     `id`, `patient`, `dates` and `keep` are columns as in `ensemble-deid deidentify` (docs/deidentify-tables.md);
-    `keep=["all"]` keeps every other one. With `patient`, rows are shuffled so that the notes of a patient are processed
-    together; with a key, the values are then those of the command line. `style`, `key` and `project` are as in
-    `Deidentifier.deidentify`, or a `replacer` says it all; `lists` are what the site knows. Nothing runs before Spark
-    is asked for rows, and it runs again whenever it is asked again: write or persist the result first. `threshold`
-    overrides the model's: below 0.05 single words are removed, too, at 0 a quarter of a note's or 12 (only for models
-    with `stack.tokens`). Raises ConfigError, CorpusError, ModelError.
+    `keep=["all"]` keeps every other one. With `patient`, rows are shuffled so that the notes of a patient are
+    processed together; without `date_order` (dmy, mdy or ymd), a row with a date such as 3/4/2019 is withheld; with
+    a key, the values are then those of the command line. `style`, `key` and `project` are as in
+    `Deidentifier.deidentify`, or a `replacer` says it all; `lists` are what the site knows. Nothing runs before
+    Spark is asked for rows, and it runs again whenever it is asked again: write or persist the result first.
+    `threshold` overrides the model's: below 0.05 single words are removed, too, at 0 a quarter of a note's or 12
+    (only for models with `stack.tokens`). Raises ConfigError, CorpusError, ModelError.
     """
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StringType, StructField, StructType
 
     if replacer is not None and (style is not None or key is not None or project):
         raise ConfigError("give a replacer, or style, key and project, not both")
-    columns = Columns(text, id, patient, tuple(dates), tuple(keep))
+    columns = Columns(text, id, patient, tuple(dates), tuple(keep), date_order)
     check_threshold(threshold)
     check_types(to_arrow_schema(df.schema), columns, "the DataFrame")
     if problem in df.columns:
@@ -77,11 +79,21 @@ def deidentify(
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         return deidentified_batches(batches, worker_model(name), options)
 
-    emptied = {text, *dates}
-    fields = [StructField(f.name, f.dataType, f.nullable or f.name in emptied, f.metadata) for f in df.schema.fields]
+    emptied = {text, id, patient, *dates}
+    plain = StructType.fromJson(_without_metadata(df.schema.jsonValue()))
+    fields = [StructField(f.name, f.dataType, f.nullable or f.name in emptied) for f in plain.fields]
     if patient is not None:
         df = df.repartition(patient).sortWithinPartitions(patient)
     return df.mapInArrow(run, StructType([*fields, StructField(problem, StringType())]))
+
+
+def _without_metadata(schema: Any) -> Any:
+    """Return a schema, as JSON, without the metadata of its fields: nobody reads them, and they may hold PHI."""
+    if isinstance(schema, list):
+        return [_without_metadata(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {name: {} if name == "metadata" else _without_metadata(part) for name, part in schema.items()}
 
 
 @lru_cache(maxsize=1)

@@ -63,6 +63,7 @@ def deidentify_parquet(
             patient=columns.patient,
             dates=columns.dates,
             keep=columns.keep,
+            date_order=columns.date_order,
             replacer=replacer,
             threshold=threshold,
             lists=lists,

@@ -9,6 +9,7 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import I2B2_CATEGORIES, category_of, is_hipaa, to_i2b2
 from ensemble_deid.note.span import Span
+from ensemble_deid.parsing import strict_toml
 
 BINARY_LABEL = "PHI"
 UNLISTED = ("refuse", "keep", "drop")
@@ -81,7 +82,7 @@ def load_label_map(name: str) -> LabelMap:
             f"'{name}' is no label map: name a .toml file or one of {', '.join((*BUILT_IN, *I2B2_CATEGORIES))}"
         )
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = strict_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -15,8 +15,10 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.service.metrics import Metrics
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused
+from ensemble_deid.service.tokens import KNOWN, REPLACE, may, require
 
 Result = TypeVar("Result")
+KEYED_STYLES = frozenset({"hash", "surrogate"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,19 @@ class Notes:
 
     async def predict(self, text: str) -> Document:
         """Return the note with the spans found. Raises Refused, which does not quote it."""
-        return await self.run(lambda: self._predicted(text))
+        lists = self._granted_lists()
+        return await self.run(lambda: self._predicted(text, lists))
 
     async def deidentify(self, text: str, patient: str | None, options: Options) -> dict[str, Any]:
         """Return the new text, and the spans with their offsets in both texts. Raises Refused."""
-        return await self.run(lambda: self._deidentified(text, patient, options))
+        lists = self._granted_lists()
+        return await self.run(lambda: self._deidentified(text, patient, options, lists))
+
+    def _granted_lists(self) -> SiteLists:
+        """Return the site's lists where the request may have them applied, none otherwise: they tell whom they hold."""
+        if self.lists.strict:
+            require(KNOWN, "notes with known identifiers are withheld (--strict)")
+        return self.lists if may(KNOWN) else SiteLists()
 
     def check(self, options: Options) -> Options:
         """Return the options. Raises Refused, without quoting them, where they name something that does not exist."""
@@ -63,24 +73,28 @@ class Notes:
         if options.policy is not None and options.policy not in policies():
             raise Refused(422, f"policy: unknown; known are {', '.join(policies())}")
         try:
-            Replacer.from_options(options.style, options.styles, options.policy, self.key, labels=self.labels)
+            replacer = Replacer.from_options(
+                options.style, options.styles, options.policy, self.key, labels=self.labels
+            )
         except ConfigError:
             known = f"styles are {', '.join(STYLES)} and text:WORDS, some for single labels only"
             raise Refused(422, f"style or styles: unknown; {known}; labels are {', '.join(self.labels)}") from None
+        if not KEYED_STYLES.isdisjoint(replacer.styles.used):
+            require(REPLACE, "style, styles or policy: surrogates and hashes depend on the service's key")
         return options
 
-    def _predicted(self, text: str) -> Document:
-        (note,) = self.model.predict_each([Document("the text", text)], must_stay=self.lists.places)
+    def _predicted(self, text: str, lists: SiteLists) -> Document:
+        (note,) = self.model.predict_each([Document("the text", text)], must_stay=lists.places)
         if isinstance(note, DeidError):
             self.metrics.withheld()
             raise Refused(422, str(note))
         counts: Counter[str] = Counter()
-        note = self.lists.apply(note, counts)
+        note = lists.apply(note, counts)
         self.metrics.listed(counts)
         self.metrics.processed(len(text), [span.label for span in note.spans])
         return note
 
-    def _deidentified(self, text: str, patient: str | None, options: Options) -> dict[str, Any]:
+    def _deidentified(self, text: str, patient: str | None, options: Options, lists: SiteLists) -> dict[str, Any]:
         counts: Counter[str] = Counter()
         try:
             result = self.model.deidentify(
@@ -92,7 +106,7 @@ class Notes:
                 project=options.project,
                 patient=patient,
                 threshold=options.threshold,
-                lists=self.lists,
+                lists=lists,
                 counts=counts,
             )
         except CorpusError as error:
@@ -102,5 +116,5 @@ class Notes:
             self.metrics.listed(counts)
         self.metrics.processed(len(text), [span.label for span in result.spans])
         spans = [{**asdict(span), "score": rounded(span.score)} for span in result.replaced]
-        known = {} if self.lists.known is None else {"known_left": result.known_left}
+        known = {} if lists.known is None else {"known_left": result.known_left}
         return {"text": result.text, "spans": spans, **known}

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from ensemble_deid.corpora.checks import check_text
 from ensemble_deid.errors import CorpusError
@@ -18,26 +18,32 @@ OPERATORS = ("hash", "keep", "mask", "redact", "replace")
 _DEFAULT = "DEFAULT"
 
 
-class Replace(BaseModel):
+class _Operator(BaseModel):
+    """An operator; a parameter that is not known is refused, since it may be a typing error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Replace(_Operator):
     """Puts `new_value`, or the entity type in angle brackets, in the place of a span."""
 
     type: Literal["replace"]
     new_value: str = ""
 
 
-class Redact(BaseModel):
+class Redact(_Operator):
     """Takes a span out."""
 
     type: Literal["redact"]
 
 
-class Keep(BaseModel):
+class Keep(_Operator):
     """Leaves a span as it is."""
 
     type: Literal["keep"]
 
 
-class Mask(BaseModel):
+class Mask(_Operator):
     """Puts a character in the place of the first or last characters of a span; of all, where no number is given."""
 
     type: Literal["mask"]
@@ -46,7 +52,7 @@ class Mask(BaseModel):
     from_end: bool = False
 
 
-class Hash(BaseModel):
+class Hash(_Operator):
     """Puts the digest of salt and span in its place; without a salt, one is drawn for the request and forgotten."""
 
     type: Literal["hash"]

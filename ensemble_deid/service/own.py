@@ -1,6 +1,5 @@
 """Our own routes: one note with every style, and many notes as a stream of JSON lines."""
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -13,8 +12,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ensemble_deid.corpora.checks import check_id
+from ensemble_deid.corpora.json_fields import refuse_unknown_keys
+from ensemble_deid.corpora.jsonl import FIELDS
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.service.guard import BATCH
+from ensemble_deid.parsing import strict_json
+from ensemble_deid.service.guard import BATCH, Patience
 from ensemble_deid.service.notes import Notes, Options
 from ensemble_deid.service.refusal import Refused, problem
 from ensemble_deid.service.settings import Settings
@@ -55,7 +57,8 @@ async def lines(
 ) -> AsyncIterator[tuple[int, bytes | TooLong]]:
     """Yield number and content of each line that is not blank; a longer one is passed over, and `TooLong` yielded.
 
-    No more than `longest` bytes and one piece are kept. Raises Refused when nothing arrives for `time_limit` seconds.
+    No more than `longest` bytes and one piece are kept. Raises Refused when the client keeps us waiting for more than
+    `time_limit` seconds in all, and what its bytes take at a slow line's speed.
     """
     kept = bytearray()
     number, too_long = 1, False
@@ -78,14 +81,16 @@ async def lines(
 
 
 async def _timely(pieces: AsyncGenerator[bytes, None], time_limit: float) -> AsyncIterator[bytes]:
-    iterator = pieces.__aiter__()
+    iterator, patience = pieces.__aiter__(), Patience(time_limit)
     while True:
         try:
-            piece = await asyncio.wait_for(anext(iterator), time_limit)
+            async with patience.wait():
+                piece = await anext(iterator)
         except StopAsyncIteration:
             return
         except TimeoutError:
-            raise Refused(408, f"nothing arrived for {time_limit:g} seconds: the rest is not processed") from None
+            raise Refused(408, "the lines came too slowly: the rest is not processed") from None
+        patience.moved(len(piece))
         yield piece
 
 
@@ -116,7 +121,7 @@ class BatchQuery(OptionFields):
 
 
 class BatchLine(BaseModel):
-    """One line of a batch; other keys, as lines of a corpus have them, are ignored and do not come back."""
+    """One line of a batch; what else a line of a corpus has is ignored and does not come back."""
 
     text: str
     id: str | None = None
@@ -147,7 +152,7 @@ def _options(fields: OptionFields, styles: Mapping[str, str]) -> Options:
 
 async def _answers(notes: Notes, request: Request, options: Options, settings: Settings) -> AsyncIterator[bytes]:
     """Yield a line for each line that is not blank, as soon as it is processed."""
-    source = lines(request.stream(), longest=settings.max_body, time_limit=settings.time_limit)
+    source = lines(request.stream(), longest=settings.max_body, time_limit=settings.arrival_limit)
     try:
         async for number, line in source:
             if notes.processor.stopping:
@@ -162,9 +167,18 @@ async def _answer(notes: Notes, line: bytes | TooLong, options: Options) -> dict
     if isinstance(line, TooLong):
         return {"error": f"the line is longer than {line.longest} bytes"}
     try:
-        note = BatchLine.model_validate_json(line)
+        entry = strict_json(line)
+        if isinstance(entry, dict):
+            refuse_unknown_keys(entry, FIELDS, "the line")
+        note = BatchLine.model_validate(entry)
+    except CorpusError as error:
+        return {"error": str(error)}
     except ValidationError as error:
         return {"error": problem(error.errors(include_url=False, include_context=False, include_input=False))}
+    except json.JSONDecodeError:
+        return {"error": "the line is not valid JSON"}
+    except ValueError as error:
+        return {"error": f"the line: {error}"}
     try:
         identity = _identity(note.id)
     except Refused as refusal:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from ensemble_deid.deidentify.presidio_labels import predicted_by, to_presidio
 from ensemble_deid.note.document import Document
@@ -21,6 +21,8 @@ RECOGNIZER = "ensemble_deid"
 class AnalyzeRequest(BaseModel):
     """The analyzer's request. What only raises scores (`context`) or is only logged (`correlation_id`) is ignored."""
 
+    model_config = ConfigDict(extra="forbid")
+
     text: str | list[str]
     language: str | None = None
     score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -29,6 +31,9 @@ class AnalyzeRequest(BaseModel):
     ad_hoc_recognizers: list[Any] | None = None
     allow_list: list[str] | None = None
     allow_list_match: Literal["exact", "regex"] | None = "exact"
+    context: Any = None
+    correlation_id: Any = None
+    regex_flags: Any = None
 
 
 class AnalyzerResult(BaseModel):
@@ -43,6 +48,8 @@ class AnalyzerResult(BaseModel):
 
 class AnonymizeRequest(BaseModel):
     """The anonymizer's request."""
+
+    model_config = ConfigDict(extra="forbid")
 
     text: Annotated[str, Field(min_length=1)]
     analyzer_results: list[AnalyzerResult]

@@ -13,6 +13,7 @@ from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.parsing import strict_json
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator
 from ensemble_deid.stacking.context import extract_candidates
@@ -173,7 +174,7 @@ class Stacker:
         statistics = KeyStatistics.from_json((directory / _of(STATISTICS, variant)).read_text(encoding="utf-8"))
         settings = directory / _of(SETTINGS, variant)
         try:
-            content = json.loads(settings.read_text(encoding="utf-8"))
+            content = strict_json(settings.read_text(encoding="utf-8"))
             sigmoid = Sigmoid(float(content["sigmoid"][0]), float(content["sigmoid"][1]))
             threshold, cv_threshold = float(content["threshold"]), float(content["cv_threshold"])
             check_threshold(threshold)
