@@ -154,7 +154,9 @@ def test_ablation_has_every_system(
     printed = capsys.readouterr().out
     assert "Every threshold was chosen by cross-validation on the training notes." in printed
     assert main(["research", "ablate", str(tiny_model), str(tiny_dev), "--out", str(as_text), "--jobs", "1"]) == 0
-    assert as_text.read_text(encoding="utf-8") == printed == capsys.readouterr().out
+    assert capsys.readouterr().out == printed
+    cells = [[part.strip() for part in row.split("|")[1:4]] for row in as_text.read_text(encoding="utf-8").splitlines()]
+    assert {row[0] for row in cells if len(row) == 3} >= set(rows)
 
 
 def test_rules_are_shown_as_they_are_kept(tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,7 +112,7 @@ def run_stats(options: argparse.Namespace) -> int:
             for name, split in found.items()
             for category, label in split.categories.items()
         ]
-        published = Results(table, entries, draw_points(points, measure="share of all PHI"))
+        published = Results([[table]], entries, draw_points(points, measure="share of all PHI"))
         for file in options.out:
             published.write(file)
     say(render_statistics(found))
