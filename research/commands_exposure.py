@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.cli.options import SYSTEM, add_allow_overlap, add_command, add_files, add_resampling, check_forms
-from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import percent, say
+from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.evaluation.render.results import FILE_FORMS, Point, Results, Table, draw_points
 
 if TYPE_CHECKING:

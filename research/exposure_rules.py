@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from ensemble_deid.note.folding import fold
 from ensemble_deid.surrogates.affixes import CREDENTIALS, KEPT_PARTS, TITLES
 from ensemble_deid.surrogates.dates import DateText
-from ensemble_deid.surrogates.letters import fold
 from ensemble_deid.surrogates.lists import SURNAMES, name_lists, plain_list, towns
 from ensemble_deid.surrogates.place_words import GENERIC_WORDS, PLAIN_WORDS, STATES
 from research.exposure_places import HiddenNote, Place

@@ -277,7 +277,7 @@ def test_a_wrong_arrow_is_seen(importer: str, target: str) -> None:
         ("taggers.crf.tagger", "taggers.base"),
         ("training.train", "evaluation.evaluate"),
         ("corpora.resample", "surrogates.patient"),
-        ("deidentify.notes", "surrogates.patient"),
+        ("deidentify.prediction", "surrogates.patient"),
         ("corpora.read", "note.document"),
         ("config", "errors"),
         ("cli.main", "cli.terminal"),

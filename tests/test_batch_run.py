@@ -20,10 +20,10 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.records import Record
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.deidentify.cells import Cells
-from ensemble_deid.deidentify.chain import MANIFEST, verify_run
-from ensemble_deid.deidentify.patient_strings import PatientStrings
+from ensemble_deid.deidentify.manifest import MANIFEST, verify_run
+from ensemble_deid.deidentify.repeats import PatientStrings
 from ensemble_deid.deidentify.replacement import Replacer
-from ensemble_deid.deidentify.run import Batch
+from ensemble_deid.deidentify.run import Run
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
@@ -159,11 +159,11 @@ def test_what_was_found_is_not_sought_again(tiny_model: Path, tmp_path: Path, mo
 
     write_csv(tmp_path / "notes.csv", patients=8)
     command = (tiny_model, tmp_path / "notes.csv", "--out", tmp_path / "o.csv", *COLUMNS)
-    write = batch.Batch.write
-    monkeypatch.setattr(batch.Batch, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    write = batch.Run.write
+    monkeypatch.setattr(batch.Run, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     assert run(*command) == 130
     assert not (tmp_path / "o.csv").exists()
-    monkeypatch.setattr(batch.Batch, "write", write)
+    monkeypatch.setattr(batch.Run, "write", write)
     monkeypatch.setattr(Ensemble, "predict", None)
     assert run(*command, "--resume") == 0
     assert len(read_csv(tmp_path / "o.csv")) == 16
@@ -178,7 +178,7 @@ def test_an_input_that_changed_is_not_resumed(
     notes.mkdir()
     (notes / "a.txt").write_text("Seen by Dr. Kemp.", encoding="utf-8")
     with monkeypatch.context() as patch:
-        patch.setattr(batch.Batch, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(batch.Run, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert run(tiny_model, notes, "--out", tmp_path / "out") == 130
     (notes / "a.txt").write_text("Seen by Dr. Gale.", encoding="utf-8")
     assert run(tiny_model, notes, "--out", tmp_path / "out", "--resume") == 2
@@ -349,7 +349,7 @@ def test_a_run_over_standard_input_and_output_is_verified_and_resumed(
     assert said.out == ""
     assert "which nothing keeps" in said.err
     with monkeypatch.context() as broken:
-        broken.setattr(Batch, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        broken.setattr(Run, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert stream() == 130
     capfd.readouterr()
     assert stream("--resume") == 0

@@ -15,10 +15,10 @@ from ensemble_deid.corpora.records import Record, Value
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.date_order import DateOrders
 from ensemble_deid.deidentify.cells import GREAT_AGE, NO_YEAR, UNREADABLE_DATES, YEAR_ALONE, Cells
-from ensemble_deid.deidentify.chain import verify_run
-from ensemble_deid.deidentify.latest_years import LatestYears
-from ensemble_deid.deidentify.patient_strings import NOTHING
+from ensemble_deid.deidentify.manifest import verify_run
+from ensemble_deid.deidentify.repeats import NOTHING
 from ensemble_deid.deidentify.replacement import Replacer
+from ensemble_deid.deidentify.rows import LatestYears
 from ensemble_deid.errors import ConfigError, CorpusError
 
 COLUMNS = Columns("text", None, "p", ("d",))
@@ -213,14 +213,15 @@ def test_dates_of_a_limited_data_set_show_no_shift(tiny_model: Path, tmp_path: P
 
 def test_a_stream_of_batches_has_the_same_evidence(tiny_model: Path) -> None:
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra tables)")
-    from ensemble_deid.integrations.arrow_stream import StreamOptions, deidentified_batches
+    from ensemble_deid.deidentify.options import RunOptions
+    from ensemble_deid.integrations.arrow_stream import deidentified_batches
 
     rows = pa.table(
         {"p": [7, 7], "d": ["1920-05-06", "2019-05-06"], "text": [BORN, "Well."]},
     )
     replacer = Replacer.from_options("surrogate", key=KEY)
-    options = StreamOptions(COLUMNS, replacer)
-    batches = deidentified_batches(iter(rows.to_batches()), Deidentifier.load(tiny_model), options)
+    options = RunOptions(replacer=replacer)
+    batches = deidentified_batches(iter(rows.to_batches()), Deidentifier.load(tiny_model), COLUMNS, options)
     old, visit = (row for batch in batches for row in batch.to_pylist())
     assert (old["d"], old["text"], old["problem"]) == (None, "Born on [DATE].", f"1 {GREAT_AGE}")
     assert visit["d"]

@@ -218,10 +218,12 @@ def test_strings_are_found_as_a_slow_search_finds_them(values: list[str], pieces
 def test_words_have_the_offsets_of_what_they_stand_for(text: str) -> None:
     words = Words.of(text)
     position = 0
-    for folded, start, end in zip(words.folded, words.starts, words.ends, strict=True):
-        assert position <= start < end <= len(text)
+    for number, (folded, start, end) in enumerate(zip(words.folded, words.starts, words.ends, strict=True)):
+        assert position <= start < end <= len(words.text)
         assert folded
-        assert compacted(text[start:end]) == folded or not text[start:end].isascii()
+        assert compacted(words.text[start:end]) == folded or not words.text[start:end].isascii()
+        first, after = words.original(number, number)
+        assert 0 <= first < after <= len(text)
         position = start
     assert words.compact == "".join(words.folded)
 
@@ -447,3 +449,62 @@ def test_a_long_staff_list_is_searched_at_once(tmp_path: Path) -> None:
     text = " ".join(["the patient was seen"] * 300)
     assert found(identifiers, text) == []
     assert len(matcher._seen) == 4
+
+
+BROKEN = {
+    "a line-end hyphen": "Seen: Okon-\nkwo today.",
+    "a line-end hyphen in capitals": "SEEN: OKON-\nKWO TODAY.",
+    "a zero-width space": "Seen: Oko\u200bnkwo today.",
+    "a grapheme joiner": "Seen: Oko\u034fnk\u034fwo today.",
+    "dots": "Seen: O.k.o.n.k.w.o today.",
+    "middle dots": "Seen: O·k·o·n·k·w·o today.",
+    "letter-spacing": "Seen: O k o n k w o today.",
+    "letters one a line": "Seen:\nO\nk\no\nn\nk\nw\no\ntoday.",
+    "Cyrillic letters": "Seen: \u041e\u043a\u043en\u043aw\u043e today.",
+    "a zero for o": "Seen: 0konkw0 today.",
+    "a zero inside": "Seen: Ok0nkwo today.",
+    "a blank inside": "Seen: Oko nkwo today.",
+    "a hyphen inside": "Seen: Oko-nkwo today.",
+    "entities": "Seen: &#79;konkwo today.",
+    "tags": "Seen: <b>Oko</b>nkwo today.",
+    "full-width": "Seen: \uff2f\uff4b\uff4f\uff4e\uff4b\uff57\uff4f today.",
+    "a record number with a comma": "Record 48,213 is hers.",
+    "a record number with a full stop": "Record 48.213 is hers.",
+    "a record number with a slash": "Record 48/213 is hers.",
+    "a record number in Arabic digits": "Record \u0664\u0668\u0662\u0661\u0663 is hers.",
+    "a record number in full-width digits": "Record \uff14\uff18\uff12\uff11\uff13 is hers.",
+    "a record number with l for 1": "Record 482l3 is hers.",
+    "a Roman month": "Born 5-III-1950 in town.",
+    "a date in words": "Born on the fifth of March, nineteen fifty, in town.",
+    "a date in words, month first": "Born March fifth nineteen hundred and fifty in town.",
+    "a date with a year in words": "Born March 5, nineteen-fifty in town.",
+    "a date in Spanish words": "Born el cinco de marzo de mil novecientos cincuenta in town.",
+    "a date with en dashes": "Born 5\u20133\u20131950 in town.",
+}
+
+
+@pytest.mark.parametrize("form", BROKEN)
+def test_what_is_known_is_found_however_it_is_broken(tmp_path: Path, form: str) -> None:
+    identifiers = known(tmp_path, "7,name,Adaeze Okonkwo", "7,mrn,48213", "7,birthdate,1950-03-05")
+    text = BROKEN[form]
+    matches = [match for match in identifiers.find(text, "7") if match.certainty > Certainty.WEAK]
+    assert matches
+    rest = text
+    for match in reversed(matches):
+        rest = rest[: match.start] + "[X]" + rest[match.end :]
+    kept = set(re.sub(r"[\W_]+", " ", rest).split())
+    assert kept <= {"X", *"Seen SEEN today TODAY Record is hers Born on the el in town b".split()}
+    assert not [match for match in identifiers.find(rest, "7") if match.certainty > Certainty.WEAK]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("He may or may not come.", "They met at one.", "Born 5/1950.", "Room 48 and 213 beds."),
+        *("Pressure 148/213.", "the fifth of March 1951"),
+    ],
+)
+def test_what_is_not_known_is_left(tmp_path: Path, text: str) -> None:
+    rows = ("7,name,Ina Mayor", "7,name,Vera Atone", "7,mrn,48213", "7,birthdate,1950-03-05")
+    identifiers = known(tmp_path, *rows)
+    assert not [match for match in identifiers.find(text, "7") if match.certainty > Certainty.WEAK]

@@ -13,7 +13,7 @@ import tiny_stack
 
 from ensemble_deid.atomic import exclusive
 from ensemble_deid.cli.main import main
-from ensemble_deid.deidentify.chain import verify_run
+from ensemble_deid.deidentify.manifest import verify_run
 from ensemble_deid.deidentify.offsets import Found, OffsetFile
 from ensemble_deid.errors import ConfigError, CorpusError
 

@@ -16,13 +16,13 @@ from marked_notes import marked_note
 from ensemble_deid.deidentify.replacement import Key, Replacement, Replacer
 from ensemble_deid.features.knowledge import read_knowledge
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.folding import fold
 from ensemble_deid.note.labels import I2B2_TYPES, MEDDOCAN_TYPES
 from ensemble_deid.note.span import Span
 from ensemble_deid.resources import rules_directory
 from ensemble_deid.surrogates.ages import capped_age
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.dates import DateText, keyed_days, possible_days
-from ensemble_deid.surrogates.letters import fold
 from ensemble_deid.surrogates.lists import MEN, WOMEN, name_lists, towns
 from ensemble_deid.surrogates.patient import kind_of
 from ensemble_deid.surrogates.place_words import STATES

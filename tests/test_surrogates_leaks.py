@@ -12,8 +12,8 @@ from made_keys import KEY
 from marked_notes import marked_note
 
 from ensemble_deid.deidentify.replacement import Replacer
+from ensemble_deid.note.folding import fold
 from ensemble_deid.surrogates.ages import capped_age
-from ensemble_deid.surrogates.letters import fold
 from ensemble_deid.surrogates.place_words import GENERIC_WORDS
 
 REPLACER = Replacer.from_options("surrogate", key=KEY)

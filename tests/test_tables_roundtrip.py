@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from ensemble_deid.corpora.edits import edited
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.note_files import NoteFiles
-from ensemble_deid.corpora.records import NewRecord, Source
+from ensemble_deid.corpora.records import NewRecord, NoteSource
 from ensemble_deid.corpora.tables.arrow import ArrowTable
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.delimited import DelimitedTable
@@ -41,7 +41,7 @@ def edits(draw: st.DrawFn, text: str) -> tuple[tuple[int, int, str], ...]:
     return tuple((a, b, draw(NEW)) for a, b in list(itertools.pairwise(cuts))[::2])
 
 
-def rewritten(source: Source, out: Path, changes: list[tuple[tuple[int, int, str], ...]]) -> bytes:
+def rewritten(source: NoteSource, out: Path, changes: list[tuple[tuple[int, int, str], ...]]) -> bytes:
     """Write a source with these edits to its notes; every id becomes p0, p1, ..."""
     ready = iter(enumerate(changes))
     with source.writer(out, lambda path, digest: None) as writer:

@@ -19,8 +19,9 @@ from xml.etree import ElementTree
 
 from ensemble_deid.atomic import write_bytes_atomically, write_text_atomically
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.features.knowledge import PHRASES, WORDS, fold
+from ensemble_deid.features.knowledge import PHRASES, WORDS
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.folding import unaccented
 from ensemble_deid.note.tokens import tokenize
 
 SOURCES = {
@@ -101,7 +102,7 @@ def _notice() -> str:
 def _cut(phrase: str) -> list[str]:
     """Return the folded tokens of a phrase, cut as notes are."""
     document = Document("phrase", phrase)
-    return [fold(word) for word in tokenize([document]).words([document])]
+    return [unaccented(word.lower()) for word in tokenize([document]).words([document])]
 
 
 def _level(count: float, *, least: float, most: float) -> int:

@@ -14,8 +14,8 @@ from ensemble_deid.cli.options import (
     add_port,
     add_quiet,
 )
-from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
+from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError
 
 

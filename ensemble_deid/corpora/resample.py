@@ -14,10 +14,10 @@ from itertools import groupby
 
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.folding import fold, match_case, without_marks
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.date_forms import is_day_first
-from ensemble_deid.surrogates.letters import fold, match_case, without_marks
 from ensemble_deid.surrogates.patient import PatientSurrogates, Settings, is_spanish, kind_of
 
 _LETTERS = re.compile(r"[^\W\d_]+")

@@ -8,8 +8,8 @@ from datetime import date, datetime
 from ensemble_deid.corpora.records import Record, Value
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.date_order import DateOrders, NumericDate
-from ensemble_deid.deidentify.patient_strings import NOTHING, Known
-from ensemble_deid.deidentify.replaced import patient_of
+from ensemble_deid.deidentify.one_pass import patient_of
+from ensemble_deid.deidentify.repeats import NOTHING, Known
 from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.deidentify.replacement.styles import Styles
 from ensemble_deid.errors import ConfigError, CorpusError
@@ -75,13 +75,6 @@ class Cells:
             value if self.columns.keeps(name) else self._in_column(name, value, patient, known)
             for name, value in zip(self.columns.dates, record.dates, strict=False)
         )
-
-    def treated_or_empty(self, record: Record, known: Known) -> tuple[Value, Value, tuple[Value, ...]]:
-        """Return id, patient and dates; all empty where one of them cannot be treated."""
-        try:
-            return self.id(record), self.patient(record), self.dates(record, known)
-        except CorpusError:
-            return None, None, tuple(None for _ in record.dates)
 
     def _pseudonym(self, value: Value, kind: str, bits: int) -> Value:
         if value is None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ensemble_deid.atomic import write_new_private_file
-from ensemble_deid.deidentify.notes import Note
+from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.keys import Key
 from ensemble_deid.note.document import Document

@@ -11,7 +11,6 @@ So a third of the entries, chosen by a checksum, is hidden while training (`hidd
 import gzip
 import hashlib
 import io
-import unicodedata
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ import numpy as np
 
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.table import Column, FeatureTable
+from ensemble_deid.note.folding import unaccented
 from ensemble_deid.note.tokens import TokenTable, first_rows
 
 WORDS, PHRASES = ".words.gz", ".phrases.gz"
@@ -54,14 +54,6 @@ class Knowledge:
         return {"name": self.folder.name, "hashes": dict(self.hashes), "own": self.own}
 
 
-def fold(word: str) -> str:
-    """Return a word as the tables have it: lower case, without accents."""
-    if word.isascii():
-        return word.lower()
-    decomposed = unicodedata.normalize("NFKD", word.lower())
-    return "".join(character for character in decomposed if not unicodedata.combining(character))
-
-
 @lru_cache(maxsize=4)
 def read_knowledge(folder: Path, own: tuple[tuple[str, tuple[str, ...]], ...] = ()) -> Knowledge:
     """Read a folder of tables; `own` adds lists of the user's (name, words and phrases), each a column of its own.
@@ -82,7 +74,9 @@ def read_knowledge(folder: Path, own: tuple[tuple[str, tuple[str, ...]], ...] = 
     if not hashes:
         raise RuleError(f"{folder}: there are no knowledge tables")
     for list_name, entries in own:
-        phrases[list_name] = _phrase_table(tuple(fold(word) for word in entry.split()) for entry in entries)
+        phrases[list_name] = _phrase_table(
+            tuple(unaccented(word.lower()) for word in entry.split()) for entry in entries
+        )
     return Knowledge(folder, words, phrases, hashes, own)
 
 
@@ -134,7 +128,7 @@ def is_hidden(entry: str) -> bool:
 
 def knowledge_columns(knowledge: Knowledge, word: Column, tokens: TokenTable, *, hidden: bool) -> dict[str, Column]:
     """Return a column for each table: the bin of the token's word (`-` for none), or its place in a longest match."""
-    folded = [fold(value) for value in word.values]
+    folded = [unaccented(value.lower()) for value in word.values]
     columns: dict[str, Column] = {}
     for name, table in knowledge.words.items():
         levels = dict(zip(word.values, (_level(table, value, hidden) for value in folded), strict=True))

@@ -33,7 +33,8 @@ import regex
 from ensemble_deid.errors import CorpusError, RuleError
 from ensemble_deid.features.word_lists import any_of, inline_word_lists
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.reading import NormalForm, normal_form, normalised_literals
+from ensemble_deid.note.folding import normalised_literals
+from ensemble_deid.note.reading import read
 from ensemble_deid.note.span import Span
 from ensemble_deid.parsing import strict_toml
 
@@ -84,17 +85,6 @@ class Pattern:
     negative: tuple[str, ...] = ()
     confidence: float | None = None
 
-    def matches_in(
-        self, text: str, form: NormalForm | None, *, limit: TimeLimit | None = None
-    ) -> list[tuple[int, int]]:
-        """Return the matches in a text's normal form (None: the text is in it) by their places in the text.
-
-        Raises TimeoutError at the limit.
-        """
-        if form is None:
-            return self.matches(text, limit=limit)
-        return [form.original(start, end) for start, end in self.matches(form.text, limit=limit)]
-
     def matches(self, text: str, *, limit: TimeLimit | None = None) -> list[tuple[int, int]]:
         """Return the places of the PHI group of every match that has one. Raises TimeoutError at the limit."""
         places = []
@@ -135,31 +125,18 @@ class PatternSet:
 def find_all(patterns: PatternSet, document: Document) -> list[Span]:
     """Return every match of every pattern, overlapping ones too, ordered by precedence; source = pattern name.
 
-    Patterns read the text in its normal form (`text/normal_form.py`). Raises CorpusError, which names the
+    The document is one as it is read (`note/reading.py`). Raises CorpusError, which names the
     document and the pattern, where this takes longer than 5 seconds of the processor and 200 microseconds a character.
     """
     limit = TimeLimit(_SECONDS + _SECONDS_PER_CHARACTER * len(document.text))
-    form = normal_form(document.text)
     spans = []
     for pattern in patterns.patterns:
         try:
-            places = pattern.matches_in(document.text, form, limit=limit)
+            places = pattern.matches(document.text, limit=limit)
         except TimeoutError:
             raise CorpusError(f"{document.id}: the pattern {pattern.name} takes too long on this note") from None
         spans += [Span(start, end, pattern.label, 1.0, pattern.name) for start, end in places]
     return spans
-
-
-def first_come(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Keep each span that overlaps none kept before it; return them in text order."""
-    kept: list[Span] = []
-    taken: set[int] = set()
-    for span in spans:
-        places = range(span.start, span.end)
-        if taken.isdisjoint(places):
-            kept.append(span)
-            taken.update(places)
-    return tuple(sorted(kept))
 
 
 def read_patterns(path: Path) -> PatternSet:
@@ -293,10 +270,16 @@ def failed_examples(pattern: Pattern, *, limit: TimeLimit | None = None) -> list
                 expected[-1] = (expected[-1][0], len(text))
             else:
                 text += part
-        found = pattern.matches_in(text, normal_form(text), limit=limit)
+        found = _matches_read(pattern, text, limit)
         if not expected or found != expected:
             problems.append(f"{pattern.name}: positive example {number}: expected {expected}, {found}")
     for number, example in enumerate(pattern.negative, 1):
-        if found := pattern.matches_in(example, normal_form(example), limit=limit):
+        if found := _matches_read(pattern, example, limit):
             problems.append(f"{pattern.name}: negative example {number} matches at {found}")
     return problems
+
+
+def _matches_read(pattern: Pattern, text: str, limit: TimeLimit | None) -> list[tuple[int, int]]:
+    """Return the matches in a text as it is read, by their places in the text."""
+    reading = read(text)
+    return [reading.original(start, end) for start, end in pattern.matches(reading.text, limit=limit)]

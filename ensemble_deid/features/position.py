@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from ensemble_deid.features.table import Column
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.reading import normal_form
 from ensemble_deid.note.tokens import TokenTable, first_rows
 
 # The structure of a note as its layout shows it: the label before a value, and the section of a line.
@@ -40,15 +39,11 @@ def line_labels(documents: Sequence[Document], tokens: TokenTable) -> tuple[list
             if a == b:
                 continue
             begin, end = int(tokens.start[low + a]), int(tokens.end[low + b - 1])
-            form = normal_form(document.text[begin:end])
-            line = document.text[begin:end] if form is None else form.text
+            line = document.text[begin:end]
             heading = _HEADING.fullmatch(line)
             if heading and (heading.group(2) or line.isupper()):
                 section = heading.group(1).lower()
-            labels = [
-                (begin + (m.end() if form is None else form.original(*m.span())[1]), m.group()[:-1].strip().lower())
-                for m in _LABEL.finditer(line)
-            ]
+            labels = [(begin + m.end(), m.group()[:-1].strip().lower()) for m in _LABEL.finditer(line)]
             first = labels[0][1] if labels else NONE
             current, k = NONE, 0
             for start in tokens.start[low + a : low + b].tolist():

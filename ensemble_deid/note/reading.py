@@ -1,86 +1,232 @@
-"""Text as patterns and learners read it: one spelling of what looks alike, and where each character of it stood.
+"""A note as patterns, learners and lists read it: one view of its text, with a map to the text itself.
 
-Some programs write `é` as a letter and a mark that follows it (NFD); web pages and word processors have spaces, hyphens
-and apostrophes of their own, and invisible characters inside words: Unicode's default-ignorable format characters, such
-as the soft hyphen, joiners and marks of direction. A pattern that knows letters, a blank and `-` would end there, or
-find nothing. The zero-width space is one of them, too, but words may be separated by it: it counts as a blank.
+A text can be written so that nothing finds its words: letters of NFD, full-width or look-alike letters, invisible
+characters, entities and tags of HTML, RTF, encodings of mail, letters apart. `read` undoes what it finds evidence of;
+an ordinary text is its own reading. What is found in a reading is mapped back: offsets are always the text's own.
 """
 
-import unicodedata
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-import regex
 from numpy.typing import NDArray
 
-# Unicode's space separators but for the blank, and the zero-width space.
-_SPACES = "\u200b\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
-# Hyphen, non-breaking hyphen, minus; the longer dashes stay, which stand between things.
-_HYPHENS, _APOSTROPHES = "\u2010\u2011\u2212", "\u2019\u02bc"
-_PLAIN = {**dict.fromkeys(_SPACES, " "), **dict.fromkeys(_HYPHENS, "-"), **dict.fromkeys(_APOSTROPHES, "'")}
-_ALIKE = str.maketrans(_PLAIN)
-# In a regex a blank may be layout, and a hyphen a range.
-_LITERALS = str.maketrans(
-    {character: plain.replace(" ", "\\ ").replace("-", "\\-") for character, plain in _PLAIN.items()}
+from ensemble_deid.note import characters, layout, markup
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.markup import Change
+from ensemble_deid.note.span import Span
+
+Places = NDArray[np.int64]
+Step = Callable[[str], Sequence[Change]]
+
+_ENCODINGS: tuple[tuple[str, Step], ...] = (
+    ("RTF", markup.rtf),
+    ("quoted-printable", markup.quoted_printable),
+    ("base64", markup.base64_blocks),
+    ("percent-encoding", markup.percent),
+    ("HTML tags", markup.tags),
+    ("HTML entities", markup.entities),
 )
-# Soft hyphens, zero-width joiners, marks of direction and of byte order.
-_INVISIBLE = r"[[\p{Cf}&&\p{Default_Ignorable_Code_Point}]--\u200b]"
-_INVISIBLES = regex.compile(_INVISIBLE + "+", regex.V1)
-# A character with the marks and invisible characters after it; a text may also begin with such.
-_CLUSTER = regex.compile(rf"[^\p{{M}}{_INVISIBLE}]?[\p{{M}}{_INVISIBLE}]+", regex.V1)
+_CHARACTERS: tuple[tuple[str, Step], ...] = (
+    ("styled letters", characters.styled),
+    ("digits of other scripts", characters.digits),
+    ("blanks and hyphens", characters.alike),
+    ("zero-width spaces", characters.fillers),
+    ("marks and invisible characters", characters.marks),
+    ("blanks and hyphens", characters.composed),
+    ("marks and invisible characters", characters.overmarked),
+    ("look-alikes", characters.confusables),
+)
+_LAYOUT: tuple[tuple[str, Step], ...] = (
+    ("letters apart", layout.letters_apart),
+    ("written blanks", layout.written_blanks),
+    ("words cut at line ends", layout.line_end_hyphens),
+    ("dashes in numbers", layout.dashes),
+    ("blanks in numbers", layout.blanks_in_numbers),
+    ("misread characters", layout.misread),
+    ("one word a line", layout.words_on_lines),
+    ("lower case", layout.lower_case),
+)
+REVERSED, NESTED = "reversed", "nested deeper than is read"
+ROUNDS = 4
+"""So many encodings inside each other are undone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NormalForm:
-    """A text in its normal form; its character k stood at `[starts[k], ends[k])`, both int64 (characters,)."""
+class Reading:
+    """A text as it is read; character k of it stands for `[starts[k], ends[k])` of the original.
+
+    `starts` and `ends`, int64 (characters,), are None where every character stands for the one in its place.
+    `forms` has the forms that were found, each with the share of the text's characters that it concerns: those undone,
+    and `capitals`, `two columns` and `nested deeper than is read`, which are not. `unread` is the number of characters
+    that look encoded and could not be read.
+    """
 
     text: str = field(repr=False)
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
+    starts: Places | None = None
+    ends: Places | None = None
+    forms: Mapping[str, float] = field(default_factory=dict)
+    unread: int = 0
+    in_order: bool = True
 
     def original(self, start: int, end: int) -> tuple[int, int]:
-        """Return where `[start, end)`, which is not empty, stood, with the marks and invisible characters after it."""
-        return int(self.starts[start]), int(self.ends[end - 1])
+        """Return where `[start, end)`, which is not empty, stands in the original, with all that is between."""
+        if self.starts is None or self.ends is None:
+            return start, end
+        if self.in_order:
+            return int(self.starts[start]), int(self.ends[end - 1])
+        return int(self.starts[start:end].min()), int(self.ends[start:end].max())
+
+    def here(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return the characters of the reading that stand for any of `[start, end)` of the original; None for none."""
+        if self.starts is None or self.ends is None:
+            return start, end
+        if self.in_order:
+            first, after = (
+                int(np.searchsorted(self.ends, start, "right")),
+                int(np.searchsorted(self.starts, end, "left")),
+            )
+            return (first, after) if first < after else None
+        inside = np.flatnonzero((self.starts < end) & (self.ends > start))
+        return (int(inside[0]), int(inside[-1]) + 1) if len(inside) else None
+
+    def spans(self, originals: Iterable[Span]) -> list[Span | None]:
+        """Return each span of the original where it is in the reading; None for what the reading leaves out."""
+        places = ((span, self.here(span.start, span.end)) for span in originals)
+        return [None if place is None else replace(span, start=place[0], end=place[1]) for span, place in places]
+
+    def original_spans(self, spans: Iterable[Span]) -> tuple[Span, ...]:
+        """Return spans of the reading as spans of the original; those that overlap there become one."""
+        if self.starts is None:
+            return tuple(spans)
+        moved: list[Span] = []
+        for span in spans:
+            start, end = self.original(span.start, span.end)
+            moved.append(replace(span, start=start, end=end))
+        joined: list[Span] = []
+        for span in sorted(moved):
+            if joined and span.start < joined[-1].end:
+                best = max(joined[-1], span, key=lambda s: s.score)
+                joined[-1] = replace(best, start=joined[-1].start, end=max(joined[-1].end, span.end))
+            else:
+                joined.append(span)
+        return tuple(joined)
+
+    def document(self, original: Document) -> Document:
+        """Return the document with this reading for its text, and its spans where they are in it."""
+        if self.text == original.text:
+            return original
+        spans = tuple(span for span in self.spans(original.spans) if span is not None)
+        return replace(original, text=self.text, spans=spans)
 
 
-def is_invisible(character: str) -> bool:
-    """Return whether a character is a default-ignorable format character other than the zero-width space."""
-    return _INVISIBLES.fullmatch(character) is not None
+def read(text: str, *, usual_case: bool = True) -> Reading:
+    """Return the reading of a text. Reading a reading changes nothing, unless encodings are nested too deep.
+
+    Without `usual_case` a text in lower case stays so.
+    """
+    view = _View(text)
+    for _ in range(ROUNDS):
+        before = view.text
+        view.apply(_ENCODINGS)
+        if not view.text.isascii():
+            view.reverse()
+            view.apply(_CHARACTERS)
+        view.apply(_LAYOUT if usual_case else _LAYOUT[:-1])
+        if view.text == before:
+            return view.reading(unread=markup.unread_characters(view.text))
+    view.touched[NESTED] = view.size
+    return view.reading(unread=view.size)
 
 
-def visible(text: str) -> str:
-    """Return a text without invisible characters."""
-    return text if text.isascii() else _INVISIBLES.sub("", text)
+def as_read(document: Document) -> Document:
+    """Return a document as it is read, its spans with it; an ordinary document itself."""
+    return read(document.text).document(document)
 
 
-def normalised(text: str) -> str:
-    """Return a text with plain spaces, hyphens and apostrophes, in NFC, and without invisible characters."""
-    return text if text.isascii() else unicodedata.normalize("NFC", visible(text).translate(_ALIKE))
+class _View:
+    """A text on its way to its reading."""
+
+    def __init__(self, text: str) -> None:
+        self.size = len(text)
+        self.text = text
+        self.starts: Places | None = None
+        self.ends: Places | None = None
+        self.in_order = True
+        self.touched: dict[str, int] = {}
+
+    def reading(self, *, unread: int) -> Reading:
+        seen = {**self.touched, **layout.unread_layouts(self.text)}
+        forms = {name: min(1.0, count / self.size) for name, count in seen.items()}
+        return Reading(self.text, self.starts, self.ends, forms, unread, self.in_order)
+
+    def apply(self, steps: Sequence[tuple[str, Step]]) -> None:
+        for name, step in steps:
+            changes = step(self.text)
+            if changes:
+                self._change(changes)
+                concerned = sum(end - start for start, end, _ in changes)
+                self.touched[name] = self.touched.get(name, 0) + concerned
+
+    def reverse(self) -> None:
+        """Put what a right-to-left override shows reversed in the order in which it is read."""
+        runs = characters.reversed_runs(self.text)
+        if not runs:
+            return
+        order: list[NDArray[np.int64]] = []
+        position = 0
+        for start, end, after in runs:
+            order += [np.arange(position, start - 1), np.arange(start, end)[::-1]]
+            position = after
+        order.append(np.arange(position, len(self.text)))
+        places = np.concatenate(order)
+        self.starts, self.ends = self._at(places, places + 1)
+        self.text = "".join(map(self.text.__getitem__, places.tolist()))
+        self.in_order = False
+        self.touched[REVERSED] = sum(end - start for start, end, _ in runs)
+
+    def _change(self, changes: Sequence[Change]) -> None:
+        """Make some changes; they are in order and do not overlap."""
+        parts: list[str] = []
+        position = 0
+        for start, end, value in changes:
+            parts += (self.text[position:start], value)
+            position = end
+        parts.append(self.text[position:])
+        if self.starts is not None or any(end - start != 1 or len(value) != 1 for start, end, value in changes):
+            low = np.array([change[0] for change in changes])
+            high = np.array([change[1] for change in changes])
+            size = np.array([len(change[2]) for change in changes])
+            self.starts, self.ends = self._at(*_sources(len(self.text), low, high, size))
+        self.text = "".join(parts)
+
+    def _at(self, low: Places, high: Places) -> tuple[Places, Places]:
+        """Return where in the original the ranges `[low, high)` of this text begin and end."""
+        if self.starts is None or self.ends is None:
+            return low, high
+        if self.in_order or not len(low):
+            return self.starts[low], self.ends[high - 1]
+        single = high - low == 1
+        starts, ends = self.starts[low], self.ends[high - 1]
+        for k in np.flatnonzero(~single).tolist():
+            starts[k] = self.starts[low[k] : high[k]].min()
+            ends[k] = self.ends[low[k] : high[k]].max()
+        return starts, ends
 
 
-def normalised_literals(source: str) -> str:
-    """Return a regex for texts in their normal form: what it spells out otherwise, such as `’`, would never match."""
-    return source if source.isascii() else unicodedata.normalize("NFC", source.translate(_LITERALS))
-
-
-def normal_form(text: str) -> NormalForm | None:
-    """Return the normal form of a text, None where the text is in it."""
-    alike = text if text.isascii() else text.translate(_ALIKE)
-    if alike.isascii() or (unicodedata.is_normalized("NFC", alike) and not _INVISIBLES.search(alike)):
-        everything = np.arange(len(text))
-        return None if alike == text else NormalForm(alike, everything, everything + 1)
-    parts: list[str] = []
-    starts: list[NDArray[np.int64]] = []
-    ends: list[NDArray[np.int64]] = []
-    place = 0
-    for cluster in _CLUSTER.finditer(alike):
-        low, high = cluster.span()
-        letter = unicodedata.normalize("NFC", visible(cluster.group()))
-        parts += [alike[place:low], letter]
-        starts += [np.arange(place, low), np.full(len(letter), low)]
-        ends += [np.arange(place + 1, low + 1), np.full(len(letter), high)]
-        place = high
-    parts.append(alike[place:])
-    starts.append(np.arange(place, len(alike)))
-    ends.append(np.arange(place + 1, len(alike) + 1))
-    return NormalForm("".join(parts), np.concatenate(starts), np.concatenate(ends))
+def _sources(length: int, low: Places, high: Places, size: Places) -> tuple[Places, Places]:
+    """Return for each character after some changes of a text where in it its source begins and ends."""
+    same = high - low == size
+    kept = low - np.concatenate([[0], high[:-1]])
+    lengths = np.empty(2 * len(low) + 1, np.int64)
+    lengths[0:-1:2], lengths[1::2], lengths[-1] = kept, size, length - high[-1]
+    begins = np.empty(len(lengths), np.int64)
+    begins[0:-1:2], begins[1::2], begins[-1] = np.concatenate([[0], high[:-1]]), low, high[-1]
+    stays = np.empty(len(lengths), bool)
+    stays[0::2], stays[1::2] = True, same
+    segment = np.repeat(np.arange(len(lengths)), lengths)
+    within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    ends = np.empty(len(lengths), np.int64)
+    ends[0::2], ends[1::2] = 0, high
+    at = begins[segment] + np.where(stays[segment], within, 0)
+    return at, np.where(stays[segment], at + 1, ends[segment])

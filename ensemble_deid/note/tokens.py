@@ -3,7 +3,7 @@
 A token is a run of letters, a run of digits, or one other character; letters are split again before an upper-case
 letter that follows a lower-case one (`SamLee`), and before one that begins a word after capitals (`DRAlberto`)
 (Zhao et al. 2020, "Preprocessing": letters are split at the position of upper-case letters).
-Combining marks stay with the letter before them, invisible characters (`normal_form.py`) with the letter or digit.
+Combining marks stay with the letter before them. Documents come as they are read (`reading.py`).
 There is only white space between tokens, so predictions for tokens translate exactly into character offsets.
 """
 
@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.reading import is_invisible, visible
 
 # Where to split a line into sentences: never after an abbreviation, which would cut names in two.
 
@@ -46,7 +45,7 @@ def sentence_breaks(text: str, starts: NDArray[np.int32], ends: NDArray[np.int32
         mark = text[starts[i - 1] : ends[i - 1]]
         if mark not in ".?!" or not (text[starts[i]].isupper() or text[starts[i]].isdigit()):
             continue
-        word = visible(text[starts[i - 2] : ends[i - 2]])
+        word = text[starts[i - 2] : ends[i - 2]]
         if mark == "." and not _may_end_sentence(word, starts[i - 1] == ends[i - 2]):
             continue
         breaks[i] = 1
@@ -65,7 +64,7 @@ def _may_end_sentence(word: str, adjacent: bool) -> bool:
 Ints = NDArray[np.int32]
 
 _SPACE, _LETTER, _DIGIT, _OTHER = 0, 1, 2, 3
-_UPPER, _LOWER, _NEWLINE, _MARK, _INVISIBLE = 4, 8, 16, 32, 64
+_UPPER, _LOWER, _NEWLINE, _MARK = 4, 8, 16, 32
 _KIND = 3
 _NEWLINES = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
 
@@ -123,7 +122,7 @@ def _character_class(character: str) -> int:
         return _LETTER | (_UPPER if character.isupper() else 0) | (_LOWER if character.islower() else 0)
     if unicodedata.category(character).startswith("M"):
         return _LETTER | _MARK
-    return _OTHER | (_INVISIBLE if is_invisible(character) else 0)
+    return _OTHER
 
 
 def _classes(text: str) -> NDArray[np.uint8]:
@@ -135,18 +134,13 @@ def _classes(text: str) -> NDArray[np.uint8]:
 
 
 def _base_characters(classes: NDArray[np.uint8]) -> NDArray[np.intp]:
-    """Return the positions of all characters but those that join the one before them.
-
-    A combining mark joins a letter, an invisible character (such as a soft hyphen) a letter or a digit.
-    """
-    joins = (classes & (_MARK | _INVISIBLE)) > 0
+    """Return the positions of all characters but combining marks after a letter."""
+    joins = (classes & _MARK) > 0
     if not joins.any():
         return np.arange(len(classes))
     # The position of the last character that joins none, -1 before the first.
     base = np.maximum.accumulate(np.where(joins, -1, np.arange(len(classes))))
-    kind = classes[base] & _KIND
-    joined = (kind == _LETTER) | ((kind == _DIGIT) & ((classes & _INVISIBLE) > 0))
-    return np.flatnonzero(~(joins & (base >= 0) & joined))
+    return np.flatnonzero(~(joins & (base >= 0) & ((classes[base] & _KIND) == _LETTER)))
 
 
 def _tokenize_text(text: str) -> tuple[Ints, Ints, Ints]:

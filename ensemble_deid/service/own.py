@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -14,12 +14,16 @@ from starlette.types import Receive, Scope, Send
 from ensemble_deid.corpora.checks import check_id
 from ensemble_deid.corpora.json_fields import refuse_unknown_keys
 from ensemble_deid.corpora.jsonl import FIELDS
-from ensemble_deid.errors import CorpusError
+from ensemble_deid.deidentify.options import RunOptions
+from ensemble_deid.deidentify.replacement.styles import STYLES, policies
+from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.note.digits import rounded
 from ensemble_deid.parsing import strict_json
 from ensemble_deid.service.guard import BATCH, Patience
-from ensemble_deid.service.notes import Notes, Options
+from ensemble_deid.service.notes import KEYED_STYLES, NoteService
 from ensemble_deid.service.refusal import Refused, problem
 from ensemble_deid.service.settings import Settings
+from ensemble_deid.service.tokens import REPLACE, require
 
 # Lines out of a body that arrives in pieces, and lines as an answer.
 
@@ -128,29 +132,60 @@ class BatchLine(BaseModel):
     patient_id: str | None = None
 
 
-def own_routes(notes: Notes, settings: Settings) -> APIRouter:
+def own_routes(notes: NoteService, settings: Settings) -> APIRouter:
     """Return the routes."""
     routes = APIRouter()
 
     @routes.post("/v1/deidentify")
     async def deidentify(request: NoteRequest) -> JSONResponse:
-        options = notes.check(_options(request, request.styles))
-        note = await notes.deidentify(request.text, request.patient_id, options)
+        options = _options(notes, request, request.styles)
+        note = await _deidentified(notes, request.text, request.patient_id, options)
         return JSONResponse({**_identity(request.id), **note})
 
     @routes.post(BATCH)
     async def batch(request: Request, fields: Annotated[BatchQuery, Query()]) -> LineResponse:
         styles = {label: style for label, _, style in (setting.partition("=") for setting in fields.set)}
-        return LineResponse(_answers(notes, request, notes.check(_options(fields, styles)), settings))
+        return LineResponse(_answers(notes, request, _options(notes, fields, styles), settings))
 
     return routes
 
 
-def _options(fields: OptionFields, styles: Mapping[str, str]) -> Options:
-    return Options(fields.style, styles, fields.policy, fields.project, fields.threshold)
+def _options(notes: NoteService, fields: OptionFields, styles: Mapping[str, str]) -> RunOptions:
+    """Return the options of a request. Raises Refused, without quoting them, where they name what does not exist."""
+    # A policy may be a file, but none that a client names.
+    if fields.policy is not None and fields.policy not in policies():
+        raise Refused(422, f"policy: unknown; known are {', '.join(policies())}")
+    lists = notes.granted.lists
+    try:
+        options = RunOptions.choose(
+            notes.labels,
+            style=fields.style,
+            styles=styles,
+            policy=fields.policy,
+            key=notes.defaults.replacer.key,
+            project=fields.project,
+            lists=lists,
+            threshold=fields.threshold,
+        )
+    except ConfigError:
+        known = f"styles are {', '.join(STYLES)} and text:WORDS, some for single labels only"
+        raise Refused(422, f"style or styles: unknown; {known}; labels are {', '.join(notes.labels)}") from None
+    if not KEYED_STYLES.isdisjoint(options.replacer.styles.used):
+        require(REPLACE, "style, styles or policy: surrogates and hashes depend on the service's key")
+    return options
 
 
-async def _answers(notes: Notes, request: Request, options: Options, settings: Settings) -> AsyncIterator[bytes]:
+async def _deidentified(notes: NoteService, text: str, patient: str | None, options: RunOptions) -> dict[str, Any]:
+    """Return the new text, and the spans with their offsets in both texts. Raises Refused."""
+    result = await notes.deidentify(text, patient=patient, options=options)
+    spans = [{**asdict(span), "score": rounded(span.score)} for span in result.replaced]
+    known = {} if options.lists.known is None else {"known_left": result.known_left}
+    return {"text": result.text, "spans": spans, **known}
+
+
+async def _answers(
+    notes: NoteService, request: Request, options: RunOptions, settings: Settings
+) -> AsyncIterator[bytes]:
     """Yield a line for each line that is not blank, as soon as it is processed."""
     source = lines(request.stream(), longest=settings.max_body, time_limit=settings.arrival_limit)
     try:
@@ -163,7 +198,7 @@ async def _answers(notes: Notes, request: Request, options: Options, settings: S
         yield _line({"error": refusal.message})
 
 
-async def _answer(notes: Notes, line: bytes | TooLong, options: Options) -> dict[str, Any]:
+async def _answer(notes: NoteService, line: bytes | TooLong, options: RunOptions) -> dict[str, Any]:
     if isinstance(line, TooLong):
         return {"error": f"the line is longer than {line.longest} bytes"}
     try:
@@ -184,7 +219,7 @@ async def _answer(notes: Notes, line: bytes | TooLong, options: Options) -> dict
     except Refused as refusal:
         return {"error": refusal.message}
     try:
-        return {**identity, **await notes.deidentify(note.text, note.patient_id, options)}
+        return {**identity, **await _deidentified(notes, note.text, note.patient_id, options)}
     except Refused as refusal:
         return {**identity, "error": refusal.message}
 

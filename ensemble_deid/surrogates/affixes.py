@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import regex
 
-from ensemble_deid.surrogates.letters import fold
+from ensemble_deid.note.folding import fold
 
 SUFFIXES = frozenset("jr sr ii iii iv".split())
 KEPT_PARTS = SUFFIXES | frozenset("de da do dos das del di la las le los van von der den ter bin ibn al el y".split())

@@ -2,7 +2,7 @@
 
 import re
 
-from ensemble_deid.surrogates.letters import fold
+from ensemble_deid.note.folding import fold
 
 _UNITS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "

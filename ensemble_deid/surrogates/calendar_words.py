@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from ensemble_deid.surrogates.letters import match_case
+from ensemble_deid.note.folding import match_case
 
 Styles = tuple[tuple[str, ...], ...]
 

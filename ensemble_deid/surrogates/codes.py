@@ -7,9 +7,9 @@ security numbers that begin with 9, the networks of RFC 5737 and RFC 3849.
 import re
 from dataclasses import dataclass, field
 
+from ensemble_deid.note.folding import fold
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.known import Avoided
-from ensemble_deid.surrogates.letters import fold
 
 _LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"
 _KEPT_WORDS = frozenset(

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 
+from ensemble_deid.note.folding import match_case
 from ensemble_deid.surrogates.calendar_words import (
     HOLIDAYS,
     MONTH_STYLES,
@@ -13,7 +14,6 @@ from ensemble_deid.surrogates.calendar_words import (
     style_word,
     words_pattern,
 )
-from ensemble_deid.surrogates.letters import match_case
 
 _MONTH = rf"(?P<mon>{words_pattern(MONTH_STYLES)})\.?"
 _SEP = r"(?:,?\s+(?:of|de|del)\s+|[\s.,/-]{1,3})"

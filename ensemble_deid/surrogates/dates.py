@@ -6,6 +6,7 @@ from datetime import date, timedelta
 from enum import Enum
 from functools import cache
 
+from ensemble_deid.note.folding import match_case
 from ensemble_deid.surrogates.calendar_words import (
     HOLIDAYS,
     SEASON_STYLES,
@@ -29,7 +30,6 @@ from ensemble_deid.surrogates.date_forms import (
     rewrite,
     shift_range,
 )
-from ensemble_deid.surrogates.letters import match_case
 
 USUAL_YEAR = 2028
 """What years of two digits are read by where no year has four: 00 to 29 are years of this century."""

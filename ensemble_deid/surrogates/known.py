@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from ensemble_deid.note.folding import fold
 from ensemble_deid.surrogates.affixes import KEPT_PARTS, kept_parts, parts_of_name
-from ensemble_deid.surrogates.letters import fold
 from ensemble_deid.surrogates.lists import NameLists, name_lists
 from ensemble_deid.surrogates.place_words import GENERIC_WORDS
 

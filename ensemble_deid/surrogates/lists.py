@@ -5,8 +5,8 @@ from functools import cache
 from itertools import chain
 
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.note.folding import fold
 from ensemble_deid.resources import rules_directory
-from ensemble_deid.surrogates.letters import fold
 
 DEFAULT_ORIGIN = {"en": "english", "es": "hispanic"}
 WOMEN, MEN, SURNAMES = "F", "M", "S"

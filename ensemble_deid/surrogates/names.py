@@ -5,11 +5,11 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
+from ensemble_deid.note.folding import fold, match_case
 from ensemble_deid.surrogates.affixes import ALSO_NAMES, KEPT_PARTS, parts_of_name
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.codes import Codes
 from ensemble_deid.surrogates.known import FAMILY, GIVEN, Avoided, KnownNames, Part
-from ensemble_deid.surrogates.letters import fold, match_case
 from ensemble_deid.surrogates.lists import DEFAULT_ORIGIN, MEN, SURNAMES, WOMEN
 
 _FORMAL = re.compile(r"\b(?:mr|mrs|ms|mx|miss|dr|sr|sra|dra|d|dña)\.?\s*$", re.IGNORECASE)

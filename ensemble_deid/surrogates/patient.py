@@ -4,15 +4,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ensemble_deid.note.folding import fold, match_case, visible, without_marks
 from ensemble_deid.note.labels import I2B2_TYPES, MEDDOCAN_TO_I2B2, category_of, to_i2b2
-from ensemble_deid.note.reading import visible
 from ensemble_deid.surrogates.ages import capped_age, is_great_age
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.codes import Codes
 from ensemble_deid.surrogates.date_forms import is_day_first
 from ensemble_deid.surrogates.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText, keyed_days
 from ensemble_deid.surrogates.known import Avoided, KnownNames
-from ensemble_deid.surrogates.letters import fold, match_case, without_marks
 from ensemble_deid.surrogates.lists import plain_list
 from ensemble_deid.surrogates.names import PersonNames
 from ensemble_deid.surrogates.places import Geography, NamedPlaces

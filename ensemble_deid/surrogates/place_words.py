@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ensemble_deid.surrogates.letters import fold
+from ensemble_deid.note.folding import fold
 
 _ENGLISH = """
 a an and at by for in of on the to with

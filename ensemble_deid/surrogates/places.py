@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from ensemble_deid.note.folding import fold, match_case
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.codes import Codes
 from ensemble_deid.surrogates.known import Avoided
-from ensemble_deid.surrogates.letters import fold, match_case
 from ensemble_deid.surrogates.lists import DEFAULT_ORIGIN, SURNAMES, Towns, name_lists, plain_list, towns
 from ensemble_deid.surrogates.place_words import COUNTRY_SHORT, GENERIC_WORDS, PLAIN_WORDS, STATES
 

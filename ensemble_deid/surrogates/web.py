@@ -3,10 +3,10 @@
 import re
 from dataclasses import dataclass
 
+from ensemble_deid.note.folding import fold, match_case
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.codes import Codes
 from ensemble_deid.surrogates.known import Avoided
-from ensemble_deid.surrogates.letters import fold, match_case
 from ensemble_deid.surrogates.names import PersonNames
 from ensemble_deid.surrogates.place_words import PLAIN_WORDS
 

@@ -21,7 +21,9 @@ from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.private import private_files
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.note.overlaps import drop_overlaps
+from ensemble_deid.note.reading import as_read
+from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.dataset import FILES as STACKING_FILES
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.search import with_settings
@@ -126,6 +128,7 @@ def ablate(
     """
     ensemble, _ = load_model(model)
     private = private_files(model, *STACKING_FILES, purpose="an ablation")
+    documents = [as_read(document) for document in documents]
     notes = None if retrain is None else check_training_notes(model, retrain)
     config = _with_settings(ensemble.config, ensemble.stacker, jobs=jobs)
     # Now, since the other rows take long.

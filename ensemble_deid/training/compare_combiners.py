@@ -19,6 +19,7 @@ from ensemble_deid.model.manifest import Manifest, read_manifest
 from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.reading import as_read
 from ensemble_deid.stacking.voting import choose_best_members
 
 VIEWS = ("strict", "token-binary")
@@ -46,6 +47,7 @@ def compare_combiners(
     """
     ensemble, _ = load_model(model)
     deidentifier = Deidentifier(ensemble)
+    documents = [as_read(document) for document in documents]
     batch = ensemble.feature_extractor.extract(documents)
     proposals = ensemble.propose(batch)
     answers: dict[str, list[Document]] = {}
@@ -93,6 +95,7 @@ def choose_members(
     if not allow_overlap:
         seen.refuse(dev, used_for="to choose submodels on")
     ensemble, _ = load_model(model)
+    dev = [as_read(document) for document in dev]
     proposals = ensemble.propose(ensemble.feature_extractor.extract(dev))
     there = {span.label for document in dev for span in document.spans}
     chosen = choose_best_members(dev, proposals, labels=ensemble.scheme.labels, best=best)

@@ -10,11 +10,13 @@ from typing import Literal, TypeVar
 from ensemble_deid.evaluation.render.html.markup import Html, element, join, static_page
 from ensemble_deid.evaluation.render.html.tables import data_table
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.features.patterns import find_all, first_come
+from ensemble_deid.features.patterns import find_all
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.portions import Piece, portions
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.overlaps import keep_first
+from ensemble_deid.note.reading import Reading, read
 from ensemble_deid.note.span import Span, SpanKey
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.stacking.candidates import collect
@@ -122,15 +124,17 @@ def explain(ensemble: Ensemble, document: Document, *, places: Sequence[tuple[in
     candidates: list[Candidate] = []
     patterns: list[PatternMatch] = []
     rules: list[RuleChange] = []
-    for portion in portions([document]):
+    reading = read(document.text)
+    for portion in portions([reading.document(document)]):
         for piece in portion:
             batch = ensemble.feature_extractor.extract([piece.document])
-            for candidate in _shifted(_candidates(ensemble, batch), piece):
-                by = piece.start
-                beaten_by = tuple((start + by, end + by, label) for start, end, label in candidate.beaten_by)
+            for candidate in _moved(_candidates(ensemble, batch), piece, reading):
+                beaten_by = tuple(
+                    (*_place_of(start, end, piece, reading), label) for start, end, label in candidate.beaten_by
+                )
                 candidates.append(replace(candidate, beaten_by=beaten_by))
-            patterns += _shifted(_pattern_matches(ensemble, piece.document), piece)
-            rules += _shifted(_rule_changes(ensemble, batch), piece)
+            patterns += _moved(_pattern_matches(ensemble, piece.document), piece, reading)
+            rules += _moved(_rule_changes(ensemble, batch), piece, reading)
     if places is None:
         places = sorted((c.start, c.end) for c in candidates if c.outcome == "found")
     stacker = ensemble.stacker
@@ -176,10 +180,14 @@ def _by_number(change: RuleChange) -> tuple[int, int]:
     return (change.number, change.start)
 
 
-def _shifted(parts: Sequence[_Part], piece: Piece) -> list[_Part]:
-    """Return what was found in a piece with its offsets in the whole note."""
-    by = piece.start
-    return [replace(part, start=part.start + by, end=part.end + by) for part in parts] if by else list(parts)
+def _moved(parts: Sequence[_Part], piece: Piece, reading: Reading) -> list[_Part]:
+    """Return what was found in a piece of a note's reading with its offsets in the whole note."""
+    placed = ((part, _place_of(part.start, part.end, piece, reading)) for part in parts)
+    return [replace(part, start=start, end=end) for part, (start, end) in placed]
+
+
+def _place_of(start: int, end: int, piece: Piece, reading: Reading) -> tuple[int, int]:
+    return reading.original(start + piece.start, end + piece.start)
 
 
 def _candidates(ensemble: Ensemble, batch: Batch) -> list[Candidate]:
@@ -235,7 +243,7 @@ def _outcome(
 
 def _pattern_matches(ensemble: Ensemble, document: Document) -> list[PatternMatch]:
     matches = find_all(ensemble.feature_extractor.patterns, document)
-    used = {(span.key, span.source) for span in first_come(matches)}
+    used = {(span.key, span.source) for span in keep_first(matches)}
     return [PatternMatch(m.source, m.start, m.end, m.label, (m.key, m.source) in used) for m in matches]
 
 

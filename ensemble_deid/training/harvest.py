@@ -15,6 +15,7 @@ from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.features.pattern_text import patterns_text
 from ensemble_deid.features.patterns import Pattern, PatternSet, find_all
 from ensemble_deid.note.document import Document, grouped_by_site
+from ensemble_deid.note.reading import as_read
 from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.training.sentence_templates import (
     Slots,
@@ -125,7 +126,7 @@ def count_hits(patterns: Iterable[Pattern], documents: Iterable[Document]) -> di
     """
     chosen = PatternSet("", tuple(patterns), "")
     hits = {pattern.name: PatternHits() for pattern in chosen.patterns}
-    for document in documents:
+    for document in map(as_read, documents):
         gold = {span.key for span in document.spans}
         for span in find_all(chosen, document):
             hits[span.source] += PatternHits(1, int(span.key in gold))

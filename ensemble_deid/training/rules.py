@@ -18,7 +18,9 @@ from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.reading import as_read
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme, entity_rows, tags_to_spans
 from ensemble_deid.taggers.tbed.applier import Firing, RuleApplier
@@ -75,7 +77,7 @@ class RuleModel:
 
     def batch(self, documents: Sequence[Document]) -> Batch:
         """Return the notes as the model sees new notes: their annotations have no part in it."""
-        return self.ensemble.feature_extractor.extract(documents)
+        return self.ensemble.feature_extractor.extract([as_read(document) for document in documents])
 
     def firings(self, batch: Batch) -> Iterator[Firing]:
         """Yield the rules that change tags of a batch, in order, with the tokens that they change."""
@@ -163,7 +165,7 @@ def _examples(batch: Batch, tokens: Mapping[Effect, Sequence[int]]) -> list[Rule
 
 def apply_rules_to(model: RuleModel, documents: Sequence[Document]) -> list[Document]:
     """Return the notes with the spans that the model's TBED submodel finds by these rules, and no others."""
-    found = model.ensemble.predict(documents, submodel=_SUBMODEL)
+    found = model.ensemble.predict(documents, PredictionOptions(submodel=_SUBMODEL))
     return [document.with_spans(spans) for document, spans in zip(documents, found, strict=True)]
 
 

@@ -21,7 +21,8 @@ from ensemble_deid.model.seen_notes import overlap_choice
 from ensemble_deid.note.counts import Counts, strict_counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.label_map import label_groups
-from ensemble_deid.note.span import drop_overlaps
+from ensemble_deid.note.overlaps import drop_overlaps
+from ensemble_deid.note.reading import as_read
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
@@ -127,6 +128,8 @@ def _train(
     if reproducible.is_pinned():
         reproducible.check_pinned()
     documents, seen = checked_notes(documents, dev_documents, config=config, warm=warm, allow_overlap=allow_overlap)
+    of_train, of_dev = fingerprint(documents), fingerprint(dev_documents) if dev_documents else ""
+    documents, dev_documents = list(map(as_read, documents)), list(map(as_read, dev_documents))
     scheme = warm.scheme(documents, submodels=config.submodels, notify=notify)
     # Raises ConfigError for a type that no label is of, before anything is trained.
     label_groups(config.by_type, scheme.labels)
@@ -149,8 +152,8 @@ def _train(
         labels=scheme.labels,
         # The number of processes does not affect a model: with any number the files are the same.
         config=config.model_dump(mode="json", exclude={"jobs"}),
-        fingerprint=fingerprint(documents),
-        dev_fingerprint=fingerprint(dev_documents) if dev_documents else "",
+        fingerprint=of_train,
+        dev_fingerprint=of_dev,
         training=training_counts(documents, plain.tokens),
         # A digest of a patient's number gives the number away to whoever tries all numbers.
         seen_notes={} if config.shareable else seen.to_record(),

@@ -13,6 +13,10 @@ class Columns:
     """The names of a table's columns by what they hold; `keep` are to stay as they are, `("all",)` every other one.
 
     `date_order` is how numbers in `dates` are read: dmy, mdy or ymd; None where the values of each column show it.
+
+    >>> from ensemble_deid import Columns
+    >>> Columns("body", id="note_id", patient="mrn", keep=("ward",)).treated
+    ('body', 'note_id', 'mrn')
     """
 
     text: str = "text"

@@ -9,9 +9,21 @@ from ensemble_deid.surrogates.calendar_words import MONTH_STYLES
 
 _VALUE = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})(?:[T ].*)?", re.DOTALL)
 _MONTHS = {compacted(name): number for style in MONTH_STYLES for number, name in enumerate(style, start=1)}
-_BETWEEN = frozenset("st nd rd th of de del".split())
-_MOST_WORDS = 6
-_PARTS = 3
+_MONTHS |= {roman: number for number, roman in enumerate("i ii iii iv v vi vii viii ix x xi xii".split(), start=1)}
+_BETWEEN = frozenset("st nd rd th the of and day in year de del y el dia ano".split())
+_MOST_WORDS = 12
+
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+)
+_ONES += "eighteen nineteen"
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
+_ORDINALS += "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
+_UNOS = "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciseis diecisiete "
+_UNOS += "dieciocho diecinueve veinte veintiuno veintidos veintitres veinticuatro veinticinco veintiseis veintisiete "
+_UNOS += "veintiocho veintinueve"
+_DIECES = "treinta cuarenta cincuenta sesenta setenta ochenta noventa"
 
 
 def read_date(value: str) -> date | None:
@@ -39,12 +51,12 @@ class DateIndex:
             for form in _forms(day):
                 self._entries.setdefault(form, entry)
 
+        self._firsts = frozenset(form[0] for form in self._entries)
+
     def find(self, words: Words) -> Iterator[tuple[int, int, int]]:
         """Yield the first and the last word of every occurrence, and the entry."""
-        if not self._entries:
-            return
-        for first, word in enumerate(words.folded):
-            if word.isdecimal() or word in _MONTHS:
+        for first, word in enumerate(words.folded if self._entries else ()):
+            if _plain(word) in self._firsts:
                 for last, parts in _runs(words, first):
                     entry = self._entries.get(parts)
                     if entry is not None:
@@ -53,28 +65,22 @@ class DateIndex:
 
 
 def _runs(words: Words, first: int) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield a word alone, and with the next two parts of a date, each with the number of the last word."""
+    """Yield a word alone, and with the next parts of a date, each with the number of the last word."""
     parts: list[str] = []
     for number in range(first, min(first + _MOST_WORDS, len(words))):
         if number > first and not words.joined(number - 1):
             return
         word = words.folded[number]
-        if word in _BETWEEN:
-            continue
-        if not word.isdecimal() and word not in _MONTHS:
-            return
-        parts.append(_plain(word))
-        if len(parts) in (1, _PARTS):
+        if word not in _BETWEEN:
+            parts.append(_plain(word))
             yield number, tuple(parts)
-        if len(parts) == _PARTS:
-            return
 
 
 def _plain(word: str) -> str:
     """Return a part of a date as `_forms` has it: the number of a month by its name, no leading zero."""
-    if not word.isdecimal():
+    if word in _MONTHS:
         return f"month {_MONTHS[word]}"
-    return word.lstrip("0") if len(word) <= 2 else word
+    return word.lstrip("0") if word.isdecimal() and len(word) <= 2 else word
 
 
 def _forms(day: date) -> Iterator[tuple[str, ...]]:
@@ -84,6 +90,50 @@ def _forms(day: date) -> Iterator[tuple[str, ...]]:
         for ending in (year, _plain(short)):
             yield from ((month, number, ending), (number, month, ending))
         yield year, month, number
+    for days in ((number,), *_day_in_words(day.day)):
+        for years in ((year,), (_plain(short),), *_year_in_words(day.year)):
+            yield from ((*days, in_words, *years), (in_words, *days, *years))
     for parts in (("%m", "%d"), ("%d", "%m")):
         together = day.strftime("".join(parts))
         yield from ((f"{year}{together}",), (f"{together}{year}",), (f"{together}{short}",))
+
+
+def _english(number: int) -> tuple[str, ...]:
+    """Return a number below 100 in words."""
+    ones, tens = _ONES.split(), _TENS.split()
+    if number < len(ones):
+        return (ones[number],)
+    return (tens[number // 10 - 2], *([ones[number % 10]] if number % 10 else []))
+
+
+def _spanish(number: int) -> tuple[str, ...]:
+    unos = _UNOS.split()
+    if number < len(unos):
+        return (unos[number],)
+    return (_DIECES.split()[number // 10 - 3], *([unos[number % 10]] if number % 10 else []))
+
+
+def _day_in_words(number: int) -> Iterator[tuple[str, ...]]:
+    ordinals = _ORDINALS.split()
+    yield (ordinals[number - 1],) if number <= len(ordinals) else ("thirtieth",)
+    if number > len(ordinals) and number % 10:
+        yield _TENS.split()[number // 10 - 2], ordinals[number % 10 - 1]
+    yield _english(number)
+    yield _spanish(number)
+    if number == 1:
+        yield ("primero",)
+
+
+def _year_in_words(year: int) -> Iterator[tuple[str, ...]]:
+    century, rest = divmod(year, 100)
+    if century < 10:
+        return
+    ending = _english(rest) if rest else ()
+    yield *_english(century), "hundred", *ending
+    yield *_english(year // 1000), "thousand", *((*_english(century % 10), "hundred") if century % 10 else ()), *ending
+    if rest:
+        yield *_english(century), *(("oh",) if rest < 10 else ()), *ending
+    hundreds = {9: "novecientos", 8: "ochocientos"}
+    if century % 10 in (0, *hundreds):
+        thousands = ("mil",) if year < 2000 else (*_spanish(year // 1000), "mil")
+        yield *thousands, *([hundreds[century % 10]] if century % 10 else []), *(_spanish(rest) if rest else ())

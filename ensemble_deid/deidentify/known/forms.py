@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from ensemble_deid.deidentify.known.words import Words, compacted
-from ensemble_deid.note.reading import visible
+from ensemble_deid.note.folding import visible
 
 _LEAST_LOCAL = 7
 _NATIONAL = 10

@@ -81,6 +81,9 @@ def _goes_on(words: Words, number: int) -> bool:
 
 COLUMNS = ("patient_id", "kind", "value")
 _MOST_PATIENTS = 64
+_LEAST_CUT, _LEAST_CUT_OF_MANY = 4, 7
+_LEAST_MISREAD = 5
+"""So many letters has a name that is found in pieces: a patient's own, and one of all people's."""
 _MOST_AROUND = 8
 """So many matches before one are looked at for one that it lies in."""
 
@@ -138,6 +141,12 @@ class Matcher:
                     people.append(Person((form,), frozenset(), entry(type)))
         self._names = NameIndex(people, own=own)
         self._initials = InitialsIndex(people if own else ())
+        least = _LEAST_CUT if own else _LEAST_CUT_OF_MANY
+        parts = {part: person.entry for person in people for part in person.parts if len(part) >= least}
+        self._cut = StringIndex(parts.items())
+        self._misread = parts | {
+            form: entry for form, entry in strings if form.isdecimal() and len(form) >= _LEAST_MISREAD
+        }
         self._dates = DateIndex(days)
         self._strings = StringIndex(strings)
         self._entries = list(entries)
@@ -155,6 +164,13 @@ class Matcher:
         for number, word in enumerate(words.folded):
             if word in self._together:
                 yield number, number, self._together[word], Certainty.WHOLE
+        for first, last, entry in self._cut.find(words):
+            if last > first and _may_be_cut(words, first, last):
+                yield first, last, entry, Certainty.WHOLE
+        for first, last, word in words.misread():
+            entry_misread = self._misread.get(word)
+            if entry_misread is not None:
+                yield first, last, entry_misread, Certainty.WHOLE
         for first, last, entry in self._strings.find(words):
             ordinary = self._entries[entry][1] and not words.capitalised(first)
             yield first, last, entry, Certainty.WEAK if ordinary else Certainty.WHOLE
@@ -162,7 +178,13 @@ class Matcher:
             yield first, last, entry, Certainty.WHOLE
 
     def _match(self, words: Words, first: int, last: int, entry: int, certainty: Certainty) -> Match:
-        return Match(words.starts[first], words.ends[last], self._entries[entry][0], certainty, self.own)
+        return Match(*words.original(first, last), self._entries[entry][0], certainty, self.own)
+
+
+def _may_be_cut(words: Words, first: int, last: int) -> bool:
+    """Whether words that make up a name together (`Oko nkwo`) are no words of their own (`may or`)."""
+    pieces = words.folded[first : last + 1]
+    return not all(piece in ordinary_words() and len(piece) > 1 for piece in pieces)
 
 
 def _says_as_much(one: Match, other: Match) -> bool:

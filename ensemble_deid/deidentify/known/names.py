@@ -5,36 +5,23 @@ how likely it is that the word is something else: a patient's own name counts wh
 one of thousands of staff must not take away every `Will` and `Long`.
 """
 
-import gzip
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache
 
 from ensemble_deid.deidentify.known.words import Words
-from ensemble_deid.errors import ConfigError
-from ensemble_deid.resources import rules_directory
+from ensemble_deid.resources import listed_words
 from ensemble_deid.surrogates.affixes import CREDENTIALS, KEPT_PARTS, SUFFIXES, TITLES
 from ensemble_deid.surrogates.lists import name_lists
 
 # Ordinary words: what is on the public lists of English and medical words, such as `long`, `may` or `foley`.
 
 
-_LISTS = ("english", "medical")
-
-
 @cache
 def ordinary_words() -> frozenset[str]:
     """Read the lists once. Raises ConfigError where the installation lacks them."""
-    found: set[str] = set()
-    for name in _LISTS:
-        path = rules_directory() / "knowledge" / "en" / f"{name}.words.gz"
-        try:
-            with gzip.open(path, "rt", encoding="utf-8") as stream:
-                found.update(line.split("\t", 1)[0] for line in stream)
-        except OSError as error:
-            raise ConfigError(f"{path}: the list of words cannot be read ({error.strerror})") from None
-    return frozenset(found)
+    return listed_words("english") | listed_words("medical")
 
 
 # Words at an edit distance of one, found by look-ups instead of comparisons.

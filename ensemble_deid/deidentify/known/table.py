@@ -16,7 +16,7 @@ from ensemble_deid.errors import CorpusError
 
 
 _HEAD = 4
-_LONG_NUMBER = 7
+_LONG_NUMBER, _PLAIN_NUMBER = 7, 5
 _DIGIT_BEFORE = re.compile(r"\d[.,/-]\Z")
 _DIGIT_AFTER = re.compile(r"[.,/-]\d")
 
@@ -69,10 +69,13 @@ def _is_one_value(words: Words, first: int, last: int, value: str) -> bool:
         return False
     if not value.isdecimal() or len(value) >= _LONG_NUMBER:
         return True
-    # A short number must not be made of several, nor be part of a decimal number, a date or a range.
+    # A short number must not be made of several, nor be part of a decimal number, a date or a range; one of five digits
+    # may have any separator in it (`48,213`).
     gaps = (words.gap(number) for number in range(first, last))
     start, end = words.starts[first], words.ends[last]
     alone = not _DIGIT_BEFORE.search(words.text[max(0, start - 2) : start]) and not _DIGIT_AFTER.match(words.text, end)
+    if len(value) >= _PLAIN_NUMBER:
+        return alone and all(len(gap) <= 1 for gap in gaps)
     return alone and all(gap in ("-", " ", "") for gap in gaps)
 
 

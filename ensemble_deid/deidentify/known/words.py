@@ -2,22 +2,29 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from ensemble_deid.note.reading import is_invisible, normalised, visible
+from ensemble_deid.note.folding import folded as fold_string
+from ensemble_deid.note.folding import look_alikes
+from ensemble_deid.note.reading import Reading, read
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’`][^\W\d_]+)*|\d+")
 _POSSESSIVE = re.compile(r"['’`]s\Z")
 _APOSTROPHES = str.maketrans("", "", "'’`")
 _WIDEST_GAP = 3
+_LETTERS_AND_DIGITS = [
+    *(str.maketrans("013457", letters) for letters in ("oleast", "oieast")),
+    str.maketrans("oilsb", "01158"),
+]
 
 
 @dataclass(frozen=True)
 class Words:
-    """The words and numbers of a text: `folded[i]` stands for characters `[starts[i], ends[i])`.
+    """The words and numbers of a text as it is read: `folded[i]` stands for characters `[starts[i], ends[i])`.
 
+    These are places in `text`, the reading; `original` has those in the text that was read.
     Letters and digits next to each other are cut apart. Apostrophes within a word are left out (`O'Brien` is `obrien`),
     and a possessive `'s` is no part of the word.
     """
@@ -26,10 +33,13 @@ class Words:
     folded: Sequence[str] = field(repr=False)
     starts: Sequence[int]
     ends: Sequence[int]
+    reading: Reading = field(repr=False)
 
     @classmethod
     def of(cls, text: str) -> "Words":
         """Return the words of a text."""
+        reading = read(text)
+        text = reading.text
         plain, origin = _plain(text)
         folded: list[str] = []
         starts: list[int] = []
@@ -37,15 +47,34 @@ class Words:
         for match in _WORD.finditer(plain):
             word = match[0] if match[0].isalnum() else _POSSESSIVE.sub("", match[0])
             end = origin[match.start() + len(word) - 1] + 1
-            while end < len(text) and (unicodedata.combining(text[end]) or is_invisible(text[end])):
+            while end < len(text) and unicodedata.combining(text[end]):
                 end += 1
             folded.append(word.translate(_APOSTROPHES))
             starts.append(origin[match.start()])
             ends.append(end)
-        return cls(text, folded, starts, ends)
+        return cls(text, folded, starts, ends, reading)
 
     def __len__(self) -> int:
         return len(self.folded)
+
+    def original(self, first: int, last: int) -> tuple[int, int]:
+        """Return where a run of words, from first to last, stands in the text that was read."""
+        return self.reading.original(self.starts[first], self.ends[last])
+
+    def misread(self) -> Iterator[tuple[int, int, str]]:
+        """Yield the first and the last word of each run of letters and digits, and what it may be read as.
+
+        `Str0ng` is `strong`, `482l3` is `48213`; for 1 there are two letters.
+        """
+        first = 0
+        for last in range(len(self)):
+            if last + 1 < len(self) and self.starts[last + 1] == self.ends[last]:
+                continue
+            if last > first:
+                run = "".join(self.folded[first : last + 1])
+                for table in _LETTERS_AND_DIGITS:
+                    yield first, last, run.translate(table)
+            first = last + 1
 
     @cached_property
     def compact(self) -> str:
@@ -66,8 +95,8 @@ class Words:
         return {place: number for number, place in enumerate(self.places[1:])}
 
     def gap(self, number: int) -> str:
-        """Return what stands between a word and the next one, in its normal form."""
-        return normalised(self.text[self.ends[number] : self.starts[number + 1]])
+        """Return what stands between a word and the next one."""
+        return self.text[self.ends[number] : self.starts[number + 1]]
 
     def joined(self, number: int) -> bool:
         """Whether a word and the next one can be parts of one value: little stands between them."""
@@ -107,6 +136,5 @@ def _plain(text: str) -> tuple[str, Sequence[int]]:
 
 @lru_cache(maxsize=10_000)
 def _folded(character: str) -> str:
-    """Return a character without case and accents: nothing for an accent or a soft hyphen, several for `ß` or `ﬁ`."""
-    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", visible(character)).casefold())
-    return "".join(c for c in decomposed if not unicodedata.combining(c))
+    """Return a character without case and accents: nothing for an accent, several for `ß`, `o` for the Cyrillic one."""
+    return fold_string(look_alikes().get(ord(character), character) if character.isalpha() else character)

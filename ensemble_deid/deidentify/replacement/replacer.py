@@ -9,9 +9,11 @@ from pathlib import Path
 
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.deidentify.replacement.styles import Styles, check_labels, make_styles
-from ensemble_deid.deidentify.replacement.values import Values, normalise
+from ensemble_deid.deidentify.replacement.values import Values
 from ensemble_deid.keys import Key
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.folding import same_string
+from ensemble_deid.note.reading import read
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.patient import PatientSurrogates, Settings, is_spanish
 
@@ -82,27 +84,35 @@ class Replacer:
             check_labels(styles or {}, frozenset(labels))
         return cls(chosen, Key.fresh() if key is None else key, project)
 
-    def replace(self, document: Document, *, taken: Collection[str] = ()) -> Replacement:
+    def replace(
+        self, document: Document, *, taken: Collection[str] = (), numbered_by_note: bool | None = None
+    ) -> Replacement:
         """Return the document's text with its spans replaced.
 
         `taken` has the normalised PHI (`normalise`) of all notes of the patient: no surrogate equals any of it, and a
         part of a name is recognised by the full name in another note. Without it, and for a note without a patient, the
-        note's own PHI tells what it is a part of. Raises ValueError for spans that overlap.
+        note's own PHI tells what it is a part of. `numbered_by_note` numbers people (style `numbered`) in the order in
+        which the note names them; None: where nothing is `taken`. Raises ValueError for spans that overlap.
         """
         spans = sorted(document.spans)
-        own = {self.normalise(document.text[span.start : span.end]) for span in spans}
+        reading = read(document.text, usual_case=False)
+        as_read = reading.spans(spans)
+        shown = [span for span in as_read if span is not None]
+        own = {self.normalise(reading.text[span.start : span.end]) for span in shown}
         # What is in this note alone, such as spans joined to one, must not make it another person here than elsewhere.
         known = frozenset(taken) | (own if not taken or document.patient_id is None else set())
         spanish = any(is_spanish(span.label) for span in spans)
         make = partial(self._surrogates, document.patient, known, spanish=spanish, avoided=frozenset(own - known))
-        values = Values(self.styles, make, document.text, spans, numbered_by_note=not taken)
+        by_note = not taken if numbered_by_note is None else numbered_by_note
+        values = Values(self.styles, make, reading.text, shown, numbered_by_note=by_note)
         parts: list[str] = []
         replaced: list[ReplacedSpan] = []
         position = length = 0
-        for span in spans:
+        for span, read_span in zip(spans, as_read, strict=True):
             if span.start < position or span.end > len(document.text):
                 raise ValueError(f"the span {span.start}-{span.end} overlaps another or reaches outside the text")
-            between, value = document.text[position : span.start], values.of(span)
+            between, surface = document.text[position : span.start], document.text[span.start : span.end]
+            value = f"[{span.label}]" if read_span is None else values.of(read_span, surface)
             start = length + len(between)
             length = start + len(value)
             parts += (between, value)
@@ -153,7 +163,7 @@ class Replacer:
     @staticmethod
     def normalise(surface: str) -> str:
         """Return a string of PHI without case, accents and repeated white space, as `taken` holds it."""
-        return normalise(surface)
+        return same_string(surface)
 
     def _surrogates(
         self, patient: str, known: frozenset[str], *, spanish: bool = False, avoided: frozenset[str] = frozenset()

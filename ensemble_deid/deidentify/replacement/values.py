@@ -1,12 +1,11 @@
 """What stands in the place of each span of one note, by the style of its label."""
 
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ensemble_deid.deidentify.replacement.styles import FIXED, Styles
-from ensemble_deid.note.reading import visible
+from ensemble_deid.note.folding import same_string
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.ages import capped_age
 from ensemble_deid.surrogates.choices import Keyed
@@ -18,15 +17,12 @@ _SPARSE_ZIP = frozenset("036 059 063 102 203 205 369 556 692 753 772 790 821 823
 """First three digits of ZIP codes where at most 20,000 people live, by the census of 2000 (HHS guidance) or 2010."""
 
 
-def normalise(surface: str) -> str:
-    """Return a string without case, accents, repeated white space and invisible characters."""
-    plain = unicodedata.normalize("NFKD", visible(surface).casefold())
-    return " ".join("".join(c for c in plain if not unicodedata.combining(c)).split())
-
-
 @dataclass(slots=True)
 class Values:
-    """The values for one note's spans; `numbered_by_note` numbers people in the order in which the note names them."""
+    """The values for the spans of one note, as it is read.
+
+    `numbered_by_note` numbers people in the order in which the note names them.
+    """
 
     styles: Styles
     make_surrogates: Callable[[], PatientSurrogates]
@@ -37,15 +33,18 @@ class Values:
     _surrogates: PatientSurrogates | None = field(init=False, default=None, repr=False)
     _numbers: dict[str, tuple[dict[str, int], dict[str, int]]] = field(init=False, default_factory=dict, repr=False)
 
-    def of(self, span: Span) -> str:
-        """Return the value of a span; a tag where its style has none, so that PHI never stays by accident."""
+    def of(self, span: Span, surface: str) -> str:
+        """Return the value of a span, which stood so in the note; a tag where its style has none.
+
+        So PHI never stays by accident.
+        """
         style = self.styles.of(span.label)
         if style.startswith(FIXED):
             return style.removeprefix(FIXED)
         makers: dict[str, Callable[[Span], str | None]] = {
-            "mask": lambda span: "".join(c if c.isspace() else "X" for c in self._surface(span)),
+            "mask": lambda _: "".join(c if c.isspace() else "X" for c in surface),
             "remove": lambda _: "",
-            "keep": self._surface,
+            "keep": lambda _: surface,
             "hash": self._hash,
             "numbered": self._numbered,
             "surrogate": self._surrogate,
@@ -61,15 +60,12 @@ class Values:
         """The patient's surrogates, made when the first style needs them."""
         if self._surrogates is None:
             self._surrogates = self.make_surrogates()
-            dates = [self._shown(span) for span in self.spans if kind_of(span.label, "") == "DATE"]
+            dates = [self._surface(span) for span in self.spans if kind_of(span.label, "") == "DATE"]
             self._year = self._surrogates.latest_year(dates)
         return self._surrogates
 
     def _surface(self, span: Span) -> str:
         return self.text[span.start : span.end]
-
-    def _shown(self, span: Span) -> str:
-        return visible(self._surface(span))
 
     def _surrogate(self, span: Span) -> str | None:
         surrogates = self.surrogates
@@ -77,7 +73,7 @@ class Values:
 
     def _hash(self, span: Span) -> str:
         keyed = Keyed(self.surrogates.secret, (*self.surrogates.scope, "hash"))
-        return f"[{span.label}:{keyed.digest(normalise(self._surface(span))).hex()[:_HASH_DIGITS]}]"
+        return f"[{span.label}:{keyed.digest(same_string(self._surface(span))).hex()[:_HASH_DIGITS]}]"
 
     def _numbered(self, span: Span) -> str:
         if span.label not in self._numbers:
@@ -96,15 +92,15 @@ class Values:
         return self.surrogates.identity(self.text, span.start, span.end, span.label)
 
     def _years(self, span: Span) -> str | None:
-        surface = self._shown(span)
+        surface = self._surface(span)
         surrogates = self.surrogates
         years = surrogates.dates.years(surface, year=self._year or surrogates.year)
         great_age = surrogates.shows_great_age(surface)
         return None if not years or great_age else "-".join(str(year) for year in years)
 
     def _age(self, span: Span) -> str | None:
-        return capped_age(self._shown(span), following=visible(self.text[span.end : span.end + 16]))
+        return capped_age(self._surface(span), following=self.text[span.end : span.end + 16])
 
     def _zip(self, span: Span) -> str | None:
-        match = _ZIP.fullmatch(self._shown(span).strip())
+        match = _ZIP.fullmatch(self._surface(span).strip())
         return None if match is None else f"{'000' if match[1] in _SPARSE_ZIP else match[1]}**"

@@ -1,0 +1,123 @@
+"""One spelling of strings that are compared: case, accents, blanks, hyphens, apostrophes, invisible characters.
+
+Each function says what it leaves out. Everything that compares strings, from patterns to lists and surrogates, uses
+these; `reading.py` does the same to whole notes, with a map of offsets.
+"""
+
+import unicodedata
+from collections.abc import Mapping
+from functools import cache, lru_cache
+
+import regex
+
+# Unicode's space separators but for the blank, and the zero-width space.
+SPACES = "\u200b\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+# Hyphen, non-breaking hyphen, minus; the longer dashes stay, which stand between things.
+_HYPHENS, _APOSTROPHES = "\u2010\u2011\u2212", "\u2019\u02bc"
+_PLAIN = {**dict.fromkeys(SPACES, " "), **dict.fromkeys(_HYPHENS, "-"), **dict.fromkeys(_APOSTROPHES, "'")}
+ALIKE: Mapping[int, str] = str.maketrans(_PLAIN)
+# In a regex a blank may be layout, and a hyphen a range.
+_LITERALS = str.maketrans(
+    {character: plain.replace(" ", "\\ ").replace("-", "\\-") for character, plain in _PLAIN.items()}
+)
+# Soft hyphens, joiners, marks of direction and of byte order, fillers, variation selectors, tags.
+INVISIBLE = r"[\p{Default_Ignorable_Code_Point}--\u200b]"
+_INVISIBLES = regex.compile(INVISIBLE + "+", regex.V1)
+
+
+def is_invisible(character: str) -> bool:
+    """Return whether a character is default-ignorable; the zero-width space, which may part words, is not one here."""
+    return _INVISIBLES.fullmatch(character) is not None
+
+
+def visible(text: str) -> str:
+    """Return a text without invisible characters."""
+    return text if text.isascii() else _INVISIBLES.sub("", text)
+
+
+def normalised(text: str) -> str:
+    """Return a text with plain blanks, hyphens and apostrophes, in NFC, and without invisible characters."""
+    return text if text.isascii() else unicodedata.normalize("NFC", visible(text).translate(ALIKE))
+
+
+def normalised_literals(source: str) -> str:
+    """Return a regex for texts in their normal form: what it spells out otherwise, such as `’`, would never match."""
+    return source if source.isascii() else unicodedata.normalize("NFC", source.translate(_LITERALS))
+
+
+def unaccented(text: str) -> str:
+    """Return a text in compatibility form (`ﬁ` is `fi`) without accents and other combining marks."""
+    if text.isascii():
+        return text
+    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+
+
+def folded(text: str) -> str:
+    """Return a text without case, accents and invisible characters; blanks and punctuation stay."""
+    if text.isascii():
+        return text.lower()
+    return unaccented(unaccented(visible(text)).casefold())
+
+
+def same_string(surface: str) -> str:
+    """Return a string of PHI without case, accents, repeated white space and invisible characters."""
+    if surface.isascii():
+        return " ".join(surface.lower().split())
+    return " ".join(unaccented(visible(surface).casefold()).split())
+
+
+@lru_cache(maxsize=1 << 14)
+def fold(value: str) -> str:
+    """Return the letters and digits of `value` without case and accents, as log-in names and addresses have them."""
+    plain = value.casefold()
+    if not plain.isascii():
+        plain = unicodedata.normalize("NFKD", plain)
+    return plain if plain.isalnum() else "".join(filter(str.isalnum, plain))
+
+
+def without_marks(value: str) -> str:
+    """Return `value` with accents inside their letters (NFC), without other combining marks and invisible characters.
+
+    Patterns for letters know no mark that stands alone, such as an accent of NFD or a vowel sign of Thai or Devanagari,
+    and no soft hyphen.
+    """
+    if value.isascii():
+        return value
+    composed = unicodedata.normalize("NFC", visible(value))
+    return "".join(c for c in composed if not unicodedata.category(c).startswith("M"))
+
+
+def match_case(original: str, value: str) -> str:
+    """Return `value` in upper or lower case if all of `original` is, else unchanged."""
+    cased = [character for character in original if character.isalpha()]
+    if len(cased) > 1 and all(character.isupper() for character in cased):
+        return value.upper()
+    if cased and all(character.islower() for character in cased):
+        return value.lower()
+    return value
+
+
+@cache
+def look_alikes() -> Mapping[int, str]:
+    """Return the letters of other scripts that look like one of a to z, and that letter (Unicode TS 39, confusables).
+
+    The table is the one of the library confusable_homoglyphs. It takes a tenth of a second to load, once.
+    """
+    from confusable_homoglyphs.confusables import confusables_data  # only texts with other scripts need it
+
+    # Missing in the table: ka and kappa.
+    found = {0x43A: "k", 0x3BA: "k"}
+    for character, alike in confusables_data.items():
+        if len(character) != 1 or character.isascii() or not character.isalpha() or _is_latin(character):
+            continue
+        plain = [
+            entry["c"] for entry in alike if len(entry["c"]) == 1 and entry["c"].isascii() and entry["c"].isalpha()
+        ]
+        if plain:
+            # The table has l for every I, whatever its case.
+            found[ord(character)] = "I" if plain[0] == "l" and character.isupper() else plain[0]
+    return found
+
+
+def _is_latin(character: str) -> bool:
+    return "LATIN" in unicodedata.name(character, "")

@@ -1,0 +1,290 @@
+"""How words are laid out: letters apart, one a line, blanks written otherwise, words cut at line ends, case.
+
+Each function returns the changes that undo one of these, none for a text without evidence of it (see `markup.py` for
+changes). What may be ordinary (`b.i.d.`, `A B C D`, `x 5 x 4`, a table with `|`) is no evidence.
+"""
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+
+from ensemble_deid.note.markup import Change
+from ensemble_deid.resources import listed_words
+
+_SEPARATORS = " \n.·•∙‧-_*~|+"
+_LEAST_SHOWN, _LEAST_CAPITALS = 4, 6
+
+
+def letters_apart(text: str) -> list[Change]:
+    """Return the changes that join letters parted by blanks, line ends, dots or the like (`S m i t h`).
+
+    A word of four such letters in lower case, or six capitals, that are not in the order of the alphabet is evidence.
+    """
+    changes: list[Change] = []
+    for separator in _SEPARATORS:
+        shown = _times_shown(text, separator) if text.count(separator) >= _LEAST_SHOWN - 1 else 0
+        if shown:
+            changes += _joined_letters(text, separator, often=shown >= _OFTEN)
+    return _apart(changes)
+
+
+@cache
+def _shown(separator: str) -> re.Pattern[str]:
+    mark = re.escape(separator)
+    before, after = (r"(?<!\S)", r"(?!\S)") if separator.isspace() else (r"(?<![\w.])", r"(?!\w)")
+    return re.compile(rf"{before}[^\W_]{after}(?:{mark}[^\W_]{after}){{{_LEAST_SHOWN - 1},}}+")
+
+
+def _times_shown(text: str, separator: str) -> int:
+    """Return how many words are so parted that it is no accident."""
+    return sum(_is_word(match[0][::2], separator) for match in _shown(separator).finditer(text))
+
+
+def _is_word(letters: str, separator: str) -> bool:
+    plain = letters.isalpha() and (letters[1:].islower() or (letters.isupper() and len(letters) >= _LEAST_CAPITALS))
+    # Columns of single digits are ordinary.
+    number = len(letters) >= _LEAST_CAPITALS and letters.isdecimal() and separator not in " \n"
+    steps = {ord(after) - ord(before) for before, after in itertools.pairwise(letters)}
+    return (plain or number) and not steps <= {0, 1}
+
+
+@cache
+def _letters(separator: str) -> re.Pattern[str]:
+    mark = re.escape(separator)
+    gap = rf"(?:{mark}(?:[ \n]{mark}){{0,8}}+|{mark}{mark})"
+    # Punctuation may follow the last letter at once.
+    return re.compile(rf"(?<![\w/.-])[^\W_](?!\w)(?:{gap}\S(?!\w))++")
+
+
+_SHORT_WORD = re.compile(r"[A-Z][\s.][a-z]|\d\n\d")
+_SHORT_STRING = re.compile(r"[A-Z]\W[a-zA-Z]|\d[^\w.]\d")
+_OFTEN = 3
+
+
+def _joined_letters(text: str, separator: str, *, often: bool) -> Iterator[Change]:
+    short = _SHORT_STRING if often else _SHORT_WORD
+    gaps = re.compile(r"[ \n]+") if separator in " \n" else re.compile(rf"[{re.escape(separator)} \n]+")
+    # Where line ends have separators after them, too, none is the note's own.
+    own_line_ends = separator == "\n" and "\n\n\n" not in text
+    for match in _letters(separator).finditer(text):
+        low, high = match.span()
+        if high - low <= _LEAST_SHOWN and not short.fullmatch(match[0][:3]):
+            continue
+        if len(re.findall(r"\w", match[0])) > 1:
+            for gap in gaps.finditer(text, low + 1, high - 1):
+                string = gap[0]
+                if string != separator:
+                    yield gap.start(), gap.end(), _between(string, separator)
+                elif not own_line_ends or not _begins_line(text[gap.start() - 1], text[gap.end()]):
+                    yield gap.start(), gap.end(), ""
+
+
+def _begins_line(before: str, after: str) -> bool:
+    """Whether a line end between two letters is the note's own: after words, a capital."""
+    return after.isupper() and (before.islower() or before.isdigit())
+
+
+def _between(gap: str, separator: str) -> str:
+    """Return what stood between two letters before each character had a separator after it."""
+    return gap[1::2] if len(gap) % 2 and set(gap[::2]) == {separator} else " "
+
+
+def _apart(changes: list[Change]) -> list[Change]:
+    kept: list[Change] = []
+    for change in sorted(changes):
+        if not kept or change[0] >= kept[-1][1]:
+            kept.append(change)
+    return kept
+
+
+_PAIR = re.compile(r"(?<![^\W_])[A-Z][a-z]++_(?=[A-Z][a-z]|[A-Z]\.|\d)")
+_BETWEEN = re.compile(r"(?<=[\w.,:;)])_+(?=[^\W_]|[(#])")
+_SOLID = re.compile(r"\S+")
+_FEW_BLANKS = 4
+
+
+def written_blanks(text: str) -> list[Change]:
+    """Return the changes from `_` and `|` to blanks where they stand in the place of blanks (`Ada_Strong`).
+
+    Evidence is a text with few blanks, or for `_` two names in a line that it joins; e-mail addresses then stay.
+    """
+    changes: list[Change] = []
+    for mark in "_|":
+        if mark not in text:
+            continue
+        if _is_spread(text, mark):
+            found = re.finditer(rf"{re.escape(mark)}+", text)
+            changes += [(match.start(), match.end(), " " * len(match[0])) for match in found]
+        elif mark == "_" and _PAIR.search(text):
+            for line in re.finditer(r"[^\n]+", text):
+                changes += _blanks_for(line) if _PAIR.search(line[0]) else ()
+    return sorted(changes)
+
+
+def _blanks_for(line: re.Match[str]) -> Iterator[Change]:
+    for solid in _SOLID.finditer(line.string, *line.span()):
+        if not any(sign in solid[0] for sign in ("@", "://", "\\")):
+            for match in _BETWEEN.finditer(line.string, *solid.span()):
+                yield match.start(), match.end(), " " * len(match[0])
+
+
+def _is_spread(text: str, mark: str) -> bool:
+    """Whether a text has so many words joined by a mark, and so few blanks, that the mark is its blank."""
+    joined = len(re.findall(rf"(?<=[a-z,.]){re.escape(mark)}(?=[a-z])", text))
+    return joined >= _FEW_BLANKS and joined * _FEW_BLANKS >= text.count(" ")
+
+
+_LINE_END = re.compile(
+    r"(?<=[^\W\d_])-[ \t]*\r?\n[ \t]*(?=[a-z\u00df-\u00ff])|(?<=[A-Z]{2})-[ \t]*\r?\n[ \t]*(?=[A-Z]{2})"
+)
+
+
+def line_end_hyphens(text: str) -> list[Change]:
+    """Return the changes that join words cut at a line end."""
+    return [(match.start(), match.end(), "") for match in _LINE_END.finditer(text)] if "-" in text else []
+
+
+_SLASH = re.compile(r"(?<=\d)\s?[\u2044\u2215\uff0f]\s?(?=\d)")
+_DASH = r"\s?[\u2012\u2013\u2014\u2015]\s?"
+_DASHED = re.compile(
+    rf"(?<![\w\u2013])\(?(?:\d{{1,4}}{_DASH}(?:\d{{1,2}}|[A-Za-z]{{3,9}}){_DASH}\d{{2,4}}|\d{{3}}{_DASH}\d{{3}}{_DASH}\d{{4}}"
+    rf"|\d{{3}}{_DASH}\d{{4}}|\d{{3}}{_DASH}\d{{2}}{_DASH}\d{{4}})(?![\w\u2013])"
+)
+_INNER_DASH = re.compile(r"(?<=[^\W_])[\u2012\u2013](?=[^\W_])(?!(?<=(?<!\d)\d.)\d)(?!(?<=(?<!\d)\d\d.)\d)")
+_EACH_DASH = re.compile(_DASH)
+
+
+def dashes(text: str) -> list[Change]:
+    """Return the changes to `/` and `-` inside dates and telephone numbers; a range (`3–5`) stays."""
+    if text.isascii():
+        return []
+    changes = [(match.start(), match.end(), "/") for match in _SLASH.finditer(text)]
+    changes += [(match.start(), match.end(), "-") for match in _INNER_DASH.finditer(text)]
+    for match in _DASHED.finditer(text):
+        changes += [(dash.start(), dash.end(), "-") for dash in _EACH_DASH.finditer(text, *match.span())]
+    return _apart(changes)
+
+
+_LOOSE = re.compile(
+    r"(?<![\d/.-])(?<!\d )(0?[1-9]|1[0-2]|[12]\d|3[01]) ?([/.-]) ?(0?[1-9]|1[0-2]|[12]\d|3[01]) ?\2 ?"
+    r"(?:(?:19|2 ?[01]) ?\d ?\d|\d\d)(?![\d:/-]| [/.-])"
+    r"|(?<!\d)\d ?\d ?\d ?([-.]) ?\d ?\d ?\d ?(?:\4 ?)?\d ?\d ?\d ?\d(?![\d/])"
+)
+_BLANKS = re.compile(" +")
+
+
+def blanks_in_numbers(text: str) -> list[Change]:
+    """Return the changes that close blanks inside dates and telephone numbers (`4 / 2 / 20 71`)."""
+    found = (match for match in _LOOSE.finditer(text) if " " in match[0] and _is_number(match))
+    return [(gap.start(), gap.end(), "") for match in found for gap in _BLANKS.finditer(text, *match.span())]
+
+
+def _is_number(match: re.Match[str]) -> bool:
+    # Of a date, one of the first two numbers is the month.
+    return match[1] is None or min(int(match[1]), int(match[3])) <= 12
+
+
+_MISREAD = {"0": "o", "1": "l", "5": "s", "O": "0", "o": "0", "l": "1", "I": "1", "S": "5", "B": "8"}
+_DIGIT_IN_WORD = re.compile(r"(?<=[a-z])[015](?=[a-z]{2})|(?<=[a-z]{2})[015](?=[a-z])|(?<=[A-Z])[015](?=[a-z]{2})")
+_LETTER_IN_NUMBER = re.compile(
+    r"(?<![\w/.-])(?=[^\s]*\d)[\dOolISB]{1,2}([/-])[\dOolISB]{1,2}\1[\dOolISB]{2,4}(?![\w/-])"
+    r"|(?<![\w-])(?=[^\s]*\d)[\dOolISB]{3}-[\dOolISB]{3}-[\dOolISB]{4}(?![\w-])"
+)
+
+
+# An ordinary note may have some, and models learn from such notes.
+_MISREAD_SHOWN = re.compile(r"(?<=[a-z])[015](?=[a-z])")
+_FEW_MISREAD, _MISREAD_SHARE = 5, 0.005
+
+
+def misread(text: str) -> list[Change]:
+    """Return the changes of digits inside words (`Str0ng`) and letters inside dates and numbers (`l2/O5/2071`)."""
+    if len(_MISREAD_SHOWN.findall(text)) < max(_FEW_MISREAD, _MISREAD_SHARE * len(text)):
+        return []
+    changes = [(m.start(), m.end(), _MISREAD[m[0]]) for m in _DIGIT_IN_WORD.finditer(text)]
+    for match in _LETTER_IN_NUMBER.finditer(text):
+        letters = re.finditer("[OolISB]", match[0])
+        changes += [(match.start() + m.start(), match.start() + m.end(), _MISREAD[m[0]]) for m in letters]
+    return _apart(changes)
+
+
+_LEAST_LINES, _MOST_ONE_WORD = 20, 0.9
+_FIELD = re.compile(r"[A-Z][\w/]*:\Z")
+
+
+def words_on_lines(text: str) -> list[Change]:
+    """Return the changes that put words on one line where each stands on a line of its own."""
+    lines = [match for match in re.finditer(r"[^\n]+", text) if match[0].strip()]
+    if len(lines) < _LEAST_LINES:
+        return []
+    single = sum(len(line[0].split()) == 1 for line in lines)
+    long_enough = sum(len(line[0].strip()) > 1 for line in lines)
+    if single < _MOST_ONE_WORD * len(lines) or long_enough < len(lines) / 2:
+        return []
+    changes: list[Change] = []
+    for line, following in itertools.pairwise(lines):
+        start, end = line.end(), following.start()
+        if text[start:end] == "\n" and not _FIELD.search(following[0].strip()):
+            changes.append((start, end, " "))
+    return changes
+
+
+_LEAST_LETTERS = 60
+_CASED = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_TITLES = frozenset("dr mr mrs ms miss prof".split())
+_CALENDAR = frozenset(
+    "january february march april june july august september october november december jan feb mar apr jun jul aug sep "
+    "sept oct nov dec monday tuesday wednesday thursday friday saturday sunday".split()
+)
+_SHORT = 3
+
+
+def lower_case(text: str) -> list[Change]:
+    """Return the changes to usual case in a text that is all in lower case.
+
+    Words that public lists of English and medical words lack have a capital, and so have all that begin a line.
+    """
+    if sum(map(str.isalpha, text)) < _LEAST_LETTERS or any(map(str.isupper, text)):
+        return []
+    changes: list[Change] = []
+    before = ""
+    for match in _CASED.finditer(text):
+        word, start = match[0], match.start()
+        usual = _usual(word, before=before, begins=start == 0 or text[start - 1] == "\n")
+        if usual != word and len(usual) == len(word):
+            changes.append((start, match.end(), usual))
+        before = word
+    return changes
+
+
+def _usual(word: str, *, before: str, begins: bool) -> str:
+    if begins or word in _TITLES or word in _CALENDAR or before in _TITLES:
+        return word.capitalize()
+    if word in listed_words("english") or word in listed_words("medical"):
+        return word
+    if len(word) <= _SHORT and word not in listed_words("given") and word not in listed_words("surname"):
+        return word.upper()
+    return word.capitalize()
+
+
+_GUTTER = re.compile(r"(?<=\S) {3,}(?=\S)")
+_LEAST_ROWS = 8
+
+
+def unread_layouts(text: str) -> dict[str, int]:
+    """Return the layouts that are seen and left as they are, each with the characters that it concerns.
+
+    These are capitals throughout, and two columns of running text with a gutter between them.
+    """
+    found: dict[str, int] = {}
+    letters = sum(map(str.isalpha, text))
+    if letters >= _LEAST_LETTERS and text.isupper():
+        found["capitals"] = letters
+    rows = [match for line in re.finditer(r"[^\n]+", text) if (match := _GUTTER.search(text, *line.span()))]
+    ends = Counter(row.end() - (text.rfind("\n", 0, row.start()) + 1) for row in rows)
+    most = max(ends.values(), default=0)
+    if most >= _LEAST_ROWS and 2 * most > text.count("\n") + 1:
+        found["two columns"] = len(text)
+    return found
