@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.cli.options import add_command
 from ensemble_deid.cli.terminal import say
 
 ROOT = Path(__file__).parents[1]
@@ -11,8 +12,10 @@ ROOT = Path(__file__).parents[1]
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = commands.add_parser("reference", help="write docs/reference from the code")
-    parser.add_argument("out", metavar="DIR", type=Path, nargs="?", default=ROOT / "docs" / "reference")
+    parser = add_command(commands, "reference", "write docs/reference from the code", example="reference")
+    parser.add_argument(
+        "out", metavar="DIR", type=Path, nargs="?", default=ROOT / "docs" / "reference", help="default: docs/reference"
+    )
     parser.set_defaults(run=run_reference)
 
 
