@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, concat, expr, lit
 
-from ensemble_deid import Config, read_corpus, train
+from ensemble_deid import Columns, Config, read_corpus, train
 from ensemble_deid.deidentify.replacement import Key
 from ensemble_deid.integrations.spark import deidentify
 
@@ -49,8 +49,7 @@ def main() -> None:
                 concat(lit(before), col("id").cast("string"), lit(after)).alias("text"),
             )
             options = {
-                "id": "n",
-                "patient": "mrn",
+                "columns": Columns(id="n", patient="mrn"),
                 "style": "surrogate",
                 "key": Key.fresh(),
             }

@@ -24,10 +24,16 @@ if TYPE_CHECKING:
         TransformerConfig,
     )
     from ensemble_deid.config_files import load_config
+    from ensemble_deid.corpora.input_options import InputOptions
     from ensemble_deid.corpora.read import Corpus, read_corpus
+    from ensemble_deid.corpora.tables.columns import Columns
     from ensemble_deid.corpora.write import write_corpus
-    from ensemble_deid.deidentify.deidentifier import DeidentificationResult, Deidentifier
+    from ensemble_deid.deidentify.deidentifier import Deidentifier
+    from ensemble_deid.deidentify.job import RunSummary, deidentify_files, deidentify_table
     from ensemble_deid.deidentify.known.site_lists import SiteLists
+    from ensemble_deid.deidentify.manifest import VerifiedRun, verify_run
+    from ensemble_deid.deidentify.one_pass import DeidentificationResult
+    from ensemble_deid.deidentify.options import RunOptions
     from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
     from ensemble_deid.evaluation.evaluate import Evaluation, evaluate
     from ensemble_deid.evaluation.pairs import EvaluationError
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Columns",
     "Config",
     "ConfigError",
     "Corpus",
@@ -49,10 +56,13 @@ __all__ = [
     "Document",
     "Evaluation",
     "EvaluationError",
+    "InputOptions",
     "ModelError",
     "NeuralConfig",
     "RegexConfig",
     "RuleError",
+    "RunOptions",
+    "RunSummary",
     "SiteLists",
     "Span",
     "StackConfig",
@@ -60,13 +70,17 @@ __all__ = [
     "TextConfig",
     "Trained",
     "TransformerConfig",
+    "VerifiedRun",
     "WithheldNote",
     "__version__",
+    "deidentify_files",
     "deidentify_series",
+    "deidentify_table",
     "evaluate",
     "load_config",
     "read_corpus",
     "train",
+    "verify_run",
     "write_corpus",
 ]
 
@@ -90,7 +104,13 @@ _MODULES = {
     "ensemble_deid.evaluation.pairs": ("EvaluationError",),
     "ensemble_deid.training.train": ("Trained", "train"),
     "ensemble_deid.integrations.series": ("WithheldNote", "deidentify_series"),
-    "ensemble_deid.deidentify.deidentifier": ("DeidentificationResult", "Deidentifier"),
+    "ensemble_deid.corpora.input_options": ("InputOptions",),
+    "ensemble_deid.corpora.tables.columns": ("Columns",),
+    "ensemble_deid.deidentify.deidentifier": ("Deidentifier",),
+    "ensemble_deid.deidentify.job": ("RunSummary", "deidentify_files", "deidentify_table"),
+    "ensemble_deid.deidentify.manifest": ("VerifiedRun", "verify_run"),
+    "ensemble_deid.deidentify.one_pass": ("DeidentificationResult",),
+    "ensemble_deid.deidentify.options": ("RunOptions",),
     "ensemble_deid.deidentify.known.site_lists": ("SiteLists",),
     "ensemble_deid.note.document": ("Document",),
     "ensemble_deid.note.span": ("Span",),

@@ -5,13 +5,18 @@ whose it is, and the file is locked while its writer lives: `remove_stale` delet
 and nothing else.
 """
 
+import errno
+import hashlib
+import importlib
 import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+from ensemble_deid.errors import ConfigError
 
 try:
     import fcntl
@@ -19,6 +24,11 @@ except ImportError:  # pragma: no cover (Windows has other locks: what a killed 
     fcntl = None  # type: ignore[assignment]
 
 _MARK = ".ensemble-deid-unfinished"
+LOCK = ".ensemble-deid-lock"
+"""The name, or its end, of the files that keep a second run out of a place."""
+_LONGEST_NAME = 200
+_NOT_PERMITTED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_HELD_ELSEWHERE = {errno.EACCES, errno.EAGAIN, errno.EDEADLK, errno.EWOULDBLOCK}
 _BINARY = getattr(os, "O_BINARY", 0)
 
 
@@ -232,6 +242,85 @@ def _lock(handle: int) -> bool:
         return False
     except OSError:
         return True
+    return True
+
+
+# Two runs into one place would mix their notes.
+
+
+@contextmanager
+def exclusive(*places: Path) -> Iterator[list[Path]]:
+    """Lock files and folders that are to be written, whatever they are called by; they need not exist yet.
+
+    Gives the places on file systems without locks, where nothing keeps another run out. The lock is a hidden file
+    beside each place, or in a folder beside which none can be made; the system frees it when its process ends, however
+    that happens. Raises ConfigError where another process writes there, and OSError.
+    """
+    unlocked: list[Path] = []
+    with ExitStack() as stack:
+        for place in dict.fromkeys(place.resolve() for place in places):
+            if not stack.enter_context(_exclusive(place)):
+                unlocked.append(place)
+        yield unlocked
+
+
+@contextmanager
+def _exclusive(place: Path) -> Iterator[bool]:
+    made = [folder for folder in place.parents if not folder.exists()]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    name = place.name if len(place.name.encode("utf-8", "replace")) <= _LONGEST_NAME else _digest(place.name)
+    path = place.parent / f".{name}{LOCK}"
+    while True:
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
+        except OSError as error:
+            if (
+                error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS)
+                or path.parent == place
+                or not place.is_dir()
+            ):
+                raise
+            path = place / LOCK
+            continue
+        try:
+            locked = _lock_for_long(handle)
+        except BlockingIOError:
+            os.close(handle)
+            raise ConfigError(f"{place}: another run is writing there; wait for its end") from None
+        # The process before may have removed the file between its opening and its locking.
+        if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+            break
+        os.close(handle)
+    try:
+        yield locked
+    finally:
+        if os.name != "nt":
+            path.unlink(missing_ok=True)
+        os.close(handle)
+        with suppress(OSError):
+            if os.name == "nt":
+                path.unlink()
+            for folder in made:
+                # Where nothing was written after all.
+                folder.rmdir()
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _lock_for_long(handle: int) -> bool:
+    """Lock an open file; False where there are no locks. Raises BlockingIOError where another process holds it."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            msvcrt: Any = importlib.import_module("msvcrt")
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+    except OSError as error:
+        if error.errno in _HELD_ELSEWHERE:
+            raise BlockingIOError(error.errno, error.strerror) from None
+        return False
     return True
 
 

@@ -8,6 +8,9 @@ from typing import Any
 
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.parsing import strict_toml
+
+_MOST_DOTS, _SHOWN = 3, 200
 
 
 def named_configurations() -> dict[str, Path]:
@@ -30,7 +33,7 @@ def load_config(path: Path | str | None = None, *, overrides: Sequence[str] = ()
     if path is not None:
         named = named_configurations()
         try:
-            content = tomllib.loads(Path(named.get(str(path), path)).read_text(encoding="utf-8"))
+            content = strict_toml(Path(named.get(str(path), path)).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise ConfigError(f"{path}: no such file, and none of the names {', '.join(named)}") from None
         except OSError as error:
@@ -66,8 +69,8 @@ def config_to_toml(config: Config) -> str:
 
 def _apply_override(content: dict[str, Any], override: str) -> None:
     key, sign, value = override.partition("=")
-    if not sign or not key:
-        raise ConfigError(f"--set {override}: expected section.key=value")
+    if not sign or not key or key.count(".") > _MOST_DOTS:
+        raise ConfigError(f"--set {override[:_SHOWN]}: expected section.key=value")
     *sections, last = key.strip().split(".")
     target = content
     for section in sections:
@@ -75,6 +78,6 @@ def _apply_override(content: dict[str, Any], override: str) -> None:
         if not isinstance(target, dict):
             raise ConfigError(f"--set {override}: {section} is a value, not a section")
     try:
-        target[last] = tomllib.loads(f"value = {value}")["value"]
+        target[last] = strict_toml(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         target[last] = value.strip()

@@ -13,10 +13,10 @@ from ensemble_deid.cli.options import (
     add_quiet,
     check_resamples,
 )
-from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import progress_bar, say, warn
 from ensemble_deid.config_files import load_config
+from ensemble_deid.deidentify.outputs import refuse_output
 from ensemble_deid.errors import ConfigError
 
 

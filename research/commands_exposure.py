@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.options import SYSTEM, add_allow_overlap, add_command, add_files, add_resampling, check_forms
-from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import percent, say
+from ensemble_deid.deidentify.outputs import refuse_output_files
 
 if TYPE_CHECKING:
     from research.exposure import Exposure, Figure

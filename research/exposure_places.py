@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ensemble_deid.deidentify.replacement import ReplacedSpan, Replacement, Replacer
-from ensemble_deid.deidentify.together import replaced_together
-from ensemble_deid.errors import DeidError
+from ensemble_deid.deidentify.one_pass import DeidentificationResult, finish_together
+from ensemble_deid.deidentify.options import RunOptions
+from ensemble_deid.deidentify.replacement import ReplacedSpan, Replacer
 from ensemble_deid.evaluation.leaks import leaking_places
 from ensemble_deid.evaluation.pairs import EvaluationError, pair_documents
 from ensemble_deid.note.document import Document
@@ -44,20 +44,21 @@ def hide(gold: Sequence[Document], system: Sequence[Document], replacer: Replace
     is a missed place. Raises EvaluationError where the notes differ, or one of them cannot be replaced.
     """
     pairs = pair_documents(gold, system)
-    outcomes = replaced_together([pair.gold.with_spans(pair.system.spans) for pair in pairs], replacer)
+    predicted = [pair.gold.with_spans(pair.system.spans) for pair in pairs]
+    outcomes = finish_together(predicted, RunOptions(replacer=replacer))
     notes: list[HiddenNote] = []
     for pair, outcome in zip(pairs, outcomes, strict=True):
-        if isinstance(outcome, DeidError):
+        if outcome.text is None:
             raise EvaluationError(f"{pair.id}: the note cannot be de-identified")
         places = sorted((*_surrogates(pair.gold, outcome), *_missed(pair.gold, outcome)), key=lambda p: p.start)
         notes.append(HiddenNote(Document(pair.id, outcome.text, patient_id=pair.group), tuple(places)))
     return notes
 
 
-def _surrogates(document: Document, replacement: Replacement) -> list[Place]:
-    places = []
-    for span in replacement.spans:
-        value = replacement.text[span.new_start : span.new_end]
+def _surrogates(document: Document, result: DeidentificationResult) -> list[Place]:
+    places, text = [], result.text or ""
+    for span in result.replaced:
+        value = text[span.new_start : span.new_end]
         category = category_of(span.label) or OTHER
         tag = value == f"[{span.label}]"
         if category != _SAME_IN_SURROGATES and not tag and value != document.text[span.start : span.end]:
@@ -65,10 +66,10 @@ def _surrogates(document: Document, replacement: Replacement) -> list[Place]:
     return places
 
 
-def _missed(gold: Document, replacement: Replacement) -> list[Place]:
+def _missed(gold: Document, result: DeidentificationResult) -> list[Place]:
     """Return what is left of annotations: runs from the first to the last character that nothing replaced covers."""
     covered = bytearray(len(gold.text))
-    for span in replacement.spans:
+    for span in result.replaced:
         covered[span.start : span.end] = b"\x01" * (span.end - span.start)
     runs: dict[tuple[int, int], str] = {}
     for key in sorted({span.key for span in gold.spans}):
@@ -78,7 +79,7 @@ def _missed(gold: Document, replacement: Replacement) -> list[Place]:
             runs.update(dict.fromkeys(_runs(leaks, covered), category))
     places: list[Place] = []
     for (start, end), category in sorted(runs.items()):
-        moved = _offset(start, replacement.spans)
+        moved = _offset(start, result.replaced)
         # Annotations may lie inside one another: what is left of them is one place.
         if not places or start + moved >= places[-1].end:
             places.append(Place(start + moved, end + moved, category, missed=True))

@@ -15,6 +15,7 @@ from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.evaluation.curve import keep_above
 from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 
@@ -33,7 +34,7 @@ class ScoredAnswer:
     @classmethod
     def of(cls, ensemble: Ensemble, documents: Sequence[Document]) -> "ScoredAnswer":
         """Let a model annotate the texts of notes."""
-        spans = ensemble.predict(documents, threshold=0.0)
+        spans = ensemble.predict(documents, PredictionOptions(threshold=0.0))
         scored = tuple(document.with_spans(found) for document, found in zip(documents, spans, strict=True))
         return cls(scored, ensemble.stacker.threshold)
 

@@ -53,7 +53,7 @@ def _write_tables(folder: Path) -> None:
     (folder / "messages").mkdir()
     line = "\\.br\\".join(notes[0].text.splitlines())
     # Without a field that would be kept: there is nothing to warn of.
-    message = f"MSH|^~\\&|||||||ORU^R01||P|2.5\rOBX|1|TX|1||{line}\r"
+    message = f"MSH|^~\\&|||||||ORU^R01||P|2.5\rOBX|1|TX|11502-2^^LN||{line}\r"
     (folder / "messages" / "a.hl7").write_text(message, encoding="utf-8", newline="")
     with contextlib.suppress(ImportError):
         import pyarrow

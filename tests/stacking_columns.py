@@ -1,7 +1,7 @@
 """The names of the final estimator's features, in the order of the columns of `candidate_features`."""
 
+from ensemble_deid.note.overlaps import RELATIONS
 from ensemble_deid.stacking.context import FORM, KINDS
-from ensemble_deid.stacking.overlaps import RELATIONS
 
 
 def feature_names(submodels: tuple[str, ...], labels: tuple[str, ...], more: tuple[str, ...] = ()) -> list[str]:

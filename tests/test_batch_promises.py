@@ -14,8 +14,8 @@ from made_keys import KEY
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.records import Record
 from ensemble_deid.corpora.tables.delimited import DelimitedTable
-from ensemble_deid.deidentify.chain import FAILED, MANIFEST, SPANS, is_run, verify_run
-from ensemble_deid.deidentify.run import Batch
+from ensemble_deid.deidentify.manifest import FAILED, MANIFEST, SPANS, is_run, verify_run
+from ensemble_deid.deidentify.run import Run
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
@@ -33,7 +33,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the model find what stands after `Patient: ` or `Doctor: `, and nothing else."""
     headings = re.compile(r"(?<=Patient: )(?P<PATIENT>[\w. ]*\w)|(?<=Doctor: )(?P<DOCTOR>\w+)")
 
-    def predict(_: Ensemble, documents: Sequence[Document], **__: Any) -> list[tuple[Span, ...]]:
+    def predict(_: Ensemble, documents: Sequence[Document], *__: Any) -> list[tuple[Span, ...]]:
         return [
             tuple(Span(m.start(), m.end(), m.lastgroup or "", 0.9) for m in headings.finditer(document.text))
             for document in documents
@@ -68,7 +68,7 @@ def test_a_name_found_in_a_later_note_is_gone_from_an_earlier_one(tiny_model: Pa
     source = write_csv(tmp_path / "notes.csv", "Adaeze Okonkwo was seen.", "Patient: Adaeze Okonkwo.")
     assert run(tiny_model, source, tmp_path / "out.csv") == 0
     assert texts(tmp_path / "out.csv") == ["[PATIENT] was seen.", "Patient: [PATIENT]."]
-    assert verify_run(tmp_path / "out.csv.run").counts["spans from other notes"] == 1
+    assert verify_run(tmp_path / "out.csv.run").counts["repeats of strings found elsewhere"] == 1
 
 
 def test_a_surname_has_one_surrogate_in_all_notes_of_a_patient(tiny_model: Path, tmp_path: Path) -> None:
@@ -104,13 +104,13 @@ def test_another_number_of_notes_in_the_second_pass_is_refused(
     change: Callable[[list[Record]], list[Record]],
     said: str,
 ) -> None:
-    records, write = DelimitedTable.records, Batch.write
+    records, write = DelimitedTable.records, Run.write
 
-    def second_pass(batch: Batch, *arguments: Any) -> None:
+    def second_pass(batch: Run, *arguments: Any) -> None:
         monkeypatch.setattr(DelimitedTable, "records", lambda table: iter(change(list(records(table)))))
         write(batch, *arguments)
 
-    monkeypatch.setattr(Batch, "write", second_pass)
+    monkeypatch.setattr(Run, "write", second_pass)
     source, out = (
         write_csv(tmp_path / "notes.csv", "Patient: John Smith.", "Patient: John Smith."),
         tmp_path / "out.csv",
@@ -126,13 +126,13 @@ def test_a_text_that_changes_between_the_passes_is_refused(
 ) -> None:
     """Of equal length, so that every offset still lies in it: the name would stay."""
     source = write_csv(tmp_path / "notes.csv", "Patient: John Smith. Seen today.")
-    write = Batch.write
+    write = Run.write
 
-    def second_pass(batch: Batch, *arguments: Any) -> None:
+    def second_pass(batch: Run, *arguments: Any) -> None:
         write_csv(source, "Seen today. Patient: John Smith.")
         write(batch, *arguments)
 
-    monkeypatch.setattr(Batch, "write", second_pass)
+    monkeypatch.setattr(Run, "write", second_pass)
     assert run(tiny_model, source, tmp_path / "out.csv") == 2
     assert "row 1: the input has changed" in capsys.readouterr().err
     assert not (tmp_path / "out.csv").exists()
@@ -144,7 +144,7 @@ def test_a_run_that_breaks_off_does_not_pass_for_the_finished_one_before_it(
     source, out, folder = write_csv(tmp_path / "notes.csv", "Patient: John."), tmp_path / "out.csv", tmp_path / "run"
     assert run(tiny_model, source, out, "--run", str(folder)) == 0
     assert is_run(folder)
-    monkeypatch.setattr(Batch, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(Run, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     assert run(tiny_model, source, out, "--run", str(folder)) == 130
     assert not is_run(folder)
     assert not any((folder / name).exists() for name in (MANIFEST, SPANS, FAILED))

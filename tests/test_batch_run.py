@@ -20,10 +20,10 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.records import Record
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.deidentify.cells import Cells
-from ensemble_deid.deidentify.chain import MANIFEST, verify_run
-from ensemble_deid.deidentify.patient_strings import PatientStrings
+from ensemble_deid.deidentify.manifest import MANIFEST, verify_run
+from ensemble_deid.deidentify.repeats import PatientStrings
 from ensemble_deid.deidentify.replacement import Replacer
-from ensemble_deid.deidentify.run import Batch
+from ensemble_deid.deidentify.run import Run
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
@@ -159,11 +159,11 @@ def test_what_was_found_is_not_sought_again(tiny_model: Path, tmp_path: Path, mo
 
     write_csv(tmp_path / "notes.csv", patients=8)
     command = (tiny_model, tmp_path / "notes.csv", "--out", tmp_path / "o.csv", *COLUMNS)
-    write = batch.Batch.write
-    monkeypatch.setattr(batch.Batch, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    write = batch.Run.write
+    monkeypatch.setattr(batch.Run, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     assert run(*command) == 130
     assert not (tmp_path / "o.csv").exists()
-    monkeypatch.setattr(batch.Batch, "write", write)
+    monkeypatch.setattr(batch.Run, "write", write)
     monkeypatch.setattr(Ensemble, "predict", None)
     assert run(*command, "--resume") == 0
     assert len(read_csv(tmp_path / "o.csv")) == 16
@@ -178,7 +178,7 @@ def test_an_input_that_changed_is_not_resumed(
     notes.mkdir()
     (notes / "a.txt").write_text("Seen by Dr. Kemp.", encoding="utf-8")
     with monkeypatch.context() as patch:
-        patch.setattr(batch.Batch, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(batch.Run, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert run(tiny_model, notes, "--out", tmp_path / "out") == 130
     (notes / "a.txt").write_text("Seen by Dr. Gale.", encoding="utf-8")
     assert run(tiny_model, notes, "--out", tmp_path / "out", "--resume") == 2
@@ -349,7 +349,7 @@ def test_a_run_over_standard_input_and_output_is_verified_and_resumed(
     assert said.out == ""
     assert "which nothing keeps" in said.err
     with monkeypatch.context() as broken:
-        broken.setattr(Batch, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        broken.setattr(Run, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert stream() == 130
     capfd.readouterr()
     assert stream("--resume") == 0
@@ -402,20 +402,31 @@ def test_a_run_folder_with_other_files_is_refused(
     assert [path.name for path in (tmp_path / "r").iterdir()] == ["mine"]
 
 
-def test_a_date_column_is_read_in_the_order_of_the_patients_notes(tiny_model: Path, tmp_path: Path) -> None:
-    """Where one note of a patient writes 25/04, 03/04 is 3 April also in the cells; in another's it is 4 March."""
-    texts = [("A", "Seen on 03/04/2014."), ("A", "Seen on 25/04/2014."), ("B", "Seen on 03/04/2014."), ("A", "")]
-    with (tmp_path / "n.csv").open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream).writerows([("mrn", "seen", "text"), *((mrn, "03/04/2014", text) for mrn, text in texts)])
-    options = ("--patient-column", "mrn", "--date-columns", "seen", "--style", "surrogate")
-    assert run(tiny_model, tmp_path / "n.csv", "--out", tmp_path / "o.csv", *options) == 0
-    first, second, other, empty = read_csv(tmp_path / "o.csv")
-    assert first["text"] == f"Seen on {first['seen']}."
-    assert other["text"] == f"Seen on {other['seen']}."
-    assert second["seen"] == empty["seen"] == first["seen"]
-    # From 3 to 25 April are 22 days, in the cells as in the text.
-    days = [datetime.strptime(day, "%d/%m/%Y").date() for day in (first["seen"], second["text"][8:-1])]
-    assert (days[1] - days[0]).days == 22
+def test_a_date_column_has_one_order_or_is_refused(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """3/4/2014 is refused before anything is written, unless another row or an option says what it means."""
+    options = ("--patient-column", "mrn", "--date-columns", "seen", "--style", "surrogate", "--out", tmp_path / "o.csv")
+
+    def days(*dates: str, more: tuple[str, ...] = ()) -> list[date]:
+        with (tmp_path / "n.csv").open("w", encoding="utf-8", newline="") as stream:
+            csv.writer(stream).writerows([("mrn", "seen", "text"), *(("A", day, "Well.") for day in dates)])
+        assert run(tiny_model, tmp_path / "n.csv", *options, *more) == 0
+        form = "%m/%d/%Y" if "mdy" in more else "%d/%m/%Y"
+        return [datetime.strptime(row["seen"], form).date() for row in read_csv(tmp_path / "o.csv")]
+
+    with pytest.raises(AssertionError):
+        days("03/04/2014", "05/04/2014")
+    assert "the dates of the column seen may be read with the day or the month first" in capsys.readouterr().err
+    assert not (tmp_path / "o.csv").exists()
+    first, second = days("03/04/2014", "25/04/2014")
+    assert (second - first).days == 22
+    first, second = days("03/04/2014", "05/04/2014", more=("--date-order", "dmy"))
+    assert (second - first).days == 2
+    first, second = days("03/04/2014", "05/04/2014", more=("--date-order", "mdy"))
+    assert (second - first).days == 61
+    assert run(tiny_model, tmp_path / "n.csv", *options, "--date-order", "ydm") == 2
+    assert "must be one of dmy, mdy, ymd" in capsys.readouterr().err
 
 
 def test_ids_and_dates_agree_with_the_surrogates_in_the_text(tiny_model: Path, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import tiny_stack
 from every_command import main
 
 from ensemble_deid import atomic
-from ensemble_deid.cli import output
 from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.deidentify import outputs as output
 
 
 def contents(folder: Path) -> dict[str, bytes]:

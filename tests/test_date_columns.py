@@ -2,6 +2,7 @@
 
 import csv
 from collections import Counter
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
@@ -12,12 +13,13 @@ from ensemble_deid import Deidentifier
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.records import Record, Value
 from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.corpora.tables.date_order import DateOrders
 from ensemble_deid.deidentify.cells import GREAT_AGE, NO_YEAR, UNREADABLE_DATES, YEAR_ALONE, Cells
-from ensemble_deid.deidentify.chain import verify_run
-from ensemble_deid.deidentify.latest_years import LatestYears
-from ensemble_deid.deidentify.patient_strings import NOTHING
+from ensemble_deid.deidentify.manifest import verify_run
+from ensemble_deid.deidentify.repeats import NOTHING
 from ensemble_deid.deidentify.replacement import Replacer
-from ensemble_deid.errors import ConfigError
+from ensemble_deid.deidentify.rows import LatestYears
+from ensemble_deid.errors import ConfigError, CorpusError
 
 COLUMNS = Columns("text", None, "p", ("d",))
 
@@ -57,10 +59,78 @@ def test_a_column_is_treated_as_dates_in_the_text_are(value: Value, year: Value)
         assert not counts
 
 
+@pytest.mark.parametrize(
+    ("order", "value", "day", "form"),
+    [
+        ("dmy", "03/04/2019", date(2019, 4, 3), "%d/%m/%Y"),
+        ("mdy", "03/04/2019", date(2019, 3, 4), "%m/%d/%Y"),
+        ("mdy", "03-04-19 10:22", date(2019, 3, 4), "%m-%d-%y 10:22"),
+        ("ymd", "19.03.04", date(2019, 3, 4), "%y.%m.%d"),
+        ("dmy", "03/04/76", date(1976, 4, 3), "%d/%m/%y"),
+        ("dmy", "2019-03-04", date(2019, 3, 4), "%Y-%m-%d"),
+    ],
+)
+def test_a_date_is_read_and_written_in_the_order_that_is_told(order: str, value: str, day: date, form: str) -> None:
+    replacer = Replacer.from_options("surrogate", key=KEY)
+    plain = Cells(replacer, COLUMNS, (64, 64))
+    told = Cells(replacer, replace(COLUMNS, date_order=order), (64, 64))
+    (moved,) = plain.dates(Record("r", patient="7", dates=(day,)), NOTHING)
+    (new,) = told.dates(Record("r", patient="7", dates=(value,)), NOTHING)
+    assert isinstance(moved, date)
+    assert new == moved.strftime(form)
+
+
+@pytest.mark.parametrize(
+    ("value", "unclear"),
+    [
+        ("03/04/2019", True),
+        ("3-4-19", True),
+        ("10/11/12", True),
+        ("3/4", True),
+        ("3/4/2019 to 5/4/2019", True),
+        ("04/04/2019", False),
+        ("14/04/2019", False),
+        ("04/14/2019 10:11", False),
+        ("2019-03-04", False),
+        ("4 March 2019", False),
+        ("20190304", False),
+    ],
+)
+def test_an_ambiguous_date_of_a_stream_withholds_its_row(value: str, unclear: bool) -> None:
+    cells = Cells(Replacer.from_options("surrogate", key=KEY), COLUMNS, (64, 64))
+    record = Record("r", patient="7", dates=(value,))
+    if not unclear:
+        assert cells.dates(record, NOTHING)[0] not in (None, value)
+        return
+    with pytest.raises(CorpusError, match="the column d may be read with the day or the month first"):
+        cells.dates(record, NOTHING)
+    told = Cells(cells.replacer, replace(COLUMNS, date_order="dmy"), (64, 64))
+    assert told.dates(record, NOTHING)[0] not in (None, value)
+
+
+def test_the_values_of_a_column_show_its_order() -> None:
+    orders = DateOrders()
+    orders.learn(("a", "b", "c"), [("3/4/2019", "14/4/2019", "x"), ("14/4/2019", "4/14/2019", None), (None, None, "y")])
+    assert [orders.of(name, "3/4/2019") for name in "a"] == ["dmy"]
+    with pytest.raises(CorpusError, match="column b"):
+        orders.of("b", "3/4/2019")
+    with pytest.raises(CorpusError, match="column a"):
+        DateOrders().learn(("a",), [("3/4/2019",), ("14/4/2019",), ("4/14/2019",)])
+    with pytest.raises(ConfigError, match="must be one of dmy, mdy, ymd"):
+        DateOrders("myd")
+
+
+def test_what_is_no_date_in_the_order_of_its_column_is_emptied() -> None:
+    told = Cells(Replacer.from_options("surrogate"), replace(COLUMNS, date_order="dmy"), (64, 64))
+    assert told.dates(Record("r", patient="7", dates=("04/14/2019",)), NOTHING) == (None,)
+    assert told.counts == {UNREADABLE_DATES: 1}
+
+
 @pytest.mark.parametrize("style", ["keep", "year", "tag", "surrogate"])
 def test_what_is_no_date_is_emptied_whatever_the_style(style: str) -> None:
     assert treated("Ada Strong", style) == (None, {UNREADABLE_DATES: 1})
-    assert treated("Ada Strong 3/4/2019", style) == (None, {UNREADABLE_DATES: 1})
+    for value in ("Ada Strong 3/14/2019", "3/14/2019 Ada Strong", "14/3/2019T Ada"):
+        assert treated(value, style) == (None, {UNREADABLE_DATES: 1})
 
 
 def test_a_day_without_a_year_has_no_year_to_show() -> None:
@@ -143,14 +213,15 @@ def test_dates_of_a_limited_data_set_show_no_shift(tiny_model: Path, tmp_path: P
 
 def test_a_stream_of_batches_has_the_same_evidence(tiny_model: Path) -> None:
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra tables)")
-    from ensemble_deid.integrations.arrow_stream import StreamOptions, deidentified_batches
+    from ensemble_deid.deidentify.options import RunOptions
+    from ensemble_deid.integrations.arrow_stream import deidentified_batches
 
     rows = pa.table(
         {"p": [7, 7], "d": ["1920-05-06", "2019-05-06"], "text": [BORN, "Well."]},
     )
     replacer = Replacer.from_options("surrogate", key=KEY)
-    options = StreamOptions(COLUMNS, replacer)
-    batches = deidentified_batches(iter(rows.to_batches()), Deidentifier.load(tiny_model), options)
+    options = RunOptions(replacer=replacer)
+    batches = deidentified_batches(iter(rows.to_batches()), Deidentifier.load(tiny_model), COLUMNS, options)
     old, visit = (row for batch in batches for row in batch.to_pylist())
     assert (old["d"], old["text"], old["problem"]) == (None, "Born on [DATE].", f"1 {GREAT_AGE}")
     assert visit["d"]

@@ -17,7 +17,7 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.messages.content import EncodedText
 from ensemble_deid.corpora.messages.fhir import read_fhir
 from ensemble_deid.corpora.xml_parser import read_tree
-from ensemble_deid.deidentify.chain import verify_run
+from ensemble_deid.deidentify.manifest import verify_run
 
 NOTE = "Seen on 03/04/2019."
 CLEAN = "Seen on [DATE]."

@@ -11,9 +11,10 @@ from ensemble_deid import Deidentifier, SiteLists, deidentify_series
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.messages.fhir import read_fhir
 from ensemble_deid.corpora.messages.hl7 import read_hl7
-from ensemble_deid.deidentify.patient_strings import PatientStrings
-from ensemble_deid.deidentify.replacement import Replacement, Replacer
-from ensemble_deid.deidentify.together import replaced_together
+from ensemble_deid.deidentify.one_pass import finish_together
+from ensemble_deid.deidentify.options import RunOptions
+from ensemble_deid.deidentify.repeats import PatientStrings
+from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.model.inclusion import InclusionList, plain_sentence
 from ensemble_deid.note.document import Document
@@ -50,8 +51,8 @@ def test_what_is_a_name_in_another_note_is_not_handed_out(
     others = [
         Document(f"a{i}", name, (Span(0, len(name), labels[i], 0.5),), patient_id="7") for i, name in enumerate(known)
     ]
-    *_, outcome = replaced_together([*others, note], replacer)
-    assert isinstance(outcome, Replacement)
+    *_, outcome = finish_together([*others, note], RunOptions(replacer=replacer))
+    assert outcome.text is not None
     assert "[PATIENT]" in outcome.text
     assert not any(word in outcome.text for word in known[0].split())
 
@@ -64,7 +65,8 @@ def test_a_string_that_is_a_name_and_a_town_is_hidden_in_a_third_note(order: int
         Document("b", "Son Austin called.", (Span(4, 10, "PATIENT", 0.8),), patient_id="7"),
         Document("c", "Austin came, too.", patient_id="7"),
     ]
-    texts = [o.text for o in replaced_together(notes[::order], replacer) if isinstance(o, Replacement)]
+    texts = [result.text or "" for result in finish_together(notes[::order], RunOptions(replacer=replacer))]
+    assert all(texts)
     assert len(texts) == 3
     assert not any("Austin" in text for text in texts)
 

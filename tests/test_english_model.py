@@ -9,8 +9,9 @@ from scipy.stats import fisher_exact
 
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.deidentify.replacement import Replacement, Replacer
-from ensemble_deid.deidentify.together import replaced_together
+from ensemble_deid.deidentify.one_pass import finish_together
+from ensemble_deid.deidentify.options import RunOptions
+from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.model.manifest import fingerprint, read_manifest
 from ensemble_deid.note.document import Document
@@ -64,14 +65,14 @@ def test_it_finds_the_surrogates_where_phi_was() -> None:
     gold = read_corpus("demo:dev").documents[:24]
     found = model.predict(gold)
     replacer = Replacer.from_options("surrogate", key=KEY)
-    outcomes = [outcome for outcome in replaced_together(found, replacer) if isinstance(outcome, Replacement)]
-    assert len(outcomes) == len(found)
-    again = model.predict([Document(str(k), outcome.text) for k, outcome in enumerate(outcomes)])
+    outcomes = list(finish_together(found, RunOptions(replacer=replacer)))
+    assert all(outcome.text is not None for outcome in outcomes)
+    again = model.predict([Document(str(k), outcome.text or "") for k, outcome in enumerate(outcomes)])
     surrogates = [
         any(span.start < place.new_end and place.new_start < span.end for span in note.spans)
         for note, outcome, before in zip(again, outcomes, gold, strict=True)
-        for place in outcome.spans
-        if outcome.text[place.new_start : place.new_end] != f"[{place.label}]"
+        for place in outcome.replaced
+        if (outcome.text or "")[place.new_start : place.new_end] != f"[{place.label}]"
         # What stands in the place of a word that was none is no matter.
         and any(span.start < place.end and place.start < span.end for span in before.spans)
     ]

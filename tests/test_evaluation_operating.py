@@ -20,7 +20,8 @@ from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.note.overlaps import drop_overlaps
+from ensemble_deid.note.span import Span
 
 TEXT = "an a1 bb 22 cc 3-3 dd 44 ee 55 ff"
 

@@ -17,6 +17,7 @@ from ensemble_deid.evaluation.operating_points import choose_threshold
 from ensemble_deid.model.directory import save_model, update_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest
+from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.note.document import Document
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
@@ -89,10 +90,12 @@ def test_a_threshold_rule_holds_for_every_system(tiny_model: Path, tiny_dev: Pat
     dev = notes(tiny_dev)
     rows = rows_of(tiny_model, tiny_dev, threshold_rule=ThresholdTarget("sensitivity", 0.5))
     ensemble, _ = load_model(tiny_model)
-    scored = [d.with_spans(s) for d, s in zip(dev, ensemble.predict(dev, threshold=0.0), strict=True)]
+    scored = [
+        d.with_spans(s) for d, s in zip(dev, ensemble.predict(dev, PredictionOptions(threshold=0.0)), strict=True)
+    ]
     assert rows[0].threshold == choose_threshold(dev, scored, rule="sensitivity", wanted=0.5).threshold
     assert rows[0].threshold is not None
-    cut = ensemble.predict(dev, threshold=rows[0].threshold)
+    cut = ensemble.predict(dev, PredictionOptions(threshold=rows[0].threshold))
     assert rows[0].counts.tp + rows[0].counts.fp == sum(map(len, cut))
     stacked = [row for row in rows if row.name == "ensemble" or row.name.startswith("without")]
     assert all((row.threshold is None) == (row.counts is None) for row in stacked)

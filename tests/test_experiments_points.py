@@ -24,6 +24,7 @@ from ensemble_deid.evaluation.threshold_record import threshold_from_record, thr
 from ensemble_deid.model.directory import save_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import read_manifest
+from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
@@ -103,7 +104,7 @@ def test_each_point_is_what_evaluation_says_of_its_threshold(tmp_path: Path) -> 
     assert recall.tokens.counts.tp >= f1.tokens.counts.tp
     dev = tiny_stack.notes(400, patients=2)
     for point in (recall, f1):
-        spans = loose.ensemble.predict(dev, threshold=point.threshold)
+        spans = loose.ensemble.predict(dev, PredictionOptions(threshold=point.threshold))
         found = [document.with_spans(s) for document, s in zip(dev, spans, strict=True)]
         assert point.dev is not None
         assert evaluate(dev, found, resamples=0).score("strict").counts == point.dev[0]

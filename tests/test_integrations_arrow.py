@@ -10,8 +10,9 @@ from made_keys import KEY
 from ensemble_deid import Deidentifier
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.replacement import Replacer
-from ensemble_deid.integrations.arrow_stream import StreamOptions, deidentified_batches
+from ensemble_deid.integrations.arrow_stream import deidentified_batches
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra tables)")
 import pyarrow.parquet as pq  # noqa: E402
@@ -45,23 +46,23 @@ def test_a_stream_has_the_values_of_the_command_line(tiny_model: Path, model: De
     arguments += ["--id-column=n", "--patient-column=mrn", "--date-columns=seen", "--keep-columns=ward", "--quiet"]
     assert main([*arguments, "--style=surrogate", f"--key-file={tmp_path / 'key'}"]) == 3
     expected = pq.read_table(tmp_path / "out.parquet")
-    options = StreamOptions(COLUMNS, Replacer.from_options("surrogate", key=KEY))
+    options = RunOptions(replacer=Replacer.from_options("surrogate", key=KEY))
     for size in (1, 3, 100):
         batches = table().to_batches(max_chunksize=size)
-        made = pa.Table.from_batches(list(deidentified_batches(iter(batches), model, options)))
+        made = pa.Table.from_batches(list(deidentified_batches(iter(batches), model, COLUMNS, options)))
         assert made.drop_columns(["problem"]).equals(expected)
         problems = made["problem"].to_pylist()
         assert problems.pop(3) == "character 4 of the text is NUL, which no note may hold"
         assert problems == [None] * 7
-    assert list(deidentified_batches(iter([]), model, options)) == []
+    assert list(deidentified_batches(iter([]), model, COLUMNS, options)) == []
 
 
 def test_notes_without_a_patient_do_not_depend_on_their_place(model: Deidentifier) -> None:
     rows = table().select(["text"])
-    options = StreamOptions(Columns("text"), Replacer.from_options("surrogate", key=KEY))
+    options = RunOptions(replacer=Replacer.from_options("surrogate", key=KEY))
 
     def texts(part: "pa.Table") -> list[str | None]:
-        made = deidentified_batches(iter(part.to_batches()), model, options)
+        made = deidentified_batches(iter(part.to_batches()), model, Columns("text"), options)
         return [text for batch in made for text in batch.column("text").to_pylist()]
 
     whole = texts(rows)
@@ -73,7 +74,7 @@ def test_a_date_that_cannot_be_read_is_missing_and_said(model: Deidentifier) -> 
     rows = pa.table({"text": ["Date: 03/04/2019"], "seen": ["last spring"], "mrn": ["7"]})
     columns = Columns("text", None, "mrn", ("seen",))
     (batch,) = deidentified_batches(
-        iter(rows.to_batches()), model, StreamOptions(columns, Replacer.from_options("tag", key=KEY))
+        iter(rows.to_batches()), model, columns, RunOptions(replacer=Replacer.from_options("tag", key=KEY))
     )
     (row,) = batch.to_pylist()
     assert (row["text"], row["seen"]) == ("Date: [DATE]", None)

@@ -40,8 +40,8 @@ def test_notes_of_a_patient_know_each_other(tiny_model: Path, monkeypatch: pytes
     later = f"{annotated.text[9:19]} was here."
     predict = type(model.ensemble).predict
 
-    def finds_the_first_only(self: object, documents: list[object], **options: object) -> list[object]:
-        found = predict(self, documents, **options)
+    def finds_the_first_only(self: object, documents: list[object], *options: object) -> list[object]:
+        found = predict(self, documents, *options)
         return [
             annotated.spans if document.text == annotated.text else ()
             for document, _ in zip(documents, found, strict=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import tiny_stack
 
-from ensemble_deid import CorpusError, Span
+from ensemble_deid import CorpusError, DeidentificationResult, Span
 
 spacy = pytest.importorskip("spacy", reason="spaCy is not installed (extra spacy)")
 from spacy.language import Language  # noqa: E402
@@ -112,8 +112,8 @@ class Finds:
     def __init__(self, *spans: Span) -> None:
         self.spans = spans
 
-    def predict_each(self, notes: object, *, threshold: object) -> object:
-        return (note.with_spans(self.spans) for note in notes)
+    def process(self, notes: object, options: object) -> object:
+        return (DeidentificationResult("", self.spans) for _ in notes)
 
 
 def test_every_token_that_a_span_touches_is_marked() -> None:
@@ -122,7 +122,7 @@ def test_every_token_that_a_span_touches_is_marked() -> None:
     text = "  from AnnaBell 03/04-05/04 on"
     anna, bell = Span(7, 11, "PATIENT"), Span(11, 15, "DOCTOR", 0.9)
     days, blank = Span(12, 21, "DATE"), Span(0, 2, "OTHER")
-    component = PhiComponent("phi", Finds(anna, bell, days, blank), "phi", True, None)  # type: ignore[arg-type]
+    component = PhiComponent("phi", Finds(anna, bell, days, blank))  # type: ignore[arg-type]
     doc = component(spacy.blank("en")(text))
     touched = {c for span in (anna, bell, days) for c in range(span.start, span.end) if not text[c].isspace()}
     covered = {c for ent in doc.ents for c in range(ent.start_char, ent.end_char)}

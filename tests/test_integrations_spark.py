@@ -11,7 +11,7 @@ import pytest
 import tiny_stack
 from made_keys import KEY
 
-from ensemble_deid import ConfigError, CorpusError
+from ensemble_deid import Columns, ConfigError, CorpusError
 from ensemble_deid.cli.main import main
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (extra spark)")
@@ -54,7 +54,7 @@ def notes(tmp_path: Path) -> Path:
         "ward": pa.array([None if k % 2 else k for k in range(len(texts))], pa.int32()),
     }
     pq.write_table(pa.table(columns), tmp_path / "in.parquet")
-    (tmp_path / "key").write_text(KEY.text, encoding="utf-8")
+    (tmp_path / "key").write_text(KEY.text, encoding="ascii")
     return tmp_path
 
 
@@ -68,8 +68,8 @@ def test_spark_gives_the_bytes_of_the_command_line(spark: Any, tiny_model: Path,
     from ensemble_deid.integrations.spark import deidentify, worker_model
 
     table = spark.read.parquet(source).repartition(8)
-    options = {"text": "text", "id": "n", "patient": "mrn", "dates": ["seen"], "keep": ["ward"]}
-    made = deidentify(table, tiny_model, **options, style="surrogate", key=KEY).collect()
+    columns = Columns("text", "n", "mrn", ("seen",), ("ward",))
+    made = deidentify(table, tiny_model, columns=columns, style="surrogate", key=KEY).collect()
     found = {row["n"]: row.asDict() for row in made}
     problems = {row.pop("problem") for row in found.values()}
     assert found == expected
@@ -90,9 +90,9 @@ def test_what_cannot_be_done_is_refused_before_anything_runs(spark: Any, tiny_mo
     with pytest.raises(CorpusError, match="the DataFrame: nothing says what the columns n, mrn, seen, ward hold"):
         deidentify(table, tiny_model)
     with pytest.raises(ConfigError, match="has a column 'ward'"):
-        deidentify(table, tiny_model, keep=["all"], problem="ward")
+        deidentify(table, tiny_model, columns=Columns(keep=("all",)), problem="ward")
     with pytest.raises(ConfigError, match="unknown style"):
-        deidentify(table, tiny_model, keep=["all"], style="surprise")
+        deidentify(table, tiny_model, columns=Columns(keep=("all",)), style="surprise")
 
 
 def test_the_command(spark: Any, tiny_model: Path, notes: Path, capsys: pytest.CaptureFixture[str]) -> None:

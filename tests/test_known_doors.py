@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from http_service import running
 
-from ensemble_deid import ConfigError, CorpusError, Deidentifier, SiteLists, deidentify_series
+from ensemble_deid import ConfigError, CorpusError, Deidentifier, RunOptions, SiteLists, deidentify_series
 from ensemble_deid.cli.main import main
 from ensemble_deid.deidentify.known import site_lists
 from ensemble_deid.deidentify.replacement import Replacer
@@ -80,23 +80,20 @@ def test_the_service_does_not_start_with_a_bad_list(
 def test_a_stream_of_batches_with_lists_that_went_to_another_process(model: Deidentifier, files: Path) -> None:
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra tables)")
     from ensemble_deid.corpora.tables.columns import Columns
-    from ensemble_deid.integrations.arrow_stream import StreamOptions, deidentified_batches
+    from ensemble_deid.integrations.arrow_stream import deidentified_batches
 
     lists = pickle.loads(pickle.dumps(SiteLists.read(**named(files), labels=model.labels, strict=True)))
     rows = pa.table({"text": [TEXT, TEXT], "mrn": [7, 8]})
 
-    options = StreamOptions(Columns("text", None, "mrn"), Replacer.from_options(), lists=lists)
-    batches = list(deidentified_batches(iter(rows.to_batches()), model, options))
+    columns = Columns("text", None, "mrn")
+    batches = list(deidentified_batches(iter(rows.to_batches()), model, columns, RunOptions(lists=lists)))
     own, other = (row for batch in batches for row in batch.to_pylist())
     assert found_by(own["text"])
     assert other["text"] is not None
     assert "555.555.0142" in other["text"]
-    replacer, columns = Replacer.from_options("remove", labels=model.labels), Columns("text", None, "mrn")
+    options = RunOptions.choose(model.labels, style="remove", lists=lists)
     rows = pa.table({"text": [BROKEN], "mrn": [7]})
-    ((left,),) = (
-        batch.to_pylist()
-        for batch in deidentified_batches(iter(rows.to_batches()), model, StreamOptions(columns, replacer, lists=lists))
-    )
+    ((left,),) = (batch.to_pylist() for batch in deidentified_batches(iter(rows.to_batches()), model, columns, options))
     assert (left["text"], left["problem"]) == (None, "known identifiers are left in the output: 1")
 
 
@@ -121,10 +118,10 @@ def test_what_is_left_is_said_at_every_door(model: Deidentifier, files: Path, ca
     assert by_duckdb(model, lists, counts)[1] == remark
     assert counts[site_lists.LEFT] == 2
     strict = SiteLists.read(known=files / "known.csv", labels=model.labels, strict=True)
-    counts.clear()
     with pytest.raises(CorpusError):
-        model.deidentify(BROKEN, patient="7", lists=strict, style="remove", counts=counts)
-    assert +counts == wanted
+        model.deidentify(BROKEN, patient="7", lists=strict, style="remove")
+    (result,) = model.pipe([BROKEN], patients=["7"], lists=strict, style="remove")
+    assert (result.text, result.counts) == (None, wanted)
 
 
 def test_what_the_lists_did_is_counted(model: Deidentifier, files: Path) -> None:
@@ -144,11 +141,11 @@ def test_what_the_lists_did_is_counted(model: Deidentifier, files: Path) -> None
 def by_batches(model: Deidentifier, replacer: Replacer, lists: SiteLists) -> dict[str, Any]:
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra tables)")
     from ensemble_deid.corpora.tables.columns import Columns
-    from ensemble_deid.integrations.arrow_stream import StreamOptions, deidentified_batches
+    from ensemble_deid.integrations.arrow_stream import deidentified_batches
 
-    options = StreamOptions(Columns("text", None, "mrn"), replacer, lists=lists)
+    columns, options = Columns("text", None, "mrn"), RunOptions(replacer=replacer, lists=lists)
     batches = iter(pa.table({"text": [BROKEN, "Well."], "mrn": [7, 7]}).to_batches())
-    row, other = (row for batch in deidentified_batches(batches, model, options) for row in batch.to_pylist())
+    row, other = (row for batch in deidentified_batches(batches, model, columns, options) for row in batch.to_pylist())
     assert other["problem"] is None
     assert row["text"] is not None
     return row

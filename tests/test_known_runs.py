@@ -8,8 +8,8 @@ from made_keys import KEY
 
 from ensemble_deid import CorpusError, Deidentifier, SiteLists, WithheldNote, deidentify_series
 from ensemble_deid.cli.main import main
-from ensemble_deid.deidentify.chain import verify_run
 from ensemble_deid.deidentify.known import site_lists
+from ensemble_deid.deidentify.manifest import verify_run
 
 TEXT = "Seen on 03/04/2019, Okonkow. Foo 12-34 567. Qxv here."
 

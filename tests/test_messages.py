@@ -43,7 +43,7 @@ def test_hl7_text_is_replaced_and_the_rest_stays(data: st.DataObject, end: str, 
     texts = data.draw(st.lists(TEXTS.filter(lambda text: bool(text.strip())), min_size=1, max_size=3))
     head = f"{MSH}{end}" + (f"PID|1||M1^^^A~M2||Bell^Anna{end}" if pid else "")
     kinds = itertools.cycle(["TX", "FT", "NM"])
-    rows = [(f"OBX|{k}|{next(kinds)}|1^x||", text, f"||{end}") for k, text in enumerate(texts)]
+    rows = [(f"OBX|{k}|{next(kinds)}|11502-2^^LN||", text, f"||{end}") for k, text in enumerate(texts)]
 
     def content(values: list[str]) -> str:
         return head + "".join(a + hl7_text(v) + b for (a, _, b), v in zip(rows, values, strict=True)) + f"NTE|1||x{end}"
@@ -159,7 +159,8 @@ def test_fhir_narrative_keeps_its_tags() -> None:
 
 def test_fhir_attachment_gets_its_new_size_and_hash() -> None:
     content = "Ada Lee".encode("latin-1")
-    raw = json.dumps(attachment(content, "text/plain;charset=ISO-8859-1", size=7, hash="x")).encode()
+    digest = base64.b64encode(hashlib.sha1(content).digest()).decode()
+    raw = json.dumps(attachment(content, "text/plain;charset=ISO-8859-1", size=7, hash=digest)).encode()
     message = read_fhir(raw, "a.json")
     assert (message.text, message.kept) == ("Ada Lee", ())
     made = json.loads(message.written([(0, 3, "Zoë B")]))["content"][0]["attachment"]
@@ -181,6 +182,130 @@ def test_fhir_xhtml_attachment_in_a_bundle() -> None:
     assert base64.b64decode(data) == b"<p>[N]</p>"
 
 
+def fhir_with(**fields: object) -> bytes:
+    return json.dumps(narrative(f"{DIV}x</div>", **fields)).encode()
+
+
+def coded(system: object, code: object) -> bytes:
+    return fhir_with(code={"coding": [{"system": system, "code": code}]})
+
+
+# What the standard allows, and the same place with PHI in it. LOINC and SNOMED CT have check digits.
+LOINC, SNOMED, ICD = "http://loinc.org", "http://snomed.info/sct", "http://hl7.org/fhir/sid/"
+STRUCTURE: list[tuple[Callable[[object], bytes], list[object], list[object], str]] = [
+    (lambda v: fhir_with(status=v), ["final", "entered-in-error"], [SECRET, 7, [SECRET], ["final"]], "status"),
+    (lambda v: fhir_with(docStatus=v), ["amended"], [SECRET], "docStatus"),
+    (lambda v: fhir_with(language=v), ["en", "es-419", "zh-Hant-TW"], [SECRET, "en-quill", "en-Anna"], "language"),
+    (lambda v: fhir_with(content={"contentType": v}), ["application/pdf"], [SECRET, "a/b"], "content.contentType"),
+    (lambda v: coded(LOINC, v), ["11502-2", "8867-4"], [SECRET, "11502-3", "555-1234"], "code.coding.code"),
+    (lambda v: coded(SNOMED, v), ["22298006", "73211009"], ["22298007", "5551234"], "code.coding.code"),
+    (lambda v: coded(v, "11502-2"), [LOINC], [SECRET, f"{LOINC}/{SECRET}", None], "code.coding.code"),
+    (lambda v: coded(f"{ICD}icd-10-cm", v), ["I21.9", "E11"], [SECRET, "123-45-6789"], "code.coding.code"),
+    (lambda v: fhir_with(extension=[{"system": "urn:x", "code": v}]), [], ["final"], "extension.code"),
+    (lambda v: fhir_with(contained=[{"resourceType": v}]), ["Patient"], [SECRET], "contained.resourceType"),
+    (lambda v: fhir_with(meta={v: None}), ["tag"], [SECRET, ""], "meta.?"),
+    (lambda v: fhir_with(**{v: []}), ["category"], [SECRET, f"_{SECRET}"], "?"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "good", "bad", "path"), STRUCTURE)
+def test_a_fhir_value_passes_by_what_it_is_not_by_its_field(
+    made: Callable[[object], bytes], good: list[object], bad: list[object], path: str
+) -> None:
+    for value in good:
+        assert read_fhir(made(value), "x").kept == (), value
+    for value in bad:
+        kept = read_fhir(made(value), "x").kept
+        assert path in kept, value
+        assert SECRET not in str(kept)
+
+
+@pytest.mark.parametrize(
+    ("more", "kept"),
+    [
+        ({"size": 7}, ()),
+        ({"size": 5551234}, ("size",)),
+        ({"size": "7"}, ()),
+        ({"hash": SECRET}, ("hash",)),
+        ({"hash": base64.b64encode(hashlib.sha1(b"Ada Lee").digest()).decode()}, ()),
+    ],
+)
+def test_a_size_and_a_hash_are_those_of_the_attachment(more: dict[str, object], kept: tuple[str, ...]) -> None:
+    message = read_fhir(json.dumps(attachment(b"Ada Lee", **more)).encode(), "x")
+    assert message.kept == tuple(f"content.attachment.{name}" for name in kept)
+
+
+@pytest.mark.parametrize("kind", [f"text/plain; name={SECRET}; charset=utf-8", f"text/plain;charset=utf-8 {SECRET}"])
+def test_a_content_type_has_no_other_parameters(kind: str) -> None:
+    with pytest.raises(CorpusError, match="is neither plain text nor XHTML"):
+        read_fhir(json.dumps(attachment(b"Ada", kind)).encode(), "x")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "kept"),
+    [
+        ('class="bold hapiHeaderText"', ()),
+        (f'class="{SECRET}"', ("class",)),
+        ("style='color: #aabb00; font-weight:bold;width:10.5%'", ()),
+        (f'style="content: {SECRET}"', ("style",)),
+        (f'style="font-family: {SECRET}"', ("style",)),
+        ('colspan="2" dir="ltr" lang="en"', ()),
+        ('width="5551234"', ("width",)),
+        (f'id="{SECRET}"', ("id",)),
+        (f'title="{SECRET}"', ("title",)),
+        (f'{SECRET}="1"', ("?",)),
+        (f'ä·class="{SECRET}"', ("?",)),
+        (f'ä="{SECRET}"', ("?",)),
+        (f'xmlns:x="{SECRET}"', ("?",)),
+    ],
+)
+def test_an_attribute_passes_by_its_value(attribute: str, kept: tuple[str, ...]) -> None:
+    raw = json.dumps(narrative(f"{DIV}<p {attribute}>x</p></div>"), ensure_ascii=False).encode()
+    assert read_fhir(raw, "x").kept == tuple(f"text.div@{name}" for name in kept)
+
+
+def test_an_element_that_html_lacks_is_refused() -> None:
+    with pytest.raises(CorpusError, match=r"x: text\.div: has an element that HTML lacks"):
+        read_fhir(json.dumps(narrative(f"{DIV}<{SECRET}/></div>")).encode(), "x")
+
+
+HL7_STRUCTURE = [
+    ("MSH|^~\\&", "OBX|1|TX|11502-2^^LN|1|x||||||F\rNTE|1|L|x", ()),
+    ("MSH|^~\\&", "OBX|1|TX|22298006^^SCT|1.2|x|||LL|||F", ()),
+    ("MSH|^~\\&", f"OBX|{SECRET}|TX|||x", ("OBX-1",)),
+    ("MSH|^~\\&", f"OBX|1|TX||{SECRET}|x", ("OBX-4",)),
+    ("MSH|^~\\&", "OBX|1|TX||05.03.1950|x", ("OBX-4",)),
+    ("MSH|^~\\&", f"OBX|1|{SECRET}|||x\rNTE|1||x", ("OBX-2", "OBX-5")),
+    ("MSH|^~\\&", f"OBX|1|TX|{SECRET}|1|x", ("OBX-3",)),
+    ("MSH|^~\\&", f"OBX|1|TX|{SECRET}^^LN|1|x", ("OBX-3",)),
+    ("MSH|^~\\&", f"OBX|1|TX|11502-2^^{SECRET}|1|x", ("OBX-3",)),
+    ("MSH|^~\\&", f"OBX|1|TX|11502-2^^LN^^^^^{SECRET}|1|x", ("OBX-3",)),
+    ("MSH|^~\\&", f"OBX|1|TX|||x|||{SECRET}|||{SECRET}", ("OBX-8", "OBX-11")),
+    ("MSH|^~\\&", f"NTE|1|{SECRET}|x", ("NTE-2",)),
+    ("MSH|^~\\&", f"NTE|1||x\rZOE||\rPV1||{SECRET}", ("?", "PV1-2")),
+    (f"MSH|^~\\&{SECRET}|", "NTE|1||x", ("MSH-2",)),
+    (f"MSH|^~\\&|||||||ORU^R01^{SECRET}||P|2.5", "NTE|1||x", ("MSH-9",)),
+    ("MSH|^~\\&|||||||ORU^R01^ORU_R01||P|2.5.1", "NTE|1||x", ()),
+    ("MSH|^~\\&|||||||ORU^R01||P|2.5", "NTE|1||x", ()),
+    (f"MSH|^~\\&|||||||ORU^R01||{SECRET}|2.5", "NTE|1||x", ("MSH-11",)),
+    (f"MSH|^~\\&|||||||ORU^R01||P|2.5^{SECRET}", "NTE|1||x", ("MSH-12",)),
+    (f"MSH|^~\\&|||||||ORU^R01||P|2.5||||||UNICODE UTF-8~{SECRET}", "NTE|1||x", ("MSH-18",)),
+]
+
+
+@pytest.mark.parametrize(("header", "segments", "kept"), HL7_STRUCTURE)
+def test_an_hl7_value_passes_by_what_it_is_not_by_its_field(header: str, segments: str, kept: tuple[str, ...]) -> None:
+    assert read_hl7(f"{header}\r{segments}\r".encode(), "x").kept == kept
+
+
+def test_the_words_of_an_observation_identifier_are_text() -> None:
+    data = f"{MSH}\rOBX|1|TX|11502-2^Report of Ada^LN^1^Lee^L|1|x\r".encode()
+    message = read_hl7(data, "x")
+    assert message.text.split("\n") == ["Report of Ada", "Lee", "x"]
+    assert message.written([(10, 13, "[N]")]) == data.replace(b"Ada", b"[N]")
+    assert "OBX-3" in message.kept
+
+
 BAD: list[tuple[Callable[[bytes, str], Message], object, str]] = [
     (read_hl7, f"PID|1||{SECRET}", r"x:1: is no HL7 message"),
     (read_hl7, f"MSH|^^\\&|{SECRET}", r"x:1: is no HL7 message"),
@@ -197,7 +322,7 @@ BAD: list[tuple[Callable[[bytes, str], Message], object, str]] = [
     (read_fhir, "{", r"x: broken JSON at column 2"),
     (read_fhir, {"a": SECRET}, r"x: is no FHIR resource"),
     (read_fhir, {"resourceType": "Patient", "name": SECRET}, r"x: has no note text"),
-    (read_fhir, '{"resourceType": "A", "resourceType": "B"}', r"x: a name occurs twice"),
+    (read_fhir, '{"resourceType": "A", "resourceType": "B"}', r"x: broken JSON: a key occurs twice"),
     (read_fhir, narrative(f"<div>{SECRET}"), r"x: text\.div: is no well-formed XHTML"),
     (read_fhir, narrative(f"<div><!-- {SECRET} --></div>"), r"x: text\.div: has a comment"),
     (read_fhir, attachment(b"%PDF", "application/pdf"), r"x: content\.attachment: an attachment is neither plain text"),

@@ -98,8 +98,9 @@ def by_duckdb(model: Deidentifier, notes: list[str]) -> dict[int, str]:
 def by_batches(model: Deidentifier, notes: list[str], replacer: Replacer) -> list[str]:
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra tables)")
     from ensemble_deid.corpora.tables.columns import Columns
-    from ensemble_deid.integrations.arrow_stream import StreamOptions, deidentified_batches
+    from ensemble_deid.deidentify.options import RunOptions
+    from ensemble_deid.integrations.arrow_stream import deidentified_batches
 
     batches = iter(pa.table({"text": notes}).to_batches())
-    made = deidentified_batches(batches, model, StreamOptions(Columns("text"), replacer))
+    made = deidentified_batches(batches, model, Columns("text"), RunOptions(replacer=replacer))
     return [row["text"] for batch in made for row in batch.to_pylist()]

@@ -19,12 +19,12 @@ from ensemble_deid.features.patterns import (
     TimeLimit,
     failed_examples,
     find_all,
-    first_come,
     parse_patterns,
     read_patterns,
 )
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import known_labels
+from ensemble_deid.note.overlaps import keep_first
 from ensemble_deid.note.span import Span
 
 FILES = sorted((Path(__file__).parents[1] / "rules" / "patterns").glob("*.toml"))
@@ -242,10 +242,10 @@ def test_earlier_pattern_wins() -> None:
     patterns = _file("name='a'\nlabel='AGE'\nregex='b+'", "name='c'\nlabel='DATE'\nregex='[bd]'")
     spans = find_all(patterns, Document("d", "bbd"))
     assert [span.source for span in spans] == ["a", "c", "c", "c"]
-    assert first_come(spans) == (Span(0, 2, "AGE", 1.0, "a"), Span(2, 3, "DATE", 1.0, "c"))
+    assert keep_first(spans) == (Span(0, 2, "AGE", 1.0, "a"), Span(2, 3, "DATE", 1.0, "c"))
 
 
-def _first_come_slowly(spans: Sequence[Span]) -> tuple[Span, ...]:
+def _keep_first_slowly(spans: Sequence[Span]) -> tuple[Span, ...]:
     kept: list[Span] = []
     for span in spans:
         if not any(span.overlaps(other) for other in kept):
@@ -254,9 +254,9 @@ def _first_come_slowly(spans: Sequence[Span]) -> tuple[Span, ...]:
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 6)), max_size=12))
-def test_first_come_is_what_it_says(places: list[tuple[int, int]]) -> None:
+def test_keep_first_is_what_it_says(places: list[tuple[int, int]]) -> None:
     spans = [Span(start, start + length, "AGE") for start, length in places]
-    assert first_come(spans) == _first_come_slowly(spans)
+    assert keep_first(spans) == _keep_first_slowly(spans)
 
 
 def test_a_limit_ends_when_the_processor_has_worked_so_long() -> None:

@@ -7,8 +7,9 @@ import pytest
 import tiny_stack
 
 from ensemble_deid import DeidentificationResult, Deidentifier, Document, Span
+from ensemble_deid.deidentify.one_pass import finish_together
+from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.replacement import Replacement, Replacer
-from ensemble_deid.deidentify.together import replaced_together
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError
 from ensemble_deid.evaluation.curve import trace_curve
 from ensemble_deid.model.loading import load_model
@@ -103,7 +104,7 @@ def test_results_come_in_order_whatever_the_batches(model: Deidentifier, options
 
 
 def test_a_text_that_fails_is_withheld_and_not_quoted(model: Deidentifier, monkeypatch: pytest.MonkeyPatch) -> None:
-    def bad(_: Replacer, document: Document, *, taken: object = ()) -> Replacement:
+    def bad(_: Replacer, document: Document, **_options: object) -> Replacement:
         if "Lyndale" in document.text:
             raise ValueError(document.text)
         return Replacement("clean")
@@ -121,7 +122,7 @@ def test_a_text_that_fails_is_withheld_and_not_quoted(model: Deidentifier, monke
 def test_any_error_of_a_replacement_withholds_that_text_alone(
     model: Deidentifier, monkeypatch: pytest.MonkeyPatch, error: type[DeidError]
 ) -> None:
-    def bad(_: Replacer, document: Document, *, taken: object = ()) -> Replacement:
+    def bad(_: Replacer, document: Document, **_options: object) -> Replacement:
         if "Lyndale" in document.text:
             raise error("names.txt: cannot be read")
         return Replacement("clean")
@@ -130,8 +131,8 @@ def test_any_error_of_a_replacement_withholds_that_text_alone(
     first, second = model.pipe([NOTE.text, "fine"])
     assert first == DeidentificationResult(None, (), "texts[0]: replacement failed: names.txt: cannot be read")
     assert second.text == "clean"
-    (outcome,) = replaced_together([NOTE], Replacer.from_options())
-    assert str(outcome) == f"{NOTE.id}: replacement failed: names.txt: cannot be read"
+    (outcome,) = finish_together([NOTE], RunOptions())
+    assert outcome.error == f"{NOTE.id}: replacement failed: names.txt: cannot be read"
 
 
 @pytest.mark.parametrize(("patients", "message"), [(["7"], "has no patient"), (["7", "8", "9"], "more patients")])
@@ -145,7 +146,8 @@ def test_thresholds_change_what_is_taken_out(model: Deidentifier) -> None:
     assert model.deidentify(NOTE.text, threshold=1.0) == DeidentificationResult(NOTE.text, ())
     (everything,) = model.pipe([NOTE.text], threshold=0.0)
     (predicted,) = model.predict([NOTE], threshold=0.0)
-    assert everything.spans == predicted.spans
+    # Repeats of single words are found, too.
+    assert all(any(s.start <= p.start and p.end <= s.end for s in everything.spans) for p in predicted.spans)
 
 
 def test_a_gpu_that_is_not_there_is_said_at_once(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

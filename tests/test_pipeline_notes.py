@@ -12,9 +12,9 @@ import pytest
 import tiny_stack
 from joblib import delayed
 
-from ensemble_deid.deidentify import notes as notes_module
+from ensemble_deid.deidentify import prediction as notes_module
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.deidentify.notes import Note
+from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.errors import ConfigError, CorpusError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.model import loading

@@ -17,10 +17,11 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.records import Record
 from ensemble_deid.corpora.tables.columns import Columns
-from ensemble_deid.deidentify.chain import verify_run
 from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.manifest import verify_run
+from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.replacement import Replacer
-from ensemble_deid.integrations.arrow_stream import StreamOptions, deidentified_batches
+from ensemble_deid.integrations.arrow_stream import deidentified_batches
 from ensemble_deid.integrations.series import deidentify_series
 from ensemble_deid.note.document import Document, known_patient
 
@@ -143,9 +144,9 @@ def test_notes_of_nobody_in_a_database_are_single_ones(
 
 def test_a_stream_says_of_each_row_that_it_is_of_nobody(tiny_model: Path) -> None:
     rows = pa.table({"mrn": ["N/A", "N/A", "M1"], "text": TEXTS})
-    options = StreamOptions(Columns("text", patient="mrn"), Replacer.from_options("surrogate", key=KEY))
+    columns, options = Columns("text", patient="mrn"), RunOptions(replacer=Replacer.from_options("surrogate", key=KEY))
     made = pa.Table.from_batches(
-        list(deidentified_batches(iter(rows.to_batches()), Deidentifier.load(tiny_model), options))
+        list(deidentified_batches(iter(rows.to_batches()), Deidentifier.load(tiny_model), columns, options))
     ).to_pylist()
     remark = "the patient is a placeholder such as NULL"
     assert [row["problem"] for row in made] == [remark, remark, None]

@@ -12,7 +12,7 @@ from made_keys import KEY, made_key
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.deidentify import run as batch
-from ensemble_deid.deidentify.chain import TextsDigest, verify_run
+from ensemble_deid.deidentify.manifest import TextsDigest, verify_run
 
 NOTE = "Seen by Dr. Kemp on 03/04/2019."
 
@@ -45,7 +45,7 @@ def guesses(folder: Path) -> Iterator[str]:
 
 def interrupted(model: Path, source: Path, out: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch.Batch, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(batch.Run, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert run(model, source, out) == 130
 
 

@@ -212,7 +212,7 @@ def test_a_batch_goes_on_after_a_failing_line(service: Service) -> None:
         (6, "c", "Date: XXXXXXXXXX"),
     ]
     assert [entry["error"] for entry in found if "error" in entry] == [
-        "the body is no valid JSON",
+        "the line is not valid JSON",
         "the text: character 9 of the text is NUL, which no note may hold",
         "the line is longer than 20000 bytes",
     ]

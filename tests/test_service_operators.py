@@ -8,15 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from ensemble_deid.service.operators import Entity, Operator, anonymize
+from ensemble_deid.note.span import Span
+from ensemble_deid.service.presidio import AnalyzerResult, Operator, anonymize
 from ensemble_deid.service.refusal import Refused
 
 _OPERATOR: TypeAdapter[Operator] = TypeAdapter(Operator)
 TEXT = "Ann Poe, 309-555-0142"
-PERSON, PHONE = Entity(0, 7, "PERSON", 0.9), Entity(9, 21, "PHONE_NUMBER", 0.8)
+PERSON, PHONE = Span(0, 7, "PERSON", 0.9), Span(9, 21, "PHONE_NUMBER", 0.8)
 
 
-def changed(operators: dict[str, dict[str, Any]], *entities: Entity, text: str = TEXT) -> str:
+def changed(operators: dict[str, dict[str, Any]], *entities: Span, text: str = TEXT) -> str:
     made = {name: _OPERATOR.validate_python(fields) for name, fields in operators.items()}
     return anonymize(text, entities, made)[0]
 
@@ -45,7 +46,7 @@ def test_each_operator(operator: dict[str, Any], wanted: str) -> None:
 
 def test_a_hash_without_salt_cannot_be_looked_up() -> None:
     twice = "Ann Poe Ann Poe"
-    entities = (Entity(0, 7, "A", 1.0), Entity(8, 15, "B", 1.0))
+    entities = (Span(0, 7, "A", 1.0), Span(8, 15, "B", 1.0))
     first, second = changed({"DEFAULT": {"type": "hash"}}, *entities, text=twice).split()
     assert first == second != hashlib.sha256(b"Ann Poe").hexdigest()
     assert first not in changed({"DEFAULT": {"type": "hash"}}, *entities, text=twice)
@@ -72,22 +73,22 @@ def test_what_is_refused() -> None:
     for operator in ("encrypt", "custom"):
         with pytest.raises(Refused, match=f"the operator {operator} is not offered"):
             changed({"DEFAULT": {"type": operator, "key": "k" * 16}}, PERSON)
-    for entity in (Entity(0, 22, "A", 1.0), Entity(-1, 3, "A", 1.0), Entity(3, 3, "A", 1.0)):
+    for start, end in ((0, 22), (-1, 3), (3, 3)):
         with pytest.raises(Refused, match=r"analyzer_results\[1\]: "):
-            changed({}, PERSON, entity)
+            AnalyzerResult(start=start, end=end, entity_type="A").span(1, TEXT)
     with pytest.raises(Refused, match="NUL"):
         changed({}, text="\0")
 
 
 def test_overlaps_go_to_the_higher_score_and_neighbours_are_joined() -> None:
-    def types(*entities: Entity) -> str:
+    def types(*entities: Span) -> str:
         return changed({}, *entities, text="John Smith Lee")
 
-    assert types(Entity(0, 10, "NAME", 0.8), Entity(0, 4, "FIRST", 0.8), Entity(5, 10, "LAST", 0.6)) == "<NAME> Lee"
-    assert types(Entity(0, 10, "NAME", 0.5), Entity(5, 14, "PLACE", 0.9)) == "<NAME><PLACE>"
-    assert types(Entity(0, 14, "NAME", 0.5), Entity(5, 10, "PLACE", 0.9)) == "<NAME><PLACE><NAME>"
-    assert types(Entity(0, 4, "NAME", 0.5), Entity(5, 10, "NAME", 0.9)) == "<NAME> Lee"
-    assert types(Entity(0, 4, "NAME", 0.5), Entity(0, 4, "NAME", 0.5)) == "<NAME> Smith Lee"
+    assert types(Span(0, 10, "NAME", 0.8), Span(0, 4, "FIRST", 0.8), Span(5, 10, "LAST", 0.6)) == "<NAME> Lee"
+    assert types(Span(0, 10, "NAME", 0.5), Span(5, 14, "PLACE", 0.9)) == "<NAME><PLACE>"
+    assert types(Span(0, 14, "NAME", 0.5), Span(5, 10, "PLACE", 0.9)) == "<NAME><PLACE><NAME>"
+    assert types(Span(0, 4, "NAME", 0.5), Span(5, 10, "NAME", 0.9)) == "<NAME> Lee"
+    assert types(Span(0, 4, "NAME", 0.5), Span(0, 4, "NAME", 0.5)) == "<NAME> Smith Lee"
 
 
 _ENTITIES = st.lists(
@@ -98,7 +99,7 @@ _ENTITIES = st.lists(
 @given(_ENTITIES)
 def test_every_character_of_every_entity_goes(drawn: list[tuple[int, int, str, float]]) -> None:
     text = "abcdefghij klmnopqrs"
-    entities = [Entity(start, min(20, start + length), kind, score) for start, length, kind, score in drawn]
+    entities = [Span(start, min(20, start + length), kind, score) for start, length, kind, score in drawn]
     covered = {k for entity in entities for k in range(entity.start, entity.end)}
     left = "".join(c for k, c in enumerate(text) if k not in covered)
     redacted, items = anonymize(text, entities, {"DEFAULT": _OPERATOR.validate_python({"type": "redact"})})

@@ -11,12 +11,12 @@ from stacking_columns import feature_names
 from tiny_notes import plain
 
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.overlaps import RELATIONS, overlapping_rows, relation
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tokens import tokenize
-from ensemble_deid.stacking.candidates import CandidateTable, collect
+from ensemble_deid.stacking.candidates import CandidateTable, collect, maxima
 from ensemble_deid.stacking.context import FORM, KINDS, CandidateContext, extract_context
 from ensemble_deid.stacking.features import candidate_features, measure_statistics, statistics_keys
-from ensemble_deid.stacking.overlaps import RELATIONS, maxima, overlapping_candidates, relation
 from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.stacking.voting import METHODS, combine
 from ensemble_deid.submodels import BY_NAME, NAMES
@@ -96,7 +96,7 @@ def test_overlaps_are_those_of_all_pairs(proposals: dict[str, Proposals]) -> Non
         for i, j in itertools.permutations(range(len(table)), 2)
         if table.document[i] == table.document[j] and spans[i].overlaps(spans[j])
     }
-    i, j = overlapping_candidates(table)
+    i, j = overlapping_rows(table)
     found = list(zip(i.tolist(), j.tolist(), strict=True))
     assert len(found) == len(expected)
     assert set(found) == expected

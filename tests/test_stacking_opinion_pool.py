@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from ensemble_deid.config import make_config
 from ensemble_deid.errors import ConfigError, ModelError
-from ensemble_deid.note.span import drop_overlaps
+from ensemble_deid.note.overlaps import drop_overlaps, suppressed_scores
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.named_columns import NamedColumns
-from ensemble_deid.stacking.opinion_pool import pooled, pooled_with_sequences, resolved_by
+from ensemble_deid.stacking.opinion_pool import pooled, pooled_with_sequences
 from ensemble_deid.stacking.stacker import SETTINGS, Stacker
 
 PROBABILITIES = st.floats(0, 1)
@@ -80,7 +80,7 @@ def test_of_overlapping_candidates_the_one_that_ranks_first_stands(
     drawn: tuple[CandidateTable, list[float], list[float]],
 ) -> None:
     table, rank, scores = drawn
-    found = resolved_by(np.array(rank), np.array(scores), table)
+    found = suppressed_scores(np.array(rank), np.array(scores), table)
     # By hand: in order of rank, what overlaps nothing before it stands.
     standing: list[tuple[int, int, str]] = []
     keys = table.keys()
@@ -101,15 +101,15 @@ def test_the_likeliest_borders_take_the_highest_score() -> None:
     # A name, its first word, and its last word with what follows.
     table = candidates_of([(0, 6, 0), (0, 14, 0), (7, 17, 1), (20, 25, 0)])
     rank, scores = np.array([0.2, 0.7, 0.1, 0.4]), np.array([0.9, 0.6, 0.5, 0.3])
-    np.testing.assert_allclose(resolved_by(rank, scores, table), [0.9, 0.9, 0.5, 0.3], atol=1e-5)
-    assert kept(table, resolved_by(rank, scores, table), 0.9) == [(0, 14, "A")]
+    np.testing.assert_allclose(suppressed_scores(rank, scores, table), [0.9, 0.9, 0.5, 0.3], atol=1e-5)
+    assert kept(table, suppressed_scores(rank, scores, table), 0.9) == [(0, 14, "A")]
     assert kept(table, scores, 0.5) == [(0, 6, "A"), (7, 17, "B")]
 
 
 @given(ranked())
 def test_where_both_scores_are_one_nothing_changes(drawn: tuple[CandidateTable, list[float], list[float]]) -> None:
     table, rank, _ = drawn
-    assert resolved_by(np.array(rank), np.array(rank), table).tolist() == rank
+    assert suppressed_scores(np.array(rank), np.array(rank), table).tolist() == rank
 
 
 def test_a_pool_needs_the_net() -> None:

@@ -13,9 +13,10 @@ from ensemble_deid.config import make_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.model import submodels as pipeline_submodels
 from ensemble_deid.model.loading import load_model
+from ensemble_deid.note.overlaps import suppressed_scores
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
-from ensemble_deid.stacking.opinion_pool import pooled, resolved_by
+from ensemble_deid.stacking.opinion_pool import pooled
 from ensemble_deid.stacking.search import strict_f1
 from ensemble_deid.stacking.stacker import Stacker
 
@@ -77,7 +78,7 @@ def test_candidates_are_scored_by_the_pool_of_the_svm_and_the_sequence_models(mo
     assert [span.key for span in scored] == [span.key for span in svm] == table.keys()
     odds = context.more.values[:, context.more.names.index("phi:crf")]
     alone = np.array([span.score for span in svm])
-    expected = resolved_by(alone, pooled(alone, odds, 0.3), table)
+    expected = suppressed_scores(alone, pooled(alone, odds, 0.3), table)
     np.testing.assert_allclose([span.score for span in scored], expected)
     assert max(abs(a.score - b.score) for a, b in zip(scored, svm, strict=True)) > 0.01
 

@@ -10,10 +10,9 @@ from marked_notes import marked_note
 
 from ensemble_deid.deidentify.known.identifiers import KnownIdentifiers
 from ensemble_deid.deidentify.known.site_lists import SiteLists
-from ensemble_deid.deidentify.replaced import replaced
+from ensemble_deid.deidentify.one_pass import finish_alone, finish_together
+from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.replacement import Replacer
-from ensemble_deid.deidentify.together import replaced_together
-from ensemble_deid.errors import DeidError
 from ensemble_deid.note.folding import fold
 from ensemble_deid.surrogates.known import KnownNames
 
@@ -22,9 +21,10 @@ REPLACER = Replacer.from_options("surrogate", key=KEY)
 
 def together(*marked: str) -> list[str]:
     texts = []
-    for outcome in replaced_together([marked_note(text, id=str(n)) for n, text in enumerate(marked)], REPLACER):
-        assert not isinstance(outcome, DeidError)
-        texts.append(outcome.text)
+    notes = [marked_note(text, id=str(n)) for n, text in enumerate(marked)]
+    for result in finish_together(notes, RunOptions(replacer=REPLACER)):
+        assert result.text is not None
+        texts.append(result.text)
     return texts
 
 
@@ -74,9 +74,10 @@ def test_no_surrogate_has_a_word_of_what_is_in_this_note_alone() -> None:
 def test_a_note_alone_tells_what_its_names_are_also_where_the_site_knows_something_else(tmp_path: Path) -> None:
     (tmp_path / "known.csv").write_text("patient_id,kind,value\n7,mrn,4711-0815\n", encoding="utf-8")
     lists = SiteLists(known=KnownIdentifiers.read(tmp_path / "known.csv", labels=("PATIENT", "MEDICALRECORD")))
-    outcome = replaced(marked_note("<PATIENT|John Zzyzxk>; <PATIENT|J.Z.>; <PATIENT|Zzyzxk>"), REPLACER, lists)
-    assert not isinstance(outcome, DeidError)
-    whole, initials, alone = outcome.text.split("; ")
+    note = marked_note("<PATIENT|John Zzyzxk>; <PATIENT|J.Z.>; <PATIENT|Zzyzxk>")
+    result = finish_alone(note, RunOptions(replacer=REPLACER, lists=lists))
+    assert result.text is not None
+    whole, initials, alone = result.text.split("; ")
     first, last = whole.split()
     assert initials == f"{first[0]}.{last[0]}."
     assert alone == last

@@ -7,8 +7,9 @@ from tiny_notes import PATTERNS, SCHEME, no_progress, plain, tiny_notes
 
 from ensemble_deid.config import RegexConfig
 from ensemble_deid.errors import ModelError
-from ensemble_deid.features.patterns import find_all, first_come
+from ensemble_deid.features.patterns import find_all
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.overlaps import keep_first
 from ensemble_deid.note.span import Span
 from ensemble_deid.taggers.regex import FILE, RegexTagger
 
@@ -30,7 +31,7 @@ def test_offsets_are_those_of_the_patterns() -> None:
     notes = tiny_notes(6)
     best = fit(notes).propose(plain(notes), n_best=1).best
     for document, spans in zip(notes, best, strict=True):
-        assert [span.key for span in spans] == [span.key for span in first_come(find_all(PATTERNS, document))]
+        assert [span.key for span in spans] == [span.key for span in keep_first(find_all(PATTERNS, document))]
 
 
 def test_a_truncated_file_is_a_model_error_wherever_it_ends(tmp_path: Path) -> None:

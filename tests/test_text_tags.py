@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.note.overlaps import drop_overlaps
+from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagLoss, TagScheme, entity_rows, spans_to_tags, tag_loss, tags_to_spans
 from ensemble_deid.note.tokens import tokenize
 

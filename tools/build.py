@@ -11,6 +11,7 @@ from ensemble_deid.corpora.checks import patient_of_name
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
+from ensemble_deid.parsing import strict_toml
 from tools.note_sources import note_files, read_note_sources
 
 SPLITS = ("train", "dev", "test")
@@ -79,7 +80,7 @@ def read_splits(path: Path) -> Mapping[str, str]:
     Returns name -> split. Raises CorpusError where a name is in two.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = strict_toml(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CorpusError(f"{path}: cannot be read as TOML: {error}") from None
     if sorted(content) != sorted(SPLITS):

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.options import add_command, add_group
-from ensemble_deid.cli.output import refuse_output
 from ensemble_deid.cli.terminal import say
+from ensemble_deid.deidentify.outputs import refuse_output
 
 
 def add_commands(commands: Any) -> None:

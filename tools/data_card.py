@@ -9,6 +9,7 @@ from ensemble_deid.corpora.read import Corpus, read_corpus
 from ensemble_deid.corpora.statistics import CorpusStatistics, corpus_statistics
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.labels import I2B2_TYPES
+from ensemble_deid.parsing import strict_toml
 from tools.build import SPLITS
 from tools.variety import (
     NGRAM,
@@ -52,7 +53,7 @@ def render_data_card(demo: Path) -> str:
 def read_kinds(path: Path) -> Mapping[str, str]:
     """Read `"family" = ["kind", ...]`; return kind -> family. CorpusError if a kind is in two families."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = strict_toml(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CorpusError(f"{path}: cannot be read as TOML: {error}") from None
     family_of_kind: dict[str, str] = {}

@@ -1,45 +1,24 @@
 """`deidentify`: notes in any form in, the same form without PHI out, and a folder that says what was done."""
 
 import argparse
-import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid import __version__
-from ensemble_deid.atomic import folder_atomically, open_atomically, remove_stale
-from ensemble_deid.cli.deidentify_outputs import check_outputs
-from ensemble_deid.cli.input_digest import input_digest
-from ensemble_deid.cli.note_source import SUFFIX, add_input, format_of, note_source
-from ensemble_deid.cli.options import add_command, add_model, add_resume, add_running
-from ensemble_deid.cli.replacement import add_replacement, make_replacer, policy_file
-from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists, report_lists
+from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_resume, add_running, submodels_of
+from ensemble_deid.cli.replacement import add_columns, add_replacement, columns_of, run_choices, tell_of_key
+from ensemble_deid.cli.site_lists import add_lists, report_lists
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
-from ensemble_deid.corpora.records import Source, digest_of
-from ensemble_deid.corpora.tables.columns import Columns
-from ensemble_deid.corpora.tables.sql import SqlQuery
-from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.training.progress import Step
+from ensemble_deid.corpora.input_options import FORMATS, InputOptions
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.training.progress import Reporter, Step
 
 if TYPE_CHECKING:
-    from ensemble_deid.deidentify.run import Batch
-    from ensemble_deid.keys import Key
-
+    from ensemble_deid.deidentify.job import RunSummary
+    from ensemble_deid.deidentify.run import RunProgress
 STANDARD = "-"
-
-
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """What is read, where the output goes, the run's folder; `standard` where the output goes to standard output."""
-
-    input: Path
-    out: Path
-    run: Path
-    standard: bool
 
 
 def add_commands(commands: Any) -> None:
@@ -51,7 +30,7 @@ def add_commands(commands: Any) -> None:
         example="deidentify en notes --out clean --style surrogate --key-file site.key",
     )
     add_model(parser)
-    add_input(parser)
+    _add_input(parser)
     parser.add_argument("--out", metavar="OUT", type=Path, help="a folder, or a file where INPUT is one")
     add_lists(parser, strict=True)
     add_replacement(parser)
@@ -63,208 +42,120 @@ def add_commands(commands: Any) -> None:
     parser.set_defaults(run=run_deidentify)
 
 
+def _add_input(parser: CommandParser) -> None:
+    """Add INPUT and what says how to read it."""
+    parser.add_argument(
+        "input", metavar="INPUT", help="a folder, a file of notes or a table, - (standard input), a database's URL"
+    )
+    add_columns(parser)
+    rare = parser.rare()
+    rare.add_argument("--input-format", choices=FORMATS, help="default: by the suffix; standard input: plain")
+    rare.add_argument("--recursive", action="store_true", help="also the folders in INPUT, which OUT will have, too")
+    rare.add_argument("--keep-fields", action="store_true", help="FHIR and HL7: pass on all that is not note text")
+    rare.add_argument("--query", metavar="SQL", help="database: rows to read, ending with ORDER BY a unique column")
+    rare.add_argument("--table-out", metavar="NAME", help="database: new table for the rows")
+
+
 def run_deidentify(options: argparse.Namespace) -> int:
     """De-identify all notes, and say what was withheld."""
-    from ensemble_deid.deidentify.chain import is_run
+    from ensemble_deid.deidentify.job import deidentify_files, deidentify_table
 
-    with _places(options) as places:
-        source = note_source(options, places.input, leave_out=[places.out, places.run])
-        inputs = (options.model, options.key_file, *list_files(options), policy_file(options))
-        out = check_outputs(source, places.input, places.out, places.run, options.spans, *inputs)
-        finished = options.resume and is_run(places.run)
-        if isinstance(source, SqlQuery) and not finished:
-            source.refuse_existing()
-        batch = _batch(options, places, source, out)
-        if finished:
-            return _already_done(places.run, batch, options)
-        _run(batch, options)
-        return _report(batch, options, places)
+    standard = _check(options)
+    tell = warn if standard else say
+    reading = _reading(options)
+    call = deidentify_files if reading.kind_of(options.input) == "files" else deidentify_table
+    sys.stdout.flush()
+    with progress_bar(quiet=options.quiet) as show:
+        summary = call(
+            sys.stdin.buffer if options.input == STANDARD else options.input,
+            sys.stdout.buffer if standard else options.out,
+            options.model,
+            input=reading,
+            run=options.run_folder,
+            resume=options.resume,
+            spans=options.spans,
+            report=_shown(show),
+            device=options.device,
+            submodels=submodels_of(options),
+            **run_choices(options),
+        )
+    if summary.finished_before:
+        say(f"{summary.folder}: the run was finished before, and its output is as it was written")
+    else:
+        _report(summary, options, tell=tell, standard=standard)
+        _tell_recall(summary, tell=tell)
+    return NOTES_WITHHELD if summary.withheld else 0
 
 
-@contextmanager
-def _places(options: argparse.Namespace) -> Iterator[_Places]:
-    """Say where everything is; what comes from standard input is kept in a private folder, which is gone at the end."""
-    standard_in, standard_out = options.input == STANDARD, options.out is None
-    if standard_out and options.table_out is None and not standard_in:
+def _check(options: argparse.Namespace) -> bool:
+    """Return whether the output goes to standard output. Raises ConfigError where nothing says where it goes."""
+    if options.out is None and options.table_out is None and options.input != STANDARD:
         raise ConfigError("--out is needed, but where INPUT is - or a database")
-    if options.resume and standard_out and options.run_folder is None:
+    if options.resume and options.out is None and options.run_folder is None:
         raise ConfigError("--resume needs --run where there is no --out")
-    with ExitStack() as stack:
-        own = Path()
-        if standard_in or standard_out:
-            remove_stale(Path(tempfile.gettempdir()))
-            own = stack.enter_context(folder_atomically(Path(tempfile.gettempdir()) / "ensemble-deid"))
-        given = Path(options.input)
-        if standard_in:
-            suffix = SUFFIX.get(options.input_format or "plain", f".{options.input_format}")
-            given = own / f"standard-input{suffix}"
-            with given.open("wb") as stream:
-                shutil.copyfileobj(sys.stdin.buffer, stream)
-        out = own / f"out{'.txt' if format_of(options) == 'files' else given.suffix}" if standard_out else options.out
-        beside = own / "run" if standard_out else _beside(out)
-        yield _Places(given, out, options.run_folder or beside, standard_out and options.table_out is None)
+    return options.out is None and options.table_out is None
 
 
-def _beside(out: Path) -> Path:
-    """Return the usual folder of a run; `.` and `..` have a name only when they are resolved."""
-    named = out.resolve() if out.name in ("", "..") else out
-    return named.with_name(f"{named.name}.run")
-
-
-def _batch(options: argparse.Namespace, places: _Places, source: Source, out: Path) -> "Batch":
-    from ensemble_deid.deidentify.cells import Cells
-    from ensemble_deid.deidentify.deidentifier import Deidentifier
-    from ensemble_deid.deidentify.offsets import key_of_run
-    from ensemble_deid.deidentify.run import Batch
-    from ensemble_deid.stacking.stacker import check_threshold
-
-    check_threshold(options.threshold)
-    submodels = options.submodels.split(",") if options.submodels is not None else None
-    model = Deidentifier.load(options.model, device=options.device, submodels=submodels, jobs=options.jobs)
-    model.description.check_options(submodel=None, threshold=options.threshold, combiner=options.combiner)
-    replacer = make_replacer(options, tell=warn if places.standard else say)
-    key = key_of_run(places.run, replacer.key, resume=options.resume)
-    replacer = replace(replacer, key=key)
-    columns = getattr(source, "columns", None) or Columns()
-    lists = read_lists(options, model.labels)
-    finding = {
-        "version": __version__,
-        "model": "" if model.source is None else model.source.checksum,
-        "submodels": list(model.description.submodels),
-        "arithmetic": model.description.arithmetic,
-        "threshold": options.threshold,
-        "combiner": options.combiner,
-        "format": source.format,
-        "columns": {
-            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(columns).items()
-        },
-        "keep_fields": options.keep_fields,
-        "input": _hidden(digest_of(places.input) if places.input.is_file() else None, key),
-        "lists": {name: _hidden(value, key) for name, value in lists.to_json().items()},
-        "key": key.id,
-    }
-    styles = {"style": options.style, "set": options.settings, "policy": options.policy, "project": options.project}
-    # A policy is a file that may have changed: what it says counts.
-    of = replacer.styles
-    meant = {"default": of.default, "by_label": dict(sorted(of.by_label.items())), "surrogates": dict(of.settings)}
-    # What is read and written, as a hash: a database's address may hold a password.
-    named = repr((options.input, STANDARD if options.out is None else str(out), options.query, options.table_out))
-    # What came from standard input is in a file that has another name each time: its content is in `finding`.
-    inputs = None if options.input == STANDARD else _hidden(input_digest(source), key)
-    settings = {**finding, **styles, "styles": meant, "inputs": inputs, "places": _hidden(named, key)}
-    cells = Cells(replacer, columns, source.bits, model.labels)
-    return Batch(
-        source,
-        out,
-        places.run,
-        model,
-        replacer,
-        cells,
-        settings,
-        finding,
-        lists=lists,
-        threshold=options.threshold,
-        combiner=options.combiner,
-        jobs=options.jobs,
-        standard=places.standard,
+def _reading(options: argparse.Namespace) -> InputOptions:
+    return InputOptions(
+        format=options.input_format,
+        recursive=options.recursive,
+        columns=columns_of(options),
+        keep_fields=options.keep_fields,
+        query=options.query,
+        table_out=options.table_out,
     )
 
 
-def _hidden(content: Any, key: "Key") -> Any:
-    """Return text, which may be or hold a plain digest, as an HMAC; anything else as it is."""
-    return key.fingerprint("input", content.encode()) if isinstance(content, str) else content
+def _shown(show: Reporter) -> "Callable[[RunProgress], None]":
+    def report(progress: "RunProgress") -> None:
+        message = f"{progress.done} of {counted(progress.total, 'note')} read by the model"
+        if progress.phase == "write":
+            message = f"{counted(progress.done - progress.withheld, 'note')} written, {progress.withheld} withheld"
+        show(Step(progress.done, progress.total, message))
+
+    return report
 
 
-def _run(batch: "Batch", options: argparse.Namespace) -> None:
-    total = batch.source.count()
-    with progress_bar(quiet=options.quiet) as show:
-        strings = batch.find(
-            lambda done: show(Step(done, total, f"{done} of {counted(total, 'note')} read by the model")),
-            resume=options.resume,
-        )
-    with progress_bar(quiet=options.quiet) as show:
-
-        def report(written: int, withheld: int) -> None:
-            show(Step(written + withheld, total, f"{counted(written, 'note')} written, {withheld} withheld"))
-
-        batch.write(strings, report)
-
-
-def _report(batch: "Batch", options: argparse.Namespace, places: _Places) -> int:
+def _report(
+    summary: "RunSummary",
+    options: argparse.Namespace,
+    *,
+    tell: Callable[[str], None],
+    standard: bool,
+) -> None:
     from ensemble_deid.deidentify.cells import EMPTIED, NOBODY
-    from ensemble_deid.deidentify.chain import SPANS
-    from ensemble_deid.deidentify.run import IN_LISTED_SENTENCES
+    from ensemble_deid.deidentify.one_pass import IN_LISTED_SENTENCES
 
-    for warning in batch.source.warnings():
+    counts = Counter(summary.counts)
+    tell_of_key(summary.options.replacer, tell=tell)
+    for warning in summary.warnings:
         warn(warning)
-    for problem in batch.problems:
+    for problem in summary.withheld:
         warn(f"withheld: {problem}")
-    report_lists(batch.lists, batch.counts)
+    report_lists(summary.options.lists, counts)
     for counted_as in (*EMPTIED, NOBODY):
-        if batch.counts[counted_as]:
-            warn(f"{batch.counts[counted_as]} {counted_as}")
-    if batch.counts[IN_LISTED_SENTENCES]:
-        (warn if places.standard else say)(f"{batch.counts[IN_LISTED_SENTENCES]} {IN_LISTED_SENTENCES}")
-    if options.spans is not None:
-        with (places.run / SPANS).open("rb") as source, open_atomically(options.spans) as copy:
-            shutil.copyfileobj(source, copy)
-    where = options.table_out or ("standard output" if places.standard else options.out)
-    summary = f"{counted(batch.counts['written'], 'note')} written to {where}, {len(batch.problems)} withheld"
-    if places.standard:
-        _copy_to_standard_output(batch.out)
-        warn(summary)
-    else:
-        say(summary)
-    _tell_recall(batch, tell=warn if places.standard else say)
-    return NOTES_WITHHELD if batch.problems else 0
+        if counts[counted_as]:
+            warn(f"{counts[counted_as]} {counted_as}")
+    if counts[IN_LISTED_SENTENCES]:
+        tell(f"{counts[IN_LISTED_SENTENCES]} {IN_LISTED_SENTENCES}")
+    where = options.table_out or ("standard output" if standard else options.out)
+    tell(f"{counted(summary.written, 'note')} written to {where}, {len(summary.withheld)} withheld")
 
 
-def _tell_recall(batch: "Batch", *, tell: Callable[[str], None]) -> None:
+def _tell_recall(summary: "RunSummary", *, tell: Callable[[str], None]) -> None:
     from ensemble_deid.cli.measured_recall import measured_recall
     from ensemble_deid.model.combiners import SVM
     from ensemble_deid.model.manifest import read_manifest
 
-    source, model = batch.model.source, batch.model.description
-    if source is None:
+    model, prediction = summary.model, summary.options.prediction
+    if model is None or model.source is None:
         return
-    if batch.combiner != SVM:
-        tell(f"no recall was measured with the combiner {batch.combiner}: measure it on annotated notes of your own")
+    if prediction.combiner != SVM:
+        tell(
+            f"no recall was measured with the combiner {prediction.combiner}: measure it on annotated notes of your own"
+        )
         return
-    manifest = read_manifest(source.directory)
-    threshold = model.threshold if batch.threshold is None else batch.threshold
-    tell(measured_recall(manifest, threshold, submodels=list(model.submodels)))
-
-
-def _copy_to_standard_output(path: Path) -> None:
-    # Nothing was written for the only note of a file where it was withheld.
-    if path.is_file():
-        with path.open("rb") as stream:
-            sys.stdout.flush()
-            shutil.copyfileobj(stream, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
-
-
-def _already_done(folder: Path, batch: "Batch", options: argparse.Namespace) -> int:
-    from ensemble_deid.deidentify.chain import SPANS, verify_run
-
-    run = verify_run(folder)
-    if batch.replacer.key.throwaway:
-        raise CorpusError(
-            f"{folder}: holds a finished run; whether the notes are still the same can only be told with its key: "
-            "give --key-file, or run without --resume"
-        )
-    differing = [name for name, value in batch.settings.items() if run.settings.get(name) != value]
-    if differing:
-        raise CorpusError(f"{folder}: holds a finished run with other settings: {', '.join(differing)}")
-    if isinstance(batch.source, SqlQuery) and run.tables.get(batch.source.table_out) != batch.source.digest():
-        raise CorpusError(f"{batch.source.table_out}: the table is not as the run in {folder} wrote it, or is missing")
-    if run.printed:
-        raise CorpusError(
-            f"{folder}: the run was finished before, and its output went to standard output, which nothing keeps: "
-            "run without --resume"
-        )
-    if options.spans is not None:
-        with (folder / SPANS).open("rb") as source, open_atomically(options.spans) as copy:
-            shutil.copyfileobj(source, copy)
-    say(f"{folder}: the run was finished before, and its output is as it was written")
-    return NOTES_WITHHELD if run.counts.get("withheld") else 0
+    manifest = read_manifest(model.source.directory)
+    threshold = model.description.threshold if prediction.threshold is None else prediction.threshold
+    tell(measured_recall(manifest, threshold, submodels=list(model.description.submodels)))

@@ -17,10 +17,10 @@ from ensemble_deid.cli.options import (
     add_text,
     check_forms,
 )
-from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import System, overlap_warning, read_gold, read_system, resampling
 from ensemble_deid.cli.terminal import say, warn
 from ensemble_deid.corpora.read import Corpus
+from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_model, add_text, check_forms
-from ensemble_deid.cli.output import refuse_output, refuse_output_files, refuse_shared
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files, refuse_shared
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.resources import data_directory

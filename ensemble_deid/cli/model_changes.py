@@ -16,9 +16,9 @@ from ensemble_deid.cli.options import (
     add_target,
     target_of,
 )
-from ensemble_deid.cli.output import refuse_output_files
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import counted, percent, say
+from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.digits import four_digits
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.options import add_command, add_files, add_model, check_forms
-from ensemble_deid.cli.output import refuse_output_files, refuse_output_model
 from ensemble_deid.cli.replacement import add_key_file
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import counted, say
+from ensemble_deid.deidentify.outputs import refuse_output_files, refuse_output_model
 from ensemble_deid.errors import ConfigError
 
 _SCAN_FORMS = (".json",)
@@ -179,7 +179,7 @@ def run_sign(options: argparse.Namespace) -> int:
 
 def run_verify(options: argparse.Namespace) -> int:
     """Check; a ModelError, or of a run a CorpusError, says what is wrong."""
-    from ensemble_deid.deidentify.chain import is_run
+    from ensemble_deid.deidentify.manifest import is_run
     from ensemble_deid.model.manifest import read_manifest
 
     if is_run(options.model):
@@ -192,7 +192,7 @@ def run_verify(options: argparse.Namespace) -> int:
 
 
 def _verify_run(folder: Path, head: str | None) -> int:
-    from ensemble_deid.deidentify.chain import verify_run
+    from ensemble_deid.deidentify.manifest import verify_run
 
     run = verify_run(folder, head=head)
     counts = ", ".join(f"{number} {name}" for name, number in run.counts.items())

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.atomic import exclusive
 from ensemble_deid.cli.options import add_command, add_model, add_running, submodels_of
-from ensemble_deid.cli.output import refuse_output, refuse_output_files, refuse_shared
 from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists, report_lists
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED, format_named
 from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.corpora.note_files import NoteWriter, note_writer
 from ensemble_deid.corpora.read import iterate_notes
+from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files, refuse_shared
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.evaluation.render.html.notes import NotesPage, notes_page
 from ensemble_deid.note.digits import rounded
@@ -154,6 +155,7 @@ class _Outputs:
 @contextmanager
 def _outputs(options: argparse.Namespace, format: str) -> Iterator[_Outputs]:
     with ExitStack() as stack:
+        stack.enter_context(exclusive(*(place for place in (options.out, options.html) if place is not None)))
         files = stack.enter_context(note_writer(options.out, format)) if options.out is not None else None
         title = f"What {options.model.name} finds in {options.input}"
         page = stack.enter_context(notes_page(options.html, title=title)) if options.html is not None else None

@@ -1,14 +1,18 @@
-"""The options that say what stands where PHI stood, and the replacer that they make."""
+"""The options that say what columns hold and what takes the place of PHI, and the options of a run that they make."""
 
 import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ensemble_deid.cli.options import Container
+from ensemble_deid.cli.site_lists import named_lists
 from ensemble_deid.cli.terminal import say
+from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import ConfigError
 
 if TYPE_CHECKING:
+    from ensemble_deid.deidentify.options import RunChoices
     from ensemble_deid.deidentify.replacement import Replacer
 
 _KEYED = ("surrogate", "hash")
@@ -39,34 +43,55 @@ def add_key_file(parser: argparse.ArgumentParser, *, required: bool) -> None:
     )
 
 
-def policy_file(options: argparse.Namespace) -> Path | None:
-    """Return the file of the policy, which no output may overwrite; a policy that is no file is one of ours."""
-    return Path(options.policy) if options.policy is not None and Path(options.policy).is_file() else None
-
-
-def make_replacer(options: argparse.Namespace, *, tell: Callable[[str], None] = say) -> "Replacer":
-    """Return the replacer of the options; `tell` is given what the user should know.
-
-    Raises ConfigError, also for labels that the model does not have.
-    """
-    from ensemble_deid.deidentify.replacement import Key, Replacer
-    from ensemble_deid.model.installed import find_model
-    from ensemble_deid.model.manifest import read_manifest
-
+def run_choices(options: argparse.Namespace) -> "RunChoices":
+    """Return the choices of a run. Raises ConfigError for a setting that is none."""
     styles, settings = _settings(options.settings)
-    key = Key.find(options.key_file)
-    replacer = Replacer.from_options(
-        options.style,
-        styles,
-        options.policy,
-        key,
-        options.project,
-        settings=settings,
-        labels=read_manifest(find_model(options.model)).labels,
-    )
-    if key.throwaway and not replacer.styles.used.isdisjoint(_KEYED):
+    choices: RunChoices = {
+        "style": options.style,
+        "styles": styles,
+        "policy": options.policy,
+        "settings": settings,
+        "key": options.key_file,
+        "project": options.project,
+        "lists": named_lists(options),
+        "threshold": options.threshold,
+    }
+    if "combiner" in options:
+        choices["combiner"], choices["jobs"] = options.combiner, options.jobs
+    return choices
+
+
+def tell_of_key(replacer: "Replacer", *, tell: Callable[[str], None] = say) -> None:
+    """Say that nothing else will give the same surrogates, where that is so."""
+    if replacer.key.throwaway and not replacer.styles.used.isdisjoint(_KEYED):
         tell("no --key-file: the key is made for this run alone, and no other run gives the same surrogates")
-    return replacer
+
+
+def add_columns(parser: Container) -> None:
+    """Add what a table's columns, or the fields of JSONL, hold."""
+    table = parser.add_argument_group("columns of a table, fields of JSONL (commas between several)")
+    table.add_argument("--text-column", metavar="NAME", default="text", help="the notes; default: text")
+    table.add_argument("--id-column", metavar="NAME", help="becomes a keyed pseudonym; in JSONL: id")
+    table.add_argument("--patient-column", metavar="NAME", help="notes treated together; a pseudonym, too")
+    table.add_argument("--date-columns", metavar="NAMES", help="are shifted like the dates in the patient's notes")
+    table.add_argument("--date-order", metavar="ORDER", help="of numbers in date columns: dmy, mdy or ymd")
+    table.add_argument("--keep-columns", metavar="NAMES", help="are passed through unchanged; all: every other column")
+
+
+def columns_of(options: argparse.Namespace) -> Columns:
+    """Return what the columns hold."""
+
+    def several(names: str | None) -> tuple[str, ...]:
+        return tuple(names.split(",")) if names else ()
+
+    return Columns(
+        text=options.text_column,
+        id=options.id_column,
+        patient=options.patient_column,
+        dates=several(options.date_columns),
+        keep=several(options.keep_columns),
+        date_order=options.date_order,
+    )
 
 
 def _settings(given: list[str]) -> tuple[dict[str, str], dict[str, bool]]:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid import __version__
-from ensemble_deid.cli.sources import model_of
 from ensemble_deid.corpora.read import Corpus
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.operating_points import OUT_OF_FOLD, target_text
 from ensemble_deid.evaluation.threshold_record import threshold_from_record
 from ensemble_deid.model.changes import changes_since, changes_since_training, listed
+from ensemble_deid.model.installed import model_of
 from ensemble_deid.model.manifest import Manifest, fingerprint, installed_packages, read_manifest
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.stacking.stacker import Stacker

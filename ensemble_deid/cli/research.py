@@ -29,13 +29,13 @@ from ensemble_deid.cli.options import (
     submodels_of,
     target_of,
 )
-from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.sources import overlap_warning, read_gold, read_system, training_overlap
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.config import Config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.evaluation.render.results import FILE_FORMS
 

@@ -14,8 +14,8 @@ from ensemble_deid.cli.options import (
     add_port,
     add_quiet,
 )
-from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
+from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError
 
 
@@ -63,14 +63,14 @@ def run_review(options: argparse.Namespace) -> int:
     from ensemble_deid.deidentify.deidentifier import Deidentifier
     from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
     from ensemble_deid.service.review.fill import fill
-    from ensemble_deid.service.settings import Settings, token_from_environment
+    from ensemble_deid.service.settings import Settings, tokens_from_environment
     from ensemble_deid.training.progress import Step
 
     settings = Settings(
         model=options.model,
         port=options.port,
         device=options.device,
-        token=token_from_environment(),
+        tokens=tokens_from_environment(),
         time_limit=120.0,
     )
     refuse_output_files([options.store], options.notes, options.model)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.model_changes import add_remark
 from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_text, model_folder
-from ensemble_deid.cli.output import refuse_output, refuse_output_files
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import DIFFERENCES, counted, percent, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED
 from ensemble_deid.corpora.locate import locate_corpus
+from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError, CorpusError, RuleError
 from ensemble_deid.note.digits import rounded
 

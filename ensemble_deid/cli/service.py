@@ -1,6 +1,7 @@
 """`serve`: the model as an HTTP service."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.options import add_command, add_device, add_model, add_port, add_submodels
@@ -25,11 +26,15 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--queue", metavar="N", type=int, default=64, help="requests that a process accepts at a time")
     parser.add_argument("--max-body", metavar="BYTES", type=int, default=1_000_000, help="of a request, or a line")
     parser.add_argument("--time-limit", metavar="SECONDS", type=float, default=30.0, help="for one note")
+    parser.add_argument("--tokens", metavar="FILE", type=Path, help="lines of TOKEN predict [replace] [known]")
     parser.add_argument("--entities", choices=("presidio", "own"), default="presidio", help="names in /analyze")
     add_key_file(parser, required=False)
     add_lists(parser, strict=True)
     add_submodels(parser)
     add_device(parser)
+    parser.rare().add_argument(
+        "--arrival-limit", metavar="SECONDS", type=float, default=10.0, help="for a body; for all waits of a batch"
+    )
     parser.set_defaults(run=run_serve)
 
 
@@ -41,7 +46,7 @@ def run_serve(options: argparse.Namespace) -> int:
         raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
     from ensemble_deid.deidentify.replacement import Key
     from ensemble_deid.model.manifest import read_manifest
-    from ensemble_deid.service.settings import Settings, token_from_environment
+    from ensemble_deid.service.settings import Settings, tokens_from_environment
 
     lists = named_lists(options)
     # Each worker reads them again; a mistake in them is said before anything is served.
@@ -55,9 +60,10 @@ def run_serve(options: argparse.Namespace) -> int:
         submodels=None if options.submodels is None else tuple(options.submodels.split(",")),
         max_body=options.max_body,
         time_limit=options.time_limit,
+        arrival_limit=options.arrival_limit,
         queue=options.queue,
         entities=options.entities,
-        token=token_from_environment(),
+        tokens=tokens_from_environment(options.tokens),
         key=Key.find(options.key_file),
         lists=lists,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ensemble_deid.cli.terminal import warn
 from ensemble_deid.corpora.read import Corpus, read_corpus
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.model.installed import model_of
 from ensemble_deid.note.document import Document
 
 if TYPE_CHECKING:
@@ -59,16 +60,6 @@ def read_gold(name: str) -> Corpus:
     for warning in corpus.warnings:
         warn(warning)
     return corpus
-
-
-def model_of(name: str) -> Path | None:
-    """Return the folder of the model that `name` is or names; None for anything else, which is read as a corpus."""
-    from ensemble_deid.model.installed import installed_models
-
-    place = Path(name)
-    if not place.exists() and name in (models := installed_models()):
-        return models[name].directory
-    return place if (place / "manifest.json").is_file() else None
 
 
 def read_system(name: str, gold: Documents, *, votes: bool = False, combiner: str = "svm") -> System:

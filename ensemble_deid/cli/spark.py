@@ -1,15 +1,15 @@
 """`spark`: a Parquet table in, one without PHI out, on as many machines as Spark has."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.note_source import add_columns
 from ensemble_deid.cli.options import add_command, add_model
-from ensemble_deid.cli.output import refuse_output
-from ensemble_deid.cli.replacement import add_replacement, make_replacer, policy_file
-from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists
+from ensemble_deid.cli.replacement import add_columns, add_replacement, columns_of, run_choices, tell_of_key
+from ensemble_deid.cli.site_lists import add_lists
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, say, warn
+from ensemble_deid.deidentify.outputs import refuse_output
 
 
 def add_commands(commands: Any) -> None:
@@ -35,28 +35,22 @@ def add_commands(commands: Any) -> None:
 
 def run_spark(options: argparse.Namespace) -> int:
     """Write the table and the table of withheld notes, and say how many notes there were."""
-    failed = options.failed or f"{options.output.rstrip('/')}.failed"
-    _refuse_outputs((options.output, failed), options)
-    from ensemble_deid.corpora.tables.columns import Columns
+    from ensemble_deid.deidentify.options import RunOptions, files_of
     from ensemble_deid.integrations.spark_table import deidentify_parquet
     from ensemble_deid.model.manifest import read_manifest
 
-    columns = Columns(
-        options.text_column,
-        options.id_column,
-        options.patient_column,
-        _several(options.date_columns),
-        _several(options.keep_columns),
-    )
+    failed = options.failed or f"{options.output.rstrip('/')}.failed"
+    choices = run_choices(options)
+    _refuse_outputs((options.output, failed), options, files_of(choices))
+    chosen = RunOptions.choose(read_manifest(options.model).labels, **choices)
+    tell_of_key(chosen.replacer)
     counts = deidentify_parquet(
         options.input,
         options.output,
         failed,
         options.model,
-        columns=columns,
-        replacer=make_replacer(options),
-        threshold=options.threshold,
-        lists=read_lists(options, read_manifest(options.model).labels),
+        columns=columns_of(options),
+        options=chosen,
         master=options.master,
     )
     say(f"{counted(counts.written, 'note')} written to {options.output}, {counts.withheld} withheld")
@@ -65,19 +59,13 @@ def run_spark(options: argparse.Namespace) -> int:
     return NOTES_WITHHELD if counts.withheld else 0
 
 
-def _refuse_outputs(outputs: tuple[str, str], options: argparse.Namespace) -> None:
+def _refuse_outputs(outputs: tuple[str, str], options: argparse.Namespace, files: Sequence[Path]) -> None:
     """Raise CorpusError where a folder to write would replace an input; Spark itself knows what stands behind a URL."""
     source = None if _is_url(options.input) else options.input
     for output in outputs:
         if not _is_url(output):
-            refuse_output(
-                Path(output), options.model, source, options.key_file, policy_file(options), *list_files(options)
-            )
+            refuse_output(Path(output), options.model, source, *files)
 
 
 def _is_url(place: str) -> bool:
     return "://" in place
-
-
-def _several(names: str | None) -> tuple[str, ...]:
-    return tuple(names.split(",")) if names else ()

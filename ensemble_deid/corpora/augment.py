@@ -16,7 +16,7 @@ from ensemble_deid.corpora.edits import Edit, apply_edits
 from ensemble_deid.corpora.names_in_prose import bare_names, refilled_names
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.span import Span
+from ensemble_deid.note.overlaps import apart
 from ensemble_deid.note.tokens import tokenize
 from ensemble_deid.seeds import generator
 
@@ -79,7 +79,7 @@ def reformatted(note: Document, formats: Mapping[tuple[str, int], list[str]], rn
     """Return the edits that punctuate numbers as another site does; one format for each label in a note."""
     edits: list[Edit] = []
     chosen: dict[tuple[str, int], str] = {}
-    for span in _apart(note.spans):
+    for span in apart(note.spans):
         surface = note.text[span.start : span.end]
         key = (span.label, _digits(surface))
         if key not in formats or not _NUMBER.fullmatch(surface):
@@ -90,16 +90,6 @@ def reformatted(note: Document, formats: Mapping[tuple[str, int], list[str]], rn
         text = "".join(next(digits) if character.isdigit() else character for character in chosen[key])
         edits.append(Edit(span.start, span.end, text))
     return edits
-
-
-def _apart(spans: Sequence[Span]) -> list[Span]:
-    """Return the spans that overlap no other one."""
-    ordered = sorted(spans)
-    return [
-        span
-        for k, span in enumerate(ordered)
-        if all(span.end <= other.start or other.end <= span.start for j, other in enumerate(ordered) if j != k)
-    ]
 
 
 def dropped_labels(note: Document, rng: np.random.Generator) -> list[Edit]:

@@ -14,7 +14,8 @@ from typing import BinaryIO
 
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.span import Span, overlapping_pairs
+from ensemble_deid.note.overlaps import distinct, overlapping_pairs
+from ensemble_deid.note.span import Span
 
 _WHITE = str.maketrans("\t\n\r", "   ")
 _PATIENT_AND_NOTE = re.compile(r"([A-Za-z0-9]+)-(\d{2,3})")
@@ -156,13 +157,10 @@ def note_with_spans(
     document: Document, spans: Iterable[Span], *, notices: Mapping[Notice, int] | None = None, place: str = ""
 ) -> ReadNote:
     """Return the note with its spans in text order; repeated spans are dropped, overlapping ones kept, both counted."""
-    unique: dict[tuple[int, int, str], Span] = {}
+    given = tuple(spans)
+    ordered = distinct(given)
     counts: Counter[Notice] = Counter(notices or {})
-    for span in spans:
-        if span.key in unique:
-            counts[Notice.REPEATED] += 1
-        unique.setdefault(span.key, span)
-    ordered = tuple(sorted(unique.values()))
+    counts[Notice.REPEATED] += len(given) - len(ordered)
     counts[Notice.OVERLAP] += len(overlapping_pairs(ordered))
     return ReadNote(document.with_spans(ordered), +counts, place)
 

@@ -1,23 +1,30 @@
 """Values of a parsed JSON object, checked: what is missing or of another type is an error that names the place."""
 
+import difflib
 import json
+import re
+from collections.abc import Collection, Iterable
 from itertools import accumulate
 from typing import Any
 
 from ensemble_deid.corpora.checks import check_id, check_text
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
+from ensemble_deid.parsing import strict_json
+
+_LONGEST_KEY = 40
+_KEY = re.compile(rf"[A-Za-z_][A-Za-z0-9_.-]{{0,{_LONGEST_KEY - 1}}}")
 
 
 def parse_json(content: str, place: str) -> Any:
     """Return what the JSON says; CorpusError which says where it is broken."""
     try:
-        return json.loads(content)
+        return strict_json(content)
     except json.JSONDecodeError as error:
         where = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
         raise CorpusError(f"{place}: broken JSON at {where}: {error.msg}") from None
-    except (ValueError, RecursionError) as error:
-        raise CorpusError(f"{place}: broken JSON ({type(error).__name__})") from None
+    except ValueError as error:
+        raise CorpusError(f"{place}: broken JSON: {error}") from None
 
 
 def kind_of(value: object) -> str:
@@ -31,6 +38,16 @@ def object_of(value: object, place: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise CorpusError(f"{place}: expected an object, not {kind_of(value)}")
     return value
+
+
+def refuse_unknown_keys(entry: Iterable[str], known: Collection[str], place: str) -> None:
+    """Raise CorpusError for an unknown key. A key may be anything: it is shown only where it resembles a known one."""
+    unknown = next((key for key in entry if key not in known), None)
+    if unknown is None:
+        return
+    close = difflib.get_close_matches(unknown[:_LONGEST_KEY], known, n=1) if _KEY.fullmatch(unknown) else []
+    meant = f" '{unknown}'; did you mean '{close[0]}'?" if close else f"; known are {', '.join(known)}"
+    raise CorpusError(f"{place}: unknown key{meant}")
 
 
 def list_field(entry: dict[str, Any], key: str, place: str) -> list[Any]:

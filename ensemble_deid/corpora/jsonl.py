@@ -1,7 +1,8 @@
 """JSON Lines: one object per line,
 `{"id", "patient_id", "site", "text", "spans": [{"start", "end", "label"}], "metadata"}`.
 
-`id` and `text` are required. A span may have a `text` (checked), a `score` and a `source` (kept). Offsets count
+`id` and `text` are required, and no other keys are possible: a mistyped `patient` would leave every note a patient of
+its own. A span may have a `text` (checked), a `score` and a `source` (kept). Offsets count
 characters (code points) of the decoded text.
 """
 
@@ -27,11 +28,15 @@ from ensemble_deid.corpora.json_fields import (
     object_of,
     optional_string,
     parse_json,
+    refuse_unknown_keys,
     string_field,
 )
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
+
+FIELDS = ("id", "patient_id", "site", "text", "spans", "metadata")
+_SPAN_FIELDS = ("start", "end", "label", "text", "score", "source")
 
 
 def read_jsonl_notes(path: Path, *, gold: bool = True) -> Iterator[tuple[str, ReadNote | CorpusError]]:
@@ -64,6 +69,7 @@ def lines_of(path: Path) -> Iterator[tuple[str | CorpusError, str]]:
 
 def _read_line(line: str, place: str, gold: bool) -> ReadNote:
     entry = object_of(parse_json(line, place), place)
+    refuse_unknown_keys(entry, FIELDS, place)
     identity, text = string_field(entry, "id", place), string_field(entry, "text", place)
     check_id(identity, place)
     patient, site = (optional_string(entry, key, place) for key in ("patient_id", "site"))
@@ -77,6 +83,7 @@ def _read_line(line: str, place: str, gold: bool) -> ReadNote:
 
 def _span(item: object, text: str, place: str) -> Span:
     item = object_of(item, place)
+    refuse_unknown_keys(item, _SPAN_FIELDS, place)
     for key in ("start", "end"):
         if type(item.get(key)) is not int:
             raise CorpusError(f"{place}: '{key}' must be an integer, not {kind_of(item.get(key))}")

@@ -1,7 +1,6 @@
 """Find the files that a corpus argument refers to, and their format."""
 
 import errno
-import json
 import re
 import stat
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from ensemble_deid.corpora.doccano import LABEL_FIELDS
 from ensemble_deid.corpora.formats import FORMATS, Format, format_named
 from ensemble_deid.corpora.i2b2_2006 import ROOT as I2B2_2006_ROOT
 from ensemble_deid.errors import CorpusError
+from ensemble_deid.parsing import strict_json
 from ensemble_deid.resources import data_directory
 
 DEMO_SPLITS = ("train", "dev", "test")
@@ -140,8 +140,8 @@ def _keys(path: Path) -> set[str]:
     """Return the names of the fields in the first line; nothing where it is no object, which the reader will say."""
     try:
         with reading(path) as stream:
-            entry = json.loads(stream.readline())
-    except (CorpusError, ValueError, RecursionError):
+            entry = strict_json(stream.readline())
+    except (CorpusError, ValueError):
         return set()
     return set(entry) if isinstance(entry, dict) else set()
 

@@ -75,7 +75,7 @@ OnOutput = Callable[[Path, str], None]
 """Is told of each file that is finished, with its SHA-256."""
 
 
-class Source(Protocol):
+class NoteSource(Protocol):
     """Notes in some form, which can be read any number of times, and written in the same form."""
 
     @property

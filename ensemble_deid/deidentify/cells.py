@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
 from ensemble_deid.corpora.records import Record, Value
 from ensemble_deid.corpora.tables.columns import Columns
-from ensemble_deid.deidentify.patient_strings import NOTHING, Known
-from ensemble_deid.deidentify.replaced import patient_of
+from ensemble_deid.corpora.tables.date_order import DateOrders, NumericDate
+from ensemble_deid.deidentify.one_pass import patient_of
+from ensemble_deid.deidentify.repeats import NOTHING, Known
 from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.deidentify.replacement.styles import Styles
 from ensemble_deid.errors import ConfigError, CorpusError
@@ -41,9 +42,12 @@ class Cells:
     bits: tuple[int, int]
     labels: Collection[str] = ("DATE",)
     counts: Counter[str] = field(default_factory=Counter)
+    orders: DateOrders = field(init=False)
     _style: str = field(init=False, default="surrogate")
 
     def __post_init__(self) -> None:
+        told = {True: "dmy", False: "mdy", None: None}[self.replacer.styles.settings.get("day_first")]
+        self.orders = DateOrders(self.columns.date_order or told)
         if self.columns.dates:
             self._style = _date_style(self.replacer.styles, self.labels)
 
@@ -63,20 +67,14 @@ class Cells:
         """Return the dates in the style of dates; None for what cannot be read as a date, or shows an age over 89.
 
         They are shifted as those in the patient's notes are, unless these are kept, or become years. `known` is what is
-        known of the patient, which decides whether 3/4 is in March or in April, and what is long ago.
+        known of the patient, which decides what is long ago. Raises CorpusError where nothing says whether 3/4 is in
+        March or in April.
         """
         patient = _owner(record)
         return tuple(
-            value if self.columns.keeps(name) else self._shifted(value, patient, known)
+            value if self.columns.keeps(name) else self._in_column(name, value, patient, known)
             for name, value in zip(self.columns.dates, record.dates, strict=False)
         )
-
-    def treated_or_empty(self, record: Record, known: Known) -> tuple[Value, Value, tuple[Value, ...]]:
-        """Return id, patient and dates; all empty where one of them cannot be treated."""
-        try:
-            return self.id(record), self.patient(record), self.dates(record, known)
-        except CorpusError:
-            return None, None, tuple(None for _ in record.dates)
 
     def _pseudonym(self, value: Value, kind: str, bits: int) -> Value:
         if value is None:
@@ -101,7 +99,19 @@ class Cells:
             new = _permutation((place + 2) % (1 << bits), keyed, bits)
         return new
 
-    def _shifted(self, value: Value, patient: str, known: Known = NOTHING) -> Value:
+    def _in_column(self, name: str, value: Value, patient: str, known: Known) -> Value:
+        """Return what stands for a date of a column, whose order of day and month is known."""
+        order, numbers = self.orders.of(name, value), NumericDate.read(value)
+        if numbers is None or order is None:
+            return self._shifted(value, patient, known, order)
+        day = numbers.day(order)
+        # What is no date in the order of its column is no date.
+        new = self._shifted("?" if day is None else day.isoformat(), patient, known)
+        if self._style == "keep":
+            return None if new is None else value
+        return numbers.rewritten(date.fromisoformat(new), order) if isinstance(new, str) and len(new) > 4 else new
+
+    def _shifted(self, value: Value, patient: str, known: Known = NOTHING, order: str | None = None) -> Value:
         """Return what stands for a date: a value of the same type, None where there is none that may be shown."""
         if value is None:
             return None
@@ -109,7 +119,7 @@ class Cells:
             day = self._shifted(value.date(), patient, known)
             return datetime.combine(day, value.timetz()) if isinstance(day, date) else None
         written = value.isoformat() if isinstance(value, date) else str(value)
-        new, problem = self._written(written, patient, known)
+        new, problem = self._written(written, patient, known, order)
         if new is not None and isinstance(value, date | int):
             try:
                 return int(new) if isinstance(value, int) else date.fromisoformat(new)
@@ -119,14 +129,18 @@ class Cells:
             self.counts[problem] += 1
         return new
 
-    def _written(self, written: str, patient: str, known: Known) -> tuple[str | None, str]:
+    def _written(self, written: str, patient: str, known: Known, order: str | None) -> tuple[str | None, str]:
         """Return a date in the style of dates, or None and what is counted."""
-        shifted = self.replacer.shift_date(written, patient=patient, taken=known.taken, spanish=known.spanish)
+        replacer = self.replacer
+        if order in ("dmy", "mdy"):
+            settings = {**replacer.styles.settings, "day_first": order == "dmy"}
+            replacer = replace(replacer, styles=replace(replacer.styles, settings=settings))
+        shifted = replacer.shift_date(written, patient=patient, taken=known.taken, spanish=known.spanish)
         if shifted is None:
             return None, UNREADABLE_DATES
         if self._style == "keep":
             return written, ""
-        years = self.replacer.shown_years(written, patient=patient, taken=known.taken, spanish=known.spanish)
+        years = replacer.shown_years(written, patient=patient, taken=known.taken, spanish=known.spanish)
         if years is None:
             return None, GREAT_AGE
         if self._style == "surrogate":

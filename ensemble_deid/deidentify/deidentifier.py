@@ -1,53 +1,24 @@
 """The model as a user of the library holds it."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
-from typing import Self
+from typing import Self, Unpack
 
-from ensemble_deid.deidentify.known.site_lists import LEFT, SiteLists
-from ensemble_deid.deidentify.notes import (
-    BATCH_SIZE,
-    Note,
-    Options,
-    check_note,
-    describe_apart,
-    predict_apart,
-    predict_here,
-)
-from ensemble_deid.deidentify.replaced import replaced
-from ensemble_deid.deidentify.replacement import Key, ReplacedSpan, Replacer
+from ensemble_deid.deidentify.one_pass import DeidentificationResult, NotePass, finish_alone, finish_together
+from ensemble_deid.deidentify.options import RunChoices, RunOptions
+from ensemble_deid.deidentify.prediction import Note, check_note, describe_apart, predict_apart, predict_here
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
-from ensemble_deid.model.combiners import SVM
 from ensemble_deid.model.description import ModelDescription
 from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.inclusion import InclusionList
 from ensemble_deid.model.installed import find_model
 from ensemble_deid.model.loading import ModelSource, load_again, load_model, model_source
+from ensemble_deid.model.options import PredictionChoices, PredictionOptions, check_number
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
-
-
-@dataclass(frozen=True, slots=True)
-class DeidentificationResult:
-    """A de-identified text and the spans that were taken out, or the reason why the text is withheld.
-
-    `spans` are in characters of the text that came in, `replaced` says where in the new text they are. Where `error`
-    is not None the text could not be processed whole: `text` is then None and `spans` is empty. `counts` says what the
-    site's lists did, by the names in docs/known.md; `known_left` is how many known identifiers are left in `text`.
-
-    >>> from ensemble_deid import DeidentificationResult, Span
-    >>> DeidentificationResult("Seen by Dr. [DOCTOR].", (Span(12, 18, "DOCTOR"),)).text
-    'Seen by Dr. [DOCTOR].'
-    """
-
-    text: str | None = field(repr=False)
-    spans: tuple[Span, ...] = ()
-    error: str | None = None
-    replaced: tuple[ReplacedSpan, ...] = field(default=(), compare=False)
-    known_left: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
 class Deidentifier:
@@ -92,7 +63,7 @@ class Deidentifier:
         final estimator for them (`stack.also_without` in its training). With more than one of `jobs`, the processes
         that `predict_each` will need for as many load it, and this one only when something else is asked of it.
         """
-        _check_number("jobs", jobs)
+        check_number("jobs", jobs)
         place = find_model(directory)
         source = model_source(place, device=device, key=key, submodels=submodels)
         if jobs > 1:
@@ -105,18 +76,12 @@ class Deidentifier:
         """The submodels and the stacker. Raises ModelError where the model must be loaded now, and was replaced."""
         return self._load()
 
-    def predict(
-        self,
-        documents: Iterable[Document],
-        *,
-        submodel: str | None = None,
-        threshold: float | None = None,
-        combiner: str = SVM,
-    ) -> list[Document]:
+    def predict(self, documents: Iterable[Document], **choices: Unpack[PredictionChoices]) -> list[Document]:
         """Return the documents with the spans that the model finds (and none of those they came with).
 
-        `submodel`, `threshold` and `combiner` as in `Ensemble.predict`. Raises CorpusError, naming the document, for a
-        text that is no string or holds NUL or unpaired surrogates.
+        These are the model's own predictions: neither repeats nor lists are searched, as `process` does. `choices` are
+        those of `PredictionOptions`. Raises CorpusError, naming the document, for a text that is no string or holds NUL
+        or unpaired surrogates.
 
         >>> from ensemble_deid import Deidentifier, Document
         >>> model = Deidentifier.load("model")
@@ -124,17 +89,17 @@ class Deidentifier:
         >>> [(span.start, span.end, span.label) for span in found.spans]
         [(6, 16, 'DATE')]
         """
-        notes = list(documents)
+        notes, options = list(documents), PredictionOptions(**choices)
         for note in notes:
             check_note(note)
-        found = self.ensemble.predict(notes, submodel=submodel, threshold=threshold, combiner=combiner)
+        found = self.ensemble.predict(notes, options)
         predicted = [note.with_spans(spans) for note, spans in zip(notes, found, strict=True)]
-        return predicted if submodel is not None else [self.without_listed(note)[0] for note in predicted]
+        return predicted if options.submodel is not None else [self.without_listed(note)[0] for note in predicted]
 
     def without_listed(self, document: Document, *, must_stay: Iterable[Span] = ()) -> tuple[Document, int]:
         """Return a predicted document without spans inside sentences of the model's inclusion list, and their number.
 
-        What overlaps a span of `must_stay` is kept. `predict`, `predict_each`, `deidentify` and `pipe` do this already.
+        What overlaps a span of `must_stay` is kept. `predict`, `predict_each` and `process` do this already.
         """
         if self.description.inclusion is None:
             return document, 0
@@ -144,23 +109,17 @@ class Deidentifier:
         self,
         notes: Iterable[Note],
         *,
-        submodel: str | None = None,
-        threshold: float | None = None,
-        combiner: str = SVM,
-        batch_size: int = BATCH_SIZE,
-        jobs: int = 1,
         must_stay: Callable[[Document], Iterable[Span]] | None = None,
+        **choices: Unpack[PredictionChoices],
     ) -> Iterator[Note]:
         """Yield every note as `predict` returns it, or the error that says why it is withheld, in order.
 
         `must_stay` gives the places of a note where PHI is known to be, for `without_listed`.
         Notes are read as they are needed, so there may be more than fit into memory. Raises ConfigError at the call.
         """
-        chunks = self.predict_chunks(
-            notes, submodel=submodel, threshold=threshold, combiner=combiner, batch_size=batch_size, jobs=jobs
-        )
-        predicted = (note for chunk in chunks for note in chunk)
-        if submodel is not None or self.description.inclusion is None:
+        options = PredictionOptions(**choices)
+        predicted = chain.from_iterable(self.predict_chunks(notes, options))
+        if self._inclusion(options) is None:
             return predicted
 
         def listed_left_out(note: Note) -> Note:
@@ -170,71 +129,77 @@ class Deidentifier:
 
         return map(listed_left_out, predicted)
 
-    def predict_chunks(
-        self,
-        notes: Iterable[Note],
-        *,
-        submodel: str | None = None,
-        threshold: float | None = None,
-        combiner: str = SVM,
-        batch_size: int = BATCH_SIZE,
-        jobs: int = 1,
-    ) -> Iterator[list[Note]]:
+    def predict_chunks(self, notes: Iterable[Note], options: PredictionOptions) -> Iterator[list[Note]]:
         """Return what `predict_each` does before the inclusion list, in one list the notes that go together.
 
-        Who begins again where one of the lists ended gets the same lists from there on. Raises ConfigError, at the
-        call, for options that this model cannot serve.
+        Resuming at a list's boundary yields the same lists from there on. Raises ConfigError, at the call, for options
+        that this model cannot serve.
         """
-        _check_number("batch_size", batch_size)
-        _check_number("jobs", jobs)
-        self.description.check_options(submodel=submodel, threshold=threshold, combiner=combiner)
-        options = Options(submodel, threshold, combiner)
-        if jobs == 1:
-            return predict_here(self.ensemble, notes, options, batch_size=batch_size)
+        self.description.check_options(options)
+        if options.jobs == 1:
+            return predict_here(self.ensemble, notes, options)
         if self.source is None:
-            raise ConfigError(f"jobs={jobs} needs a model that other processes can load: save this one, then load it")
-        return predict_apart(self.source, notes, options, batch_size=batch_size, jobs=jobs)
+            raise ConfigError(
+                f"jobs={options.jobs} needs a model that other processes can load: save this one, then load it"
+            )
+        return predict_apart(self.source, notes, options)
+
+    def process(
+        self, notes: Iterable[Note], options: RunOptions, *, together: bool = False
+    ) -> Iterator[DeidentificationResult]:
+        """Yield what becomes of every note, in order: the one pass that every door calls.
+
+        The model reads the note; the site's lists and the strings that were found are searched in it; what overlaps
+        becomes one span; all spans are replaced. Each note is processed alone, as it is needed, unless `together`: then
+        all are read first, and what is found in one note of a patient is searched in the patient's others. An error
+        among the notes is handed on. Raises ConfigError at the call.
+
+        >>> from ensemble_deid import Deidentifier, Document, RunOptions
+        >>> model = Deidentifier.load("model")
+        >>> notes = [Document("note-1", "Date: 03/04/2019", patient_id="7")]
+        >>> [result.text for result in model.process(notes, RunOptions(), together=True)]
+        ['Date: [DATE]']
+        """
+        chunks = self.predict_chunks(notes, options.prediction)
+        inclusion = self._inclusion(options.prediction)
+
+        def results() -> Iterator[DeidentificationResult]:
+            predicted = chain.from_iterable(chunks)
+            if together:
+                yield from finish_together(list(predicted), options, inclusion)
+            else:
+                yield from (finish_alone(note, options, inclusion) for note in predicted)
+
+        return results()
+
+    def note_pass(self, options: RunOptions) -> NotePass:
+        """Return the pass over notes that come in parts or in several readings, as `predict_chunks` returns them."""
+        return NotePass(options, self._inclusion(options.prediction))
 
     def deidentify(
         self,
         text: str,
         *,
-        style: str | None = None,
-        styles: Mapping[str, str] | None = None,
-        policy: str | Path | None = None,
-        key: Key | str | Path | None = None,
-        project: str = "",
         patient: str | None = None,
-        threshold: float | None = None,
-        combiner: str = SVM,
-        lists: SiteLists | None = None,
-        counts: Counter[str] | None = None,
+        options: RunOptions | None = None,
+        **choices: Unpack[RunChoices],
     ) -> DeidentificationResult:
         """Return the text without its PHI.
 
-        `style` is `tag` (the default), `numbered`, `mask`, `remove`, `hash`, `surrogate` or `text:WORDS`; `styles` has
-        those of single labels, and `policy` names a policy (docs/deidentify.md). Surrogates and hashes depend on `key`
-        (a `Key`, a key file, else the environment's ENSEMBLE_DEID_KEY, else a new one), on `project` and on `patient`,
-        the text itself where that is None; what only other texts of the patient tell, such as the whole of a name, is
-        not known. `threshold` overrides the model's, `combiner` is `svm`, `union`, `majority` or `per-type`; `lists`
-        are what the site knows, and what they did is in the result, and added to `counts` also where there is no
-        result. Raises CorpusError when the text cannot be processed: it is no string, holds NUL or
-        unpaired surrogates (then it is no clinical note), processing fails, or strict lists find a known identifier in
-        the output. Raises ConfigError for an unknown style, label, policy or combiner, a bad key, or a threshold
-        outside [0, 1].
+        What was found is searched in the whole text. Surrogates and hashes depend on `patient`, on the text itself
+        where that is None; what only other texts of the patient tell, such as the whole of a name, is not known. How it
+        is done is in `options`, or in `choices`, those of `RunOptions.choose`: `style`, `policy`, `key`, `threshold`,
+        `lists` and others. Raises CorpusError when the text cannot be processed: it is no string, holds NUL or unpaired
+        surrogates (then it is no clinical note), processing fails, or strict lists find a known identifier in the
+        output. Raises ConfigError for options that do not exist or that the model cannot serve.
 
         >>> from ensemble_deid import Deidentifier
         >>> model = Deidentifier.load("model")
         >>> model.deidentify("Date: 03/04/2019", style="mask").text
         'Date: XXXXXXXXXX'
         """
-        replacer = self._replacer(style, styles, policy, key, project)
-        note = Document("the text", text, patient_id=patient)
-        places = None if lists is None else lists.places
-        (predicted,) = self.predict_each([note], must_stay=places, threshold=threshold, combiner=combiner)
-        result = _result(predicted, replacer, lists or SiteLists())
-        if counts is not None:
-            counts.update(result.counts)
+        chosen = RunOptions.given(options, choices, self.labels)
+        (result,) = self.process([Document("the text", text, patient_id=patient)], chosen)
         if result.error is not None:
             raise CorpusError(result.error)
         return result
@@ -243,24 +208,16 @@ class Deidentifier:
         self,
         texts: Iterable[str],
         *,
-        style: str | None = None,
-        styles: Mapping[str, str] | None = None,
-        policy: str | Path | None = None,
-        key: Key | str | Path | None = None,
-        project: str = "",
         patients: Iterable[str] | None = None,
-        threshold: float | None = None,
-        combiner: str = SVM,
-        lists: SiteLists | None = None,
-        batch_size: int = BATCH_SIZE,
-        jobs: int = 1,
+        options: RunOptions | None = None,
+        **choices: Unpack[RunChoices],
     ) -> Iterator[DeidentificationResult]:
         """Yield a result for every text, in order; one that cannot be processed has its reason in `error`.
 
-        `batch_size` texts go through the model together, in each of `jobs` processes; results do not depend on `jobs`.
-        `patients` has the patient of each text; without it every text is a patient of its own. The other options as in
-        `deidentify`. Each text is replaced alone: a part of a name whose whole is in another text of the patient may
-        have another surrogate there (`deidentify_series` knows all texts). Raises ConfigError at the call, and
+        Texts stream through, so each is processed alone: what is found in one text of a patient is not searched in the
+        others, and a part of a name whose whole is in another text may have another surrogate there (`process` with
+        `together`, and `deidentify_series`, know all texts). `patients` has the patient of each text; without it every
+        text is a patient of its own. `options` and `choices` as in `deidentify`. Raises ConfigError at the call, and
         CorpusError where there are fewer patients than texts, or more.
 
         >>> from ensemble_deid import Deidentifier
@@ -270,36 +227,19 @@ class Deidentifier:
         Date: [DATE] / None
         None / texts[1]: the text must be a string, not NoneType
         """
-        replacer = self._replacer(style, styles, policy, key, project)
+        chosen = RunOptions.given(options, choices, self.labels)
         if isinstance(texts, str):
             raise CorpusError("pipe takes several texts, not one string: use deidentify, or give a list")
-        places = None if lists is None else lists.places
-        documents = _documents(texts, patients)
-        notes = self.predict_each(
-            documents, must_stay=places, threshold=threshold, combiner=combiner, batch_size=batch_size, jobs=jobs
-        )
-        return (_result(note, replacer, lists or SiteLists()) for note in notes)
-
-    def _replacer(
-        self,
-        style: str | None,
-        styles: Mapping[str, str] | None,
-        policy: str | Path | None,
-        key: Key | str | Path | None,
-        project: str,
-    ) -> Replacer:
-        chosen = key if isinstance(key, Key) else Key.find(key)
-        return Replacer.from_options(style, styles, policy, chosen, project, labels=self.labels)
+        return self.process(_documents(texts, patients), chosen)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels that the model predicts."""
         return self.description.labels
 
-
-def _check_number(name: str, value: int) -> None:
-    if not isinstance(value, int) or value < 1:
-        raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}")
+    def _inclusion(self, options: PredictionOptions) -> InclusionList | None:
+        """Return the inclusion list; the answer of a submodel is left as it is."""
+        return None if options.submodel is not None else self.description.inclusion
 
 
 def _documents(texts: Iterable[str], patients: Iterable[str] | None) -> Iterator[Document]:
@@ -315,17 +255,3 @@ def _documents(texts: Iterable[str], patients: Iterable[str] | None) -> Iterator
     if next(known, None) is not None:
         # One too many may mean that all of them are out of step with the texts.
         raise CorpusError("there are more patients than texts")
-
-
-def _result(note: Note, replacer: Replacer, lists: SiteLists) -> DeidentificationResult:
-    if isinstance(note, DeidError):
-        return DeidentificationResult(None, (), str(note))
-    counts: Counter[str] = Counter()
-    note = lists.apply(note, counts, hides=replacer.styles.hides)
-    outcome = replaced(note, replacer, lists, counts=counts)
-    acted = {name: number for name, number in sorted(counts.items()) if number}
-    if isinstance(outcome, DeidError):
-        return DeidentificationResult(None, (), str(outcome), counts=acted)
-    return DeidentificationResult(
-        outcome.text, note.spans, replaced=outcome.spans, known_left=counts[LEFT], counts=acted
-    )

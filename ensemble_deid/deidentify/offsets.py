@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ensemble_deid.atomic import write_new_private_file
-from ensemble_deid.deidentify.notes import Note
+from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.keys import Key
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
+from ensemble_deid.parsing import strict_json
 
 FILE = "offsets.jsonl"
 KEY_FILE = "offsets.key"
@@ -95,10 +96,11 @@ class OffsetFile:
             yield OffsetWriter(stream)
 
     def read(self) -> Iterator[Found]:
-        """Yield what was found in each note, in order."""
-        lines = self._whole_lines()
-        next(lines, None)
-        for line, _ in lines:
+        """Yield what was found in each note, in order. Raises CorpusError where that was another run."""
+        for number, (line, _) in enumerate(self._whole_lines()):
+            if number == 0:
+                self._refuse_others(line)
+                continue
             for text_hash, spans, error in line["notes"]:
                 yield Found(text_hash, tuple(Span(*span) for span in spans), error)
 
@@ -110,7 +112,7 @@ class OffsetFile:
         with self.path.open("rb") as stream:
             for line in stream:
                 try:
-                    entry = json.loads(line)
+                    entry = strict_json(line)
                 except ValueError:
                     return
                 if not line.endswith(b"\n"):

@@ -3,10 +3,17 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from ensemble_deid.deidentify.known.site_lists import DENY, KNOWN
+from ensemble_deid.deidentify.repeats import SOURCE as REPEAT
 from ensemble_deid.note.labels import to_i2b2
 from ensemble_deid.stacking.single_tokens import SOURCE
 
-# Who a predicted span comes from, in words for other systems.
+_OTHERS = {
+    SOURCE: "the score of a single word that no candidate covers",
+    REPEAT: "a repeat of what was found elsewhere",
+    KNOWN: "the site's list of known identifiers",
+    DENY: "the site's deny list",
+}
 
 
 def predicted_by(source: str) -> str:
@@ -16,8 +23,8 @@ def predicted_by(source: str) -> str:
     >>> predicted_by("crf+neural")
     'crf, neural'
     """
-    if source == SOURCE:
-        return "the score of a single word that no candidate covers"
+    if source in _OTHERS:
+        return _OTHERS[source]
     return source.replace("+", ", ") or "the final estimator alone, in no submodel's own answer"
 
 

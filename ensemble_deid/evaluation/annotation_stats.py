@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.span import overlapping_pairs
+from ensemble_deid.note.overlaps import distinct, overlapping_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,8 @@ def count_annotations(documents: Iterable[Document]) -> AnnotationStats:
     """Count the annotations of one side, and those to mention beside the figures: repeated and overlapping ones."""
     annotations = repeated = overlapping = 0
     for document in documents:
-        distinct = {span.key: span for span in document.spans}
+        different = distinct(document.spans)
         annotations += len(document.spans)
-        repeated += len(document.spans) - len(distinct)
-        overlapping += len(overlapping_pairs(list(distinct.values())))
+        repeated += len(document.spans) - len(different)
+        overlapping += len(overlapping_pairs(different))
     return AnnotationStats(annotations, repeated, overlapping)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ensemble_deid.features.knowledge import Knowledge, as_training_sees, knowledge_columns, training_columns
 from ensemble_deid.features.lexicon import Lexicon, lexicon_columns
-from ensemble_deid.features.patterns import PatternSet, find_all, first_come
+from ensemble_deid.features.patterns import PatternSet, find_all
 from ensemble_deid.features.position import position_columns
 from ensemble_deid.features.stanza_tags import Annotate, stanza_columns
 from ensemble_deid.features.table import Column, FeatureTable
@@ -16,6 +16,7 @@ from ensemble_deid.features.words import COLUMN as STEM
 from ensemble_deid.features.words import Stem, stem_column, word_columns
 from ensemble_deid.note.bpe import Bpe
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.overlaps import keep_first
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme, spans_to_tags
 from ensemble_deid.note.tokens import TokenTable, tokenize
@@ -132,7 +133,7 @@ def plain_batch(
         tokens = bpe.refine(documents, tokens)
     word = word_column(documents, tokens)
     found = [_matches(patterns, document) for document in documents]
-    initial = tuple(first_come(spans) for spans in found)
+    initial = tuple(keep_first(spans) for spans in found)
     scheme = TagScheme.from_labels(patterns.labels)
     tags = scheme.tags
     columns = word_columns(word)

@@ -19,6 +19,7 @@ from ensemble_deid.features.vocabulary import Vocabulary, is_class
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.tags import OUTSIDE, TagScheme, entity_rows, spans_to_tags
 from ensemble_deid.note.tokens import TokenTable
+from ensemble_deid.parsing import strict_json
 
 Phrase = tuple[str, ...]
 NONE = "-"
@@ -59,7 +60,7 @@ class Lexicon:
     def from_json(cls, text: str) -> "Lexicon":
         """Read what `to_json` wrote. Raises ModelError if it is damaged."""
         try:
-            content: dict[str, Any] = json.loads(text)
+            content: dict[str, Any] = strict_json(text)
             phrases = {
                 tuple(map(str, phrase)): {str(k): int(n) for k, n in counts.items()}
                 for phrase, counts in content["phrases"]

@@ -36,6 +36,7 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import normalised_literals
 from ensemble_deid.note.reading import read
 from ensemble_deid.note.span import Span
+from ensemble_deid.parsing import strict_toml
 
 _KEYS = {"name", "label", "regex", "flags", "group", "positive", "negative", "confidence"}
 _CALL = re.compile(r"\(\?&(\w+)\)")
@@ -138,18 +139,6 @@ def find_all(patterns: PatternSet, document: Document) -> list[Span]:
     return spans
 
 
-def first_come(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Keep each span that overlaps none kept before it; return them in text order."""
-    kept: list[Span] = []
-    taken: set[int] = set()
-    for span in spans:
-        places = range(span.start, span.end)
-        if taken.isdisjoint(places):
-            kept.append(span)
-            taken.update(places)
-    return tuple(sorted(kept))
-
-
 def read_patterns(path: Path) -> PatternSet:
     """Read and compile a pattern file and the word lists that it names.
 
@@ -171,7 +160,7 @@ def read_patterns(path: Path) -> PatternSet:
 def parse_patterns(source: str, *, path: str = "<patterns>") -> PatternSet:
     """Compile the text of a pattern file, which may name no word lists; `path` is only named in errors."""
     try:
-        content = tomllib.loads(source)
+        content = strict_toml(source)
     except tomllib.TOMLDecodeError as error:
         raise RuleError(f"{path}: {error}") from None
     tables = content.get("pattern")

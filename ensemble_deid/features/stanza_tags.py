@@ -20,6 +20,7 @@ from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.table import Column
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.tokens import TokenTable
+from ensemble_deid.parsing import strict_json
 
 # Stanza's tags kept on disk by the hash of the text and the version of the models: a text is tagged once.
 #
@@ -89,8 +90,8 @@ def _files(value: Any) -> Iterator[Path]:
 def _read(path: Path, length: int) -> Tags:
     """Read stored tags, which must be tokens of a text of so many characters, one after the other."""
     try:
-        found = [(start, end, pos, ner) for start, end, pos, ner in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError, RecursionError):
+        found = [(start, end, pos, ner) for start, end, pos, ner in strict_json(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
         raise _damaged(path) from None
     after = 0
     for start, end, pos, ner in found:

@@ -6,12 +6,12 @@ line is one entry, sorted by code point and without repetition, so that a change
 
 import json
 import re
-import tomllib
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 from ensemble_deid.errors import RuleError
+from ensemble_deid.parsing import strict_toml
 
 _HEAD = "# source: "
 
@@ -62,7 +62,7 @@ def inline_word_lists(source: str, path: Path) -> str:
     The result can be read without the list files, and is what a model keeps. Raises RuleError as `read_word_list` does,
     and where the entry cannot be replaced because it does not stand on one line.
     """
-    words = tomllib.loads(source).get("words", {})
+    words = strict_toml(source).get("words", {})
     if not isinstance(words, dict):
         raise RuleError(f"{path}: [words] must be a table")
     named = {name: value for name, value in words.items() if isinstance(value, dict) and "file" in value}
@@ -75,7 +75,7 @@ def inline_word_lists(source: str, path: Path) -> str:
         # An array of strings is written alike in JSON and TOML.
         array = f"{name} = {json.dumps(lists[name], ensure_ascii=False)}"
         source = line.sub(array.replace("\\", r"\\"), source, count=1)
-    found = tomllib.loads(source).get("words", {})
+    found = strict_toml(source).get("words", {})
     for name, entries in lists.items():
         if found[name] != entries:
             raise RuleError(f'{path}: [words] {name}: must stand on one line, as {name} = {{ file = "..." }}')

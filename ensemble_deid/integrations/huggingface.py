@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.errors import ConfigError, DeidError
+from ensemble_deid.deidentify.options import RunChoices, RunOptions
+from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
 
 Entity = dict[str, str | int | float]
@@ -15,10 +16,9 @@ AGGREGATED = ("simple", "first", "average", "max")
 
 @dataclass(frozen=True, slots=True)
 class TokenClassifier:
-    """Finds PHI; stands where `pipeline("token-classification", aggregation_strategy="simple")` stood.
+    """Finds PHI; takes the place of `pipeline("token-classification", aggregation_strategy="simple")`.
 
-    `threshold` overrides the model's: below 0.05 single words are found, too, at 0 a quarter of a note's or 12 (only
-    for models with `stack.tokens`).
+    Each text is processed alone: what is found in it is searched in the whole text, and not in others.
 
     >>> from ensemble_deid.integrations.huggingface import TokenClassifier
     >>> classify = TokenClassifier.load("model")
@@ -27,12 +27,16 @@ class TokenClassifier:
     """
 
     model: Deidentifier
-    threshold: float | None = None
+    options: RunOptions
 
     @classmethod
-    def load(cls, model: str | Path, *, device: str | None = None, threshold: float | None = None) -> "TokenClassifier":
-        """Read a model: its folder, or the name of an installed one. Raises ModelError, ConfigError."""
-        return cls(Deidentifier.load(model, device=device), threshold)
+    def load(cls, model: str | Path, *, device: str | None = None, **choices: Unpack[RunChoices]) -> "TokenClassifier":
+        """Read a model: its folder, or the name of an installed one; `choices` are those of `RunOptions.choose`.
+
+        Raises ModelError, ConfigError, CorpusError.
+        """
+        loaded = Deidentifier.load(model, device=device)
+        return cls(loaded, RunOptions.choose(loaded.labels, **choices))
 
     def __call__(self, inputs: str | Iterable[str], *, aggregation_strategy: str = "simple") -> Any:
         """Return the entities of a text, a list of those of each for a list of texts, an iterator for other iterables.
@@ -51,8 +55,15 @@ class TokenClassifier:
         return list(found) if isinstance(inputs, list) else found
 
     def _entities(self, texts: Iterable[str]) -> Iterator[list[Entity]]:
-        documents = (Document(f"inputs[{number}]", text) for number, text in enumerate(texts))
-        for note in self.model.predict_each(documents, threshold=self.threshold):
-            if isinstance(note, DeidError):
-                raise note
-            yield [span.to_dict(text=note.text) for span in note.spans]
+        waiting: list[str] = []
+
+        def documents() -> Iterator[Document]:
+            for number, text in enumerate(texts):
+                waiting.append(text)
+                yield Document(f"inputs[{number}]", text)
+
+        for result in self.model.process(documents(), self.options):
+            text = waiting.pop(0)
+            if result.error is not None:
+                raise CorpusError(result.error)
+            yield [span.to_dict(text=text) for span in result.spans]

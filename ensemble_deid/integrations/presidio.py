@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from presidio_analyzer import AnalysisExplanation, EntityRecognizer, RecognizerResult
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.options import RunChoices, RunOptions
 from ensemble_deid.deidentify.presidio_labels import predicted_by, to_presidio
-from ensemble_deid.errors import CorpusError, DeidError
+from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
@@ -22,9 +23,9 @@ class EnsembleRecognizer(EntityRecognizer):
     `model` is a `Deidentifier`, a model's folder, or the name of an installed model. `label_map` is from the model's
     labels to entity types; a label that is not in it has the type of `to_presidio` (`DOCTOR`: `PERSON`). With
     `explanations`, the decision process (`analyze(..., return_decision_process=True)`) names patterns, rules and the
-    submodels' confidences, at some twice the time. `threshold` overrides the model's: below 0.05 single words are
-    found, too, at 0 a quarter of a note's or 12 (only for models with `stack.tokens`). Raises ModelError where the
-    model cannot be loaded.
+    submodels' confidences, at some twice the time. Each text is processed alone: what is found in it is searched in the
+    whole text, and not in others. `choices` are those of `RunOptions.choose`, such as `threshold` and `lists`. Raises
+    ModelError where the model cannot be loaded, ConfigError.
     """
 
     def __init__(
@@ -33,12 +34,12 @@ class EnsembleRecognizer(EntityRecognizer):
         *,
         label_map: Mapping[str, str] | None = None,
         supported_language: str = "en",
-        threshold: float | None = None,
         explanations: bool = False,
         name: str = "EnsembleRecognizer",
+        **choices: Unpack[RunChoices],
     ) -> None:
         self.model = model if isinstance(model, Deidentifier) else Deidentifier.load(model)
-        self.threshold = threshold
+        self.options = RunOptions.choose(self.model.labels, **choices)
         self.explanations = explanations
         self.own_name = name
         self.entity_type = {label: to_presidio(label) for label in self.model.labels} | dict(label_map or {})
@@ -53,10 +54,10 @@ class EnsembleRecognizer(EntityRecognizer):
 
     def analyze(self, text: str, entities: Sequence[str], nlp_artifacts: Any = None) -> list[RecognizerResult]:
         """Return the spans of the entity types asked for. Raises CorpusError for a text that cannot be processed."""
-        (note,) = self.model.predict_each([Document("the text", text)], threshold=self.threshold)
-        if isinstance(note, DeidError):
-            raise CorpusError(str(note))
-        wanted = [span for span in note.spans if not entities or self.entity_type[span.label] in entities]
+        (result,) = self.model.process([Document("the text", text)], self.options)
+        if result.error is not None:
+            raise CorpusError(result.error)
+        wanted = [span for span in result.spans if not entities or self._type(span) in entities]
         if not wanted:
             return []
         places: Sequence[PlaceExplanation | None] = [None] * len(wanted)
@@ -64,6 +65,10 @@ class EnsembleRecognizer(EntityRecognizer):
             asked = [(span.start, span.end) for span in wanted]
             places = explain(self.model.ensemble, Document("the text", text), places=asked).places
         return [self._result(span, place) for span, place in zip(wanted, places, strict=True)]
+
+    def _type(self, span: Span) -> str:
+        """Return the entity type of a span; the labels of lists need not be the model's."""
+        return self.entity_type.get(span.label) or to_presidio(span.label)
 
     def _result(self, span: Span, place: PlaceExplanation | None) -> RecognizerResult:
         explanation = AnalysisExplanation(
@@ -77,7 +82,7 @@ class EnsembleRecognizer(EntityRecognizer):
             RecognizerResult.RECOGNIZER_IDENTIFIER_KEY: self.id,
         }
         return RecognizerResult(
-            self.entity_type[span.label], span.start, span.end, span.score, explanation, recognition_metadata=metadata
+            self._type(span), span.start, span.end, span.score, explanation, recognition_metadata=metadata
         )
 
 

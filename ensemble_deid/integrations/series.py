@@ -2,16 +2,15 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.deidentify.known.site_lists import LEFT, SiteLists
-from ensemble_deid.deidentify.replacement import Replacement, Replacer
-from ensemble_deid.deidentify.together import replaced_together
-from ensemble_deid.errors import ConfigError, CorpusError, DeidError
+from ensemble_deid.deidentify.known.site_lists import LEFT
+from ensemble_deid.deidentify.options import RunChoices, RunOptions
+from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
 
 _log = logging.getLogger("ensemble_deid")
@@ -35,21 +34,17 @@ def deidentify_series(
     model: Deidentifier | str | Path,
     *,
     patients: Any = None,
-    replacer: Replacer | None = None,
-    threshold: float | None = None,
-    lists: SiteLists | None = None,
-    jobs: int = 1,
     withheld: list[WithheldNote] | None = None,
     counts: Counter[str] | None = None,
+    options: RunOptions | None = None,
+    **choices: Unpack[RunChoices],
 ) -> Any:
     """Return a pandas or polars series with the notes' PHI replaced; name, index and missing values stay.
 
-    `patients` is a series of the same length with the patient of each note: a string believed to be PHI in one note
-    is then searched in the patient's others. `replacer` says what stands where PHI stood; the default is `[LABEL]`.
-    `lists` are what the site knows besides the model; what they did is added to `counts`, by the names in
-    docs/known.md. Without such a counter, the logger `ensemble_deid` is warned of known identifiers that are left.
-    `threshold` overrides the model's: below 0.05 single words are removed, too, at 0 a quarter of a note's or 12 (only
-    for models with `stack.tokens`).
+    `patients` is a series of the same length with the patient of each note: all notes of a patient are processed
+    together, so a string believed to be PHI in one is searched in the others. `options` and `choices` as in
+    `Deidentifier.deidentify`. What was done is added to `counts`, by the names in docs/known.md; without such a
+    counter, the logger `ensemble_deid` is warned of known identifiers that are left.
     A note that cannot be processed whole is missing in the result. It is added to `withheld`; without such a list,
     a warning that names its position goes to the logger `ensemble_deid`. Raises ConfigError for what is no series,
     and CorpusError where lengths differ.
@@ -66,33 +61,25 @@ def deidentify_series(
     owners = None if patients is None else list(patients)
     if owners is not None and len(owners) != len(series):
         raise CorpusError(f"there are {len(owners)} patients for {len(series)} notes")
+    jobs = choices.get("jobs", 1) if options is None else options.prediction.jobs
     loaded = model if isinstance(model, Deidentifier) else Deidentifier.load(model, jobs=jobs)
+    chosen = RunOptions.given(options, choices, loaded.labels)
     texts = [None if _is_missing(text) else text for text in series]
-    places = None if lists is None else lists.places
-    notes = list(loaded.predict_each(_documents(texts, owners), must_stay=places, threshold=threshold, jobs=jobs))
     acted: Counter[str] = Counter()
-    outcomes = replaced_together(notes, replacer or Replacer.from_options(), lists, counts=acted)
+    new: list[str | None] = [None] * len(texts)
+    problems: list[WithheldNote] = []
     positions = (position for position, text in enumerate(texts) if text is not None)
-    new, problems = _by_position(zip(positions, outcomes, strict=True), len(texts))
+    results = loaded.process(_documents(texts, owners), chosen, together=True)
+    for position, result in zip(positions, results, strict=True):
+        new[position] = result.text
+        acted.update(result.counts)
+        if result.error is not None:
+            problems.append(WithheldNote(position, result.error.removeprefix(f"{position}: ")))
     _tell(problems, acted, withheld, counts)
     dtype = _text_type(series, module)
     if module == "polars":
         return type(series)(series.name, new, dtype=dtype)
     return type(series)(new, index=series.index, name=series.name, dtype=dtype)
-
-
-def _by_position(
-    outcomes: Iterable[tuple[int, Replacement | DeidError]], size: int
-) -> tuple[list[str | None], list[WithheldNote]]:
-    """Return the new texts, None where there is none, and the notes that are withheld."""
-    new: list[str | None] = [None] * size
-    problems: list[WithheldNote] = []
-    for position, outcome in outcomes:
-        if isinstance(outcome, DeidError):
-            problems.append(WithheldNote(position, str(outcome).removeprefix(f"{position}: ")))
-        else:
-            new[position] = outcome.text
-    return new, problems
 
 
 def _tell(

@@ -9,6 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ensemble_deid.config import Config
 from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.options import RunOptions
+from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.counts import strict_counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.training.train import train
@@ -51,9 +53,18 @@ class EnsembleEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         return self
 
     def predict(self, X: Sequence[Document]) -> list[Document]:
-        """Return the documents with the spans found in the place of their own. Raises CorpusError as `Deidentifier`."""
+        """Return the documents with the spans that would be taken out in the place of their own.
+
+        All notes of a patient are processed together: what is found in one is searched in the others. Raises
+        CorpusError for a note that cannot be processed whole.
+        """
         check_is_fitted(self)
-        return self.model_.predict(X)
+        found = []
+        for document, result in zip(X, self.model_.process(X, RunOptions(), together=True), strict=True):
+            if result.error is not None:
+                raise CorpusError(result.error)
+            found.append(document.with_spans(result.spans))
+        return found
 
     def score(self, X: Sequence[Document], y: None = None) -> float:
         """Return the strict micro-averaged F1 (start, end and label); NaN where undefined: no PHI, and none found."""

@@ -6,7 +6,8 @@ an installed model package, used by its name, is found wherever the pipeline is 
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from spacy.language import Language
@@ -14,15 +15,18 @@ from spacy.tokens import Doc, Span
 from spacy.util import filter_spans, raise_error
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.errors import DeidError
+from ensemble_deid.deidentify.known.site_lists import ListFiles
+from ensemble_deid.deidentify.options import RunOptions
+from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.overlaps import clip_overlaps
 from ensemble_deid.note.span import Span as CharacterSpan
 
 ErrorHandler = Callable[[str, Any, list[Doc], Exception], Any]
 EXTENSION = "phi"
 """`doc._.phi` has the spans in characters; None where the document has not been processed."""
 
-DEFAULTS = {"spans_key": "phi", "set_ents": True, "threshold": None, "device": None}
+DEFAULTS = {"spans_key": "phi", "set_ents": True, "threshold": None, "device": None, "lists": {}}
 
 
 @Language.factory("ensemble_deid", assigns=["doc.ents", "doc.spans", f"doc._.{EXTENSION}"], default_config=DEFAULTS)
@@ -34,34 +38,41 @@ def make_component(
     set_ents: bool,
     threshold: float | None,
     device: str | None,
+    lists: dict[str, str],
 ) -> "PhiComponent":
     """Return the component for a model, given by its folder or the name of an installed one. Raises ModelError.
 
     Spans go to `doc.spans[spans_key]` (no key: an empty string), with their probabilities in its `attrs["scores"]`,
     and with `set_ents` to `doc.ents`, in the place of earlier entities that they overlap. `threshold` overrides the
-    model's: below 0.05 single words are marked, too, at 0 a quarter of a note's or 12 (only for models with
-    `stack.tokens`).
+    model's, as in `PredictionOptions`; `lists` names the files `known`, `allow` and `deny` of what the site knows.
     """
     if not Doc.has_extension(EXTENSION):
         Doc.set_extension(EXTENSION, default=None)
-    return PhiComponent(name, Deidentifier.load(model, device=device), spans_key, set_ents, threshold)
+    loaded = Deidentifier.load(model, device=device)
+    unknown = sorted(set(lists) - {"known", "allow", "deny"})
+    if unknown:
+        raise ConfigError(f"lists: there is no {unknown[0]!r}; there are known, allow and deny")
+    known, allow, deny = (Path(lists[kind]) if kind in lists else None for kind in ("known", "allow", "deny"))
+    files = ListFiles(known, allow, deny)
+    options = RunOptions.choose(loaded.labels, lists=files, threshold=threshold)
+    return PhiComponent(name, loaded, options, spans_key=spans_key, set_ents=set_ents)
 
 
 @dataclass(slots=True)
 class PhiComponent:
-    """Marks PHI in documents. A span that begins or ends inside a token of spaCy's covers the whole token.
+    """Marks PHI in documents, each of which is processed alone: what is found in it is searched in all of it.
 
-    A document that cannot be processed raises CorpusError. `Language.pipe` gives the error to the handler that
-    `Language.set_error_handler` has set, if any, and leaves the document out; a single document always raises, since
-    spaCy would otherwise return it unmarked.
+    A span that begins or ends inside a token of spaCy's covers the whole token. A document that cannot be processed
+    raises CorpusError. `Language.pipe` gives the error to the handler that `Language.set_error_handler` has set, if
+    any, and leaves the document out; a single document always raises, since spaCy would otherwise return it unmarked.
     """
 
     name: str
     model: Deidentifier = field(repr=False)
-    spans_key: str
-    set_ents: bool
-    threshold: float | None
-    error_handler: ErrorHandler = field(default=raise_error, repr=False)
+    options: RunOptions = field(default_factory=RunOptions)
+    spans_key: str = field(default="phi", kw_only=True)
+    set_ents: bool = field(default=True, kw_only=True)
+    error_handler: ErrorHandler = field(default=raise_error, repr=False, kw_only=True)
 
     def __call__(self, doc: Doc) -> Doc:
         """Mark one document."""
@@ -89,44 +100,37 @@ class PhiComponent:
                 waiting.append(doc)
                 yield Document(f"document {number}", doc.text)
 
-        for note in self.model.predict_each(documents(), threshold=self.threshold):
+        for result in self.model.process(documents(), self.options):
             doc = waiting.pop(0)
-            if isinstance(note, DeidError):
-                handler(self.name, self, [doc], note)
+            if result.error is not None:
+                handler(self.name, self, [doc], CorpusError(result.error))
             else:
-                yield self._mark(doc, note.spans)
+                yield self._mark(doc, result.spans)
 
     def _mark(self, doc: Doc, found: Sequence[CharacterSpan]) -> Doc:
-        pairs = list(_on_tokens(doc, found))
+        marked = list(_on_tokens(doc, found))
         doc._.set(EXTENSION, [span.to_dict() for span in found])
-        marked = [spacy_span for _, spacy_span in pairs]
         if self.spans_key:
-            doc.spans[self.spans_key] = marked
-            doc.spans[self.spans_key].attrs["scores"] = [span.score for span, _ in pairs]
+            doc.spans[self.spans_key] = _of_doc(doc, marked)
+            doc.spans[self.spans_key].attrs["scores"] = [span.score for span in marked]
         if self.set_ents:
-            ours = _without_overlaps(doc, marked)
+            ours = clip_overlaps(marked)
             taken = {token for span in ours for token in range(span.start, span.end)}
             others = [ent for ent in doc.ents if taken.isdisjoint(range(ent.start, ent.end))]
-            doc.set_ents(filter_spans([*ours, *others]))
+            doc.set_ents(filter_spans([*_of_doc(doc, ours), *others]))
         return doc
 
 
-def _on_tokens(doc: Doc, found: Iterable[CharacterSpan]) -> Iterator[tuple[CharacterSpan, Span]]:
-    """Yield each span with the tokens that it touches."""
+def _on_tokens(doc: Doc, found: Iterable[CharacterSpan]) -> Iterator[CharacterSpan]:
+    """Yield each span with the numbers of the tokens that it touches in the place of its characters."""
     starts = [token.idx for token in doc]
     ends = [token.idx + len(token) for token in doc]
     for span in found:
         first, last = bisect_right(ends, span.start), bisect_left(starts, span.end)
         # Between tokens there is nothing but white space.
         if first < last:
-            yield span, Span(doc, first, last, label=span.label)
+            yield replace(span, start=first, end=last)
 
 
-def _without_overlaps(doc: Doc, spans: Iterable[Span]) -> list[Span]:
-    """Return spans that cover the same tokens, each at most once: of two on one token, the later begins after it."""
-    kept: list[Span] = []
-    for span in sorted(spans, key=lambda span: (span.start, span.end)):
-        start = max(span.start, kept[-1].end) if kept else span.start
-        if start < span.end:
-            kept.append(Span(doc, start, span.end, label=span.label_))
-    return kept
+def _of_doc(doc: Doc, spans: Iterable[CharacterSpan]) -> list[Span]:
+    return [Span(doc, span.start, span.end, label=span.label) for span in spans]

@@ -6,18 +6,17 @@ integers with gaps. The notes of a patient are brought together on one worker.
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ensemble_deid.corpora.tables.arrow import check_types
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.deidentify.known.site_lists import SiteLists
-from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.deidentify.options import RunChoices, RunOptions
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.integrations.arrow_stream import StreamOptions, deidentified_batches
+from ensemble_deid.integrations.arrow_stream import deidentified_batches
 from ensemble_deid.model.export import export_model
 from ensemble_deid.model.installed import find_model
 from ensemble_deid.model.manifest import read_manifest
@@ -34,54 +33,50 @@ def deidentify(
     df: "DataFrame",
     model: str | Path,
     *,
-    text: str = "text",
-    id: str | None = None,
-    patient: str | None = None,
-    dates: Sequence[str] = (),
-    keep: Sequence[str] = (),
-    style: str | None = None,
-    key: Key | str | Path | None = None,
-    project: str = "",
-    replacer: Replacer | None = None,
-    threshold: float | None = None,
-    lists: SiteLists | None = None,
+    columns: Columns | None = None,
     problem: str = "problem",
+    options: RunOptions | None = None,
+    **choices: Unpack[RunChoices],
 ) -> "DataFrame":
     """Return a DataFrame without PHI, with one column more: `problem` says why a note is withheld, and so missing.
 
-    `id`, `patient`, `dates` and `keep` are columns as in `ensemble-deid deidentify` (docs/deidentify-tables.md);
-    `keep=["all"]` keeps every other one. With `patient`, rows are shuffled so that the notes of a patient are processed
-    together; with a key, the values are then those of the command line. `style`, `key` and `project` are as in
-    `Deidentifier.deidentify`, or a `replacer` says it all; `lists` are what the site knows. Nothing runs before Spark
-    is asked for rows, and it runs again whenever it is asked again: write or persist the result first. `threshold`
-    overrides the model's: below 0.05 single words are removed, too, at 0 a quarter of a note's or 12 (only for models
-    with `stack.tokens`). Raises ConfigError, CorpusError, ModelError.
+    `columns` say what the columns hold, as in `ensemble-deid deidentify` (docs/deidentify-tables.md);
+    `Columns(keep=("all",))` keeps every other one. With `columns.patient`, rows are shuffled so that the notes of a
+    patient are processed together; without `columns.date_order` (dmy, mdy or ymd), a row with a date such as 3/4/2019
+    is withheld; with a key, the values are then those of the command line. `options` and `choices`
+    as in `Deidentifier.deidentify`. Nothing runs before Spark is asked for rows, and it runs again whenever it is asked
+    again: write or persist the result first. Raises ConfigError, CorpusError, ModelError.
     """
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StringType, StructField, StructType
 
-    if replacer is not None and (style is not None or key is not None or project):
-        raise ConfigError("give a replacer, or style, key and project, not both")
-    columns = Columns(text, id, patient, tuple(dates), tuple(keep))
-    check_threshold(threshold)
+    columns = columns or Columns()
     check_types(to_arrow_schema(df.schema), columns, "the DataFrame")
     if problem in df.columns:
         raise ConfigError(f"the DataFrame has a column {problem!r}: name another one for the reasons (problem=...)")
     place = find_model(model)
-    if replacer is None:
-        found = key if isinstance(key, Key) else Key.find(key)
-        replacer = Replacer.from_options(style, key=found, project=project, labels=read_manifest(place).labels)
-    options = StreamOptions(columns, replacer, threshold, problem, lists or SiteLists())
+    chosen = RunOptions.given(options, choices, read_manifest(place).labels)
+    check_threshold(chosen.prediction.threshold)
     name = _ship(df.sparkSession, place)
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
-        return deidentified_batches(batches, worker_model(name), options)
+        return deidentified_batches(batches, worker_model(name), columns, chosen, problem=problem)
 
-    emptied = {text, *dates}
-    fields = [StructField(f.name, f.dataType, f.nullable or f.name in emptied, f.metadata) for f in df.schema.fields]
-    if patient is not None:
-        df = df.repartition(patient).sortWithinPartitions(patient)
+    emptied = {columns.text, columns.id, columns.patient, *columns.dates}
+    plain = StructType.fromJson(_without_metadata(df.schema.jsonValue()))
+    fields = [StructField(f.name, f.dataType, f.nullable or f.name in emptied) for f in plain.fields]
+    if columns.patient is not None:
+        df = df.repartition(columns.patient).sortWithinPartitions(columns.patient)
     return df.mapInArrow(run, StructType([*fields, StructField(problem, StringType())]))
+
+
+def _without_metadata(schema: Any) -> Any:
+    """Return a schema, as JSON, without the metadata of its fields: nobody reads them, and they may hold PHI."""
+    if isinstance(schema, list):
+        return [_without_metadata(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {name: {} if name == "metadata" else _without_metadata(part) for name, part in schema.items()}
 
 
 @lru_cache(maxsize=1)

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ensemble_deid.corpora.tables.columns import Columns
-from ensemble_deid.deidentify.known.site_lists import SiteLists
-from ensemble_deid.deidentify.replacement import Replacer
+from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.integrations.spark import deidentify
 
@@ -36,9 +35,7 @@ def deidentify_parquet(
     model: Path,
     *,
     columns: Columns,
-    replacer: Replacer,
-    threshold: float | None = None,
-    lists: SiteLists | None = None,
+    options: RunOptions,
     master: str | None = None,
 ) -> TableCounts:
     """Write `out` and `failed`, which must not exist yet, and end the Spark session.
@@ -58,15 +55,9 @@ def deidentify_parquet(
         made = deidentify(
             session.read.parquet(source),
             model,
-            text=columns.text,
-            id=columns.id,
-            patient=columns.patient,
-            dates=columns.dates,
-            keep=columns.keep,
-            replacer=replacer,
-            threshold=threshold,
-            lists=lists,
+            columns=columns,
             problem=PROBLEM,
+            options=options,
         )
         return _write(made, columns, out, failed)
     except PySparkException as error:

@@ -1,10 +1,10 @@
 """The combiners: how the answers of a model's submodels become one answer, by name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.errors import ModelError
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.voting import BestMembers, claims_of_best_members, combine
@@ -18,39 +18,6 @@ submodels predicts that are best at it.
 CHOICE = "best_members"
 OUT_OF_FOLD, DEV = "the training notes, out of fold", "dev notes"
 """What the best submodels of a model were chosen on."""
-
-
-def check_combiner(
-    combiner: str,
-    *,
-    submodels: Sequence[str],
-    labels: Sequence[str],
-    members: BestMembers,
-    submodel: str | None,
-    threshold: float | None,
-) -> None:
-    """Raise ConfigError for an unknown combiner, one that the model lacks something for, and options that it ignores.
-
-    Only the final estimator has a threshold, and an answer of one submodel is not combined.
-    """
-    if combiner not in COMBINERS:
-        raise ConfigError(f"there is no combiner {combiner!r}; there are: {', '.join(COMBINERS)}")
-    if combiner == SVM:
-        return
-    if submodel is not None:
-        raise ConfigError(f"the combiner {combiner} and the submodel {submodel}: give one of the two")
-    if threshold is not None:
-        raise ConfigError(f"the combiner {combiner} has no threshold: its claims are those of the submodels")
-    if combiner != "per-type":
-        return
-    if not members:
-        raise ConfigError(
-            "this model does not say which submodels are best for each label, which the combiner per-type needs: "
-            "choose them on dev notes (ensemble-deid model members MODEL DEV)"
-        )
-    for label in labels:
-        if not set(members[label]) & set(submodels):
-            raise ConfigError(f"the combiner per-type: none of the best submodels for {label} is loaded")
 
 
 def combine_named(

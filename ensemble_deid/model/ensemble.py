@@ -10,10 +10,12 @@ from ensemble_deid.model.combiners import SVM, combine_named
 from ensemble_deid.model.description import ModelDescription
 from ensemble_deid.model.feature_extractor import FeatureExtractor
 from ensemble_deid.model.inclusion import InclusionList
+from ensemble_deid.model.options import AS_TRAINED, PredictionOptions
 from ensemble_deid.model.portions import portions
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.reading import read
-from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.stacking.stacker import Stacker
@@ -41,7 +43,7 @@ class Ensemble:
 
     @property
     def description(self) -> ModelDescription:
-        """What can be asked of it but predictions."""
+        """The model's metadata."""
         return ModelDescription(
             tuple(self.taggers),
             self.scheme.labels,
@@ -58,43 +60,30 @@ class Ensemble:
             n_best = self.config.stack.n_best
             return {name: tagger.propose(batch, n_best=n_best) for name, tagger in self.taggers.items()}
 
-    def predict(
-        self,
-        documents: Sequence[Document],
-        *,
-        submodel: str | None = None,
-        threshold: float | None = None,
-        combiner: str = SVM,
-    ) -> list[tuple[Span, ...]]:
+    def predict(self, documents: Sequence[Document], options: PredictionOptions = AS_TRAINED) -> list[tuple[Span, ...]]:
         """Return the PHI spans of every document, in text order, without overlaps.
 
-        With `submodel`, that submodel's own predictions are returned instead of the ensemble's. `threshold` overrides
-        the model's: 0 returns every candidate that does not overlap a higher-scoring one, as operating points need
-        them. Below 0.05 single words that no candidate covers are returned, too, at 0 a quarter of a note's or 12 (only
-        for models with `stack.tokens`). `combiner` (`COMBINERS`) makes one answer of the submodels'. Raises ConfigError
-        for what `ModelDescription.check_options` refuses.
+        Raises ConfigError for what `ModelDescription.check_options` refuses.
         """
-        self.description.check_options(submodel=submodel, threshold=threshold, combiner=combiner)
+        self.description.check_options(options)
         readings = [read(document.text) for document in documents]
         views = [reading.document(document) for reading, document in zip(readings, documents, strict=True)]
         found: list[list[Span]] = [[] for _ in documents]
         for portion in portions(views):
             batch = self.feature_extractor.extract([piece.document for piece in portion])
-            for piece, spans in zip(portion, self._predict_batch(batch, submodel, threshold, combiner), strict=True):
+            for piece, spans in zip(portion, self._predict_batch(batch, options), strict=True):
                 found[piece.index].extend(piece.in_whole(span) for span in spans)
         return [reading.original_spans(spans) for reading, spans in zip(readings, found, strict=True)]
 
-    def _predict_batch(
-        self, batch: Batch, submodel: str | None, threshold: float | None, combiner: str
-    ) -> list[tuple[Span, ...]]:
+    def _predict_batch(self, batch: Batch, options: PredictionOptions) -> list[tuple[Span, ...]]:
         if not len(batch.tokens):
             return [() for _ in batch.documents]
-        if submodel is not None:
+        if options.submodel is not None:
             with one_thread():
-                best = self.taggers[submodel].propose(batch, n_best=1).best
+                best = self.taggers[options.submodel].propose(batch, n_best=1).best
             return [drop_overlaps(spans) for spans in best]
         proposals = self.propose(batch)
-        if combiner != SVM:
-            return combine_named(combiner, proposals, labels=self.scheme.labels, members=self.best_members)
+        if options.combiner != SVM:
+            return combine_named(options.combiner, proposals, labels=self.scheme.labels, members=self.best_members)
         with one_thread():
-            return self.stacker.predict(proposals, batch, threshold=threshold)
+            return self.stacker.predict(proposals, batch, threshold=options.threshold)

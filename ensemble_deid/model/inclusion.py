@@ -13,6 +13,7 @@ from ensemble_deid.errors import RuleError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tokens import tokenize
+from ensemble_deid.parsing import strict_toml
 
 # The sentences of a note as ranges of characters, and the form in which two of them are the same sentence.
 
@@ -83,8 +84,8 @@ def parse_inclusion_list(source: str, *, path: str = "<inclusion list>") -> Incl
     if len(source) > _MOST_CHARACTERS:
         raise RuleError(f"{path}: longer than {_MOST_CHARACTERS:,} characters")
     try:
-        content = tomllib.loads(source)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        content = strict_toml(source)
+    except tomllib.TOMLDecodeError as error:
         # The message of a decoding error quotes nothing longer than a character.
         raise RuleError(f"{path}: {error}") from None
     if unknown := sorted(set(content) - {"name", "description", "sentences"}):

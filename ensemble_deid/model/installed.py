@@ -48,6 +48,14 @@ def find_model(model: str | Path) -> Path:
     raise ModelError(f"{model}: there is no such folder, and no model of this name is installed ({names})")
 
 
+def model_of(name: str) -> Path | None:
+    """Return the folder of the model that `name` is or names; None for anything else, which is read as a corpus."""
+    place = Path(name)
+    if not place.exists() and name in (models := installed_models()):
+        return models[name].directory
+    return place if (place / "manifest.json").is_file() else None
+
+
 def _installed(point: EntryPoint) -> InstalledModel | None:
     """Return the model of an entry point; None where its package has no such folder."""
     if point.dist is None or not NAME.fullmatch(point.name) or "." in point.module:

@@ -1,7 +1,6 @@
 """Reading a model's folder (`directory.py` says what is in it): safe files only, so that loading runs no code."""
 
 import gc
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from ensemble_deid.model.pattern_choice import NO_PATTERNS, relabelled
 from ensemble_deid.model.submodels import load_submodel
 from ensemble_deid.note.bpe import Bpe
 from ensemble_deid.note.tags import TagScheme
+from ensemble_deid.parsing import strict_json
 from ensemble_deid.reproducible import check_pinned, is_pinned
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Tagger
@@ -143,7 +143,7 @@ def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config)
     patterns = relabelled(patterns, manifest.choices).restricted_to(manifest.labels)
     knowledge = None
     if KNOWLEDGE in manifest.files:
-        content = json.loads((directory / KNOWLEDGE).read_text(encoding="utf-8"))
+        content = strict_json((directory / KNOWLEDGE).read_text(encoding="utf-8"))
         knowledge = reload_knowledge(content, config=config)
     added = load_added_patterns(directory, manifest)
     annotate, stem = reload_annotator(manifest.choices, config=config), load_stem(config)

@@ -14,6 +14,7 @@ from ensemble_deid.model.private import FOLDER as PRIVATE
 from ensemble_deid.model.signature import FILE as SIGNATURE
 from ensemble_deid.model.signature import check_signature, configured_key, key_of, write_signature
 from ensemble_deid.note.document import Document
+from ensemble_deid.parsing import strict_json
 
 FORMAT_VERSION = 4
 FILE = "manifest.json"
@@ -148,8 +149,8 @@ def listed_files(directory: Path) -> frozenset[str]:
 
 def _read_object(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        content = strict_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise ModelError(f"{path}: damaged or truncated ({type(error).__name__})") from None
     if not isinstance(content, dict):
         raise ModelError(f"{path}: damaged: not a JSON object")

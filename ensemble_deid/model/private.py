@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 
 from ensemble_deid.errors import ModelError
+from ensemble_deid.parsing import strict_json
 
 FOLDER, FILE = "private", "manifest.json"
 _ANCHOR = "stacker.safetensors"
@@ -67,9 +68,9 @@ def _hashes(model: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = strict_json(path.read_text(encoding="utf-8"))
         owner, files = str(content["belongs_to"]), {str(name): str(sha) for name, sha in content["files"].items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ModelError(f"{path}: damaged ({type(error).__name__})") from None
     if any(Path(name).name != name or name == FILE for name in files):
         raise ModelError(f"{path}: damaged: a file outside the folder")

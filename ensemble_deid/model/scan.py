@@ -31,6 +31,7 @@ from ensemble_deid.corpora.resample import resample_corpus
 from ensemble_deid.errors import ModelError
 from ensemble_deid.model.manifest import FILE
 from ensemble_deid.note.document import Document
+from ensemble_deid.parsing import strict_json
 
 ALL_FILES, ALL_LABELS = "any file", "any label"
 UNITS = WHOLE, WORD = "whole", "word"
@@ -134,8 +135,8 @@ def file_text(path: Path) -> str:
     text = data.decode("utf-8", errors="replace")
     if path.suffix == ".json":
         # A file that is not what its name says is searched as it is.
-        with suppress(ValueError, RecursionError):
-            text = json.dumps(json.loads(data), ensure_ascii=False)
+        with suppress(ValueError):
+            text = json.dumps(strict_json(data), ensure_ascii=False)
     return text.lower()
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import I2B2_CATEGORIES, category_of, is_hipaa, to_i2b2
-from ensemble_deid.note.span import Span
+from ensemble_deid.note.overlaps import distinct
+from ensemble_deid.parsing import strict_toml
 
 BINARY_LABEL = "PHI"
 UNLISTED = ("refuse", "keep", "drop")
@@ -28,13 +29,10 @@ class LabelMap:
 
     def apply(self, document: Document) -> Document:
         """Return the document with translated labels; spans that become equal are merged into one."""
-        spans: dict[tuple[int, int, str], Span] = {}
-        for span in document.spans:
-            label = self.new_label(span.label)
-            if label is not None:
-                mapped = replace(span, label=label)
-                spans.setdefault(mapped.key, mapped)
-        return document.with_spans(sorted(spans.values()))
+        labelled = ((span, self.new_label(span.label)) for span in document.spans)
+        return document.with_spans(
+            distinct(replace(span, label=label) for span, label in labelled if label is not None)
+        )
 
     def apply_all(self, documents: Iterable[Document]) -> list[Document]:
         """Return all documents with translated labels."""
@@ -81,7 +79,7 @@ def load_label_map(name: str) -> LabelMap:
             f"'{name}' is no label map: name a .toml file or one of {', '.join((*BUILT_IN, *I2B2_CATEGORIES))}"
         )
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = strict_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

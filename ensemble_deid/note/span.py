@@ -1,7 +1,5 @@
 """A labelled range of characters in a document."""
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 SpanKey = tuple[int, int, str]
@@ -61,33 +59,3 @@ class Span:
     def overlaps(self, other: "Span") -> bool:
         """True when the two share at least one character."""
         return self.start < other.end and other.start < self.end
-
-
-def drop_overlaps(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Keep, of overlapping spans, the highest-scoring, then the longest, then the first; return them in text order.
-
-    The whole project resolves overlaps by this rule.
-    """
-    kept: list[Span] = []
-    starts: list[int] = []
-    for span in sorted(set(spans), key=lambda s: (-s.score, s.start - s.end, s.start, s.label, s.source)):
-        # Kept spans are in text order and do not overlap, so only the two neighbours can conflict.
-        place = bisect_left(starts, span.start)
-        clear_before = place == 0 or kept[place - 1].end <= span.start
-        if clear_before and (place == len(kept) or span.end <= starts[place]):
-            kept.insert(place, span)
-            starts.insert(place, span.start)
-    return tuple(kept)
-
-
-def overlapping_pairs(spans: Sequence[Span]) -> list[tuple[Span, Span]]:
-    """Return the neighbouring pairs that overlap, in text order."""
-    ordered = sorted(spans)
-    pairs: list[tuple[Span, Span]] = []
-    reach: Span | None = None
-    for span in ordered:
-        if reach is not None and span.start < reach.end:
-            pairs.append((reach, span))
-        if reach is None or span.end > reach.end:
-            reach = span
-    return pairs

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.note.overlaps import drop_overlaps
+from ensemble_deid.note.span import Span
 from ensemble_deid.note.tokens import TokenTable
 
 Ints = NDArray[np.int32]

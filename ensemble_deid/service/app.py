@@ -15,10 +15,11 @@ from starlette.exceptions import HTTPException
 from ensemble_deid import __version__
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.known.site_lists import SiteLists
+from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.service.guard import HEALTH, Guard
 from ensemble_deid.service.logs import set_up
 from ensemble_deid.service.metrics import Metrics
-from ensemble_deid.service.notes import Notes
+from ensemble_deid.service.notes import NoteService
 from ensemble_deid.service.own import own_routes
 from ensemble_deid.service.presidio import presidio_routes
 from ensemble_deid.service.processor import Processor
@@ -49,7 +50,8 @@ def make_app(model: Deidentifier, settings: Settings, lists: SiteLists | None = 
     )
     answer_errors(app)
     metrics = Metrics(frozenset(PATHS))
-    notes = Notes(model, settings.key, processor, metrics, lists or SiteLists())
+    defaults = RunOptions.choose(model.labels, key=settings.key, lists=lists)
+    notes = NoteService(model, defaults, processor, metrics)
     app.include_router(presidio_routes(notes, presidio_names=settings.entities == "presidio"))
     app.include_router(own_routes(notes, settings))
 

@@ -1,13 +1,17 @@
-"""What stands before every route: token, queue, limits of size and time, and an answer to whatever goes wrong."""
+"""What stands before every route: site, token, queue, limits of size and time, and an answer to whatever goes wrong."""
 
 import asyncio
-import hmac
+import ipaddress
+import json
 import time
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ensemble_deid.parsing import strict_json
 from ensemble_deid.service.logs import LOG, describe
 from ensemble_deid.service.metrics import Metrics
 from ensemble_deid.service.processor import Processor
@@ -19,8 +23,79 @@ BATCH = "/v1/deidentify/batch"
 _CLIENT_GONE = 499
 
 
+class Patience:
+    """How long a client may keep us waiting in all: some seconds, and more for what it has sent or read meanwhile."""
+
+    _LEAST_SPEED = 2000.0
+    """Bytes a second."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+
+    @asynccontextmanager
+    async def wait(self) -> AsyncIterator[None]:
+        """Bound what is done within the block. Raises TimeoutError."""
+        begun = time.monotonic()
+        async with asyncio.timeout(max(0.0, self._left)):
+            yield
+        self._left -= time.monotonic() - begun
+
+    def moved(self, size: int) -> None:
+        """Take into account that bytes were sent or read."""
+        self._left += size / self._LEAST_SPEED
+
+
+class Arrivals:
+    """Bodies still arriving. They have no place in the queue: where too many are slow, the oldest is refused."""
+
+    def __init__(self, *, places: int, time_limit: float) -> None:
+        self._places, self._time_limit = places, time_limit
+        self._waiting: list[asyncio.Timeout] = []
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[None]:
+        """Give one body its time. Raises Refused (408)."""
+        try:
+            async with asyncio.timeout(self._time_limit) as deadline:
+                self._waiting.append(deadline)
+                if len(self._waiting) > self._places:
+                    oldest = self._waiting.pop(0)
+                    if not oldest.expired():
+                        oldest.reschedule(asyncio.get_running_loop().time())
+                try:
+                    yield
+                finally:
+                    if deadline in self._waiting:
+                        self._waiting.remove(deadline)
+        except TimeoutError:
+            raise Refused(408, "the body did not arrive in time", close=True) from None
+
+
+def check_site(headers: dict[bytes, bytes], *, loopback_only: bool) -> None:
+    """Refuse what a browser sends for another site, and, if `loopback_only`, other host names (DNS rebinding)."""
+    host = headers.get(b"host", b"").decode("latin-1")
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    if loopback_only and not _is_loopback_name(host):
+        raise Refused(403, "without a token, requests are answered at 127.0.0.1 and localhost only", close=True)
+    if origin and origin not in (f"http://{host}", f"https://{host}"):
+        raise Refused(403, "requests of other sites are refused", close=True)
+    if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
+        raise Refused(403, "requests of other sites are refused", close=True)
+
+
+def _is_loopback_name(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
 class Guard:
-    """An ASGI application around the service's own; `without_token` are the paths that need no token."""
+    """An ASGI application around the service's own; `without_token` are the paths that need no token.
+
+    With `loopback_only`, or where there are no tokens, it answers to loopback names alone.
+    """
 
     def __init__(
         self,
@@ -30,9 +105,12 @@ class Guard:
         metrics: Metrics,
         *,
         without_token: Collection[str] = (HEALTH,),
+        loopback_only: bool = False,
     ) -> None:
         self._app, self._settings, self._processor, self._metrics = app, settings, processor, metrics
         self._without_token = frozenset(without_token)
+        self._loopback_only = loopback_only or not settings.tokens
+        self._arrivals = Arrivals(places=settings.queue, time_limit=settings.arrival_limit)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve or refuse one request."""
@@ -55,32 +133,22 @@ class Guard:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(reversed(scope["headers"]))
+        check_site(headers, loopback_only=self._loopback_only)
         if scope["path"] not in self._without_token:
-            self._check_token(headers.get(b"authorization", b""))
+            self._settings.tokens.check(headers.get(b"authorization", b""))
+        if self._processor.stopping:
+            raise Refused(503, "the service is stopping", retry=True, close=True)
         if scope["method"] != "POST":
-            if self._processor.stopping:
-                raise Refused(503, "the service is stopping", retry=True, close=True)
             await self._app(scope, receive, send)
             return
         streamed = scope["path"] == BATCH
         if not streamed:
             self._check_size(int(headers.get(b"content-length", b"0")))
-        self._processor.enter()
-        self._metrics.in_progress(self._processor.entered)
-        try:
-            await self._app(scope, receive if streamed else await self._whole_body(receive), send)
-        finally:
-            self._processor.leave()
+            receive = await self._whole_body(receive)
+        with self._processor.place(batch=streamed):
             self._metrics.in_progress(self._processor.entered)
-
-    def _check_token(self, given: bytes) -> None:
-        token = self._settings.token
-        if token is None:
-            return
-        scheme, _, secret = given.partition(b" ")
-        # The time of this comparison does not tell how much of a wrong token is right.
-        if not hmac.compare_digest(secret.strip(), token.encode()) or scheme.lower() != b"bearer":
-            raise Refused(401, "a valid token is needed: Authorization: Bearer TOKEN", close=True)
+            await self._app(scope, receive, send)
+        self._metrics.in_progress(self._processor.entered)
 
     def _check_size(self, length: int) -> None:
         if length > self._settings.max_body:
@@ -90,18 +158,21 @@ class Guard:
         """Read the body, and return what hands it on."""
         body = bytearray()
         more = True
+        async with self._arrivals.one():
+            while more:
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise ClientDisconnect
+                body += message.get("body", b"")
+                self._check_size(len(body))
+                more = message.get("more_body", False)
         try:
-            async with asyncio.timeout(self._settings.time_limit):
-                while more:
-                    message = await receive()
-                    if message["type"] != "http.request":
-                        raise ClientDisconnect
-                    body += message.get("body", b"")
-                    self._check_size(len(body))
-                    more = message.get("more_body", False)
-        except TimeoutError:
-            limit = self._settings.time_limit
-            raise Refused(408, f"the body did not arrive within {limit:g} seconds", close=True) from None
+            strict_json(bytes(body))
+        except json.JSONDecodeError:
+            # The route says what is wrong with it.
+            pass
+        except ValueError as error:
+            raise Refused(422, f"the body: {error}") from None
         left: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
         async def hand_on() -> Message:
@@ -119,13 +190,15 @@ class _Answer:
 
     def __init__(self, send: Send, time_limit: float) -> None:
         self.status = 0
-        self._send, self._time_limit = send, time_limit
+        self._send, self._patience = send, Patience(time_limit)
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
         try:
-            await asyncio.wait_for(self._send(message), self._time_limit)
+            async with self._patience.wait():
+                await self._send(message)
+            self._patience.moved(len(message.get("body", b"")))
         except TimeoutError:
             raise _ClientStalled from None
 

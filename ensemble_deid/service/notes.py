@@ -1,106 +1,60 @@
 """Notes on their way through the model: each is processed whole, or the request is refused without its text."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.known.site_lists import SiteLists
-from ensemble_deid.deidentify.replacement import Key, Replacer
-from ensemble_deid.deidentify.replacement.styles import STYLES, policies
-from ensemble_deid.errors import ConfigError, CorpusError, DeidError
-from ensemble_deid.note.digits import rounded
+from ensemble_deid.deidentify.one_pass import DeidentificationResult
+from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.note.document import Document
 from ensemble_deid.service.metrics import Metrics
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused
+from ensemble_deid.service.tokens import KNOWN, may, require
 
-Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a note is de-identified."""
-
-    style: str | None = None
-    styles: Mapping[str, str] = field(default_factory=dict)
-    policy: str | None = None
-    project: str = ""
-    threshold: float | None = None
+KEYED_STYLES = frozenset({"hash", "surrogate"})
 
 
 @dataclass(frozen=True, slots=True)
-class Notes:
-    """The model of a worker, as the routes use it; `lists` are what the site knows besides."""
+class NoteService:
+    """The model of a worker, as the routes use it; `defaults` hold the key and what the site knows.
+
+    Requests stream in, so each note is processed alone: what is found in it is searched in all of it, and not in other
+    notes of its patient.
+    """
 
     model: Deidentifier
-    key: Key
+    defaults: RunOptions
     processor: Processor
     metrics: Metrics
-    lists: SiteLists = field(default_factory=SiteLists)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels that the model predicts."""
         return self.model.labels
 
-    async def run(self, function: Callable[[], Result]) -> Result:
-        """Return what the function returns, from the model's thread. Raises Refused after the time limit."""
-        return await self.processor.run(function)
+    @property
+    def granted(self) -> RunOptions:
+        """The defaults, without the site's lists where the request may not have them applied: they tell whom they hold.
 
-    async def predict(self, text: str) -> Document:
-        """Return the note with the spans found. Raises Refused, which does not quote it."""
-        return await self.run(lambda: self._predicted(text))
+        Raises Refused where lists are strict, and the request may not have them applied.
+        """
+        if self.defaults.lists.strict:
+            require(KNOWN, "notes with known identifiers are withheld (--strict)")
+        return self.defaults if may(KNOWN) else replace(self.defaults, lists=SiteLists())
 
-    async def deidentify(self, text: str, patient: str | None, options: Options) -> dict[str, Any]:
-        """Return the new text, and the spans with their offsets in both texts. Raises Refused."""
-        return await self.run(lambda: self._deidentified(text, patient, options))
+    async def deidentify(
+        self, text: str, *, patient: str | None = None, options: RunOptions | None = None
+    ) -> DeidentificationResult:
+        """Return what becomes of a note. Raises Refused, which does not quote it, where it is withheld."""
+        chosen = options or self.granted
+        return await self.processor.run(lambda: self._deidentified(text, patient, chosen))
 
-    def check(self, options: Options) -> Options:
-        """Return the options. Raises Refused, without quoting them, where they name something that does not exist."""
-        # A policy may be a file, but none that a client names.
-        if options.policy is not None and options.policy not in policies():
-            raise Refused(422, f"policy: unknown; known are {', '.join(policies())}")
-        try:
-            Replacer.from_options(options.style, options.styles, options.policy, self.key, labels=self.labels)
-        except ConfigError:
-            known = f"styles are {', '.join(STYLES)} and text:WORDS, some for single labels only"
-            raise Refused(422, f"style or styles: unknown; {known}; labels are {', '.join(self.labels)}") from None
-        return options
-
-    def _predicted(self, text: str) -> Document:
-        (note,) = self.model.predict_each([Document("the text", text)], must_stay=self.lists.places)
-        if isinstance(note, DeidError):
+    def _deidentified(self, text: str, patient: str | None, options: RunOptions) -> DeidentificationResult:
+        (result,) = self.model.process([Document("the text", text, patient_id=patient)], options)
+        self.metrics.listed(result.counts)
+        if result.error is not None:
             self.metrics.withheld()
-            raise Refused(422, str(note))
-        counts: Counter[str] = Counter()
-        note = self.lists.apply(note, counts)
-        self.metrics.listed(counts)
-        self.metrics.processed(len(text), [span.label for span in note.spans])
-        return note
-
-    def _deidentified(self, text: str, patient: str | None, options: Options) -> dict[str, Any]:
-        counts: Counter[str] = Counter()
-        try:
-            result = self.model.deidentify(
-                text,
-                style=options.style,
-                styles=options.styles,
-                policy=options.policy,
-                key=self.key,
-                project=options.project,
-                patient=patient,
-                threshold=options.threshold,
-                lists=self.lists,
-                counts=counts,
-            )
-        except CorpusError as error:
-            self.metrics.withheld()
-            raise Refused(422, str(error)) from None
-        finally:
-            self.metrics.listed(counts)
+            raise Refused(422, result.error)
         self.metrics.processed(len(text), [span.label for span in result.spans])
-        spans = [{**asdict(span), "score": rounded(span.score)} for span in result.replaced]
-        known = {} if self.lists.known is None else {"known_left": result.known_left}
-        return {"text": result.text, "spans": spans, **known}
+        return result

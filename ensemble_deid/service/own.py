@@ -1,9 +1,8 @@
 """Our own routes: one note with every style, and many notes as a stream of JSON lines."""
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -13,11 +12,18 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ensemble_deid.corpora.checks import check_id
-from ensemble_deid.errors import CorpusError
-from ensemble_deid.service.guard import BATCH
-from ensemble_deid.service.notes import Notes, Options
+from ensemble_deid.corpora.json_fields import refuse_unknown_keys
+from ensemble_deid.corpora.jsonl import FIELDS
+from ensemble_deid.deidentify.options import RunOptions
+from ensemble_deid.deidentify.replacement.styles import STYLES, policies
+from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.note.digits import rounded
+from ensemble_deid.parsing import strict_json
+from ensemble_deid.service.guard import BATCH, Patience
+from ensemble_deid.service.notes import KEYED_STYLES, NoteService
 from ensemble_deid.service.refusal import Refused, problem
 from ensemble_deid.service.settings import Settings
+from ensemble_deid.service.tokens import REPLACE, require
 
 # Lines out of a body that arrives in pieces, and lines as an answer.
 
@@ -55,7 +61,8 @@ async def lines(
 ) -> AsyncIterator[tuple[int, bytes | TooLong]]:
     """Yield number and content of each line that is not blank; a longer one is passed over, and `TooLong` yielded.
 
-    No more than `longest` bytes and one piece are kept. Raises Refused when nothing arrives for `time_limit` seconds.
+    No more than `longest` bytes and one piece are kept. Raises Refused when the client keeps us waiting for more than
+    `time_limit` seconds in all, and what its bytes take at a slow line's speed.
     """
     kept = bytearray()
     number, too_long = 1, False
@@ -78,14 +85,16 @@ async def lines(
 
 
 async def _timely(pieces: AsyncGenerator[bytes, None], time_limit: float) -> AsyncIterator[bytes]:
-    iterator = pieces.__aiter__()
+    iterator, patience = pieces.__aiter__(), Patience(time_limit)
     while True:
         try:
-            piece = await asyncio.wait_for(anext(iterator), time_limit)
+            async with patience.wait():
+                piece = await anext(iterator)
         except StopAsyncIteration:
             return
         except TimeoutError:
-            raise Refused(408, f"nothing arrived for {time_limit:g} seconds: the rest is not processed") from None
+            raise Refused(408, "the lines came too slowly: the rest is not processed") from None
+        patience.moved(len(piece))
         yield piece
 
 
@@ -116,38 +125,69 @@ class BatchQuery(OptionFields):
 
 
 class BatchLine(BaseModel):
-    """One line of a batch; other keys, as lines of a corpus have them, are ignored and do not come back."""
+    """One line of a batch; what else a line of a corpus has is ignored and does not come back."""
 
     text: str
     id: str | None = None
     patient_id: str | None = None
 
 
-def own_routes(notes: Notes, settings: Settings) -> APIRouter:
+def own_routes(notes: NoteService, settings: Settings) -> APIRouter:
     """Return the routes."""
     routes = APIRouter()
 
     @routes.post("/v1/deidentify")
     async def deidentify(request: NoteRequest) -> JSONResponse:
-        options = notes.check(_options(request, request.styles))
-        note = await notes.deidentify(request.text, request.patient_id, options)
+        options = _options(notes, request, request.styles)
+        note = await _deidentified(notes, request.text, request.patient_id, options)
         return JSONResponse({**_identity(request.id), **note})
 
     @routes.post(BATCH)
     async def batch(request: Request, fields: Annotated[BatchQuery, Query()]) -> LineResponse:
         styles = {label: style for label, _, style in (setting.partition("=") for setting in fields.set)}
-        return LineResponse(_answers(notes, request, notes.check(_options(fields, styles)), settings))
+        return LineResponse(_answers(notes, request, _options(notes, fields, styles), settings))
 
     return routes
 
 
-def _options(fields: OptionFields, styles: Mapping[str, str]) -> Options:
-    return Options(fields.style, styles, fields.policy, fields.project, fields.threshold)
+def _options(notes: NoteService, fields: OptionFields, styles: Mapping[str, str]) -> RunOptions:
+    """Return the options of a request. Raises Refused, without quoting them, where they name what does not exist."""
+    # A policy may be a file, but none that a client names.
+    if fields.policy is not None and fields.policy not in policies():
+        raise Refused(422, f"policy: unknown; known are {', '.join(policies())}")
+    lists = notes.granted.lists
+    try:
+        options = RunOptions.choose(
+            notes.labels,
+            style=fields.style,
+            styles=styles,
+            policy=fields.policy,
+            key=notes.defaults.replacer.key,
+            project=fields.project,
+            lists=lists,
+            threshold=fields.threshold,
+        )
+    except ConfigError:
+        known = f"styles are {', '.join(STYLES)} and text:WORDS, some for single labels only"
+        raise Refused(422, f"style or styles: unknown; {known}; labels are {', '.join(notes.labels)}") from None
+    if not KEYED_STYLES.isdisjoint(options.replacer.styles.used):
+        require(REPLACE, "style, styles or policy: surrogates and hashes depend on the service's key")
+    return options
 
 
-async def _answers(notes: Notes, request: Request, options: Options, settings: Settings) -> AsyncIterator[bytes]:
+async def _deidentified(notes: NoteService, text: str, patient: str | None, options: RunOptions) -> dict[str, Any]:
+    """Return the new text, and the spans with their offsets in both texts. Raises Refused."""
+    result = await notes.deidentify(text, patient=patient, options=options)
+    spans = [{**asdict(span), "score": rounded(span.score)} for span in result.replaced]
+    known = {} if options.lists.known is None else {"known_left": result.known_left}
+    return {"text": result.text, "spans": spans, **known}
+
+
+async def _answers(
+    notes: NoteService, request: Request, options: RunOptions, settings: Settings
+) -> AsyncIterator[bytes]:
     """Yield a line for each line that is not blank, as soon as it is processed."""
-    source = lines(request.stream(), longest=settings.max_body, time_limit=settings.time_limit)
+    source = lines(request.stream(), longest=settings.max_body, time_limit=settings.arrival_limit)
     try:
         async for number, line in source:
             if notes.processor.stopping:
@@ -158,19 +198,28 @@ async def _answers(notes: Notes, request: Request, options: Options, settings: S
         yield _line({"error": refusal.message})
 
 
-async def _answer(notes: Notes, line: bytes | TooLong, options: Options) -> dict[str, Any]:
+async def _answer(notes: NoteService, line: bytes | TooLong, options: RunOptions) -> dict[str, Any]:
     if isinstance(line, TooLong):
         return {"error": f"the line is longer than {line.longest} bytes"}
     try:
-        note = BatchLine.model_validate_json(line)
+        entry = strict_json(line)
+        if isinstance(entry, dict):
+            refuse_unknown_keys(entry, FIELDS, "the line")
+        note = BatchLine.model_validate(entry)
+    except CorpusError as error:
+        return {"error": str(error)}
     except ValidationError as error:
         return {"error": problem(error.errors(include_url=False, include_context=False, include_input=False))}
+    except json.JSONDecodeError:
+        return {"error": "the line is not valid JSON"}
+    except ValueError as error:
+        return {"error": f"the line: {error}"}
     try:
         identity = _identity(note.id)
     except Refused as refusal:
         return {"error": refusal.message}
     try:
-        return {**identity, **await notes.deidentify(note.text, note.patient_id, options)}
+        return {**identity, **await _deidentified(notes, note.text, note.patient_id, options)}
     except Refused as refusal:
         return {**identity, "error": refusal.message}
 

@@ -1,8 +1,9 @@
 """One worker's model, its bounded queue, and the one thread in which notes are processed."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 from ensemble_deid.service.refusal import Refused
@@ -14,28 +15,33 @@ THREAD = "ensemble-deid-model"
 class Processor:
     """Runs work in a thread of its own, so that `/health` answers meanwhile; one note at a time, in order of arrival.
 
-    A request enters before its body is read and leaves after its answer, so that at most `places` bodies are in memory.
-    Further requests are refused at once (429), and all that are new once `stopping` is true (503).
+    A request has a place from the arrival of its body to the end of its answer; batches, whose lines arrive meanwhile,
+    have half of the places. Further requests are refused at once (429), and all that are new once `stopping` is true
+    (503).
     """
 
     def __init__(self, *, places: int, time_limit: float) -> None:
         self.stopping = False
         self.entered = 0
+        self._batches = 0
         self._places = places
         self._time_limit = time_limit
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=THREAD)
 
-    def enter(self) -> None:
+    @contextmanager
+    def place(self, *, batch: bool = False) -> Iterator[None]:
         """Take a place. Raises Refused."""
         if self.stopping:
             raise Refused(503, "the service is stopping", retry=True, close=True)
-        if self.entered >= self._places:
+        if self.entered >= self._places or (batch and self._batches >= max(1, self._places // 2)):
             raise Refused(429, "too many requests are waiting; try again later", retry=True)
         self.entered += 1
-
-    def leave(self) -> None:
-        """Give the place back."""
-        self.entered -= 1
+        self._batches += batch
+        try:
+            yield
+        finally:
+            self.entered -= 1
+            self._batches -= batch
 
     async def run(self, function: Callable[[], Result]) -> Result:
         """Return the function's result.

@@ -17,6 +17,7 @@ from uvicorn.supervisors import Multiprocess
 from ensemble_deid.errors import ModelError
 from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.service.app import create_app
+from ensemble_deid.service.connections import BoundedProtocol
 from ensemble_deid.service.guard import Guard
 from ensemble_deid.service.logs import LOG, describe, set_up
 from ensemble_deid.service.processor import THREAD
@@ -83,13 +84,13 @@ def _config(settings: Settings, create: Callable[[Settings], ASGIApp]) -> uvicor
         interface="asgi3",
         workers=settings.workers,
         # These and no others that may be installed, so that the service is everywhere the same.
-        http="h11",
+        http=BoundedProtocol,
         loop="asyncio",
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=int(2 * settings.time_limit) + _LAST_WORDS,
+        timeout_graceful_shutdown=int(settings.time_limit + settings.arrival_limit) + _LAST_WORDS,
         timeout_worker_healthcheck=60,
     )

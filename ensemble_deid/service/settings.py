@@ -9,9 +9,9 @@ from pathlib import Path
 from ensemble_deid.deidentify.known.site_lists import ListFiles
 from ensemble_deid.deidentify.replacement import Key
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.service.tokens import Tokens
 
 TOKEN_VARIABLE = "ENSEMBLE_DEID_TOKEN"  # noqa: S105 (the name of the variable, not a token)
-_SHORTEST_TOKEN = 16
 ENTITIES = ("presidio", "own")
 
 
@@ -22,7 +22,8 @@ class Settings:
     `max_body` is in bytes, `time_limit` in seconds, `queue` the number of requests that one worker accepts at a time.
     `entities` says which names `/analyze` uses: Presidio's, or the model's own labels. `key` is that of surrogates and
     hashes, the same in all workers; `lists` are the files of what the site knows, `submodels` those that are loaded,
-    None for all. Raises ConfigError.
+    None for all. `arrival_limit` is the seconds that a body has to arrive, and that the lines of a batch may keep the
+    service waiting. Raises ConfigError.
     """
 
     model: Path
@@ -33,9 +34,10 @@ class Settings:
     submodels: tuple[str, ...] | None = None
     max_body: int = 1_000_000
     time_limit: float = 30.0
+    arrival_limit: float = 10.0
     queue: int = 64
     entities: str = ENTITIES[0]
-    token: str | None = field(default=None, repr=False)
+    tokens: Tokens = field(default_factory=Tokens)
     key: Key = field(default_factory=Key.find)
     lists: ListFiles = field(default_factory=ListFiles)
 
@@ -45,21 +47,24 @@ class Settings:
                 raise ConfigError(f"{name} must be at least {least}, not {getattr(self, name)}")
         if self.port > 65535:
             raise ConfigError(f"port must be at most 65535, not {self.port}")
-        if not 0 < self.time_limit < float("inf"):
-            raise ConfigError(f"time_limit must be a positive number of seconds, not {self.time_limit}")
+        for name in ("time_limit", "arrival_limit"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ConfigError(f"{name} must be a positive number of seconds, not {getattr(self, name)}")
         if self.entities not in ENTITIES:
             raise ConfigError(f"entities must be one of {', '.join(ENTITIES)}, not {self.entities}")
-        if self.token is not None and not (len(self.token) >= _SHORTEST_TOKEN and self.token.isascii()):
-            raise ConfigError(f"{TOKEN_VARIABLE}: at least {_SHORTEST_TOKEN} ASCII characters are needed")
-        if self.token is None and not is_loopback(self.host):
+        if not self.tokens and not is_loopback(self.host):
             raise ConfigError(
                 f"{self.host} can be reached from other machines: set {TOKEN_VARIABLE} to a secret that clients send"
             )
 
 
-def token_from_environment() -> str | None:
-    """Return the token that clients have to send, None where none is set."""
-    return (os.environ.get(TOKEN_VARIABLE) or "").strip() or None
+def tokens_from_environment(file: Path | None = None) -> Tokens:
+    """Return the token of the environment, which may ask for everything, and those of a file. Raises ConfigError."""
+    token = (os.environ.get(TOKEN_VARIABLE) or "").strip() or None
+    try:
+        return Tokens.of(token, file)
+    except ConfigError as error:
+        raise error if file is not None else ConfigError(f"{TOKEN_VARIABLE}: {error}") from None
 
 
 def is_loopback(host: str) -> bool:

@@ -141,3 +141,10 @@ def merge_rows(
         np.concatenate([table.chosen, blank.astype(bool)]),
     )
     return longer.select(order), order
+
+
+def maxima(values: Floats, owners: NDArray[np.int64], size: int) -> Floats:
+    """Return the largest of the values (pairs, ...) of each owner, 0 where it has none."""
+    out = np.zeros((size, *values.shape[1:]))
+    np.maximum.at(out, owners, values)
+    return out

@@ -16,6 +16,7 @@ from safetensors.numpy import load, save
 
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch, training_view
+from ensemble_deid.parsing import strict_json
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.context import KINDS, CandidateContext, extract_candidates
 from ensemble_deid.stacking.named_columns import NamedColumns
@@ -101,7 +102,7 @@ class StackingDataset:
         """Read what `save` wrote. Raises ModelError."""
         try:
             arrays = load((directory / ARRAYS).read_bytes())
-            content = json.loads((directory / KEYS).read_text(encoding="utf-8"))
+            content = strict_json((directory / KEYS).read_text(encoding="utf-8"))
             table = CandidateTable(
                 tuple(content["labels"]),
                 tuple(content["submodels"]),

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.stacking.candidates import CandidateTable
+from ensemble_deid.note.overlaps import RELATIONS, overlapping_rows, relation
+from ensemble_deid.stacking.candidates import CandidateTable, maxima
 from ensemble_deid.stacking.context import KINDS, CandidateContext
-from ensemble_deid.stacking.overlaps import RELATIONS, maxima, overlapping_candidates, relation
 from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.submodels import BY_NAME
 
@@ -83,7 +83,7 @@ def _confidence(table: CandidateTable) -> Floats:
 
 def _competition(table: CandidateTable) -> Floats:
     n = len(table)
-    i, j = overlapping_candidates(table)
+    i, j = overlapping_rows(table)
     strength = _learner_confidence(table)
     how = relation(table, i, j)
     by_relation = [maxima(strength[j] * (how == k), i, n) for k in range(len(RELATIONS))]

@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.stacking.candidates import CandidateTable
+from ensemble_deid.stacking.candidates import CandidateTable, maxima
 from ensemble_deid.stacking.named_columns import NamedColumns
-from ensemble_deid.stacking.overlaps import maxima
 
 KINDS = ("mention_same", "mention_other")
 _LEAST_CHARACTERS = 3

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from ensemble_deid.config import Config, StackConfig
 from ensemble_deid.note.counts import f1_score
-from ensemble_deid.note.span import drop_overlaps
+from ensemble_deid.note.overlaps import drop_overlaps, suppressed_scores
 from ensemble_deid.parallel import in_processes
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.dataset import StackingDataset
-from ensemble_deid.stacking.opinion_pool import pooled_with_sequences, resolved_by
+from ensemble_deid.stacking.opinion_pool import pooled_with_sequences
 from ensemble_deid.stacking.svm import ZHAO2020, Floats, Sigmoid, Svm, SvmSettings
 
 _FOLDS = 3
@@ -106,7 +106,7 @@ def choose(dataset: StackingDataset, features: Floats, *, config: Config, progre
     sigmoid = Sigmoid.fit(decisions, dataset.correct)
     own = sigmoid.probability(decisions)
     pooled = pooled_with_sequences(own, dataset.context.more, options.pool_weight)
-    probability = resolved_by(own, pooled, dataset.table)
+    probability = suppressed_scores(own, pooled, dataset.table)
     threshold, f1 = _best_of(dataset.table, probability, dataset.correct, dataset.n_gold)
     shown = "undefined" if f1 is None else f"{100 * f1:.2f}"
     progress(f"stacker: C+ {best.c_positive:g}, C- {best.c_negative:g}, gamma {best.gamma:g}, CV F1 {shown}")

@@ -12,14 +12,16 @@ import numpy as np
 from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.note.overlaps import drop_overlaps, suppressed_scores
+from ensemble_deid.note.span import Span
+from ensemble_deid.parsing import strict_json
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
 from ensemble_deid.stacking.mentions import KINDS as MENTIONS
-from ensemble_deid.stacking.opinion_pool import pooled_with_sequences, resolved_by
+from ensemble_deid.stacking.opinion_pool import pooled_with_sequences
 from ensemble_deid.stacking.search import choose, sample_rows
 from ensemble_deid.stacking.single_tokens import HIGHEST, single_tokens
 from ensemble_deid.stacking.statistics import KeyStatistics
@@ -130,7 +132,7 @@ class Stacker:
             pooled = pooled_with_sequences(probability, context.more, self.pool_weight)
             unseen, confidence = table.has_label(self.unseen), table.highest_confidence()
             rank, scores = (np.where(unseen, confidence, values) for values in (probability, pooled))
-            found = table.spans(resolved_by(rank, scores, table), np.ones(len(table), bool), len(batch.documents))
+            found = table.spans(suppressed_scores(rank, scores, table), np.ones(len(table), bool), len(batch.documents))
         if not self.tokens or least >= HIGHEST:
             return found
         resolved = [drop_overlaps(spans) for spans in found]
@@ -173,7 +175,7 @@ class Stacker:
         statistics = KeyStatistics.from_json((directory / _of(STATISTICS, variant)).read_text(encoding="utf-8"))
         settings = directory / _of(SETTINGS, variant)
         try:
-            content = json.loads(settings.read_text(encoding="utf-8"))
+            content = strict_json(settings.read_text(encoding="utf-8"))
             sigmoid = Sigmoid(float(content["sigmoid"][0]), float(content["sigmoid"][1]))
             threshold, cv_threshold = float(content["threshold"]), float(content["cv_threshold"])
             check_threshold(threshold)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.errors import ModelError
+from ensemble_deid.parsing import strict_json
 from ensemble_deid.stacking.context import KINDS
 
 _PRIOR_WEIGHT = 2.0
@@ -86,7 +87,7 @@ class KeyStatistics:
     def from_json(cls, text: str) -> "KeyStatistics":
         """Read what `to_json` gave. Raises ModelError."""
         try:
-            content = json.loads(text)
+            content = strict_json(text)
             counts = {
                 kind: {str(key): (int(pair[0]), int(pair[1])) for key, pair in content["counts"][kind].items()}
                 for kind in KINDS

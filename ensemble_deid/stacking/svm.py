@@ -10,6 +10,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from ensemble_deid.errors import ModelError
+from ensemble_deid.parsing import strict_json
 
 Floats = NDArray[np.float64]
 _ROWS = 2048
@@ -88,7 +89,7 @@ class Svm:
         try:
             arrays = load(data)
             length = int.from_bytes(data[:8], "little")
-            content = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["svm"])
+            content = strict_json(strict_json(data[8 : 8 + length])["__metadata__"]["svm"])
             settings = SvmSettings(*(float(content[name]) for name in ("c_positive", "c_negative", "gamma")))
             mean, scale, vectors, weights = (arrays[name] for name in ("mean", "scale", "vectors", "weights"))
             svm = cls(settings, mean, scale, vectors, weights, float(content["intercept"]))

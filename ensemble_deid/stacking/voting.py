@@ -6,7 +6,8 @@ import numpy as np
 
 from ensemble_deid.note.counts import strict_counts
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.note.overlaps import drop_overlaps
+from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.submodels import BY_NAME
 from ensemble_deid.taggers.base import Proposals

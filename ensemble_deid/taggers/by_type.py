@@ -13,7 +13,8 @@ import numpy as np
 
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.note.overlaps import drop_overlaps
+from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.base import Proposals, Tagger, TokenScores
 

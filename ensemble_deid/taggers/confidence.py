@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ensemble_deid.errors import ModelError
 from ensemble_deid.note.span import Span
+from ensemble_deid.parsing import strict_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class SourceConfidence:
     def from_json(cls, text: str | bytes) -> "SourceConfidence":
         """Read what `to_json` gave. Raises ModelError."""
         try:
-            content = json.loads(text)
+            content = strict_json(text)
             counts = {str(source): (int(correct), int(total)) for source, (correct, total) in content.items()}
         except (ValueError, TypeError, AttributeError):
             raise ModelError("the table of confidences is damaged") from None

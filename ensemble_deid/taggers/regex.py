@@ -6,7 +6,7 @@ from typing import Self
 
 from ensemble_deid.config import RegexConfig
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.note.span import drop_overlaps
+from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.confidence import SourceConfidence

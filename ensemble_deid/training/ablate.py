@@ -21,8 +21,9 @@ from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.private import private_files
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.reading import as_read
-from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.dataset import FILES as STACKING_FILES
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.search import with_settings

@@ -20,6 +20,7 @@ from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.evaluation.bootstrap import Interval, PairedDifference, bootstrap_interval, paired_difference
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.model.manifest import fingerprint
+from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.note.counts import Counts, strict_counts
 from ensemble_deid.note.digits import rounded
 from ensemble_deid.note.document import Document
@@ -158,7 +159,7 @@ def _run_fold(
     inside = [document for document, k in zip(documents, fold_of, strict=True) if k != fold]
     held_out = [document for document, k in zip(documents, fold_of, strict=True) if k == fold]
     ensemble = train(inside, config=config, notify=lambda message: None).ensemble
-    found = {name: ensemble.predict(held_out, submodel=name) for name in ensemble.taggers}
+    found = {name: ensemble.predict(held_out, PredictionOptions(submodel=name)) for name in ensemble.taggers}
     found[ENSEMBLE] = ensemble.predict(held_out)
     notes = {
         document.id: {name: [_to_list(span) for span in spans[d]] for name, spans in found.items()}

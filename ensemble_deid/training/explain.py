@@ -10,11 +10,12 @@ from typing import Literal, TypeVar
 from ensemble_deid.evaluation.render.html.markup import Html, element, join, static_page
 from ensemble_deid.evaluation.render.html.tables import data_table
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.features.patterns import find_all, first_come
+from ensemble_deid.features.patterns import find_all
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.portions import Piece, portions
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.overlaps import keep_first
 from ensemble_deid.note.reading import Reading, read
 from ensemble_deid.note.span import Span, SpanKey
 from ensemble_deid.reproducible import one_thread
@@ -242,7 +243,7 @@ def _outcome(
 
 def _pattern_matches(ensemble: Ensemble, document: Document) -> list[PatternMatch]:
     matches = find_all(ensemble.feature_extractor.patterns, document)
-    used = {(span.key, span.source) for span in first_come(matches)}
+    used = {(span.key, span.source) for span in keep_first(matches)}
     return [PatternMatch(m.source, m.start, m.end, m.label, (m.key, m.source) in used) for m in matches]
 
 

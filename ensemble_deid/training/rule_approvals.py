@@ -16,6 +16,7 @@ from typing import Any
 from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
+from ensemble_deid.parsing import strict_json
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.tagger import RULES
 
@@ -115,12 +116,12 @@ def _read(directory: Path, manifest: Manifest) -> dict[str, list[Approval]]:
     if FILE not in manifest.files:
         return {}
     try:
-        content: dict[str, Any] = json.loads((directory / FILE).read_text(encoding="utf-8"))
+        content: dict[str, Any] = strict_json((directory / FILE).read_text(encoding="utf-8"))
         stored = {
             sha256: sorted(Approval(int(one["rule"]), str(one["by"]), str(one["date"])) for one in approvals)
             for sha256, approvals in content.items()
         }
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ModelError(f"{directory / FILE}: damaged ({type(error).__name__})") from None
     return stored
 

@@ -18,6 +18,7 @@ from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.reading import as_read
 from ensemble_deid.note.span import Span
@@ -164,7 +165,7 @@ def _examples(batch: Batch, tokens: Mapping[Effect, Sequence[int]]) -> list[Rule
 
 def apply_rules_to(model: RuleModel, documents: Sequence[Document]) -> list[Document]:
     """Return the notes with the spans that the model's TBED submodel finds by these rules, and no others."""
-    found = model.ensemble.predict(documents, submodel=_SUBMODEL)
+    found = model.ensemble.predict(documents, PredictionOptions(submodel=_SUBMODEL))
     return [document.with_spans(spans) for document, spans in zip(documents, found, strict=True)]
 
 

@@ -15,6 +15,7 @@ from ensemble_deid import __version__
 from ensemble_deid.atomic import check_writable, remove_stale, write_text_atomically
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.manifest import installed_packages
+from ensemble_deid.parsing import strict_json
 
 RUN, LOG = "run.json", "log.txt"
 
@@ -62,8 +63,8 @@ def write_json(path: Path, content: object) -> None:
 def read_part(path: Path) -> Any:
     """Read a part's file. Raises ConfigError for a damaged one."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        return strict_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise damaged(path, type(error).__name__) from None
 
 

@@ -16,7 +16,8 @@ import regex
 
 from ensemble_deid.features.patterns import Pattern
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.span import Span, overlapping_pairs
+from ensemble_deid.note.overlaps import overlapping_pairs
+from ensemble_deid.note.span import Span
 from ensemble_deid.note.tokens import tokenize
 
 LETTERS, DIGITS, MIXED, LITERAL = "W", "N", "A", ""

@@ -21,8 +21,8 @@ from ensemble_deid.model.seen_notes import overlap_choice
 from ensemble_deid.note.counts import Counts, strict_counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.label_map import label_groups
+from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.reading import as_read
-from ensemble_deid.note.span import drop_overlaps
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker

@@ -21,8 +21,12 @@ def in_fold_groups(documents: Sequence[Document], *, config: Config) -> list[Doc
     """Return the notes with the groups that folds keep together, as `group_by` says.
 
     What is learned from such folds (the final estimator, how far the lexicon can be trusted) holds for new groups: with
-    sites, for sites that training has not seen. `auto` takes sites where there are at least as many as folds.
+    sites, for sites that training has not seen. `auto` takes sites where there are at least as many as folds. Raises
+    ConfigError where notes are to be kept together by patient, and some name none: each would be a patient of its own.
     """
+    without = sum(document.patient_id is None for document in documents)
+    if config.group_by == "patient" and without:
+        raise ConfigError(f"group_by = patient: {without} of {len(documents)} notes name no patient")
     sites = {document.site for document in documents} - {None}
     by_site = config.group_by == "site" or (config.group_by == "auto" and len(sites) >= config.folds)
     return grouped_by_site(documents) if by_site else list(documents)

@@ -16,7 +16,8 @@ from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, tr
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.note.counts import Counts, strict_counts
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.span import Span, drop_overlaps
+from ensemble_deid.note.overlaps import drop_overlaps
+from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.svm import Floats
 

@@ -21,6 +21,7 @@ from ensemble_deid.config_files import config_to_toml
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.model.manifest import fingerprint
 from ensemble_deid.note.document import Document
+from ensemble_deid.parsing import strict_toml
 from ensemble_deid.training.progress import Reporter, Step
 from ensemble_deid.training.run_folder import RunFolder, damaged, read_part, write_json
 from ensemble_deid.training.train import train
@@ -91,7 +92,7 @@ def parse_range(text: str) -> SettingRange:
 
 def _value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        return strict_toml(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text.strip()
 

@@ -15,7 +15,7 @@ from faults import failing
 from made_keys import KEY
 
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.deidentify.chain import is_run, verify_run
+from ensemble_deid.deidentify.manifest import is_run, verify_run
 from ensemble_deid.deidentify.offsets import FILE as OFFSETS
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import REPLACED

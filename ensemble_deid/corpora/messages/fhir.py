@@ -3,101 +3,29 @@
 Note text is the narrative of any resource (`text.div`), `conclusion` of a DiagnosticReport, `description` of a
 DocumentReference, annotations (`note.text`), and the attachments (`data` in base64) that are plain text or XHTML; an
 attachment of another type is refused, since it may be the whole document. Everything else is kept byte for byte, but
-for the `size` and `hash` of a changed attachment.
+for the `size` and `hash` of a changed attachment, and named as kept, but for codes and other values of the standard
+(`structure.py`).
 """
 
 import base64
 import binascii
 import hashlib
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from xml.sax.saxutils import escape
 
 from ensemble_deid.corpora.checks import check_text, decode_utf8
 from ensemble_deid.corpora.edits import Edit
-from ensemble_deid.corpora.json_fields import parse_json
+from ensemble_deid.corpora.json_places import Value, read_places
 from ensemble_deid.corpora.messages.content import EncodedText, Message, add_xhtml
+from ensemble_deid.corpora.messages.structure import CODES, ELEMENTS, TEXT_TYPE, is_code, is_fhir_structure
 from ensemble_deid.errors import CorpusError
 
-# JSON in which every value knows where it is written, so that one can be replaced and every other byte stays.
-
-
-_DECODER = json.JSONDecoder()
-_BLANK = re.compile(r"[ \t\r\n]*")
-_SURROGATE_PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_PIECE = re.compile(rf"{_SURROGATE_PAIR}|\\u[0-9a-fA-F]{{4}}|\\.|[^\\]", re.DOTALL)
-_DEEPEST = 100
-
-
-@dataclass(slots=True)
-class Value:
-    """A value and where it is written, `[start, end)`; of an object and a list only their members know their values."""
-
-    start: int
-    end: int = -1
-    plain: Any = field(default=None, repr=False)
-    members: dict[str, "Value"] = field(default_factory=dict, repr=False)
-    items: list["Value"] = field(default_factory=list, repr=False)
-
-    def string(self, name: str) -> str | None:
-        """Return the string that is the member of that name, None where there is none."""
-        member = self.members.get(name)
-        return member.plain if member is not None and isinstance(member.plain, str) else None
-
-    def pieces(self, raw: str) -> list[str]:
-        """Return how each character of a string is written."""
-        inner = raw[self.start + 1 : self.end - 1]
-        return _PIECE.findall(inner) if "\\" in inner else list(inner)
-
-
-def read_places(raw: str, place: str) -> Value:
-    """Return the value with its places. Raises CorpusError where it is broken, too deep, or a name occurs twice."""
-    parse_json(raw, place)
-    # What is valid as a whole is walked through once more, without looking for errors.
-    return _value(raw, _skip(raw, 0), place, 0)
-
-
-def _value(raw: str, at: int, place: str, depth: int) -> Value:
-    if depth > _DEEPEST:
-        raise CorpusError(f"{place}: values are nested more than {_DEEPEST} deep")
-    value = Value(at)
-    if raw[at] not in "{[":
-        value.plain, value.end = _DECODER.raw_decode(raw, at)
-        return value
-    close = "}" if raw[at] == "{" else "]"
-    at = _skip(raw, at + 1)
-    while raw[at] != close:
-        if close == "}":
-            name, at = _DECODER.raw_decode(raw, at)
-            at = _skip(raw, _skip(raw, at) + 1)
-            if name in value.members:
-                raise CorpusError(f"{place}: a name occurs twice in one object")
-            member = value.members[name] = _value(raw, at, place, depth + 1)
-        else:
-            member = _value(raw, at, place, depth + 1)
-            value.items.append(member)
-        at = _skip(raw, member.end)
-        if raw[at] == ",":
-            at = _skip(raw, at + 1)
-    value.end = at + 1
-    return value
-
-
-def _skip(raw: str, at: int) -> int:
-    found = _BLANK.match(raw, at)
-    return found.end() if found else at
-
-
 _BETWEEN = "\n\n"
-_CHARACTER_SETS = {"": "utf-8", "utf-8": "utf-8", "us-ascii": "ascii", "iso-8859-1": "latin-1"}
-_XHTML = ("application/xhtml+xml", "text/html")
+_CHARACTER_SETS = {"utf-8": "utf-8", "us-ascii": "ascii", "iso-8859-1": "latin-1"}
 _HOLDERS = ("attachment", "presentedform", "binary")
 _FREE_TEXT = (("DiagnosticReport", "conclusion"), ("DocumentReference", "description"))
-_STRUCTURE = {"resourceType", "status", "docStatus", "language", "contentType", "hash", "size"}
-_CODES = {"system", "code"}
 _Change = tuple[int, int, str]
 """Where in the JSON something is written, and what stands there instead."""
 
@@ -178,6 +106,10 @@ def _walk(reading: _Reading, value: Value, path: tuple[str, ...], resource: str)
         _add_patient(reading, value, path)
     for name, member in value.members.items():
         here = (*path, name)
+        if name.removeprefix("_") not in ELEMENTS:
+            reading.kept.append(_shown(here))
+        if _is_structure(reading, value, here):
+            continue
         if name == "data" and isinstance(member.plain, str) and _is_attachment(value, path, resource):
             reading.fields.append(_attachment(reading, value, member, where))
         elif isinstance(member.plain, str) and name == "div" and path[-1:] == ("text",):
@@ -191,7 +123,7 @@ def _walk(reading: _Reading, value: Value, path: tuple[str, ...], resource: str)
             _walk(reading, member, here, resource)
     for item in value.items:
         _walk(reading, item, path, resource)
-    if value.plain not in (None, "") and not _is_structure(path):
+    if value.plain not in (None, ""):
         reading.kept.append(_shown(path))
 
 
@@ -225,13 +157,38 @@ def _is_free_text(resource: str, path: tuple[str, ...]) -> bool:
     return (resource, path[-1]) in _FREE_TEXT or path[-2:] == ("note", "text")
 
 
-def _is_structure(path: tuple[str, ...]) -> bool:
-    return path[-1] in _STRUCTURE or (path[-1] in _CODES and "coding" in path)
+def _is_structure(reading: _Reading, holder: Value, path: tuple[str, ...]) -> bool:
+    """Whether a member is a value of the standard, which says nothing of a patient."""
+    name = path[-1]
+    value = holder.members[name].plain
+    if name in ("size", "hash"):
+        return _fits_attachment(reading, holder, name)
+    if not isinstance(value, str):
+        return False
+    if path[-2:-1] == ("coding",) and name in ("system", "code"):
+        return value in CODES if name == "system" else is_code(holder.string("system"), value)
+    return is_fhir_structure(name, value)
+
+
+def _fits_attachment(reading: _Reading, holder: Value, name: str) -> bool:
+    """Whether a size or a hash is that of the data beside it."""
+    try:
+        data = base64.b64decode("".join((holder.string("data") or "").split()), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    member = holder.members[name]
+    written = reading.raw[member.start : member.end]
+    return bool(data) and written.strip('"') == (str(len(data)) if name == "size" else _sha1(data))
+
+
+def _sha1(data: bytes) -> str:
+    # The standard's hash protects nothing here: it only has to fit the data.
+    return base64.b64encode(hashlib.sha1(data, usedforsecurity=False).digest()).decode("ascii")
 
 
 def _shown(path: tuple[str, ...]) -> str:
-    # The names are those of the standard, unless somebody has put something else there.
-    return ".".join(name if name.isascii() and name.isidentifier() and len(name) <= 40 else "?" for name in path)
+    # Where somebody has put something else, it may be PHI.
+    return ".".join(name if name.removeprefix("_") in ELEMENTS else "?" for name in path)
 
 
 def _json_string(reading: _Reading, value: Value) -> tuple[list[str], Callable[[str], str]]:
@@ -258,23 +215,22 @@ def _narrative(reading: _Reading, value: Value, path: tuple[str, ...]) -> _Field
     check_text(value.plain, f"{reading.place}: {_shown(path)}")
     encoded = EncodedText()
     attributes = add_xhtml(encoded, value.plain, pieces, f"{reading.place}: {_shown(path)}")
-    reading.kept += [f"{_shown(path)}@{name}" for name in attributes if name.isascii()]
+    reading.kept += [f"{_shown(path)}@{name}" for name in attributes]
     return _in_place(value, encoded, lambda text: encode(escape(text)))
 
 
 def _attachment(reading: _Reading, holder: Value, value: Value, where: str) -> _Field:
-    kind, _, parameters = (holder.string("contentType") or "").lower().partition(";")
-    named = parameters.partition("charset=")[2].strip(' "')
-    if kind.strip() not in ("text/plain", *_XHTML) or named not in _CHARACTER_SETS:
+    kind = TEXT_TYPE.fullmatch(holder.string("contentType") or "")
+    if kind is None:
         raise CorpusError(f"{where}: an attachment is neither plain text nor XHTML in a known character set")
-    charset = _CHARACTER_SETS[named]
+    charset = _CHARACTER_SETS[(kind["charset"] or "utf-8").lower()]
     try:
         content = base64.b64decode("".join(value.plain.split()), validate=True).decode(charset)
     except (binascii.Error, ValueError):
         raise CorpusError(f"{where}: an attachment is no base64 of text in {charset}") from None
     check_text(content, where)
     encoded = EncodedText()
-    xhtml = kind.strip() in _XHTML
+    xhtml = kind["type"].lower() != "text/plain"
     if xhtml:
         attributes = add_xhtml(encoded, content, content, where)
         reading.kept += [f"{where.removeprefix(reading.place + ': ')}@{name}" for name in attributes]
@@ -300,7 +256,5 @@ def _attachment_changes(holder: Value, value: Value, new: bytes) -> list[_Change
         written = str(len(new))
         found.append((size.start, size.end, f'"{written}"' if isinstance(size.plain, str) else written))
     if digest is not None:
-        # The standard's hash is SHA-1, which protects nothing here: it only has to fit the data.
-        sha1 = hashlib.sha1(new, usedforsecurity=False).digest()
-        found.append((digest.start, digest.end, json.dumps(base64.b64encode(sha1).decode("ascii"))))
+        found.append((digest.start, digest.end, json.dumps(_sha1(new))))
     return found

@@ -1,7 +1,8 @@
 """HL7 version 2 (chapter 2 of the standard: delimiters, escape sequences; chapter 7: OBX): one message in a file.
 
 Note text is OBX-5 of the types TX, FT and ST (and without a type), and NTE-3: all of a message, each field and each
-repetition on a line of its own. Escape sequences are decoded. Everything else is kept byte for byte. A message with
+repetition on a line of its own, and the words of OBX-3 beside its codes. Escape sequences are decoded. Everything else
+is kept byte for byte, and named as kept unless its value is one of the standard (`structure.py`). A message with
 encapsulated data (OBX-2 ED or RP), which may be a whole document, is refused, and so is whatever cannot be decoded.
 """
 
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from ensemble_deid.corpora.checks import check_text
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.corpora.messages.content import EncodedText, Message
+from ensemble_deid.corpora.messages.structure import HL7_CODES, SEGMENTS, is_hl7_structure
 from ensemble_deid.errors import CorpusError
 
 _SEGMENT = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
@@ -19,8 +21,9 @@ _NAME = re.compile(r"[A-Z][A-Z0-9]{2}")
 _FREE_TEXT = {"", "FT", "ST", "TX"}
 _DOCUMENTS = {"ED", "RP"}
 _BATCH = {"FHS", "BHS", "BTS", "FTS"}
-_STRUCTURE = {"MSH": {1, 2, 9, 11, 12, 18}, "OBX": {1, 2, 3, 4, 8, 11}, "NTE": {1, 2}}
-"""Fields whose values are codes and counts of the standard."""
+_CODES, _WORDS, _VERSIONS = ((0, 2), (3, 5)), (1, 4, 8), (6, 7)
+"""The components of OBX-3: codes with the names of their systems, words, and versions of the systems."""
+_VERSION = re.compile(r"[0-9]{0,4}(?:\.[0-9]{1,3})?")
 _CHARACTER_SETS = {"": "utf-8", "ASCII": "utf-8", "UNICODE UTF-8": "utf-8", "UNICODE": "utf-8", "8859/1": "latin-1"}
 _START_BLOCK, _END_BLOCK = "\x0b", "\x1c"
 """What a message is wrapped in when it is sent (MLLP), and may be when it is stored."""
@@ -37,6 +40,15 @@ class _Delimiters:
     repetition: str
     escape: str
     subcomponent: str
+
+    @property
+    def encoding(self) -> str:
+        """The field of MSH that names the delimiters."""
+        return self.component + self.repetition + self.escape + self.subcomponent
+
+    def usual(self, value: str) -> str:
+        """Return a field with the usual delimiters of components and repetitions."""
+        return value.translate({ord("^"): "", ord("~"): "", ord(self.component): "^", ord(self.repetition): "~"})
 
     @property
     def codes(self) -> dict[str, str]:
@@ -128,10 +140,37 @@ def _segment(
         if number == text_field and value:
             _add_text(value, f"{where}: {name}-{number}", encoded, delimiters, charset)
             continue
-        encoded.mark(value)
-        if number and value.strip() and number + first not in _STRUCTURE.get(name, ()):
-            kept.append(f"{name}-{number + first}")
+        plain = True
+        if name == "OBX" and number == 3:
+            plain = _add_coded(value, f"{where}: OBX-3", encoded, delimiters, charset)
+        else:
+            encoded.mark(value)
+            if number and value.strip() and value != delimiters.encoding:
+                plain = is_hl7_structure(name, number + first, delimiters.usual(value))
+        if not plain:
+            kept.append(f"{name if name in SEGMENTS else '?'}-{number + first}")
+    if name not in SEGMENTS:
+        kept.append("?")
     return name
+
+
+def _add_coded(value: str, where: str, encoded: EncodedText, delimiters: _Delimiters, charset: str) -> bool:
+    """Add a coded element, whose words are text; return whether the rest are codes of known systems."""
+    components = value.split(delimiters.component)
+    for number, component in enumerate(components):
+        if number:
+            encoded.mark(delimiters.component)
+        if number in _WORDS and component:
+            _add_text(component, where, encoded, delimiters, charset)
+        else:
+            encoded.mark(component)
+    padded = [*components, *[""] * 9]
+    codes = [(padded[code], padded[system]) for code, system in _CODES]
+    return (
+        len(components) <= 9
+        and all(pair == ("", "") or (pair[1] in HL7_CODES and HL7_CODES[pair[1]](pair[0])) for pair in codes)
+        and all(_VERSION.fullmatch(padded[number]) for number in _VERSIONS)
+    )
 
 
 def _patient(segment: str, delimiters: _Delimiters) -> str | None:

@@ -1,11 +1,17 @@
-"""Parquet and Arrow (Feather) files, batch by batch: the columns that are not treated are written as they were read."""
+"""Parquet and Arrow (Feather) files, batch by batch: the values of columns that are not treated stay.
 
+Nothing else does: the metadata of the table and of its fields, entries of dictionaries that no row has, and bytes where
+a value is missing are what nobody has read, and are left out.
+"""
+
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
+from zoneinfo import available_timezones
 
 from ensemble_deid.atomic import open_atomically
 from ensemble_deid.corpora.edits import edited
@@ -32,7 +38,11 @@ class _Batch:
     """Rows that are together in memory, and the values of the treated columns."""
 
     rows: Any
-    values: dict[str, list[Value]]
+    values: dict[str, list[Any]]
+
+
+_BROKEN = object()
+"""Stands for a value that cannot be read, such as text that is not UTF-8."""
 
 
 def check_types(schema: Any, columns: Columns, place: str, *, dictionaries: bool = False) -> None:
@@ -61,11 +71,81 @@ def id_bits(schema: Any, columns: Columns) -> tuple[int, int]:
     return (sizes[0], sizes[1])
 
 
-def output_schema(schema: Any, columns: Columns) -> Any:
-    """Return the schema of the output: a withheld note is missing, and so is a date that cannot be shifted."""
-    for name in (columns.text, *columns.dates):
-        schema = schema.set(schema.get_field_index(name), schema.field(name).with_nullable(True))
-    return schema
+def output_schema(schema: Any, columns: Columns, *, dictionaries: bool = True) -> Any:
+    """Return the schema of the output, without metadata: a date that cannot be shifted and a withheld note are missing.
+
+    Extension types become what they are stored as, and so do dictionaries unless `dictionaries` are possible: those of
+    an Arrow file are written once, and would have to hold all values of all rows. Raises CorpusError.
+    """
+    pa, emptied = pyarrow(), {columns.text, columns.id, columns.patient, *columns.dates}
+    fields = []
+    for column in schema:
+        kind = _plain_type(column.type, column.name, dictionaries)
+        fields.append(pa.field(column.name, kind, column.nullable or column.name in emptied))
+    return pa.schema(fields)
+
+
+def _plain_type(kind: Any, column: str, dictionaries: bool) -> Any:
+    """Return a type without the metadata of fields inside it. Raises CorpusError for one that cannot be made clean."""
+    pa = pyarrow()
+    types = pa.types
+
+    def plain(field: Any) -> Any:
+        return pa.field(field.name, _plain_type(field.type, column, dictionaries), field.nullable)
+
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_type(kind.storage_type, column, dictionaries)
+    if types.is_dictionary(kind):
+        value = _plain_type(kind.value_type, column, dictionaries)
+        return pa.dictionary(kind.index_type, value, kind.ordered) if dictionaries else value
+    if types.is_struct(kind):
+        return pa.struct([plain(kind.field(number)) for number in range(kind.num_fields)])
+    if types.is_map(kind):
+        return pa.map_(plain(kind.key_field), plain(kind.item_field), kind.keys_sorted)
+    if types.is_fixed_size_list(kind):
+        return pa.list_(plain(kind.value_field), kind.list_size)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return (pa.list_ if types.is_list(kind) else pa.large_list)(plain(kind.value_field))
+    zone = kind.tz if types.is_timestamp(kind) else None
+    if types.is_nested(kind) or types.is_run_end_encoded(kind) or (zone and not _is_time_zone(zone)):
+        raise CorpusError(f"the column {column} is of a type that cannot be written without what nobody has read in it")
+    return kind
+
+
+def _is_time_zone(name: str) -> bool:
+    return re.fullmatch(r"[+-]\d\d:\d\d", name) is not None or name in available_timezones()
+
+
+def _clean(array: Any, kind: Any) -> Any:
+    """Return the array as one of a plain type that holds its values and nothing else."""
+    pa = pyarrow()
+    types = pa.types
+    if isinstance(array.type, pa.BaseExtensionType):
+        return _clean(array.storage, kind)
+    if types.is_dictionary(array.type):
+        values = _clean(array.dictionary_decode(), getattr(kind, "value_type", kind))
+        return values.dictionary_encode().cast(kind) if types.is_dictionary(kind) else values
+    if types.is_struct(kind):
+        # The children of a missing row are missing, too.
+        children = [_clean(child, kind.field(number).type) for number, child in enumerate(array.flatten())]
+        valid = array.is_valid().buffers()[1] if array.null_count else None
+        return pa.Array.from_buffers(kind, len(array), [valid], children=children)
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        other = pa.large_string() if types.is_string_view(kind) else pa.large_binary()
+        return _clean(array.cast(other), other).cast(kind)
+    taken = array.take(pa.array(range(len(array)), type=pa.int64()))
+    if not types.is_nested(kind):
+        return taken
+    if types.is_map(kind):
+        entries = pa.StructArray.from_arrays(
+            [_clean(taken.keys, kind.key_type), _clean(taken.items, kind.item_type)],
+            fields=[kind.key_field, kind.item_field],
+        )
+        return pa.Array.from_buffers(kind, len(taken), taken.buffers()[:2], children=[entries])
+    own = 1 if types.is_fixed_size_list(kind) else 2
+    return pa.Array.from_buffers(
+        kind, len(taken), taken.buffers()[:own], children=[_clean(taken.values, kind.value_type)]
+    )
 
 
 def records_of(rows: Any, columns: Columns, *, first: int) -> Iterator[Record]:
@@ -76,13 +156,16 @@ def records_of(rows: Any, columns: Columns, *, first: int) -> Iterator[Record]:
 
 
 def _record(number: int, index: int, batch: _Batch, columns: Columns) -> Record:
-    def value(name: str | None) -> Value:
-        return None if name is None else batch.values[name][index]
+    broken = [name for name in columns.treated if batch.values[name][index] is _BROKEN]
 
-    text = value(columns.text)
+    def value(name: str | None) -> Value:
+        return None if name is None or name in broken else batch.values[name][index]
+
+    name, text = f"row {number}", value(columns.text)
     return Record(
-        f"row {number}",
-        None if text is None else str(text),
+        name,
+        None if text is None or broken else str(text),
+        error=CorpusError(f"{name}: the column {broken[0]} has a value that cannot be read") if broken else None,
         id=value(columns.id),
         patient=value(columns.patient),
         dates=tuple(value(name) for name in columns.dates),
@@ -102,6 +185,7 @@ class ArrowTable:
     def __post_init__(self) -> None:
         with self._opened() as (schema, _):
             check_types(schema, self.columns, str(self.path), dictionaries=self.format == "parquet")
+            output_schema(schema, self.columns, dictionaries=self.format == "parquet")
             self.bits = id_bits(schema, self.columns)
 
     def count(self) -> int:
@@ -125,7 +209,7 @@ class ArrowTable:
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["ArrowWriter"]:
         """Provide a writer of the whole table; the file is in place when the block ends."""
         with self._opened() as (schema, _), open_atomically(out) as stream:
-            schema = output_schema(schema, self.columns)
+            schema = output_schema(schema, self.columns, dictionaries=self.format == "parquet")
             with self._file_writer(stream, schema) as file:
                 writer = ArrowWriter(file.write_batch, schema, self.columns)
                 yield writer
@@ -183,14 +267,12 @@ class ArrowWriter:
 
     def _rewritten(self, rows: Any) -> Any:
         pa, names = pyarrow(), self.columns
-        arrays = list(rows.columns)
+        arrays = [_clean(array, kind) for array, kind in zip(rows.columns, self.schema.types, strict=True)]
+        broken = any(record.error is not None for record, _ in self.new)
 
         def put(name: str | None, old: list[Value], now: list[Value]) -> None:
-            if name is None:
-                return
-            place = rows.schema.get_field_index(name)
-            # The dictionary of an array has also values of other rows, which may be texts as they were.
-            if old != now or pa.types.is_dictionary(arrays[place].type):
+            if name is not None and (old != now or broken):
+                place = rows.schema.get_field_index(name)
                 arrays[place] = _array(arrays[place], old, now)
 
         texts = [_text(record, new) for record, new in self.new]
@@ -206,12 +288,22 @@ def _text(record: Record, new: NewRecord) -> str | None:
     return None if record.text is None or new.edits is None else edited(record.text, new.edits)
 
 
-def _values(column: Any) -> list[Value]:
+def _values(column: Any) -> list[Any]:
     pa = pyarrow()
     if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
         column = column.cast(pa.date32(), safe=False)
-    found: list[Value] = column.to_pylist()
-    return found
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError):
+        # Not all rows are to be lost for one.
+        return [_value(cell) for cell in column]
+
+
+def _value(cell: Any) -> Any:
+    try:
+        return cell.as_py()
+    except (ValueError, OverflowError):
+        return _BROKEN
 
 
 def _array(column: Any, old: list[Value], now: list[Value]) -> Any:

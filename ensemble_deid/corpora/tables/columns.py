@@ -10,13 +10,21 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The names of a table's columns by what they hold; `keep` are to stay as they are, `("all",)` every other one."""
+    """The names of a table's columns by what they hold; `keep` are to stay as they are, `("all",)` every other one.
+
+    `date_order` is how numbers in `dates` are read: dmy, mdy or ymd; None where the values of each column show it.
+
+    >>> from ensemble_deid import Columns
+    >>> Columns("body", id="note_id", patient="mrn", keep=("ward",)).treated
+    ('body', 'note_id', 'mrn')
+    """
 
     text: str = "text"
     id: str | None = None
     patient: str | None = None
     dates: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
+    date_order: str | None = None
 
     def __post_init__(self) -> None:
         named = [name for name in (self.text, self.id, self.patient, *self.dates) if name is not None]

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, Source, Writer
+from ensemble_deid.corpora.records import NewRecord, NoteSource, OnOutput, Record, Writer
 
 
 @dataclass(slots=True)
@@ -13,7 +13,7 @@ class SeveralTables:
     """Tables in a folder, in the order in which they are read; `remarks` on files that are none of them."""
 
     folder: Path
-    tables: Sequence[tuple[Path, Source]]
+    tables: Sequence[tuple[Path, NoteSource]]
     format: str
     remarks: Sequence[str] = ()
 

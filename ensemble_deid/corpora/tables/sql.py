@@ -53,6 +53,8 @@ class SqlQuery:
         except (sa.exc.SQLAlchemyError, ImportError) as error:
             # The message may quote the URL, which can hold a password.
             raise ConfigError(f"the database's URL cannot be used ({type(error).__name__})") from None
+        if self.engine.dialect.name == "sqlite":
+            sa.event.listen(self.engine, "connect", _read_broken_text)
         with self._connected() as connection:
             result = connection.execute(sa.text(f"SELECT * FROM ({self._inner}) AS notes WHERE 1 = 0"))
             self.columns.check(list(result.keys()), "the query")
@@ -92,13 +94,14 @@ class SqlQuery:
         names = list(result.keys())
         for number, row in enumerate(result, start=1):
             values = dict(zip(names, row, strict=True))
-            text = values[self.columns.text]
-            wrong = [name for name in self.columns.treated if not isinstance(values[name], Value)]
-            if wrong or not isinstance(text, str | None):
-                raise CorpusError(f"row {number}: a column that is to be replaced has values of an unknown type")
+            kinds = {self.columns.text: str | None}
+            wrong = [name for name in self.columns.treated if not isinstance(values[name], kinds.get(name, Value))]
+            values |= dict.fromkeys(wrong)
+            place = f"row {number}"
             yield Record(
-                f"row {number}",
-                text,
+                place,
+                None if wrong else values[self.columns.text],
+                error=CorpusError(f"{place}: the column {wrong[0]} has a value of an unknown type") if wrong else None,
                 id=values.get(self.columns.id or ""),
                 patient=values.get(self.columns.patient or ""),
                 dates=tuple(values[name] for name in self.columns.dates),
@@ -198,8 +201,9 @@ class _TableWriter:
     def write(self, record: Record, new: NewRecord) -> None:
         """Write the row, together with others."""
         values = dict(record.raw)
-        if record.text is not None:
-            values[self.columns.text] = None if new.edits is None else edited(record.text, new.edits)
+        if record.is_note:
+            written = record.text is not None and new.edits is not None
+            values[self.columns.text] = edited(record.text or "", new.edits or ()) if written else None
         named: list[tuple[str | None, Value]] = [(self.columns.id, new.id), (self.columns.patient, new.patient)]
         for name, value in [*named, *zip(self.columns.dates, new.dates, strict=True)]:
             if name is not None:
@@ -224,6 +228,18 @@ def _digest_of_rows(connection: Any, table: str) -> str:
     for row in result:
         total += _hash_of(tuple(row))
     return f"{total % (1 << 256):064x}"
+
+
+def _read_broken_text(connection: Any, _: Any) -> None:
+    """Let SQLite hand out text that is not UTF-8 as bytes, which withhold their note; it would end the run."""
+
+    def decoded(data: bytes) -> str | bytes:
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            return data
+
+    connection.text_factory = decoded
 
 
 def _hash_of(values: tuple[Any, ...]) -> int:

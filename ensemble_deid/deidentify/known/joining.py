@@ -11,6 +11,7 @@ from enum import IntEnum
 from ensemble_deid.deidentify.known.identifiers import Match
 from ensemble_deid.deidentify.known.names import Certainty
 from ensemble_deid.note.folding import visible
+from ensemble_deid.note.overlaps import overlapping_groups, spanning
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.ages import capped_age
 from ensemble_deid.surrogates.dates import DateText
@@ -55,14 +56,8 @@ class RankedSpan:
 
 def joined(spans: Iterable[RankedSpan], text: str, hides: Hides) -> list[Span]:
     """Return the spans of a text with those that overlap joined; the label is that of the highest rank that hides."""
-    groups: list[tuple[int, int, list[RankedSpan]]] = []
-    for ranked in sorted(spans):
-        if groups and ranked.span.start < groups[-1][1]:
-            start, end, members = groups.pop()
-            groups.append((start, max(end, ranked.span.end), [*members, ranked]))
-        else:
-            groups.append((ranked.span.start, ranked.span.end, [ranked]))
-    return [_one(start, end, members, text, hides) for start, end, members in groups]
+    groups = overlapping_groups(spans, lambda ranked: ranked.span)
+    return [_one(members, text, hides) for members in groups]
 
 
 def stands_for_itself(part: Rank, label: str, surface: str) -> bool:
@@ -81,9 +76,7 @@ def stands_for_itself(part: Rank, label: str, surface: str) -> bool:
     return part is Rank.STAFF_PART and not has_digit
 
 
-def _one(start: int, end: int, members: Sequence[RankedSpan], text: str, hides: Hides) -> Span:
-    if len(members) == 1:
-        return members[0].span
+def _one(members: Sequence[RankedSpan], text: str, hides: Hides) -> Span:
     shown = [m.span for m in members if m.rank in (Rank.MODEL, Rank.MODEL_NUMBER) and not hides(m.span.label)]
 
     def order(member: RankedSpan) -> tuple[bool, Rank, int, Span]:
@@ -96,5 +89,4 @@ def _one(start: int, end: int, members: Sequence[RankedSpan], text: str, hides: 
         )
         return hides(span.label) and not harmless, rank, span.end - span.start, span
 
-    best = max(members, key=order).span
-    return Span(start, end, best.label, max(member.span.score for member in members), best.source)
+    return spanning([member.span for member in members], max(members, key=order).span)

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,29 +16,8 @@ from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import same_string
 from ensemble_deid.note.labels import known_labels
+from ensemble_deid.note.overlaps import Covered
 from ensemble_deid.note.span import Span
-
-# Which characters of a text spans cover, asked for many places.
-
-
-class Covered:
-    """The characters in any of the places `[start, end)`; a question takes the logarithm of their number."""
-
-    def __init__(self, places: Iterable[tuple[int, int]]) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        for start, end in sorted(places):
-            if self._ends and start <= self._ends[-1]:
-                self._ends[-1] = max(self._ends[-1], end)
-            else:
-                self._starts.append(start)
-                self._ends.append(end)
-
-    def overlaps(self, start: int, end: int) -> bool:
-        """Whether any of the characters `[start, end)` is covered."""
-        place = bisect_left(self._starts, end) - 1
-        return place >= 0 and start < end and self._ends[place] > start
-
 
 # Allow and deny lists: strings that a site says are never PHI, and strings that it wants removed everywhere.
 
@@ -250,7 +229,7 @@ class SiteLists:
         count[UNKNOWN] += not known.has(document.patient_id)
         matches = [m for m in known.find(document.text, document.patient_id) if m.certainty is not Certainty.WEAK]
         count[MATCHED] += len(matches)
-        found = Covered((span.start, span.end) for span in (document.spans if by_model is None else by_model))
+        found = Covered.by(document.spans if by_model is None else by_model)
         count[MISSED] += sum(not found.overlaps(match.start, match.end) for match in matches)
         return matches
 
@@ -258,7 +237,7 @@ class SiteLists:
         if self.allow is None:
             return list(document.spans)
         kept: list[Span] = []
-        must_stay = Covered((span.start, span.end) for span in listed)
+        must_stay = Covered.by(listed)
         for span in document.spans:
             line = self.allow.line_of(document.text[span.start : span.end])
             if line is None or must_stay.overlaps(span.start, span.end):

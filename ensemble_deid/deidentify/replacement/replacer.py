@@ -84,12 +84,15 @@ class Replacer:
             check_labels(styles or {}, frozenset(labels))
         return cls(chosen, Key.fresh() if key is None else key, project)
 
-    def replace(self, document: Document, *, taken: Collection[str] = ()) -> Replacement:
+    def replace(
+        self, document: Document, *, taken: Collection[str] = (), numbered_by_note: bool | None = None
+    ) -> Replacement:
         """Return the document's text with its spans replaced.
 
         `taken` has the normalised PHI (`normalise`) of all notes of the patient: no surrogate equals any of it, and a
         part of a name is recognised by the full name in another note. Without it, and for a note without a patient, the
-        note's own PHI tells what it is a part of. Raises ValueError for spans that overlap.
+        note's own PHI tells what it is a part of. `numbered_by_note` numbers people (style `numbered`) in the order in
+        which the note names them; None: where nothing is `taken`. Raises ValueError for spans that overlap.
         """
         spans = sorted(document.spans)
         reading = read(document.text, usual_case=False)
@@ -100,7 +103,8 @@ class Replacer:
         known = frozenset(taken) | (own if not taken or document.patient_id is None else set())
         spanish = any(is_spanish(span.label) for span in spans)
         make = partial(self._surrogates, document.patient, known, spanish=spanish, avoided=frozenset(own - known))
-        values = Values(self.styles, make, reading.text, shown, numbered_by_note=not taken)
+        by_note = not taken if numbered_by_note is None else numbered_by_note
+        values = Values(self.styles, make, reading.text, shown, numbered_by_note=by_note)
         parts: list[str] = []
         replaced: list[ReplacedSpan] = []
         position = length = 0

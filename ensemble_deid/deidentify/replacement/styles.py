@@ -8,6 +8,7 @@ from typing import Any
 
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.labels import I2B2_CATEGORIES, category_of, known_labels, to_i2b2
+from ensemble_deid.parsing import strict_toml
 
 STYLES = ("tag", "numbered", "mask", "remove", "hash", "surrogate", "keep", "year", "cap-age", "zip3")
 """The styles that have a name. Besides, `text:WORDS` puts these words in the place of each span."""
@@ -101,7 +102,7 @@ def _table(content: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
 def _read(policy: str | Path) -> dict[str, Any]:
     named = policies()
     try:
-        return tomllib.loads(Path(named.get(str(policy), policy)).read_text(encoding="utf-8"))
+        return strict_toml(Path(named.get(str(policy), policy)).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"{policy}: no such file, and none of the policies {', '.join(named)}") from None
     except OSError as error:

@@ -26,7 +26,7 @@ from ensemble_deid.service.metrics import Metrics
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused
 from ensemble_deid.service.review.export import reviewed
-from ensemble_deid.service.review.pages import PAGE_PATHS, OwnSite, WithHeaders, page_routes
+from ensemble_deid.service.review.pages import PAGE_PATHS, WithHeaders, page_routes
 from ensemble_deid.service.review.records import ReviewError
 from ensemble_deid.service.review.requests import Place
 from ensemble_deid.service.review.routes import NotePath, Review, review_routes
@@ -59,7 +59,8 @@ def make_review_app(review: Review, model: Deidentifier, settings: Settings, *, 
     async def health() -> PlainTextResponse:
         return PlainTextResponse("ensemble_deid review is up")
 
-    guard = Guard(OwnSite(app), settings, processor, Metrics(frozenset({HEALTH})), without_token=(HEALTH, *PAGE_PATHS))
+    metrics = Metrics(frozenset({HEALTH}))
+    guard = Guard(app, settings, processor, metrics, without_token=(HEALTH, *PAGE_PATHS), loopback_only=True)
     return WithHeaders(guard)
 
 

@@ -4,7 +4,8 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ensemble_deid.note.span import Span, overlapping_pairs
+from ensemble_deid.note.overlaps import overlapping_pairs
+from ensemble_deid.note.span import Span
 from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, ReviewSpan, read_spans
 
 _Key = tuple[int, int, str]

@@ -19,6 +19,7 @@ from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE_PREFIX
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.note.counts import strict_counts
 from ensemble_deid.note.tags import TagScheme, tags_to_spans
+from ensemble_deid.parsing import strict_json
 from ensemble_deid.seeds import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import LinearChain
@@ -187,7 +188,7 @@ class NeuralTagger:
         """
         choose_device(device)
         try:
-            content = json.loads((directory / VOCABULARY).read_text(encoding="utf-8"))
+            content = strict_json((directory / VOCABULARY).read_text(encoding="utf-8"))
             vocabularies = Vocabularies.from_json(content["vocabularies"])
             sizes, weights = vocabularies.sizes(len(scheme.tags)), load((directory / WEIGHTS).read_bytes())
             weights = {name: value.float() if value.is_floating_point() else value for name, value in weights.items()}

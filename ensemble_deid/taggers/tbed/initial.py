@@ -16,6 +16,7 @@ from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.table import Column
 from ensemble_deid.note.tags import OUTSIDE, TagScheme
+from ensemble_deid.parsing import strict_json
 
 KINDS = ("regex", "none", "frequent")
 _FOLDS = 5
@@ -45,7 +46,7 @@ class InitialTagger:
     def from_json(cls, text: str | bytes) -> "InitialTagger":
         """Read what `to_json` gave. Raises ModelError."""
         try:
-            content = json.loads(text)
+            content = strict_json(text)
             words = {str(word): str(tag) for word, tag in content["words"].items()}
             kind = content["kind"]
         except (ValueError, KeyError, TypeError, AttributeError):

@@ -13,6 +13,7 @@ from pathlib import Path
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.features.windows import Window, parse_windows
+from ensemble_deid.parsing import strict_toml
 
 TAG_COLUMN = "tag"
 MAX_OFFSET = 4
@@ -81,7 +82,7 @@ def with_stanza(templates: TemplateSet, columns: Collection[str]) -> TemplateSet
 def load_templates(path: Path) -> TemplateSet:
     """Read a TOML file of `name`, `description` and `templates`; a RuleError gives the file and the place."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = strict_toml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RuleError(f"{path}: there is no such file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -15,6 +15,7 @@ from ensemble_deid.config import TransformerConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.note.tags import TagScheme
+from ensemble_deid.parsing import strict_json
 from ensemble_deid.seeds import derive_seed
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import LinearChain
@@ -190,7 +191,7 @@ class TransformerTagger:
         """
         choose_device(device)
         try:
-            settings = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
+            settings = strict_json((directory / SETTINGS).read_text(encoding="utf-8"))
             encoder_config = settings["encoder"]
             vocabulary = {
                 name: {value: k for k, value in enumerate(values, 1)} for name, values in settings["features"].items()

@@ -15,7 +15,7 @@ from ensemble_deid.evaluation.render.html.markup import Html, element, join, sta
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import I2B2_CATEGORIES, category_of
-from ensemble_deid.note.span import drop_overlaps
+from ensemble_deid.note.overlaps import drop_overlaps
 
 _OTHER = "OTHER"
 # Category -> background in light and in dark mode; the text keeps a contrast of at least 7 to 1 on each.

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ensemble_deid.atomic import check_writable
-from ensemble_deid.cli.sources import model_of
 from ensemble_deid.corpora.formats import FILE_SUFFIXES, format_named
 from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.errors import CorpusError
+from ensemble_deid.model.installed import model_of
 
 Input = Location | Path | str | None
 """A corpus argument, a model folder, or a file; None stands for an option that was not given."""

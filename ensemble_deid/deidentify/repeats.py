@@ -1,36 +1,34 @@
-"""Strings that were believed to be PHI in one note of a patient, searched in all notes of this patient.
+"""Repeats: strings that were believed to be PHI at one place, searched in the whole note and in the patient's others.
 
 A name that the model finds in the heading of one note and misses in the middle of another is found there, too.
 """
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from ensemble_deid.deidentify.replacement import Replacer
+from ensemble_deid.deidentify.known.joining import Hides
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.overlaps import join_overlaps, outside
 from ensemble_deid.note.reading import as_read, read
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.patient import is_spanish
 
+SOURCE = "repeat"
+"""The source of a span that repeats another."""
 _LEAST = 3
 _LEAST_DIGITS = 5
-_SOURCE = "patient"
 Strings = dict[str, tuple[str, float]]
-Hides = Callable[[str], bool]
-"""Whether what stands in the place of a label's spans shows nothing of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of a patient before a note is written: `taken` are all strings of PHI, normalised.
 
-    `spanish`: the notes are in Spanish, as far as labels tell.
+    `wanted` are those that are searched, the longest first. `spanish`: the notes are in Spanish, as far as labels tell.
     """
 
     taken: frozenset[str] = field(repr=False)
     wanted: Strings = field(repr=False)
-    pattern: re.Pattern[str] | None = field(repr=False)
     hides: Hides
     spanish: bool = False
 
@@ -39,20 +37,27 @@ class Known:
         return replace(self, taken=self.taken | strings) if strings else self
 
     def search(self, document: Document) -> Document:
-        """Return the note with a span wherever one of its patient's strings stands.
+        """Return the note with a span wherever one of its patient's strings stands as whole words.
 
-        Spans that overlap become one. Its label is one that hides its spans, if any of them has such a label.
+        What lies inside a span that hides it adds nothing. Spans that overlap become one. Its label is that of the
+        longest that hides its spans; a label that shows them counts where there is no other.
         """
-        if self.pattern is None:
-            return document
+        added: dict[int, Span] = {}
         reading = read(document.text)
-        # Matches are looked ahead to, so that one inside or across another is found, too.
-        matches = self.pattern.finditer(reading.text)
-        added = [Span(*reading.original(*match.span(1)), *self.wanted[match[1]], _SOURCE) for match in matches]
-        return document.with_spans(_joined([*document.spans, *added], self.hides))
+        for surface, (label, score) in self.wanted.items():
+            for start in _places(reading.text, surface):
+                place = reading.original(start, start + len(surface))
+                added.setdefault(start, Span(*place, label, score, SOURCE))
+        hidden = [span for span in document.spans if self.hides(span.label)]
+        spans = [*document.spans, *outside(hidden, added.values())]
+        if len(spans) == len(document.spans):
+            return document
+        return document.with_spans(
+            join_overlaps(spans, prefer=lambda span: (self.hides(span.label), span.end - span.start))
+        )
 
 
-NOTHING = Known(frozenset(), {}, None, lambda label: True)
+NOTHING = Known(frozenset(), {}, lambda label: True)
 
 
 @dataclass(slots=True)
@@ -68,15 +73,11 @@ class PatientStrings:
     # The notes of a patient mostly follow each other.
     _last: tuple[str, Known] | None = field(default=None, init=False, repr=False)
 
-    @classmethod
-    def of_run(cls, replacer: Replacer) -> "PatientStrings":
-        """Return an empty collection for what this replacer is to replace."""
-        return cls(replacer.normalise, replacer.styles.hides)
-
     def add(self, document: Document) -> None:
-        """Take up what was found in a note; a note without a patient stands alone and has nothing to share."""
+        """Remember what was found in a note; a note without a patient stands alone and has nothing to share."""
         if document.patient_id is not None:
             self._add(self.strings.setdefault(document.patient_id, {}), document)
+            self._last = None
 
     def of(self, document: Document) -> Known:
         """Return what is known of the document's patient; of a note without one, what was found in itself."""
@@ -89,12 +90,10 @@ class PatientStrings:
         return self._last[1]
 
     def _known(self, strings: Strings) -> Known:
-        wanted = {surface: value for surface, value in strings.items() if _is_telling(surface)}
-        longest_first = sorted(wanted, key=lambda surface: (-len(surface), surface))
-        words = "|".join(map(re.escape, longest_first))
-        pattern = re.compile(rf"(?<!\w)(?=({words})(?!\w))") if wanted else None
+        telling = sorted(filter(_is_telling, strings), key=lambda surface: (-len(surface), surface))
         spanish = any(is_spanish(label) for label, _ in strings.values())
-        return Known(frozenset(map(self.normalise, strings)), wanted, pattern, self.hides, spanish)
+        wanted = {surface: strings[surface] for surface in telling}
+        return Known(frozenset(map(self.normalise, strings)), wanted, self.hides, spanish)
 
     def _add(self, strings: Strings, document: Document) -> None:
         note = as_read(document)
@@ -104,6 +103,20 @@ class PatientStrings:
             # What is a name in one note and a town in another must not be shown as the town.
             if known is None or (self.hides(known[0]), known[1]) < (self.hides(span.label), span.score):
                 strings[surface] = (span.label, span.score)
+
+
+def _places(text: str, surface: str) -> Iterator[int]:
+    """Yield where a string begins in a text, with no letter, digit or underscore beside it."""
+    start = text.find(surface)
+    while start >= 0:
+        end = start + len(surface)
+        if not (start and _is_of_word(text[start - 1])) and not (end < len(text) and _is_of_word(text[end])):
+            yield start
+        start = text.find(surface, start + 1)
+
+
+def _is_of_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def _is_telling(surface: str) -> bool:
@@ -117,28 +130,3 @@ def _is_telling(surface: str) -> bool:
     if not any(c.isalpha() for c in surface):
         return digits >= _LEAST_DIGITS
     return digits > 0 or any(c.isupper() for c in surface) or not surface.isascii()
-
-
-def _joined(spans: Iterable[Span], hides: Hides) -> list[Span]:
-    """Return the spans with those that overlap joined to one, which has the label of the longest that hides its spans.
-
-    A label that shows them counts where there is no other. Of two over the same characters the model's own comes first.
-    """
-    groups: list[list[Span]] = []
-    end = 0
-    for span in sorted(spans, key=lambda span: (span.start, -span.end, span.source == _SOURCE, span.source)):
-        if groups and span.start < end:
-            groups[-1].append(span)
-        else:
-            groups.append([span])
-        end = max(end, span.end)
-    return [_one(group, hides) for group in groups]
-
-
-def _one(spans: list[Span], hides: Hides) -> Span:
-    if len(spans) == 1:
-        return spans[0]
-    # Of several that are as long, the first one.
-    best = max(spans, key=lambda span: (hides(span.label), span.end - span.start))
-    end, score = max(span.end for span in spans), max(span.score for span in spans)
-    return Span(spans[0].start, end, best.label, score, best.source)

@@ -5,7 +5,6 @@ why it is withheld.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from joblib import delayed
 
@@ -14,45 +13,31 @@ from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError
 from ensemble_deid.model.description import ModelDescription
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.loading import ModelSource, load_once
+from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.model.portions import PORTION
 from ensemble_deid.note.document import Document
 from ensemble_deid.parallel import in_each_process, in_processes
 
-# The same notes go together whatever the number of processes, so that results do not depend on it.
-BATCH_SIZE = 8
-
 Note = Document | DeidError
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What `Ensemble.predict` is asked for."""
-
-    submodel: str | None
-    threshold: float | None
-    combiner: str
-
-
-def predict_here(
-    ensemble: Ensemble, notes: Iterable[Note], options: Options, *, batch_size: int
-) -> Iterator[list[Note]]:
+def predict_here(ensemble: Ensemble, notes: Iterable[Note], options: PredictionOptions) -> Iterator[list[Note]]:
     """Yield the notes, in order, with the spans found, those together in a list that were processed together.
 
-    Errors among the notes are handed on. Who begins again where a list ended gets the same lists from there on.
+    Errors among the notes are handed on. Resuming at a list's boundary yields the same lists from there on.
     """
-    return (_predict_chunk(ensemble, chunk, options) for chunk in _chunks(notes, batch_size))
+    return (_predict_chunk(ensemble, chunk, options) for chunk in _chunks(notes, options.batch_size))
 
 
-def predict_apart(
-    source: ModelSource, notes: Iterable[Note], options: Options, *, batch_size: int, jobs: int
-) -> Iterator[list[Note]]:
-    """Yield what `predict_here` does, from `jobs` other processes, which load the model where they have not yet.
+def predict_apart(source: ModelSource, notes: Iterable[Note], options: PredictionOptions) -> Iterator[list[Note]]:
+    """Yield what `predict_here` does, from other processes, which load the model where they have not yet.
 
     Notes are read while others are processed, so a corpus larger than memory passes. Raises ModelError where the model
     was replaced.
     """
-    runs = (delayed(_predict_chunk_of)(source, chunk, options) for chunk in _chunks(notes, batch_size))
-    return in_processes(runs, jobs=jobs, ahead="2*n_jobs")
+    chunks = _chunks(notes, options.batch_size)
+    runs = (delayed(_predict_chunk_of)(source, chunk, options) for chunk in chunks)
+    return in_processes(runs, jobs=options.jobs, ahead="2*n_jobs")
 
 
 def describe_apart(source: ModelSource, *, jobs: int) -> ModelDescription:
@@ -103,21 +88,19 @@ def _describe(source: ModelSource) -> ModelDescription:
     return load_once(source).description
 
 
-def _predict_chunk_of(source: ModelSource, chunk: list[Note], options: Options) -> list[Note]:
+def _predict_chunk_of(source: ModelSource, chunk: list[Note], options: PredictionOptions) -> list[Note]:
     return _predict_chunk(load_once(source), chunk, options)
 
 
-def _predict_chunk(ensemble: Ensemble, chunk: list[Note], options: Options) -> list[Note]:
+def _predict_chunk(ensemble: Ensemble, chunk: list[Note], options: PredictionOptions) -> list[Note]:
     predicted = iter(_predict(ensemble, [note for note in chunk if isinstance(note, Document)], options))
     return [note if isinstance(note, DeidError) else next(predicted) for note in chunk]
 
 
-def _predict(ensemble: Ensemble, documents: list[Document], options: Options) -> list[Note]:
+def _predict(ensemble: Ensemble, documents: list[Document], options: PredictionOptions) -> list[Note]:
     """Predict together; when that fails, each note alone, so that one bad note withholds only itself."""
     try:
-        found = ensemble.predict(
-            documents, submodel=options.submodel, threshold=options.threshold, combiner=options.combiner
-        )
+        found = ensemble.predict(documents, options)
     except (ConfigError, ModelError, RuleError):
         # The model, not a note, is at fault: there is nothing to go on with.
         raise

@@ -1,0 +1,80 @@
+"""How the notes of a run are read: the forms that they can have, and the options of reading them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.errors import CorpusError
+
+TABLES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "fhir",
+    ".hl7": "hl7",
+}
+_FILES = ("plain", "i2b2", "meddocan", "brat", "labelstudio", "conll", "bioc", "bioc-json", "cas")
+FORMATS = (*_FILES, *sorted(set(TABLES.values())), "sql")
+SUFFIX = {
+    "plain": ".txt",
+    "i2b2": ".xml",
+    "meddocan": ".xml",
+    "labelstudio": ".json",
+    "conll": ".conll",
+    "bioc": ".xml",
+    "bioc-json": ".json",
+    "cas": ".xmi",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputOptions:
+    """How notes are read; `format` is one of `FORMATS`, None for what the name of the file or folder tells.
+
+    With `recursive` the folders in a folder are read, too. `columns` say what the columns of a table, or the fields of
+    JSONL, hold; None is `text` alone, and in JSONL also `id` and `patient_id`. With `keep_fields` all of FHIR and HL7
+    that is not note text is handed out as it is. A database needs a `query`, whose rows end with ORDER BY and a unique
+    column, and `table_out`, the new table for them.
+
+    >>> from ensemble_deid import InputOptions
+    >>> InputOptions().kind_of("notes.csv"), InputOptions(format="brat").kind_of("notes")
+    ('csv', 'files')
+    """
+
+    format: str | None = None
+    recursive: bool = False
+    columns: Columns | None = None
+    keep_fields: bool = False
+    query: str | None = None
+    table_out: str | None = None
+
+    def kind_of(self, given: str | Path) -> str:
+        """Return the format that is named, or that the input's name tells; `files` where each note is a file."""
+        if self.format is not None:
+            return "files" if self.format in _FILES else self.format
+        if "://" in str(given):
+            return "sql"
+        path = Path(given)
+        if path.is_dir():
+            return next((kind for kind in _kinds(path, nested=self.recursive)), "files")
+        return TABLES.get(path.suffix.lower(), "files")
+
+
+def _kinds(folder: Path, *, nested: bool) -> list[str]:
+    """Return the format of a folder's tables; nothing where it has none, or also notes in files."""
+    try:
+        suffixes = {path.suffix.lower() for path in (folder.rglob("*") if nested else folder.iterdir())}
+    except OSError:
+        # Whoever reads the folder says what is wrong.
+        return []
+    kinds = sorted({TABLES[suffix] for suffix in suffixes if suffix in TABLES})
+    if len(kinds) > 1 or (kinds and suffixes & {".txt", ".xml", ".ann"}):
+        raise CorpusError(f"{folder}: holds notes of several kinds; name the one that is meant with --input-format")
+    return kinds

@@ -1,0 +1,159 @@
+"""The pass over notes: all that happens to a note after the model has read it, the same at every door.
+
+There are two scopes. A note alone knows only what was found in itself; of all notes of a patient that a door receives
+together, each knows what was found in any of them.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ensemble_deid.corpora.edits import Edit
+from ensemble_deid.deidentify.known.site_lists import LEFT
+from ensemble_deid.deidentify.options import RunOptions
+from ensemble_deid.deidentify.prediction import Note
+from ensemble_deid.deidentify.repeats import Known, PatientStrings
+from ensemble_deid.deidentify.replacement import ReplacedSpan
+from ensemble_deid.errors import DeidError
+from ensemble_deid.model.inclusion import InclusionList
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+
+REPEATS = "repeats of strings found elsewhere"
+IN_LISTED_SENTENCES = "spans dropped in sentences of the inclusion list"
+"""Names of counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeidentificationResult:
+    """A de-identified text and the spans that were taken out, or the reason why the text is withheld.
+
+    `spans` are in characters of the text that came in, `replaced` says where in the new text they are. Where `error`
+    is not None the text could not be processed whole: `text` is then None and `spans` is empty. `counts` says how many
+    repeats were found and what the lists did, by the names in docs/known.md; `known_left` is how many known identifiers
+    are left in `text`.
+
+    >>> from ensemble_deid import DeidentificationResult, Span
+    >>> DeidentificationResult("Seen by Dr. [DOCTOR].", (Span(12, 18, "DOCTOR"),)).text
+    'Seen by Dr. [DOCTOR].'
+    """
+
+    text: str | None = field(repr=False)
+    spans: tuple[Span, ...] = ()
+    error: str | None = None
+    replaced: tuple[ReplacedSpan, ...] = field(default=(), compare=False)
+    known_left: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """What was done to the text that came in."""
+        text = self.text or ""
+        return tuple(Edit(span.start, span.end, text[span.new_start : span.new_end]) for span in self.replaced)
+
+    @property
+    def remark(self) -> str | None:
+        """What is to be said beside a text in which known identifiers are left."""
+        return f"{self.known_left} {LEFT}" if self.known_left else None
+
+
+def patient_of(patient: str | None, text: str) -> str:
+    """Return the patient on whom the surrogates of a note depend.
+
+    A note of nobody is a patient of its own, named by its text and not by its place: the same text has the same
+    surrogates wherever it comes.
+    """
+    if patient is not None:
+        return patient
+    return f"sha256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+@dataclass(slots=True)
+class NotePass:
+    """One pass over the notes of one scope: `learn` from each of them first, then `finish` each.
+
+    Notes come as the model returns them, before the model's inclusion list. A note that cannot be processed whole has a
+    result with an error.
+    """
+
+    options: RunOptions
+    inclusion: InclusionList | None = None
+    strings: PatientStrings = field(init=False)
+
+    def __post_init__(self) -> None:
+        replacer = self.options.replacer
+        self.strings = PatientStrings(replacer.normalise, replacer.styles.hides)
+
+    def learn(self, note: Note) -> None:
+        """Remember what was found in a note, and what the site's lists say of it, for the notes of its patient."""
+        if isinstance(note, Document) and note.patient_id is not None:
+            self.strings.add(self._believed(note))
+
+    def known(self, note: Document, taken: frozenset[str] = frozenset()) -> Known:
+        """Return what is known of a note's patient, or from a note of nobody; `taken` are more strings of PHI."""
+        known = self.strings.of(note if note.patient_id is not None else self._believed(note))
+        return known.and_taken(self.options.lists.taken(note.patient_id) | taken)
+
+    def finish(self, note: Note, taken: frozenset[str] = frozenset()) -> DeidentificationResult:
+        """Search what is known, apply the lists, resolve overlaps and replace.
+
+        `taken` is what else is known of the note's patient, as in `Replacer.replace`.
+        """
+        if isinstance(note, DeidError):
+            return DeidentificationResult(None, (), str(note))
+        counts: Counter[str] = Counter()
+        kept, counts[IN_LISTED_SENTENCES] = self._outside_listed(note)
+        known = self.known(note, taken)
+        searched = known.search(kept)
+        counts[REPEATS] = len(set(searched.spans) - set(kept.spans))
+        lists, hides = self.options.lists, self.options.replacer.styles.hides
+        listed = lists.apply(searched, counts, hides=hides, by_model=kept.spans)
+        return self._replaced(listed, known.taken, counts)
+
+    def _believed(self, note: Document) -> Document:
+        kept, _ = self._outside_listed(note)
+        return self.options.lists.apply(kept, hides=self.options.replacer.styles.hides)
+
+    def _outside_listed(self, note: Document) -> tuple[Document, int]:
+        """Return the note without spans inside sentences of the inclusion list, and their number."""
+        if self.inclusion is None:
+            # Looking for what is known takes longer.
+            return note, 0
+        return self.inclusion.apply(note, must_stay=self.options.lists.places(note))
+
+    def _replaced(self, note: Document, taken: Collection[str], counts: Counter[str]) -> DeidentificationResult:
+        replacer, lists = self.options.replacer, self.options.lists
+        owned = replace(note, patient_id=patient_of(note.patient_id, note.text))
+        problem = None
+        try:
+            made = replacer.replace(owned, taken=taken, numbered_by_note=note.patient_id is None)
+            counts.update(lists.left(note, made, replacer))
+            if lists.strict and counts[LEFT]:
+                problem = f"known identifiers are left in the output: {counts[LEFT]}"
+        except DeidError as error:
+            problem = f"replacement failed: {error}"
+        except ValueError as error:
+            # The message is left out, since it might quote the note.
+            problem = f"replacement failed ({type(error).__name__})"
+        acted = {name: number for name, number in sorted(counts.items()) if number}
+        if problem is not None:
+            return DeidentificationResult(None, (), f"{note.id}: {problem}", counts=acted)
+        return DeidentificationResult(made.text, note.spans, replaced=made.spans, known_left=counts[LEFT], counts=acted)
+
+
+def finish_alone(note: Note, options: RunOptions, inclusion: InclusionList | None = None) -> DeidentificationResult:
+    """Return what becomes of a note that the model has read, by what is found in itself."""
+    alone = NotePass(options, inclusion)
+    alone.learn(note)
+    return alone.finish(note)
+
+
+def finish_together(
+    notes: Sequence[Note], options: RunOptions, inclusion: InclusionList | None = None
+) -> Iterator[DeidentificationResult]:
+    """Yield what becomes of notes that the model has read, by what is found in all notes of the same patient."""
+    together = NotePass(options, inclusion)
+    for note in notes:
+        together.learn(note)
+    return map(together.finish, notes)

@@ -1,0 +1,103 @@
+"""What a run is asked for, as one frozen object that every door hands on unchanged."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Unpack
+
+from ensemble_deid.deidentify.known.site_lists import ListFiles, SiteLists
+from ensemble_deid.deidentify.replacement import Key, Replacer
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.model.options import AS_TRAINED, PredictionChoices, PredictionOptions
+
+
+class RunChoices(PredictionChoices, total=False):
+    """The arguments of `RunOptions.choose`, as keyword arguments of the functions that take them, too."""
+
+    style: str | None
+    styles: Mapping[str, str] | None
+    policy: str | Path | None
+    settings: Mapping[str, bool] | None
+    key: Key | str | Path | None
+    project: str
+    replacer: Replacer | None
+    lists: SiteLists | ListFiles | None
+
+
+def files_of(choices: RunChoices) -> tuple[Path, ...]:
+    """Return the files that choices name: a key, a policy, lists."""
+    named = [choices.get("key"), choices.get("policy")]
+    lists = choices.get("lists")
+    places = [Path(place) for place in named if isinstance(place, str | Path) and Path(place).is_file()]
+    if isinstance(lists, ListFiles):
+        places += [place for place in (lists.known, lists.allow, lists.deny) if place is not None]
+    return tuple(places)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How notes are predicted, what takes the place of PHI, and what the site knows besides the model.
+
+    `files` are those that the options were read from, which no output may overwrite.
+
+    >>> from ensemble_deid import Deidentifier, RunOptions
+    >>> model = Deidentifier.load("model")
+    >>> options = RunOptions.choose(model.labels, style="mask", threshold=0.5)
+    >>> model.deidentify("Date: 03/04/2019", options=options).text
+    'Date: XXXXXXXXXX'
+    """
+
+    prediction: PredictionOptions = AS_TRAINED
+    replacer: Replacer = field(default_factory=Replacer.from_options)
+    lists: SiteLists = field(default_factory=SiteLists)
+    files: tuple[Path, ...] = ()
+
+    @classmethod
+    def choose(
+        cls,
+        labels: Collection[str],
+        *,
+        style: str | None = None,
+        styles: Mapping[str, str] | None = None,
+        policy: str | Path | None = None,
+        settings: Mapping[str, bool] | None = None,
+        key: Key | str | Path | None = None,
+        project: str = "",
+        replacer: Replacer | None = None,
+        lists: SiteLists | ListFiles | None = None,
+        **prediction: Unpack[PredictionChoices],
+    ) -> "RunOptions":
+        """Return the options for a model with these labels.
+
+        `style` is `tag` (the default), `numbered`, `mask`, `remove`, `hash`, `surrogate` or `text:WORDS`; `styles` has
+        those of single labels, `policy` names a policy or its file, and `settings` are those of surrogates
+        (docs/deidentify.md). Surrogates and hashes depend on `key` (a `Key`, a key file, else the environment's
+        ENSEMBLE_DEID_KEY, else a new one) and on `project`. A `replacer` says all of this at once. `lists` are what the
+        site knows, or the files of it. The others are those of `PredictionOptions`. Raises ConfigError for an unknown
+        style, label or policy and a bad key, CorpusError for a bad list.
+        """
+        given = {"style": style, "styles": styles, "policy": policy, "settings": settings, "key": key}
+        named = [name for name, value in {**given, "project": project or None}.items() if value is not None]
+        if replacer is None:
+            found = key if isinstance(key, Key) else Key.find(key)
+            replacer = Replacer.from_options(style, styles, policy, found, project, settings=settings, labels=labels)
+        elif named:
+            raise ConfigError(f"give a replacer or {', '.join(named)}, not both")
+        files = files_of({"key": key, "policy": policy, "lists": lists})
+        if isinstance(lists, ListFiles):
+            lists = lists.read(labels)
+        return cls(
+            prediction=PredictionOptions(**prediction),
+            replacer=replacer,
+            lists=lists or SiteLists(),
+            files=files,
+        )
+
+    @classmethod
+    def given(cls, options: "RunOptions | None", choices: RunChoices, labels: Collection[str]) -> "RunOptions":
+        """Return the options, or those that the choices make. Raises ConfigError where both are given."""
+        if options is None:
+            return cls.choose(labels, **choices)
+        if choices:
+            raise ConfigError(f"give options or {', '.join(choices)}, not both")
+        return options

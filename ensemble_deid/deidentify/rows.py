@@ -1,0 +1,131 @@
+"""The pass over rows, lines and files: the note, and the ids and dates beside it."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+
+from ensemble_deid.corpora.records import NewRecord, Record, Value
+from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.deidentify.cells import Cells
+from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.one_pass import DeidentificationResult, NotePass
+from ensemble_deid.deidentify.options import RunOptions
+from ensemble_deid.deidentify.prediction import Note
+from ensemble_deid.deidentify.repeats import NOTHING, Known
+from ensemble_deid.errors import CorpusError, DeidError
+from ensemble_deid.note.document import Document
+from ensemble_deid.surrogates.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What takes a record's place, and what became of its note; `result` has the error where it is withheld.
+
+    `emptied` counts the dates that have no value in the output, by what is wrong with them.
+    """
+
+    new: NewRecord
+    result: DeidentificationResult
+    emptied: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class RowPass:
+    """One pass over records of one scope: `see` all and `learn` from their notes first, then `rewrite` each.
+
+    Notes come as the model returns them (`Deidentifier.predict_chunks`).
+    """
+
+    notes: NotePass
+    cells: Cells
+    years: "LatestYears" = field(default_factory=lambda: LatestYears())
+
+    @classmethod
+    def of(cls, model: Deidentifier, options: RunOptions, columns: Columns, bits: tuple[int, int]) -> "RowPass":
+        """Return a pass for a model; `bits` are the sizes of integers that ids and patients can be."""
+        return cls(model.note_pass(options), Cells(options.replacer, columns, bits, model.labels))
+
+    def fresh(self) -> "RowPass":
+        """Return a pass over another scope, which knows nothing yet."""
+        return RowPass(NotePass(self.notes.options, self.notes.inclusion), self.cells)
+
+    def see(self, record: Record) -> None:
+        """Remember the dates of a record, also of one without a text."""
+        self.years.add(record)
+
+    def learn(self, note: Note) -> None:
+        """Remember what the model found in a note."""
+        self.notes.learn(note)
+
+    def rewrite(self, record: Record, note: Note) -> Rewritten:
+        """Return what takes a record's place, whose note the model has read."""
+        before = Counter(self.cells.counts)
+        result = self.notes.finish(note, self.years.taken(record))
+        if result.error is None:
+            try:
+                dates = self.cells.dates(record, self._known(record, note))
+                new = NewRecord(result.edits, self.cells.id(record), self.cells.patient(record), dates)
+                return Rewritten(new, result, self.cells.counts - before)
+            except DeidError as error:
+                result = DeidentificationResult(None, (), str(error), counts=result.counts)
+        return self.withheld(record, note, result)
+
+    def withheld(self, record: Record, note: Note, result: DeidentificationResult) -> Rewritten:
+        """Return what takes the place of a record without its text; ids that cannot be treated are emptied, too."""
+        before = Counter(self.cells.counts)
+        try:
+            dates = self.cells.dates(record, self._known(record, note))
+            beside = self.cells.id(record), self.cells.patient(record), dates
+        except CorpusError:
+            beside = None, None, tuple(None for _ in record.dates)
+        return Rewritten(NewRecord(None, *beside), result, self.cells.counts - before)
+
+    def without_text(self, record: Record) -> NewRecord:
+        """Return what takes the place of a record that has no text."""
+        nothing = DeidentificationResult("")
+        beside = self.withheld(record, record.document(), nothing).new
+        return NewRecord((), beside.id, beside.patient, beside.dates)
+
+    def _known(self, record: Record, note: Note) -> Known:
+        """Return what is known of a record's patient, for its dates."""
+        if not record.dates:
+            return NOTHING
+        document = note if isinstance(note, Document) else record.document()
+        return self.notes.known(document, self.years.taken(record))
+
+
+@dataclass(slots=True)
+class LatestYears:
+    """The latest year of each patient's dates in columns, beside which a birth date shows a great age.
+
+    Of all records of a patient; a record without a patient has its own dates only.
+    """
+
+    years: dict[str, int] = field(default_factory=dict, repr=False)
+
+    def add(self, record: Record) -> None:
+        """Remember the dates of a record, also of one without a text."""
+        latest = _latest(record)
+        if record.patient is not None and latest is not None:
+            patient = str(record.patient)
+            self.years[patient] = max(latest, self.years.get(patient, latest))
+
+    def taken(self, record: Record) -> frozenset[str]:
+        """Return what is to be among the strings known of the patient: a date of that year, where there is one."""
+        latest = _latest(record) if record.patient is None else self.years.get(str(record.patient))
+        return frozenset() if latest is None else frozenset({f"{latest:04d}-07-01"})
+
+
+def _latest(record: Record) -> int | None:
+    years = (year for value in record.dates for year in _years(value))
+    return max((year for year in years if year in POSSIBLE_YEARS), default=None)
+
+
+def _years(value: Value) -> list[int]:
+    if isinstance(value, date):
+        return [value.year]
+    # The year is the same in either order of day and month.
+    readings = (DateText(1, day_first=first) for first in (False, True))
+    found = (reading.years(str(value), year=USUAL_YEAR) for reading in readings if value is not None)
+    return next((years for years in found if years), [])

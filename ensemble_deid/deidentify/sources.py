@@ -1,0 +1,197 @@
+"""Where the notes of a run are read, and where they may be written: tables, messages, databases, files of notes."""
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from ensemble_deid.atomic import LOCK, check_writable
+from ensemble_deid.corpora.input_options import TABLES, InputOptions
+from ensemble_deid.corpora.locate import locate_corpus
+from ensemble_deid.corpora.note_files import NoteFiles, is_single, nested_locations
+from ensemble_deid.corpora.records import NoteSource, digest_of
+from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.corpora.tables.several import SeveralTables
+from ensemble_deid.corpora.tables.sql import SqlQuery
+from ensemble_deid.deidentify.manifest import FAILED, MANIFEST, SPANS
+from ensemble_deid.deidentify.offsets import FILE as OFFSETS
+from ensemble_deid.deidentify.offsets import KEY_FILE
+from ensemble_deid.deidentify.outputs import (
+    Input,
+    refuse_nested_output,
+    refuse_output,
+    refuse_output_files,
+    refuse_shared,
+)
+from ensemble_deid.errors import ConfigError, CorpusError
+
+
+def note_source(given: str | Path, options: InputOptions, *, leave_out: Sequence[Path]) -> NoteSource:
+    """Return the source of the notes in a file, folder or database. Raises CorpusError and ConfigError."""
+    format, path = options.kind_of(given), Path(given)
+    if (format == "sql") != (options.query is not None and options.table_out is not None):
+        raise ConfigError("a database needs --query and --table-out, and nothing else can use them")
+    if format == "files":
+        return _note_files(given, options, leave_out)
+    columns = _columns(options, format)
+    if options.query is not None and options.table_out is not None:
+        return SqlQuery(str(given), options.query, options.table_out, columns)
+    if path.is_dir():
+        files, remarks = _files(path, format, nested=options.recursive, leave_out=leave_out)
+        tables = [(file, _table(file, format, columns, keep_fields=options.keep_fields)) for file in files]
+        return SeveralTables(path, tables, format, remarks)
+    if not path.is_file():
+        raise CorpusError(f"{path}: there is no such file or folder")
+    return _table(path, format, columns, keep_fields=options.keep_fields)
+
+
+def _table(path: Path, format: str, columns: Columns, *, keep_fields: bool) -> NoteSource:
+    if format in ("fhir", "hl7"):
+        from ensemble_deid.corpora.messages.files import MessageFile
+
+        return MessageFile(path, format, keep_fields)
+    if format == "jsonl":
+        from ensemble_deid.corpora.tables.json_lines import JsonLines
+
+        return JsonLines(path, columns)
+    if format in ("csv", "tsv"):
+        from ensemble_deid.corpora.tables.delimited import DelimitedTable
+
+        return DelimitedTable(path, format, columns)
+    from ensemble_deid.corpora.tables.arrow import ArrowTable
+
+    return ArrowTable(path, format, columns)
+
+
+def _note_files(given: str | Path, options: InputOptions, leave_out: Sequence[Path]) -> NoteFiles:
+    path = Path(given)
+    if options.recursive and path.is_dir():
+        return NoteFiles(nested_locations(path, format=options.format, leave_out=leave_out))
+    location = locate_corpus(given, format=options.format)
+    for folder in leave_out:
+        location = location.without(folder)
+    return NoteFiles([(Path(), location)])
+
+
+def _columns(options: InputOptions, format: str) -> Columns:
+    from ensemble_deid.corpora.tables.json_lines import DEFAULTS
+
+    columns = options.columns or Columns()
+    usual = DEFAULTS if format == "jsonl" else {}
+    return replace(columns, id=columns.id or usual.get("id"), patient=columns.patient or usual.get("patient"))
+
+
+def _files(folder: Path, format: str, *, nested: bool, leave_out: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """Return the folder's tables of a format, in order of their names, and a remark on each other file.
+
+    Raises CorpusError where there is none, and where such tables are in folders that are not to be read.
+    """
+    skipped = [path.resolve() for path in leave_out if not folder.resolve().is_relative_to(path.resolve())]
+    files = [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        and not any(path.resolve().is_relative_to(other) for other in skipped)
+    ]
+    found = [path for path in files if TABLES.get(path.suffix.lower()) == format]
+    if not nested:
+        deeper = next((path for path in found if path.parent != folder), None)
+        if deeper is not None:
+            raise CorpusError(f"{deeper}: lies in a folder of the input; --recursive reads these, too")
+        files = [path for path in files if path.parent == folder]
+    if not found:
+        raise CorpusError(f"{folder}: the corpus is empty: no {format} file")
+    return found, [f"{path}: is no {format} file, and is not read" for path in files if path not in set(found)]
+
+
+# What a run has read, as a digest, so that it is not taken for done with other notes.
+
+
+def input_digest(source: NoteSource) -> str | None:
+    """Return a digest of all files of a folder or all rows of a query; None for one file, whose digest is known."""
+    if isinstance(source, SqlQuery):
+        return source.input_digest()
+    if isinstance(source, NoteFiles):
+        files = {file for _, place in source.places for file in place.files}
+    elif isinstance(source, SeveralTables):
+        files = {file for file, _ in source.tables}
+    else:
+        return None
+    lines = "".join(f"{_digest_or_none(file)}  {file}\n" for file in sorted(files))
+    return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _digest_or_none(file: Path) -> str | None:
+    # Twice: where only the first try fails, its note is read all the same, and the run is to be known again.
+    for _ in range(2):
+        with suppress(OSError):
+            return digest_of(file)
+    # Its note is withheld, with the reason, when it is read.
+    return None
+
+
+# Where a run may write: the notes, the run's folder and the copy of its spans, each apart from all others.
+
+
+def check_outputs(source: NoteSource, given: Path, out: Path, run: Path, spans: Path | None, *inputs: Input) -> Path:
+    """Return the file or the folder that the notes of `source`, which was `given`, are written to.
+
+    `inputs` are the other files that are read. Raises CorpusError where any output would overwrite one of the files
+    read, or another output.
+    """
+    read: tuple[Input, ...] = (*files_read(source, given), *inputs)
+    place = _output(source, given, out, inputs)
+    _check_run_folder(run, read)
+    refuse_output_files([spans], *read)
+    refuse_shared(run, spans)
+    if source.format != "sql":
+        # Of a database, `out` names the run's folder only.
+        refuse_shared(place, run, spans)
+    return place
+
+
+def files_read(source: NoteSource, given: Path) -> Sequence[Input]:
+    """Return every place that a source reads: folders of notes, nested ones too, tables, the file of a database."""
+    if isinstance(source, NoteFiles):
+        return [location for _, location in source.places]
+    if isinstance(source, SeveralTables):
+        return [given, *(path for path, _ in source.tables)]
+    if isinstance(source, SqlQuery):
+        return [source.file]
+    return [given]
+
+
+def _output(source: NoteSource, given: Path, out: Path, inputs: Sequence[Input]) -> Path:
+    read = files_read(source, given)
+    if isinstance(source, NoteFiles):
+        for _, location in source.places:
+            if is_single(out, source):
+                refuse_output_files([out], location, *inputs)
+            else:
+                refuse_output(out, location, *inputs, format="plain")
+        refuse_nested_output(out, [folder for folder, _ in source.places], *read)
+        return out
+    if source.format == "sql":
+        return out
+    if given.is_dir():
+        refuse_output(out, given, *inputs, format="plain")
+        if isinstance(source, SeveralTables):
+            refuse_nested_output(out, {path.relative_to(given).parent for path, _ in source.tables}, *read)
+        return out
+    if out.suffix and not out.is_dir() and out.suffix.lower() != given.suffix.lower():
+        raise CorpusError(f"{out}: the output has the form of the input, and so its suffix: {given.suffix}")
+    file = out if out.suffix and not out.is_dir() else out / given.name
+    refuse_output_files([file], given, *inputs)
+    return file
+
+
+def _check_run_folder(folder: Path, read: Sequence[Input]) -> None:
+    own = {FAILED, MANIFEST, SPANS, OFFSETS, KEY_FILE, LOCK}
+    if folder.exists() and not folder.is_dir():
+        raise CorpusError(f"{folder}: is to be the run's folder, and is a file")
+    check_writable(folder)
+    if folder.is_dir() and any(path.name not in own for path in folder.iterdir()):
+        raise CorpusError(f"{folder}: is to be the run's folder, and holds other files")
+    refuse_output_files([folder / name for name in sorted(own)], *read)
