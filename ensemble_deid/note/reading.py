@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ensemble_deid.note import characters, layout, markup
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.markup import Change
+from ensemble_deid.note.overlaps import join_overlaps
 from ensemble_deid.note.span import Span
 
 Places = NDArray[np.int64]
@@ -103,14 +104,7 @@ class Reading:
         for span in spans:
             start, end = self.original(span.start, span.end)
             moved.append(replace(span, start=start, end=end))
-        joined: list[Span] = []
-        for span in sorted(moved):
-            if joined and span.start < joined[-1].end:
-                best = max(joined[-1], span, key=lambda s: s.score)
-                joined[-1] = replace(best, start=joined[-1].start, end=max(joined[-1].end, span.end))
-            else:
-                joined.append(span)
-        return tuple(joined)
+        return tuple(join_overlaps(moved, prefer=lambda span: span.score))
 
     def document(self, original: Document) -> Document:
         """Return the document with this reading for its text, and its spans where they are in it."""
