@@ -44,7 +44,6 @@ class Known:
         """
         reading = read(document.text)
         added: dict[int, Span] = {}
-        reading = read(document.text)
         for surface, (label, score) in self.wanted.items():
             for start in _places(reading.text, surface):
                 place = reading.original(start, start + len(surface))
