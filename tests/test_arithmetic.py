@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import tiny_stack
 import torch
+from made_keys import KEY
 from tiny_encoder import tiny_encoder
 from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
 
@@ -111,6 +112,7 @@ def test_it_is_a_setting_of_a_run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
     assert load_model(tiny_model)[0].description.arithmetic == {"neural": f"single precision, {HERE}"}
     run = ["deidentify", str(tiny_model), str(tiny_dev), "--out", str(tmp_path / "out.jsonl"), "--quiet"]
     assert main([*run, "--run", str(tmp_path / "run")]) == 0

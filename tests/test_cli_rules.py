@@ -439,7 +439,7 @@ change O to B-CITY if the lower is "ward"
 """
     run("replace", model, write_rules(tmp_path / "my.rules", rules))
     run("approve", model, "--rule", 1, "--by", "A. <Berg>", "--date", "2026-03-02")
-    more = tiny_stack.note("c", "<i>Lyndale</i> " * 9 + "ward ", ("ward", "UNIT"), patient="c")
+    more = tiny_stack.note("c", "2 < 3 Lyndale " * 9 + "2 < 3 ward ", ("ward", "UNIT"), patient="c")
     write_corpus([*towns(), more], tmp_path / "notes.jsonl", "jsonl")
     out = tmp_path / "review.html"
     said = run("review", model, "--corpus", tmp_path / "notes.jsonl", "--out", out)
@@ -463,7 +463,7 @@ change O to B-CITY if the lower is "ward"
     assert "'&lt;b&gt;&amp;'" in second
     assert "Not approved." in second
     assert re.findall(r"<b>([\w ]+)</b> in", third) == ["broken", "still wrong"]
-    assert "&lt;/i&gt; <mark>ward</mark> ward" in third
+    assert "&lt; 3 <mark>ward</mark> ward" in third
     assert "Approved: 1 of 3 rules: 1 by A. &lt;Berg&gt; on 2026-03-02" in page
     assert review_rules(model, read_corpus(tmp_path / "notes.jsonl").documents) == page
 

@@ -120,7 +120,7 @@ def test_the_vocabulary_is_that_of_a_slow_count(lists: Path, drawn: list[tuple[i
     documents = []
     for number, (patient, words) in enumerate(drawn):
         parts = [part for word, inside in words for part in ((word, "NAME") if inside else word, " ")]
-        documents.append(note(f"{number}", *parts, patient=f"{patient}"))
+        documents.append(note(f"{number}", *parts, patient=f"p{patient}"))
     seen: dict[str, set[int]] = defaultdict(set)
     for patient, words in drawn:
         for word, inside in words:

@@ -67,7 +67,7 @@ def test_the_date_column_goes_with_the_text(
     rows = ["d,text", f"{D},{NOTES[0]}", f"{D},", "03/05/2019,"]
     (tmp_path / "a.csv").write_text("\n".join(rows), encoding="utf-8")
     command = ["deidentify", str(tiny_model), str(tmp_path / "a.csv"), "--out", str(tmp_path / "o.csv")]
-    assert main([*command, "--date-columns", "d", "--style", "surrogate", "--quiet"]) == 0
+    assert main([*command, "--date-columns", "d", "--date-order", "mdy", "--style", "surrogate", "--quiet"]) == 0
     first, second, third = csv.DictReader((tmp_path / "o.csv").read_text(encoding="utf-8").splitlines())
     assert first["text"] == wanted[NOTES[0]] == f"Date: {first['d']}"
     # Rows without a text are not shifted as one patient: one known date would tell the others.

@@ -14,6 +14,7 @@ from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, RuleError
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import read_manifest
+from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.model.pattern_choice import PatternChoice, choose_patterns
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
@@ -133,5 +134,5 @@ def test_a_model_keeps_the_map(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert loaded.feature_extractor.patterns.labels == {"Datum"}
     record = read_manifest(model).choices["patterns"]
     assert (record["set"], record["labels"], record["language"]) == ("tiny", {"DATE": "Datum"}, "")
-    found = loaded.predict([Document("a", "Seen on 03/04/2020.")], submodel="regex")
+    found = loaded.predict([Document("a", "Seen on 03/04/2020.")], PredictionOptions(submodel="regex"))
     assert [span.key for span in found[0]] == [(8, 18, "Datum")]
