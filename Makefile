@@ -54,7 +54,7 @@ endef
 # How the English model is made: on all sites, so with fewer epochs than on few. On 2 cores it took 56 minutes with two
 # folds; of three, the folds alone took an hour.
 # Version 1.2.0 has the submodels that this gave version 1.0.0, and final estimators of the proposals of three folds. Their
-# C, gamma and weights were compared on all candidates, since a search on 8,000 chooses worse ones (docs/benchmarks.md).
+# C, gamma and weights were compared on all candidates, since a search on 8,000 chooses worse ones (research/reports).
 english-model: $(VENV)/installed-transformer
 	$(BIN)/ensemble-deid train demo:train --dev demo:dev --config best --out $(MODEL) --folds 3 --set transformer.epochs=3 \
 		--set neural.epochs=8 --set 'stack.c_grid=[2.0]' --set 'stack.gamma_grid=[0.009]' --set 'stack.weight_grid=[1.0]'

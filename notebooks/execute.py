@@ -9,6 +9,7 @@ import nbformat
 from nbclient import NotebookClient
 
 _SECONDS = 900
+_ENGLISH = Path(__file__).resolve().parents[1] / "models" / "ensemble_deid_en" / "ensemble_deid_en" / "model"
 
 
 def execute(path: Path) -> nbformat.NotebookNode:
@@ -20,6 +21,8 @@ def execute(path: Path) -> nbformat.NotebookNode:
         # A kernel that reads no settings of the person who runs it.
         os.environ |= {"IPYTHONDIR": f"{folder}/ipython", "JUPYTER_RUNTIME_DIR": f"{folder}/runtime"}
         os.environ |= {"OMP_NUM_THREADS": "1"}
+        # The English model of this checkout, whether or not it is installed.
+        (Path(folder) / "en").symlink_to(_ENGLISH)
         place = {"metadata": {"path": folder}}
         client = NotebookClient(notebook, timeout=_SECONDS, kernel_name="python3", resources=place, record_timing=False)
         client.execute()

@@ -1,21 +1,20 @@
 """`exposure`: how well the PHI that a model misses hides among surrogates."""
 
 import argparse
-import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.options import SYSTEM, add_allow_overlap, add_command, add_files, add_resampling, check_forms
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import percent, say
 from ensemble_deid.deidentify.outputs import refuse_output_files
+from ensemble_deid.evaluation.render.results import FILE_FORMS, Point, Results, Table, draw_points
 
 if TYPE_CHECKING:
     from research.exposure import Exposure, Figure
 
-_COLUMNS = "| PHI | missed, of places | attack | misses picked out | in the most suspect tenth | AUC |"
-_FORMS = (".json",)
+_COLUMNS = ("PHI", "missed, of places", "attack", "misses picked out", "in the most suspect tenth", "AUC")
 
 
 def add_commands(commands: Any) -> None:
@@ -37,7 +36,7 @@ def add_commands(commands: Any) -> None:
     )
     add_allow_overlap(parser)
     add_resampling(parser, default=2000)
-    add_files(parser, _FORMS)
+    add_files(parser, FILE_FORMS)
     parser.set_defaults(run=run_exposure)
 
 
@@ -46,7 +45,7 @@ def run_exposure(options: argparse.Namespace) -> int:
     from research.exposure import known_overlap, measure_exposure
 
     refuse_output_files(options.out, options.gold, options.system, *options.known_notes)
-    check_forms(options.out, _FORMS)
+    check_forms(options.out, FILE_FORMS)
     sides = []
     for gold_name, system_name in ((options.gold, options.system), options.known_notes):
         gold = read_gold(gold_name).documents
@@ -61,25 +60,25 @@ def run_exposure(options: argparse.Namespace) -> int:
     if overlap := known_overlap(gold, known[0]):
         say(f"WARNING: {overlap} are among the known notes: the attacks that learn from these are told too much.\n")
     content = {name: {**asdict(exposure), "chance": exposure.chance} for name, exposure in found.items()}
+    rows = tuple(row for name, exposure in found.items() for row in _rows(name, exposure))
+    points = [
+        Point(f"{name}, {attack}", made.picked.value, made.picked.interval.low, made.picked.interval.high)
+        for name, exposure in found.items()
+        for attack, made in exposure.attacks.items()
+    ]
+    results = Results([[Table("", _COLUMNS, rows)]], content, draw_points(points, measure="misses picked out"))
     for file in options.out:
-        write_text_atomically(file, json.dumps(content, indent=1) + "\n")
-    say(_COLUMNS)
-    say("|---|---|---|---|---|---|")
-    for name, exposure in found.items():
-        for line in _lines(name, exposure):
-            say(line)
+        results.write(file)
+    say(results.render(".md"))
     return 0
 
 
-def _lines(name: str, exposure: "Exposure") -> list[str]:
-    places = f"{exposure.missed} of {exposure.missed + exposure.surrogates}"
-    head = f"| {name} | {places} |"
-    lines = [f"{head} tags instead of surrogates | {percent(1.0 if exposure.missed else None)} | | |"]
-    lines += [
-        f"{head} {attack} | {_figure(made.picked)} | {_figure(made.tenth)} | {_figure(made.auc)} |"
-        for attack, made in exposure.attacks.items()
-    ]
-    return [*lines, f"{head} guessing | {percent(exposure.chance)} | {percent(0.1)} | {percent(0.5)} |"]
+def _rows(name: str, exposure: "Exposure") -> Iterator[tuple[str, ...]]:
+    head = (name, f"{exposure.missed} of {exposure.missed + exposure.surrogates}")
+    yield (*head, "tags instead of surrogates", percent(1.0 if exposure.missed else None), "", "")
+    for attack, made in exposure.attacks.items():
+        yield (*head, attack, _figure(made.picked), _figure(made.tenth), _figure(made.auc))
+    yield (*head, "guessing", percent(exposure.chance), percent(0.1), percent(0.5))
 
 
 def _figure(figure: "Figure") -> str:

@@ -1,14 +1,12 @@
 """The tables of `cross-corpus`: a row for each corpus trained on, a column for each scored."""
 
-import csv
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ensemble_deid.evaluation.bootstrap import Interval, bootstrap_interval
-from ensemble_deid.evaluation.render.figures import percent
-from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points, table
+from ensemble_deid.evaluation.render.figures import percent, range_text
+from ensemble_deid.evaluation.render.results import Block, Point, Results, Table, csv_of, draw_points
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.note.counts import Counts
 from research.cross_corpus import Cell, DividedCorpus
@@ -32,6 +30,14 @@ class CellFigures:
     f1_interval: Interval
 
 
+_MEASURES: Mapping[str, Callable[[CellFigures], str]] = {
+    "F1": lambda cell: percent(cell.counts.f1),
+    "95% interval of F1": lambda cell: range_text(cell.f1_interval),
+    "sensitivity": lambda cell: percent(cell.counts.recall),
+    "positive predictive value": lambda cell: percent(cell.counts.precision),
+}
+
+
 def measure_cells(corpora: Sequence[DividedCorpus], cells: Sequence[Cell], *, resamples: int) -> list[CellFigures]:
     """Measure every cell in every view of `VIEWS`, systems as they are."""
     gold = {corpus.name: corpus.test for corpus in corpora}
@@ -45,50 +51,29 @@ def measure_cells(corpora: Sequence[DividedCorpus], cells: Sequence[Cell], *, re
 
 
 def cross_corpus_results(corpora: Sequence[DividedCorpus], measured: Sequence[CellFigures]) -> Results:
-    """Return the matrices in every form; the table and the picture have a row for each cell."""
+    """Return the matrices; the picture and CSV have a row for each cell."""
     points = [
         Point(f"{f.trained_on} on {f.scored_on}"[-40:], f.counts.f1, f.f1_interval.low, f.f1_interval.high)
         for f in measured
         if f.view == "strict"
     ]
-    rows = []
-    for f in measured:
-        low, high = f.f1_interval.low, f.f1_interval.high
-        ends = "undefined" if low is None or high is None else f"{percent(low)} to {percent(high)}"
-        figures = (percent(f.counts.precision), percent(f.counts.recall), percent(f.counts.f1))
-        rows.append((f.trained_on, f.scored_on, f.view, *figures, ends))
-    heads = ("trained on", "scored on", "view", "P", "R", "F1", "95% interval of F1")
     return Results(
-        Table("Systems trained on one corpus and scored on another", heads, tuple(rows)),
+        list(_matrices(measured)),
         _records(corpora, measured),
         draw_points(points, measure="strict F1, 95% interval"),
-        text=cross_corpus_text(measured),
-        csv=_csv(measured),
+        csv=csv_of(list(map(_figures, measured))),
     )
 
 
-def cross_corpus_text(measured: Sequence[CellFigures]) -> str:
-    """Return the matrices of F1, sensitivity and positive predictive value of each view, in percent."""
-    names = list(dict.fromkeys(figures.scored_on for figures in measured))
-    blocks = []
+def _matrices(measured: Sequence[CellFigures]) -> Iterator[Block]:
+    """Yield matrices of F1 and its interval, sensitivity and positive predictive value, in percent, by view."""
+    names = tuple(dict.fromkeys(figures.scored_on for figures in measured))
     for view, what in VIEWS.items():
-        cells = {(f.trained_on, f.scored_on): f.counts for f in measured if f.view == view}
-        lines = [f"{what} (view {view}): rows are trained on, columns scored", ""]
-        measures: Mapping[str, str] = {"F1": "f1", "sensitivity": "recall", "positive predictive value": "precision"}
-        for measure, attribute in measures.items():
-            rows = [[a, *(percent(getattr(cells[a, b], attribute)) for b in names)] for a in names]
-            lines += [*table([measure, *names], rows), ""]
-        blocks.append("\n".join(lines))
-    return "\n".join(blocks)
-
-
-def _csv(measured: Sequence[CellFigures]) -> str:
-    """Return one line for each cell and view; a figure that is undefined is empty."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(_figures(figures) for figures in measured)
-    return stream.getvalue()
+        cells = {(f.trained_on, f.scored_on): f for f in measured if f.view == view}
+        yield [f"{what} (view {view}): rows are trained on, columns scored"]
+        for measure, cell in _MEASURES.items():
+            rows = tuple((a, *(cell(cells[a, b]) for b in names)) for a in names)
+            yield [Table("", (measure, *names), rows)]
 
 
 def _records(corpora: Sequence[DividedCorpus], measured: Sequence[CellFigures]) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """The tables and the picture of `customize`: recall against the number of annotated PHI instances."""
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ from ensemble_deid.evaluation.curve import OperatingPoint, has_scores, trace_cur
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.evaluation.render.figures import interval_text, percent
 from ensemble_deid.evaluation.render.html.markup import Html, element
-from ensemble_deid.evaluation.render.results import Results, Table, table
+from ensemble_deid.evaluation.render.results import Block, Results, Table, csv_of
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.note.document import Document
 from research.customize import OFF_THE_SHELF, WAYS, CustomizedSystem
@@ -78,13 +76,8 @@ def measure_customized(
 def customize_results(found: CustomizeTable) -> Results:
     """Return the table in every form."""
     header, rows, notes = _cells(found)
-    return Results(
-        Table(" ".join(notes), header, tuple(rows)),
-        _records(found),
-        customize_picture(found),
-        text="\n".join((*table(header, rows), "", *notes)) + "\n",
-        csv=_csv(found),
-    )
+    blocks: list[Block] = [[Table("", header, tuple(rows))], notes]
+    return Results(blocks, _records(found), customize_picture(found), csv=csv_of(list(map(_figures, found.rows))))
 
 
 def _cells(found: CustomizeTable) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]:
@@ -120,16 +113,6 @@ def _cells(found: CustomizeTable) -> tuple[tuple[str, ...], list[tuple[str, ...]
         "Recall gained: as it is, less that off the shelf, with the 95% interval of a paired bootstrap over patients.",
     ]
     return header, rows, notes
-
-
-def _csv(found: CustomizeTable) -> str:
-    """Return one line for each system; a figure that is undefined is empty."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for row in found.rows:
-        writer.writerow(_figures(row))
-    return stream.getvalue()
 
 
 def _records(found: CustomizeTable) -> dict[str, Any]:

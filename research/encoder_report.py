@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from ensemble_deid.evaluation.bootstrap import PairedDifference
 from ensemble_deid.evaluation.render.figures import figure as four_decimals
 from ensemble_deid.evaluation.render.figures import interval_text
-from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points, table
+from ensemble_deid.evaluation.render.results import Block, Point, Results, Table, draw_points
 from research.encoder_runs import SYSTEMS
 from research.encoder_tables import REFERENCE, EncoderTables, Figure, Triple
 
@@ -30,12 +30,8 @@ def encoder_results(tables: EncoderTables) -> Results:
         points.append(Point(name, f1, *ends))
     measure = "micro strict F1" + ("" if len(tables.seeds) == 1 else ", one standard deviation over seeds")
     heads = ("network", "PHI", "measure", "P", "R", "F1")
-    return Results(
-        Table(f"Networks compared, seeds {', '.join(map(str, tables.seeds))}", heads, tuple(_long_rows(tables))),
-        tables.to_json(),
-        draw_points(points, measure=measure),
-        text=encoder_report(tables),
-    )
+    long = Table("", heads, tuple(_long_rows(tables)))
+    return Results(_blocks(tables), tables.to_json(), draw_points(points, measure=measure), csv=long.to_csv())
 
 
 def _long_rows(tables: EncoderTables) -> Iterator[tuple[str, ...]]:
@@ -49,55 +45,50 @@ def _long_rows(tables: EncoderTables) -> Iterator[tuple[str, ...]]:
             yield (name, group, "micro strict", "", _cell(recall), "")
 
 
-def encoder_report(tables: EncoderTables) -> str:
+def _blocks(tables: EncoderTables) -> list[Block]:
     """Return tables 1 to 5 with what their figures are."""
     seeds = ", ".join(map(str, tables.seeds))
     spread = f"mean and standard deviation over seeds {seeds}" if len(tables.seeds) > 1 else f"seed {seeds}"
-    parts = [
-        ("Table 1. Networks", _networks(tables)),
-        ("Table 2. The notes", _sizes(tables)),
-        (f"Table 3. All PHI, strict ({spread})", _overall(tables)),
-        ("Table 4. By category: micro strict figures, then micro token figures", _categories(tables)),
-        ("Table 5. Strict recall of annotations whose string training has or has not", _strings(tables)),
-    ]
     notes = [
         "Macro: means over notes (0 where undefined), F1 their harmonic mean, as the 2014 i2b2 script has it.",
         f"F1 less {REFERENCE}: micro F1, seeds pooled, with the 95% interval of a paired bootstrap over patients.",
         "A string is seen if it is annotated in training; a word is known if it occurs there (case ignored).",
     ]
-    blocks = ["\n".join((title, "", *lines)) for title, lines in parts]
-    return "\n\n".join((*blocks, "\n".join(notes))) + "\n"
+    found = (_networks(tables), _sizes(tables), _overall(tables, spread), _categories(tables), _strings(tables))
+    return [*([table] for table in found), notes]
 
 
-def _networks(tables: EncoderTables) -> list[str]:
+def _networks(tables: EncoderTables) -> Table:
     rows = [
         (name, *(_NAMES[SYSTEMS[name][part]] for part in ("characters", "encoder", "decoder")))
         for name in tables.networks
     ]
-    return table(("network", "characters", "context encoder", "decoder"), rows)
+    return Table("Table 1. Networks", ("network", "characters", "context encoder", "decoder"), tuple(rows))
 
 
-def _sizes(tables: EncoderTables) -> list[str]:
+def _sizes(tables: EncoderTables) -> Table:
     rows = [
         (name.replace("_", " "), f"{getattr(tables.train, name):,}", f"{getattr(tables.dev, name):,}")
         for name in tables.train.__slots__
     ]
-    return table(("", "training", "scored"), rows)
+    return Table("Table 2. The notes", ("", "training", "scored"), tuple(rows))
 
 
-def _overall(tables: EncoderTables) -> list[str]:
+def _overall(tables: EncoderTables, spread: str) -> Table:
     compared = REFERENCE in tables.networks
     header = ["network", *(f"{mean} {what}" for mean in ("macro", "micro") for what in ("P", "R", "F1"))]
     rows = [
         [name, *_cells(found.macro), *_cells(found.micro), *([_difference(found.difference)] if compared else [])]
         for name, found in tables.networks.items()
     ]
-    return table([*header, f"F1 less {REFERENCE}"] if compared else header, rows)
+    columns = (*header, f"F1 less {REFERENCE}") if compared else tuple(header)
+    return Table(f"Table 3. All PHI, strict ({spread})", columns, tuple(map(tuple, rows)))
 
 
-def _categories(tables: EncoderTables) -> list[str]:
+def _categories(tables: EncoderTables) -> Table:
     header = ("category", "network", "P", "R", "F1", "token P", "token R", "token F1")
-    return table(header, list(_category_rows(tables)))
+    caption = "Table 4. By category: micro strict figures, then micro token figures"
+    return Table(caption, header, tuple(map(tuple, _category_rows(tables))))
 
 
 def _category_rows(tables: EncoderTables) -> Iterator[Sequence[str]]:
@@ -108,11 +99,12 @@ def _category_rows(tables: EncoderTables) -> Iterator[Sequence[str]]:
             yield (category, name, *_cells(strict), *_cells(token))
 
 
-def _strings(tables: EncoderTables) -> list[str]:
+def _strings(tables: EncoderTables) -> Table:
     names = list(tables.groups)
     rows = [["annotations", *(f"{tables.groups[name]:,}" for name in names)]]
     rows += [[name, *(_cell(found.recall[group]) for group in names)] for name, found in tables.networks.items()]
-    return table(["network", *names], rows)
+    caption = "Table 5. Strict recall of annotations whose string training has or has not"
+    return Table(caption, ("network", *names), tuple(map(tuple, rows)))
 
 
 def _cells(triple: Triple) -> list[str]:

@@ -1,4 +1,4 @@
-"""The papers' tables on a few sites of the demo corpus: the commands of docs/papers.md at a size that a laptop affords.
+"""The papers' tables on a few sites of the demo corpus: docs/researcher.md's commands, at a laptop's size.
 
     python research/paper_tables.py OUT [--only zhao,ahmed,customize,cross,by-type,vectors] [--list]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "data" / "README.md"])
-TASKS = sorted((ROOT / "docs" / "tasks").glob("*.md"))
+REPORTS = (ROOT / "research" / "reports").glob("*.md")
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "data" / "README.md", *REPORTS])
 SHELL = ("sh", "console")
 _NOT_RUN = re.compile(r"<!-- not run: (.{10,}) -->")
 _ENSEMBLE = re.compile(r"^(ensemble-deid|python -m (research|tools)) ", re.MULTILINE)

@@ -51,7 +51,7 @@ def test_the_worst_notes_are_written_with_their_gold_annotations(
     assert [(d.id, d.spans) for d in read_corpus(out).documents] == [("n0", (NAME, DATE))]
     (entry,) = json.loads(figures.read_text())
     assert entry == {"id": "n0", "site": "S01", "annotations": 2, "kinds": {"missed": 2}, "errors": 2}
-    assert main([*arguments[:3], "--out", str(gold)]) == 2
+    assert main([*arguments[:4], "--notes", str(gold)]) == 2
 
 
 def test_the_errors_of_the_test_split_are_not_shown_without_being_asked_for(

@@ -72,7 +72,7 @@ SETTINGS = {
 }
 SETTINGS |= {("--map", command) for command in ("train", "customize", "cross-corpus")}
 # Commands that write nothing, or change the model that they name: their options with a path are read.
-ONLY_READ = {"--rules", "--tokens", "--key-file", "--known", "--allow", "--deny"}
+ONLY_READ = {"--model", "--rules", "--tokens", "--key-file", "--known", "--allow", "--deny"}
 CONTENTS = {
     "train.toml": "folds = 2\n",
     "map.toml": 'unlisted = "keep"\n\n[labels]\nA = "B"\n',

@@ -33,7 +33,6 @@ def report(gold: Path, system: Path, out: Path, *more: object) -> str:
         "--resamples",
         "50",
         *DAY,
-        *map(str, more),
     ]
     assert main([*arguments, *map(str, more)]) == 0
     return out.read_text(encoding="utf-8")
@@ -124,7 +123,7 @@ def test_the_summary_keeps_the_errors_apart(
     gold = tmp_path / "gold.jsonl"
     notes = [note.with_spans([*note.spans, span_of(note, "chest pain")]) for note in read_corpus(tiny_dev)]
     write_corpus(notes, gold, "jsonl")
-    page = report(gold, tiny_model, tmp_path / "r.html", "--summary")
+    page = report(gold, tiny_model, tmp_path / "r.html", "--summary", "--text")
     said = capsys.readouterr().out
     errors = (tmp_path / "r-errors.html").read_text(encoding="utf-8")
     assert f"the report is {tmp_path / 'r.html'}; it contains no note text" in said

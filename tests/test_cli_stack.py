@@ -6,10 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import every_command
 import pytest
 import tiny_stack
-from parser_leaves import leaves
 
 import ensemble_deid
 from ensemble_deid.cli.main import main
@@ -156,7 +154,9 @@ def test_ablation_has_every_system(
     printed = capsys.readouterr().out
     assert "Every threshold was chosen by cross-validation on the training notes." in printed
     assert main(["research", "ablate", str(tiny_model), str(tiny_dev), "--out", str(as_text), "--jobs", "1"]) == 0
-    assert as_text.read_text(encoding="utf-8") == printed == capsys.readouterr().out
+    assert capsys.readouterr().out == printed
+    cells = [[part.strip() for part in row.split("|")[1:4]] for row in as_text.read_text(encoding="utf-8").splitlines()]
+    assert {row[0] for row in cells if len(row) == 3} >= set(rows)
 
 
 def test_rules_are_shown_as_they_are_kept(tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,13 +167,3 @@ def test_rules_are_shown_as_they_are_kept(tiny_model: Path, capsys: pytest.Captu
 def test_the_module_is_the_command() -> None:
     done = run("--version")
     assert (done.returncode, done.stdout) == (0, f"ensemble-deid {ensemble_deid.__version__}\n")
-
-
-def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    commands = [(command, parser.prog) for command, parser in leaves()]
-    assert len(commands) > 30
-    for command, name in commands:
-        with pytest.raises(SystemExit) as stopped:
-            every_command.main([*command.split(), "--help"])
-        assert stopped.value.code == 0
-        assert f"usage: {name} " in " ".join(capsys.readouterr().out.split()) + " "

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from every_command import main
 
-from ensemble_deid.evaluation.render.results import published_files
+from ensemble_deid.evaluation.render.results import result_files
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from research import encoder_runs
-from research.encoder_report import encoder_report
+from research.encoder_report import encoder_results
 from research.encoder_tables import KNOWN_WORDS, NEW_WORDS, REFERENCE, SEEN, encoder_tables
 
 TRAIN = [
@@ -59,7 +59,7 @@ def test_figures_are_those_counted_by_hand() -> None:
     assert best.difference.difference == pytest.approx(1 - 6 / (10 + 5))
     assert (tables.train.sentences, tables.train.phi, tables.train.phi_tokens) == (3, 2, 5)
     assert tables.dev.notes == 3
-    text = encoder_report(tables)
+    text = encoder_results(tables).render(".txt")
     assert "0.3000 ±0.1414" in text
     assert "Ortiz" not in text
     assert json.loads(json.dumps(tables.to_json()))["seeds"] == [1, 2]
@@ -68,7 +68,7 @@ def test_figures_are_those_counted_by_hand() -> None:
 def test_without_the_reference_or_a_second_seed_the_tables_say_less() -> None:
     tables = encoder_tables(TRAIN, GOLD, {"BiLSTM": (answer(),)}, seeds=(1,), resamples=0)
     assert tables.networks["BiLSTM"].micro.precision.mean is None
-    text = encoder_report(tables)
+    text = encoder_results(tables).render(".txt")
     assert "undefined" in text
     assert "±" not in text
     assert "F1 less BiLSTM-CRF  " not in text
@@ -113,7 +113,7 @@ def test_runs_are_resumed_and_never_mixed(
     printed = capsys.readouterr().out
     assert printed == (tmp_path / "out" / "tables.txt").read_text(encoding="utf-8")
     assert "Transformer-CRF" in printed
-    assert all(path.is_file() for path in published_files(tmp_path / "out", "tables"))
+    assert all(path.is_file() for path in result_files(tmp_path / "out", "tables"))
     tables = (tmp_path / "out" / "tables.json").read_bytes()
 
     trained.clear()

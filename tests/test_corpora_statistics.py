@@ -77,8 +77,9 @@ def test_the_command_takes_several_splits(tmp_path: Path, capsys: pytest.Capture
     for name, notes in (("train", TRAIN), ("test", TEST)):
         write_corpus(notes, tmp_path / f"{name}.jsonl", "jsonl")
     names = [str(tmp_path / "train.jsonl"), str(tmp_path / "test.jsonl")]
-    assert main(["corpus", "stats", *names, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    out = tmp_path / "stats.json"
+    assert main(["corpus", "stats", *names, "--out", str(out)]) == 0
+    found = json.loads(out.read_text(encoding="utf-8"))
     assert list(found) == names
     assert found[names[0]]["tokenization"] == {"spans_cut": 1, "spans_lost": 0}
     assert found[names[1]]["labels"]["DOCTOR"]["unseen_share"] == 1.0

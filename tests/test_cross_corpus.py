@@ -9,13 +9,13 @@ import tiny_stack
 from every_command import main
 
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.evaluation.render.results import published_files
+from ensemble_deid.evaluation.render.results import result_files
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.label_map import load_label_map
 from ensemble_deid.note.span import Span
 from research import cross_corpus
 from research.cross_corpus import Cell, DividedCorpus
-from research.cross_corpus_report import cross_corpus_text, measure_cells
+from research.cross_corpus_report import cross_corpus_results, measure_cells
 from research.stored_answers import ScoredAnswer
 
 
@@ -41,7 +41,7 @@ def test_cells_are_counted_on_the_column_of_their_corpus() -> None:
     assert (labelled.tp, labelled.fp, labelled.fn) == (0, 1, 3)
     assert found["y", "x", "token-binary"].recall == 0.5
     assert found["y", "y", "strict"].precision is None
-    text = cross_corpus_text(measure_cells([x, y], cells, resamples=0))
+    text = cross_corpus_results([x, y], measure_cells([x, y], cells, resamples=0)).render(".txt")
     assert text.count("undefined") > 0
     assert "50.00" in text
 
@@ -75,7 +75,7 @@ def test_each_corpus_is_trained_on_once_and_answers_are_kept(
     assert trained == [4, 8]
     text = capsys.readouterr().out
     assert text == (out / "cross-corpus.txt").read_text(encoding="utf-8")
-    assert all(path.is_file() for path in published_files(out, "cross-corpus"))
+    assert all(path.is_file() for path in result_files(out, "cross-corpus"))
     rows = list(csv.DictReader((out / "cross-corpus.csv").read_text(encoding="utf-8").splitlines()))
     assert [(row["trained_on"], row["scored_on"]) for row in rows[:4]] == [
         (str(a), str(b)) for a in places[:2] for b in places[:2]

@@ -1,34 +1,42 @@
-"""What the documents say can be done: links lead somewhere, and the commands and the Python that are shown run."""
+"""What the documents say can be done: links lead somewhere, and each page is run from top to bottom."""
 
-import itertools
+import contextlib
+import json
 import re
-import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import tiny_stack
-from document_blocks import ALL, DOCUMENTS, ROOT, SHELL, TASKS
+from document_blocks import DOCUMENTS, ROOT, blocks
+from document_reader import Reader, is_on_spark
 from document_workplace import make_workplace
-from every_command import main
 
-import ensemble_deid
-from ensemble_deid.config_files import load_config
-from ensemble_deid.training import train as training
-
-_LINK = re.compile(r"\]\(([^)\s#]+)(#[^)]*)?\)")
+_LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)]*))?\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+_MOST_WORDS = 18_500
+RUN = [path for path in DOCUMENTS if any(not block.not_run for block in blocks(path))]
+ON_SPARK = [path for path in RUN if any(is_on_spark(block) for block in blocks(path))]
 
 
 def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def anchors(path: Path) -> set[str]:
+    """Return the anchors of a document's headings, as forges and the site make them."""
+    headings = (re.sub(r"[^\w\- ]", "", one.lower()) for one in _HEADING.findall(path.read_text(encoding="utf-8")))
+    return {heading.strip().replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
 def test_links_lead_somewhere(document: Path) -> None:
-    targets = [match[1] for match in _LINK.finditer(document.read_text(encoding="utf-8"))]
-    dead = [target for target in targets if "://" not in target and not (document.parent / target).exists()]
-    assert not dead
+    for target, anchor in _LINK.findall(document.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        path = document.parent / target if target else document
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
@@ -36,124 +44,75 @@ def test_nothing_is_left_to_be_filled_in(document: Path) -> None:
     assert not re.search(r"\b[A-Z]+_FIGURES\b|\bTODO\b|still to be written", document.read_text(encoding="utf-8"))
 
 
-# What stands in the documents for something of the reader's, or takes too long for a test -> what it is here.
-STAND_INS = {
-    "MODEL": "model",
-    "CORPUS": "my/train",
-    "TRAIN": "my/train",
-    "DEV": "my/dev",
-    "TEST": "my/test",
-    "POOL": "pool.jsonl",
-    # The notes here have no ages.
-    'by_type=["NAME", "LOCATION", "DATE+AGE"]': 'by_type=["NAME", "LOCATION", "DATE"]',
-    "DIR": "out",
-    "NOTE": "my/train/300-01.xml",
-    "demo:test": "my/test",
-    "demo:dev": "my/dev",
-    "../shared/corpora/meddocan/train": "my/train",
-    "../shared/corpora/meddocan/dev": "my/dev",
-    # The encoder is an extra, and weights of the size that it has are none for a test.
-    "best": "small",
-    # The rule list of the model here is short.
-    "1,2,5": "1,2",
-}
-OURS = re.compile(r"(ensemble-deid|python -m (research|tools)) ")
-_DEIDENTIFIED = shlex.split(
-    "deidentify model notes.csv --out clean.csv --id-column note_id --patient-column mrn --date-columns seen "
-    "--keep-columns ward --key-file key"
-)
-# What a reader has done before a command makes sense.
-BEFORE = {
-    "rules restore": ["rules", "replace", "model", "list.rules"],
-    "verify model": ["model", "sign", "model", "--key-file", "key"],
-    "verify clean.csv.run": _DEIDENTIFIED,
-    "model patterns remove": ["model", "patterns", "add", "model", "harvested.toml"],
-    "model inclusion show": ["model", "inclusion", "put", "model", "sentences.toml"],
-    "model inclusion remove": ["model", "inclusion", "put", "model", "sentences.toml"],
-}
-# What the Python that is shown needs, and this project does not: where it is missing, the code is not run.
-NOT_REQUIRED = ("pandas", "spacy", "presidio_analyzer", "pyspark", "duckdb")
-# Spark takes long to start, needs Java, and itself does what Python warns of.
-ON_SPARK = (
-    pytest.mark.long,
-    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17, and there is no java here"),
-    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning", "ignore::DeprecationWarning"),
-)
+def test_every_document_is_listed() -> None:
+    listed = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    pages = [path.name for path in (ROOT / "docs").glob("*.md") if path.name != "README.md"]
+    assert [name for name in pages if f"({name})" not in listed] == []
+    reports = (ROOT / "research" / "reports").glob("2*.md")
+    index = (ROOT / "research" / "reports" / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in reports if f"({path.name})" not in index] == []
+
+
+def test_the_documents_stay_short() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    assert sum(len(path.read_text(encoding="utf-8").split()) for path in pages) <= _MOST_WORDS
 
 
 @pytest.fixture
-def workplace(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def reader(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Reader]:
     make_workplace(tiny_model, tmp_path)
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    with contextlib.ExitStack() as stack:
+        yield Reader(tmp_path, capsys, stack)
 
 
-def shown(languages: Sequence[str]) -> list[object]:
-    """Return the commands or the Python that the documents show, with file and line as the test's name.
-
-    Those of the tasks are run page by page, in tests/test_document_tasks.py.
-    """
-    found: list[object] = []
-    for block in ALL:
-        if block.language not in languages or block.not_run or block.document in TASKS:
-            continue
-        commands = [OURS.sub("", command) for command in block.commands if OURS.match(command)]
-        pieces = [block.code] if "python" in languages else commands
-        for number, piece in enumerate(pieces, start=1):
-            on_spark = piece.startswith("spark ") or "pyspark" in piece
-            name = f"{block.name}" if len(pieces) == 1 else f"{block.name}-{number}"
-            found.append(pytest.param(piece, id=name, marks=ON_SPARK if on_spark else ()))
-    return found
+@pytest.mark.skipif(not (shutil.which("bash") and shutil.which("curl")), reason="the documents need bash and curl")
+@pytest.mark.parametrize("document", RUN, ids=named)
+def test_a_document_is_run(document: Path, reader: Reader) -> None:
+    for block in blocks(document):
+        if not is_on_spark(block):
+            reader.follow(block)
+    if document.stem in CHECKS:
+        CHECKS[document.stem](reader.folder)
 
 
-def outputs(arguments: list[str], place: Path) -> list[Path]:
-    """Return the files and folders that options such as `--out` name."""
-    options = ("--out", "--notes")
-    return [place / value for option, value in itertools.pairwise(arguments) if option in options]
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17, and there is no java here")
+# Spark itself does what Python warns of.
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("document", ON_SPARK, ids=named)
+def test_what_runs_on_spark_is_run(document: Path, reader: Reader) -> None:
+    for block in blocks(document):
+        if is_on_spark(block):
+            reader.follow(block)
+    assert reader.done
 
 
-@pytest.mark.parametrize("command", shown((*SHELL, "indented")))
-def test_shown_commands_run(workplace: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = shlex.split(command, comments=True)
-    # What follows is the shell's.
-    words = words[: words.index(">")] if ">" in words else words
-    arguments = [STAND_INS.get(word, word) for word in words]
-    if arguments[0] in ("serve", "review"):
-        pytest.skip("it does not end; tests/test_service_document.py and tests/test_review_api.py run it")
-    if arguments[:2] == ["rules", "curve"]:
-        pytest.importorskip("matplotlib")
-    if arguments[0] == "train":
-        # First, so that what the document sets is what counts.
-        arguments[1:1] = tiny_stack.settings(workplace)
-    before = _DEIDENTIFIED if "--resume" in arguments else BEFORE.get(" ".join(arguments[:2]))
-    if before:
-        assert main(before) == 0
-        capsys.readouterr()
-    assert main(arguments) == 0
-    said = capsys.readouterr()
-    # `train` says which patterns it takes, and that a CRF starts from nothing; nothing else has anything to warn of.
-    expected = ("ensemble-deid: patterns: ", "ensemble-deid: crf: cannot start from a trained model")
-    warnings = [line for line in said.err.splitlines() if not line.startswith(expected)]
-    assert not warnings
-    assert said.out
-    # What goes into a database leaves the name for the run's folder.
-    for path in [] if "--table-out" in arguments else outputs(arguments, workplace):
-        assert path.is_file() or list(path.iterdir())
+def table_is_clean(folder: Path) -> None:
+    clean = (folder / "clean.csv").read_text(encoding="utf-8")
+    assert clean.startswith("note_id,mrn,seen,ward,text\n")
+    assert "2019" not in clean
+    assert "Anna Bell" not in clean
 
 
-@pytest.mark.parametrize("code", shown(("python",)))
-def test_shown_python_runs(workplace: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for library in NOT_REQUIRED:
-        if f"import {library}" in code or f"from {library}" in code:
-            pytest.importorskip(library, reason=f"{library} is no requirement of this project")
-    assert main(["evaluate", "my/dev", "my/dev", "--out", "scores.csv", "--resamples", "0"]) == 0
-    train = training._train
+def labels_are_joined(folder: Path) -> None:
+    manifest = json.loads((folder / "own_model" / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["labels"] == ["CITY", "DATE", "PERSON"]
 
-    def quickly(*documents: object, config: ensemble_deid.Config, **others: object) -> ensemble_deid.Trained:
-        settings = tiny_stack.settings(workplace)
-        overrides = [setting for setting in settings if "=" in setting and not setting.startswith("--")]
-        tiny = load_config(overrides=overrides, folds=2, jobs=1)
-        return train(*documents, config=tiny.model_copy(update={"crf": config.crf}), **others)
 
-    monkeypatch.setattr(training, "_train", quickly)
-    exec(compile(code, "<document>", "exec"), {"__name__": "shown"})
+CHECKS = {"quick-start": table_is_clean, "data-engineer": table_is_clean, "researcher": labels_are_joined}
+
+
+def test_every_path_and_option_of_the_service_is_documented() -> None:
+    from ensemble_deid.cli.main import build_parser
+    from ensemble_deid.service.app import PATHS
+
+    page = (ROOT / "docs" / "administrator.md").read_text(encoding="utf-8")
+    assert [path for path in PATHS if path not in page] == []
+    actions = next(a for a in build_parser()._actions if a.dest == "command").choices["serve"]._actions
+    options = [
+        name for action in actions for name in action.option_strings if name not in ("-h", "--help", "--help-all")
+    ]
+    assert [name for name in options if name not in page] == []

@@ -370,7 +370,13 @@ class Service:
         place, _, query = path.partition("?")
         scope = {"type": "http", "http_version": "1.1", "method": "POST", "scheme": "http", "root_path": ""}
         scope |= {"path": place, "raw_path": place.encode(), "query_string": query.encode()}
-        scope |= {"headers": [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]}
+        scope |= {
+            "headers": [
+                (b"host", b"localhost"),
+                (b"content-type", b"application/json"),
+                (b"content-length", str(len(body)).encode()),
+            ]
+        }
         sent: list[MutableMapping[str, Any]] = []
 
         async def receive() -> MutableMapping[str, Any]:

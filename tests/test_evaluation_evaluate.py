@@ -21,9 +21,8 @@ from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.official import score_official
 from ensemble_deid.evaluation.operating_points import choose_threshold, find_operating_points
 from ensemble_deid.evaluation.pairs import EvaluationError
-from ensemble_deid.evaluation.render.csv import COLUMNS, agreement_to_csv, comparison_to_csv, evaluation_to_csv
-from ensemble_deid.evaluation.render.json import agreement_to_json, comparison_to_json, evaluation_to_json
-from ensemble_deid.evaluation.render.text import render_agreement, render_comparison, render_full
+from ensemble_deid.evaluation.render.blocks import agreement_results, comparison_results, evaluation_results
+from ensemble_deid.evaluation.render.data import COLUMNS, agreement_data, comparison_data, evaluation_data
 from ensemble_deid.evaluation.threshold_record import threshold_from_record, threshold_to_record
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.note.counts import Counts
@@ -114,26 +113,28 @@ def test_notes_without_any_annotation_leave_all_undefined() -> None:
     result = evaluate([note("a")], [note("a")], resamples=50)
     assert result.score().f1.value is None
     assert result.leaks.total.phi.share is None
-    text = render_full(result)
+    text = evaluation_results(result, full=True).render(".txt")
     assert "undefined" in text
-    assert json.loads(json.dumps(evaluation_to_json(result)))["scores"][0]["f1"] is None
+    assert json.loads(json.dumps(evaluation_data(result)))["scores"][0]["f1"] is None
 
 
 def test_notes_that_name_no_patient_are_said() -> None:
     result = evaluate([note("a", NAME), note("b", patient="p")], [note("a"), note("b")], resamples=0)
     assert (result.patients, result.without_patient) == (2, 1)
-    assert "2 notes of 2 patients (1 notes name no patient and count as one each)" in render_full(result)
+    assert "2 notes of 2 patients (1 notes name no patient and count as one each)" in evaluation_results(
+        result, full=True
+    ).render(".txt")
 
 
 def test_an_evaluation_in_its_three_forms() -> None:
     result = evaluate(GOLD, SYSTEM, resamples=100)
     operating = find_operating_points(GOLD, SYSTEM, oracle=True)
     official = score_official(GOLD, SYSTEM, scheme="i2b2")
-    text = render_full(result, operating=operating)
+    text = evaluation_results(result, operating=operating, full=True).render(".txt")
     assert "system: 9 annotations; 1 repeat another (counted once); 1 overlap the one before (each counted)" in text
     assert "ORACLE" in text
     assert "not reached" in text
-    data = json.loads(json.dumps(evaluation_to_json(result, official=official, operating=operating), allow_nan=False))
+    data = json.loads(json.dumps(evaluation_data(result, official=official, operating=operating), allow_nan=False))
     assert data["official"]["Strict"]["true_positives"] == 4
     assert data["scores"][0] == {
         "view": "strict",
@@ -148,7 +149,9 @@ def test_an_evaluation_in_its_three_forms() -> None:
         "f1_high": 1.0,
     }
     assert data["operating_points"]["oracle"] is True
-    rows = list(csv.DictReader(io.StringIO(evaluation_to_csv(result, official=official, operating=operating))))
+    rows = list(
+        csv.DictReader(io.StringIO(evaluation_results(result, official=official, operating=operating).render(".csv")))
+    )
     assert tuple(rows[0]) == COLUMNS
     keys = [tuple(row[column] for column in COLUMNS[:5]) for row in rows]
     assert len(set(keys)) == len(keys)
@@ -161,22 +164,22 @@ def test_an_evaluation_in_its_three_forms() -> None:
 
 def test_comparisons_and_agreement_in_their_three_forms() -> None:
     comparison = compare(GOLD, SYSTEM, GOLD, resamples=100)
-    text = render_comparison(comparison, name_a="old", name_b="new")
+    text = comparison_results(comparison, name_a="old", name_b="new").render(".txt")
     assert "old - new" in text
-    data = json.loads(json.dumps(comparison_to_json(comparison), allow_nan=False))
+    data = json.loads(json.dumps(comparison_data(comparison), allow_nan=False))
     assert data["differences"][0]["difference"] == pytest.approx(8 / 15 - 1)
-    assert len(comparison_to_csv(comparison).splitlines()) == 1 + 5 * 3 * 4 + 4 * 5
+    assert len(comparison_results(comparison).render(".csv").splitlines()) == 1 + 5 * 3 * 4 + 4 * 5
     agreement = measure_agreement(GOLD, SYSTEM, resamples=100)
-    assert "Cohen's kappa" in render_agreement(agreement)
-    data = json.loads(json.dumps(agreement_to_json(agreement), allow_nan=False))
+    assert "Cohen's kappa" in agreement_results(agreement).render(".txt")
+    data = json.loads(json.dumps(agreement_data(agreement), allow_nan=False))
     assert data["kappas"][0]["pairs"][0] == {"a": None, "b": None, "tokens": 20}
-    assert "kappa,token,total,PHI,kappa" in agreement_to_csv(agreement)
+    assert "kappa,token,total,PHI,kappa" in agreement_results(agreement).render(".csv")
 
 
 def test_results_do_not_depend_on_the_order_of_anything() -> None:
-    one = evaluation_to_json(evaluate(GOLD, SYSTEM, resamples=50))
+    one = evaluation_data(evaluate(GOLD, SYSTEM, resamples=50))
     turned = [document.with_spans(document.spans[::-1]) for document in SYSTEM[::-1]]
-    assert evaluation_to_json(evaluate(GOLD[::-1], turned, resamples=50)) == one
+    assert evaluation_data(evaluate(GOLD[::-1], turned, resamples=50)) == one
 
 
 def test_a_chosen_threshold_can_be_stored() -> None:
@@ -230,13 +233,14 @@ def test_every_key_is_described() -> None:
     described = (Path(__file__).parents[1] / "docs" / "evaluation.md").read_text(encoding="utf-8")
     operating = find_operating_points(GOLD, SYSTEM, oracle=True)
     forms = [
-        evaluation_to_json(evaluate(GOLD, SYSTEM, resamples=10), operating=operating),
-        comparison_to_json(compare(GOLD, SYSTEM, GOLD, resamples=10)),
-        agreement_to_json(measure_agreement(GOLD, SYSTEM, resamples=10)),
+        evaluation_data(evaluate(GOLD, SYSTEM, resamples=10), operating=operating),
+        comparison_data(compare(GOLD, SYSTEM, GOLD, resamples=10)),
+        agreement_data(measure_agreement(GOLD, SYSTEM, resamples=10)),
     ]
     labels = frozenset(span.label for document in (*GOLD, *SYSTEM) for span in document.spans)
     keys = {key for form in forms for key in keys_in(form, labels)}
     # the ends of an interval, and what is the same for precision, recall and F1, are described once
     keys = {re.sub(r"_(low|high)$", "", key) for key in keys}
     keys = {re.sub(r"^(recall|f1)_(mean|sd|documents)$", r"precision_\2", key) for key in keys}
-    assert [key for key in sorted(keys) if not re.search(rf"[`.]{key}[`.\[]", described)] == []
+    missing = [key for key in sorted(keys) if not re.search(rf"[`.]{key}[`.\[]", described)]
+    assert not missing, " ".join(missing)

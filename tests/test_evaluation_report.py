@@ -172,7 +172,9 @@ def test_the_command_draws_a_models_curves_below_its_threshold(
     system = System(keep_above(SYSTEM, 0.5), tuple(SYSTEM), 0.5)
     monkeypatch.setattr(evaluation_commands, "read_system", lambda name, gold, *, votes: system)
     out = tmp_path / "report.html"
-    assert main(["model", "report", str(tmp_path / "gold"), "model", "--out", str(out), "--resamples", "0"]) == 0
+    assert (
+        main(["model", "report", str(tmp_path / "gold"), "model", "--out", str(out), "--resamples", "0", "--text"]) == 0
+    )
     assert curve_thresholds(out.read_text(encoding="utf-8")) == [1.0, 0.8, 0.7, 0.4]
     assert "it contains PHI" in capsys.readouterr().out
 

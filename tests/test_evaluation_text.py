@@ -1,6 +1,7 @@
 """What `evaluate` prints: a summary of one screen, every table with --full, and files that are the same with both."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.evaluation.bounds import clopper_pearson_upper
 from ensemble_deid.evaluation.evaluate import Evaluation, evaluate
 from ensemble_deid.evaluation.operating_points import find_operating_points
-from ensemble_deid.evaluation.render.text import MOST_LABELS, render_full, render_summary
+from ensemble_deid.evaluation.render.blocks import MOST_LABELS, evaluation_results
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 
@@ -23,6 +24,14 @@ def notes(*, without_city: tuple[int, ...] = ()) -> list[Document]:
         Document(f"n{k}", TEXT, SPANS[:3] if k in without_city else SPANS, f"p{k // 2}", {"kind": "letter"})
         for k in range(6)
     ]
+
+
+def render_summary(result: Evaluation, **more: Any) -> str:
+    return evaluation_results(result, **more).render(".txt")
+
+
+def render_full(result: Evaluation, **more: Any) -> str:
+    return evaluation_results(result, full=True, **more).render(".txt")
 
 
 GOLD, SYSTEM = notes(), notes(without_city=(1, 2))
@@ -105,7 +114,7 @@ def test_the_command_prints_one_screen_and_all_with_full(
         files[name] = out[0].read_bytes(), out[1].read_bytes()
     assert files["summary"] == files["full"]
     assert printed["summary"] == render_summary(result) + (
-        "\nEvery table: --full. All figures as data: --json FILE, --csv FILE.\n"
+        "\nEvery table: --full. All figures as data: --out FILE.json, FILE.csv.\n"
     )
     assert len(printed["summary"].splitlines()) <= 40
     assert printed["full"] == render_full(result)

@@ -249,7 +249,7 @@ def test_the_command_writes_both_meanings(
     retrain = ["--retrain", str(tiny_train), "--retrain-dev", str(tiny_dev)]
     assert main([*arguments, *retrain, "--out", str(out), "--sensitivity", "0.5"]) == 0
     text = out.read_text(encoding="utf-8")
-    assert text == capsys.readouterr().out
+    assert "Every threshold was chosen on the notes scored here" in capsys.readouterr().out
     assert "Every threshold was chosen on the notes scored here, for a token sensitivity of 0.5" in text
     assert "| without regex | as trained |" in text
     assert "| without regex | retrained without patterns |" in text
@@ -259,8 +259,6 @@ def test_the_command_writes_both_meanings(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--threshold-rule", "sensitivity"], "expected sensitivity=S, precision=P or false-positives=N"),
-        (["--threshold-rule", "recall=0.9"], "expected sensitivity=S, precision=P or false-positives=N"),
         (["--precision", "1.5"], "above 0 and at most 1"),
         (["--retrain-dev", "demo:dev"], "--retrain-dev goes with --retrain"),
     ],
@@ -290,4 +288,4 @@ def test_a_system_that_cannot_follow_the_rule_has_no_figures(
     rows = {row["system"]: row for row in json.loads(out.read_text(encoding="utf-8"))}
     assert rows["without crf"]["f1"] is rows["without crf"]["threshold"] is None
     assert rows["ensemble"]["threshold"] == 0.5
-    assert main([*arguments[:4], str(tmp_path / "report.md"), "--precision", "0.9"]) == 2
+    assert main([*arguments, "--precision", "0.9"]) == 2

@@ -74,7 +74,8 @@ def test_a_corpus_of_your_own_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     said = printed(cells)
     assert "FOLDER/broken.jsonl:2: span 0" in said
     assert "36 of 36 notes are the same after brat" in said
-    assert printed(cells[:-3]) == printed(code(path)[:-3]), "the notes have changed: run `make notebooks`"
+    # What `en` finds may differ from machine to machine; what is read may not.
+    assert printed(cells[:5]) == printed(code(path)[:5]), "the notes have changed: run `make notebooks`"
 
 
 def test_reading_and_editing_rules_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,7 @@ def test_without_the_right_signature_nothing_is_loaded(
         ["predict", str(signed), "demo:dev", "--out", str(out), "--jobs", "2"],
         ["evaluate", "demo:dev", str(signed)],
         ["rules", "show", str(signed)],
-        ["research", "ablate", str(signed), "demo:dev", "--out", str(out)],
+        ["research", "ablate", str(signed), "demo:dev"],
         ["model", "export", str(signed), "--out", str(out)],
     ):
         assert main(arguments) == 2

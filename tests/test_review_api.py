@@ -233,7 +233,7 @@ def test_two_reviewers_and_the_corpus(service: Service, tmp_path: Path, capsys: 
     assert keys[0] == keys[1] == keys[2]
     assert corpora[0][0].patient_id == "1"
     assert "not written: 1 not finished, 0 on which reviewers differ" in capsys.readouterr().out
-    assert f"review-export {store} --out reviewed.jsonl && ensemble-deid train" in state["commands"]["retrain"]
+    assert f"review export {store} --out reviewed.jsonl && ensemble-deid train" in state["commands"]["retrain"]
 
 
 def test_what_was_answered_outlives_the_server(tiny_model: Path, notes: Path, tmp_path: Path) -> None:

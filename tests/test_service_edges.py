@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from http_service import Service, running
+from made_keys import KEY
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.errors import ConfigError
@@ -29,7 +30,7 @@ def service(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     (folder / "known.csv").write_text(f"patient_id,kind,value\n7,name,Ada {NAME}\n", encoding="utf-8")
     lines = [f"{TOKENS[name]} {' '.join(dict.fromkeys(('predict', name)))}" for name in TOKENS]
     (folder / "tokens").write_text("\n".join(["# of the site", "", *lines]), encoding="utf-8")
-    (folder / "key").write_text("a key of sixteen bytes or more", encoding="utf-8")
+    (folder / "key").write_text(KEY.text, encoding="utf-8")
     options = ["--known", "known.csv", "--tokens", "tokens", "--key-file", "key"]
     places = [str(folder / part) if part in ("known.csv", "tokens", "key") else part for part in options]
     with running(tiny_model, folder, *places, token=ALL) as running_service:

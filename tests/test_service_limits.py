@@ -174,10 +174,7 @@ class Broken:
 
     labels = ("DATE",)
 
-    def deidentify(self, text: str, **_: object) -> None:
-        raise RuntimeError(text)
-
-    def predict_each(self, documents: list[Any], **_: object) -> None:
+    def process(self, documents: list[Any], *_: object) -> None:
         raise RuntimeError(documents[0].text)
 
 

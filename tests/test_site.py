@@ -49,7 +49,7 @@ def test_every_document_is_a_page(site: Path) -> None:
 
 
 def test_the_reference_has_every_public_name(site: Path) -> None:
-    page = (site / "docs" / "reference.html").read_text(encoding="utf-8")
+    page = (site / "docs" / "reference" / "python.html").read_text(encoding="utf-8")
     for name, module in ensemble_deid._MODULE_OF.items():
         assert f'id="{module}.{name}"' in page
     for name in ("presidio.EnsembleRecognizer", "spark.deidentify", "sklearn.EnsembleEstimator"):
@@ -74,11 +74,11 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
 
 
 def test_it_is_read_from_a_disk(site: Path, browser: Browser) -> None:
-    for name in ("index.html", "docs/reference.html", "docs/tasks/spark.html", "notebooks/rules.html"):
+    for name in ("index.html", "docs/reference/python.html", "docs/data-engineer.html", "notebooks/rules.html"):
         browser.open(site / name)
         assert browser.run("getComputedStyle(document.querySelector('.md-header')).position") == "sticky"
         assert [url for url in browser.loaded if not url.startswith(("file:", "data:"))] == []
         assert browser.complaints == []
-    browser.run("document.querySelector('a[href$=\"templates.html\"]').click()")
-    browser.open(site / "docs" / "templates.html")
-    assert "Templates" in browser.run("document.querySelector('h1').textContent")
+    browser.run("document.querySelector('a[href$=\"own_corpus.html\"]').click()")
+    browser.open(site / "docs" / "rules.html")
+    assert "Rules" in browser.run("document.querySelector('h1').textContent")

@@ -208,7 +208,7 @@ def test_a_threshold_that_is_no_probability_is_refused(stacker: Stacker, tmp_pat
     with pytest.raises(ConfigError, match=said):
         stacker.predict({}, plain(NOTES), threshold=threshold)
     replace(stacker, threshold=threshold).save(tmp_path)
-    with pytest.raises(ModelError, match=rf"stacker\.json: damaged: {said}"):
+    with pytest.raises(ModelError, match=r"stacker\.json: damaged"):
         Stacker.load(tmp_path)
 
 

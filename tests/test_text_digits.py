@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_deid.cli import thresholds
+from ensemble_deid.cli import model_changes
 from ensemble_deid.deidentify.presidio_labels import predicted_by
 from ensemble_deid.note.digits import four_digits, rounded
 
@@ -33,7 +33,7 @@ def test_a_low_threshold_is_not_shown_as_0(
 
     monkeypatch.setattr("ensemble_deid.training.thresholds.reset_threshold", reset)
     options: Any = SimpleNamespace(reset=True, dev=None, model=tmp_path)
-    assert thresholds.run_threshold(options) == 0
+    assert model_changes.run_threshold(options) == 0
     assert capsys.readouterr().out.startswith("threshold 1.235e-05, which training chose")
 
 

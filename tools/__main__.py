@@ -1,18 +1,18 @@
-"""`python -m tools`: build the demo corpus and the tables of public lists, in a checkout."""
+"""`python -m tools`: build the demo corpus, the tables of public lists and the references, in a checkout."""
 
 import argparse
 import sys
 
 from ensemble_deid.cli.main import run
 from ensemble_deid.cli.options import CommandParser
-from tools import commands_bundle, commands_corpus, commands_knowledge
+from tools import commands_bundle, commands_corpus, commands_knowledge, commands_reference
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the builders' commands."""
     parser = CommandParser(prog="python -m tools", description="Build what the package ships.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (commands_corpus, commands_knowledge, commands_bundle):
+    for module in (commands_bundle, commands_corpus, commands_knowledge, commands_reference):
         module.add_commands(commands)
     return parser
 

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.cli.options import add_command
 from ensemble_deid.cli.terminal import counted, say
 from tools.bundle import make_bundle
 
@@ -12,8 +13,10 @@ _ROOT = Path(__file__).parents[1]
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = commands.add_parser("bundle", help="gather wheels and their checksums to install without a network")
-    parser.add_argument("out", metavar="DIR", type=Path)
+    parser = add_command(
+        commands, "bundle", "gather wheels and their checksums to install without a network", example="bundle wheels"
+    )
+    parser.add_argument("out", metavar="DIR", type=Path, help="folder for the wheels")
     parser.add_argument("--extras", metavar="LIST", default="transformer,service,tables,sql", help="of the package")
     parser.add_argument("--model", metavar="DIR", type=Path, action="append", help="folder of a model package")
     parser.set_defaults(run=run_bundle)

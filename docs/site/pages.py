@@ -15,26 +15,27 @@ import ensemble_deid
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "data/README.md", "data/LICENSE")
+REPORTS = tuple(f"research/reports/{path.name}" for path in sorted((ROOT / "research" / "reports").glob("*.md")))
 CARD = ("data/demo/CARD.md", "data/demo/readings.md", "data/demo/sites/existing.md")
 INTEGRATIONS = ("presidio", "spacy", "huggingface", "spark", "duckdb", "sklearn", "series")
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Put every file where it lies in the project, add those outside of docs/, and write the reference."""
-    shown = [f"docs/{file.src_uri}" for file in files if file.src_uri.endswith(".md")]
+    shown = [f"docs/{file.src_uri}" for file in files if file.src_uri.endswith((".md", ".svg"))]
     theme = [file for file in files if file.src_dir != config.docs_dir]
-    paths = [*shown, *OUTSIDE, *CARD]
+    paths = [*shown, *OUTSIDE, *CARD, *REPORTS]
     made = [File.generated(config, path, abs_src_path=str(ROOT / path), inclusion=_inclusion(path)) for path in paths]
     made += [
         File.generated(config, f"notebooks/{path.stem}.md", content=notebook_page(path))
         for path in sorted((ROOT / "notebooks").glob("*.ipynb"))
     ]
-    made.append(File.generated(config, "docs/reference.md", content=reference_page()))
+    made.append(File.generated(config, "docs/reference/python.md", content=reference_page()))
     return Files([*theme, *made])
 
 
 def _inclusion(path: str) -> InclusionLevel:
-    return InclusionLevel.NOT_IN_NAV if path.startswith("data/demo/") else InclusionLevel.INCLUDED
+    return InclusionLevel.NOT_IN_NAV if path.startswith(("data/demo/", "research/")) else InclusionLevel.INCLUDED
 
 
 def on_page_markdown(markdown: str, **others: Any) -> str:
@@ -59,7 +60,7 @@ def reference_page() -> str:
     """Return the page that lets mkdocstrings show the docstring of every public name."""
     names = [name for name in ensemble_deid.__all__ if name in ensemble_deid._MODULE_OF]
     parts = [
-        "# Reference",
+        "# Python",
         "Everything that `from ensemble_deid import ...` gives, then the integrations with other programs. "
         "Submodules that are not named here may change between versions.",
         "## ensemble_deid",

@@ -72,7 +72,7 @@ def _add_harvest(actions: Any) -> None:
     harvest = add_command(
         actions,
         "harvest",
-        "patterns from sentences with PHI at fixed places (docs/templates.md)",
+        "patterns from sentences with PHI at fixed places (docs/rules.md)",
         example="corpus harvest my/train --out harvested.toml",
     )
     harvest.add_argument("corpus", metavar="CORPUS", help="annotated notes, or what `predict` wrote")
@@ -112,7 +112,7 @@ def run_stats(options: argparse.Namespace) -> int:
             for name, split in found.items()
             for category, label in split.categories.items()
         ]
-        published = Results(table, entries, draw_points(points, measure="share of all PHI"))
+        published = Results([[table]], entries, draw_points(points, measure="share of all PHI"))
         for file in options.out:
             published.write(file)
     say(render_statistics(found))

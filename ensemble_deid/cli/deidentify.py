@@ -26,7 +26,7 @@ def add_commands(commands: Any) -> None:
     parser = add_command(
         commands,
         "deidentify",
-        "write the notes without their PHI (docs/deidentify-tables.md)",
+        "write the notes without their PHI (docs/data-engineer.md)",
         example="deidentify en notes --out clean --style surrogate --key-file site.key",
     )
     add_model(parser)

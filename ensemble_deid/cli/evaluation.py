@@ -1,7 +1,6 @@
 """`evaluate`, `model report`, `research compare`, `corpus agreement`: figures, and where they come from."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,12 +21,12 @@ from ensemble_deid.cli.terminal import say, warn
 from ensemble_deid.corpora.read import Corpus
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.evaluation.render.results import FILE_FORMS, Results
 
 if TYPE_CHECKING:
     from ensemble_deid.evaluation.operating_points import OperatingPoints
 
 _GOLD = "the reference annotations (a corpus, or demo:test)"
-_FORMS = (".json", ".csv")
 
 
 def add_commands(commands: Any) -> None:
@@ -42,7 +41,7 @@ def add_commands(commands: Any) -> None:
     evaluate.add_argument("--full", action="store_true", help="print every table, not the summary alone")
     evaluate.add_argument("--scheme", choices=("i2b2", "meddocan"), help="print what that task's own script does")
     add_combiner(evaluate)
-    add_files(evaluate, _FORMS)
+    add_files(evaluate, FILE_FORMS)
     evaluate.set_defaults(run=run_evaluate)
 
 
@@ -59,7 +58,7 @@ def add_research_commands(commands: Any) -> None:
     compare.add_argument("b", metavar="B", help=SYSTEM)
     add_labels(compare)
     add_resampling(compare)
-    add_files(compare, _FORMS)
+    add_files(compare, FILE_FORMS)
     compare.set_defaults(run=run_compare)
 
 
@@ -74,7 +73,7 @@ def add_corpus_commands(commands: Any) -> None:
     agreement.add_argument("a", metavar="A", help="the notes as one annotated them")
     agreement.add_argument("b", metavar="B", help="the same notes as the other did")
     add_resampling(agreement)
-    add_files(agreement, _FORMS)
+    add_files(agreement, FILE_FORMS)
     agreement.set_defaults(run=run_agreement)
 
 
@@ -115,10 +114,9 @@ def _add_gold_and_system(parser: argparse.ArgumentParser) -> None:
     add_resampling(parser)
 
 
-def _write_files(files: Sequence[Path], as_json: object, as_csv: str) -> None:
+def _write(results: Results, files: Sequence[Path]) -> None:
     for file in files:
-        as_text = json.dumps(as_json, indent=1, ensure_ascii=False) + "\n"
-        write_text_atomically(file, as_csv if file.suffix == ".csv" else as_text)
+        results.write(file)
 
 
 def _say_warnings(warnings: Sequence[str]) -> None:
@@ -170,9 +168,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
     from ensemble_deid.evaluation.evaluate import evaluate
     from ensemble_deid.evaluation.official import score_official
     from ensemble_deid.evaluation.official.rows import render_official
-    from ensemble_deid.evaluation.render.csv import evaluation_to_csv
-    from ensemble_deid.evaluation.render.json import evaluation_to_json
-    from ensemble_deid.evaluation.render.text import render_full, render_summary
+    from ensemble_deid.evaluation.render.blocks import evaluation_results
 
     scheme = options.scheme
     if scheme and options.full:
@@ -180,58 +176,53 @@ def run_evaluate(options: argparse.Namespace) -> int:
     if options.combiner != "svm" and (options.dev or options.oracle):
         raise ConfigError(f"--combiner {options.combiner} has no threshold to choose: leave out --dev and --oracle")
     refuse_output_files(options.out, options.gold, options.system, *(options.dev or ()))
-    check_forms(options.out, _FORMS)
+    check_forms(options.out, FILE_FORMS)
     gold = read_gold(options.gold)
     system = read_system(options.system, gold.documents, combiner=options.combiner)
     official = score_official(gold.documents, system.answer, scheme=scheme) if scheme else None
     operating = _operating(options, gold, system)
     evaluation = evaluate(gold.documents, system.answer, **resampling(options))
+    results = evaluation_results(
+        evaluation, full=options.full, official=official, operating=operating, warnings=system.warnings
+    )
     _say_warnings(system.warnings)
-    if official:
-        say(render_official(official))
-    elif options.full:
-        say(render_full(evaluation, operating=operating))
-    else:
-        say(render_summary(evaluation, operating=operating))
+    say(render_official(official) if official else results.render(".txt"))
+    if not official and not options.full:
         say("\nEvery table: --full. All figures as data: --out FILE.json, FILE.csv.")
-    as_json = {"warnings": system.warnings, **evaluation_to_json(evaluation, official=official, operating=operating)}
-    _write_files(options.out, as_json, evaluation_to_csv(evaluation, official=official, operating=operating))
+    _write(results, options.out)
     return 0
 
 
 def run_compare(options: argparse.Namespace) -> int:
     """Print the differences between two systems."""
     from ensemble_deid.evaluation.compare import compare
-    from ensemble_deid.evaluation.render.csv import comparison_to_csv
-    from ensemble_deid.evaluation.render.json import comparison_to_json
-    from ensemble_deid.evaluation.render.text import render_comparison
+    from ensemble_deid.evaluation.render.blocks import comparison_results
 
     refuse_output_files(options.out, options.gold, options.a, options.b)
-    check_forms(options.out, _FORMS)
+    check_forms(options.out, FILE_FORMS)
     gold = read_gold(options.gold)
     a, b = (read_system(name, gold.documents) for name in (options.a, options.b))
     comparison = compare(gold.documents, a.answer, b.answer, **resampling(options))
     warnings = [f"{name}: {line}" for name, system in (("A", a), ("B", b)) for line in system.warnings]
     _say_warnings(warnings)
-    say(render_comparison(comparison, name_a=options.a, name_b=options.b))
-    as_json = {"warnings": warnings, **comparison_to_json(comparison)}
-    _write_files(options.out, as_json, comparison_to_csv(comparison))
+    results = comparison_results(comparison, name_a=options.a, name_b=options.b, warnings=warnings)
+    say(results.render(".txt"))
+    _write(results, options.out)
     return 0
 
 
 def run_agreement(options: argparse.Namespace) -> int:
     """Print how far two annotators agree."""
     from ensemble_deid.evaluation.agreement import measure_agreement
-    from ensemble_deid.evaluation.render.csv import agreement_to_csv
-    from ensemble_deid.evaluation.render.json import agreement_to_json
-    from ensemble_deid.evaluation.render.text import render_agreement
+    from ensemble_deid.evaluation.render.blocks import agreement_results
 
     refuse_output_files(options.out, options.a, options.b)
-    check_forms(options.out, _FORMS)
+    check_forms(options.out, FILE_FORMS)
     a, b = read_gold(options.a), read_gold(options.b)
     agreement = measure_agreement(a.documents, b.documents, resamples=options.resamples, seed=options.seed)
-    say(render_agreement(agreement))
-    _write_files(options.out, agreement_to_json(agreement), agreement_to_csv(agreement))
+    results = agreement_results(agreement)
+    say(results.render(".txt"))
+    _write(results, options.out)
     return 0
 
 

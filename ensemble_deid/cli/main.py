@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from ensemble_deid import __version__
-from ensemble_deid.cli.options import CommandParser, add_group
+from ensemble_deid.cli.options import CommandParser, add_group, find_models
 from ensemble_deid.cli.terminal import BAD_INPUT, INTERRUPTED, READER_GONE, TERMINATED, UNFORESEEN, warn
 from ensemble_deid.errors import DeidError
 from ensemble_deid.reproducible import MARK, is_pinned, pinned_environment
@@ -60,20 +60,21 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status (`cli/terminal.py`, docs/cli.md)."""
+    """Run the command line and return its exit status (`cli/terminal.py`, docs/administrator.md)."""
     return run(build_parser(), arguments)
 
 
 def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> int:
     """Parse the arguments, run the command they name, and return its exit status."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    options = parser.parse_args(given)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name or a rule that the terminal's encoding lacks must not end a command that has done its work.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        options = parser.parse_args(given)
         with _orderly_termination():
-            status: int = _start_pinned(given) if _must_be_pinned(options) else options.run(options)
+            find_models(options)
+            status: int = start_pinned(given) if must_be_pinned(options) else options.run(options)
             sys.stdout.flush()
     except DeidError as error:
         return _refuse(str(error), BAD_INPUT)
@@ -93,7 +94,7 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None)
     return status
 
 
-def _must_be_pinned(options: argparse.Namespace) -> bool:
+def must_be_pinned(options: argparse.Namespace) -> bool:
     """Return whether a command is to run pinned, by its option or by the environment, and does not yet.
 
     Raises ConfigError on a processor that cannot be pinned.
@@ -103,7 +104,7 @@ def _must_be_pinned(options: argparse.Namespace) -> bool:
     return any(os.environ.get(name) != value for name, value in pinned_environment().items() if name != MARK)
 
 
-def _start_pinned(arguments: Sequence[str]) -> int:
+def start_pinned(arguments: Sequence[str]) -> int:
     """Run the command again in a process whose libraries are pinned before they are loaded; return its status."""
     environment = {**os.environ, **pinned_environment()}
     command = [sys.executable, "-m", "ensemble_deid", *arguments]

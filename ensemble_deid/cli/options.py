@@ -58,6 +58,9 @@ class CommandParser(argparse.ArgumentParser):
                 formatter.add_arguments(group._group_actions)
                 formatter.end_section()
         formatter.add_text(self.epilog)
+        if self._subparsers is not None:
+            # argparse forgets the indent of the commands when it measures them.
+            formatter._action_max_length += 2
         return formatter.format_help()
 
     def _short_usage(self) -> str:
@@ -119,14 +122,18 @@ def add_group(commands: Any, name: str, purpose: str) -> Any:
     return parser.add_subparsers(dest="action", required=True, metavar="COMMAND")
 
 
-def model_folder(text: str) -> Path:
-    """Return the folder of a model given by its folder or by its name as an installed one. Raises ModelError."""
-    return find_model(Path(text))
+def add_model(parser: CommandParser, name: str = "model", **settings: Any) -> None:
+    """Add an argument that takes a model's folder, or the name of an installed one (`find_models`)."""
+    usual = {"metavar": "MODEL", "help": "a model's folder, or an installed one's name"}
+    action = parser.add_argument(name, type=Path, **{**usual, **settings})
+    parser.set_defaults(models=(*(parser.get_default("models") or ()), action.dest))
 
 
-def add_model(parser: Container, name: str = "model", *, metavar: str = "MODEL") -> None:
-    """Add the argument that names a model."""
-    parser.add_argument(name, metavar=metavar, type=model_folder, help="a model's folder, or an installed one's name")
+def find_models(options: argparse.Namespace) -> None:
+    """Put the folders of models in the place of their names. Raises ModelError for a name that none has."""
+    for name in getattr(options, "models", ()):
+        if getattr(options, name) is not None:
+            setattr(options, name, find_model(getattr(options, name)))
 
 
 def add_files(parser: Container, forms: Sequence[str]) -> None:

@@ -37,7 +37,7 @@ from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.evaluation.render.results import FILE_FORMS
+from ensemble_deid.evaluation.render.results import FILE_FORMS, render_blocks
 
 
 def add_commands(commands: Any) -> None:
@@ -307,12 +307,7 @@ def run_combiners(options: argparse.Namespace) -> int:
 
 def run_disagreements(options: argparse.Namespace) -> int:
     """Print who was right how often, and write the places."""
-    from ensemble_deid.evaluation.disagreements import (
-        disagreements_results,
-        find_disagreements,
-        member_records,
-        right_together,
-    )
+    from ensemble_deid.evaluation.disagreements import disagreement_counts, disagreements_results, find_disagreements
 
     refuse_output_files(options.out, options.gold, options.model)
     check_forms(options.out, FILE_FORMS)
@@ -330,12 +325,7 @@ def run_disagreements(options: argparse.Namespace) -> int:
     cases = find_disagreements(gold.documents, votes, system.answer)
     solved = sum(case.solved for case in cases)
     say(f"{counted(len(cases), 'place')} where submodels disagree; the ensemble is right at {solved}")
-    say("\nsubmodel       right   alone right   of these rescued   alone wrong   of these misled")
-    for r in member_records(cases, list(votes)):
-        say(f"{r.name:<14} {r.right:>5} {r.alone_right:>13} {r.rescued:>18} {r.alone_wrong:>13} {r.misled:>17}")
-    say("\nright together                       places   ensemble right")
-    for right, (places, kept_right) in right_together(cases).items():
-        say(f"{', '.join(right) or 'none':<36} {places:>6} {kept_right:>16}")
+    say("\n" + render_blocks(disagreement_counts(cases, list(votes))))
     for file in options.out:
         kept = [c for c in cases if options.rescued_by is None or c.rescued_by(options.rescued_by)]
         texts = {note.id: note for note in gold.documents} if options.text else None

@@ -21,7 +21,7 @@ from ensemble_deid.errors import ConfigError
 
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
-    actions = add_group(commands, "review", "correct what a model found, on a page in the browser (docs/review.md)")
+    actions = add_group(commands, "review", "correct what a model found, on a page in the browser (docs/reviewer.md)")
     start = add_command(
         actions,
         "start",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.model_changes import add_remark
-from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_text, model_folder
+from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_text
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import DIFFERENCES, counted, percent, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED
@@ -49,7 +49,7 @@ def add_commands(actions: Any) -> None:
 
     diff = add_command(actions, "diff", "which rules two lists do not share", example="rules diff model reviewed.rules")
     for name in ("a", "b"):
-        diff.add_argument(name, metavar=name.upper(), type=model_folder, help="a file of rules, or a MODEL")
+        add_model(diff, name, metavar=name.upper(), help="a file of rules, or a MODEL")
     diff.set_defaults(run=run_diff)
 
     explain = add_command(actions, "explain", "how each span of a note came about", example="rules explain en note.txt")

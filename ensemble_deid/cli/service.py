@@ -16,7 +16,7 @@ def add_commands(commands: Any) -> None:
     parser = add_command(
         commands,
         "serve",
-        "answer HTTP requests, also Presidio's (docs/service.md)",
+        "answer HTTP requests, also Presidio's (docs/administrator.md)",
         example="serve en --port 8000 --key-file site.key",
     )
     add_model(parser)

@@ -17,7 +17,7 @@ def add_commands(commands: Any) -> None:
     parser = add_command(
         commands,
         "spark",
-        "de-identify a Parquet table on Spark (docs/integrations.md)",
+        "de-identify a Parquet table on Spark (docs/data-engineer.md)",
         example="spark en notes.parquet clean.parquet --text-column note --patient-column mrn",
     )
     add_model(parser)

@@ -13,7 +13,7 @@ from rich.text import Text
 from ensemble_deid.corpora.checks import printable
 from ensemble_deid.training.progress import Reporter, Step
 
-# The exit statuses, as docs/cli.md lists them. Argument errors exit 2, too: argparse does so.
+# The exit statuses, as docs/administrator.md lists them. Argument errors exit 2, too: argparse does so.
 DIFFERENCES = 1
 PROBLEMS = 1
 BAD_INPUT = 2

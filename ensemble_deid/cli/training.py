@@ -14,11 +14,11 @@ from ensemble_deid.cli.options import (
     add_device,
     add_group_by,
     add_jobs,
+    add_model,
     add_quiet,
     add_reproducible,
     add_seed,
     add_submodels,
-    model_folder,
     submodels_of,
 )
 from ensemble_deid.cli.sources import read_gold
@@ -42,7 +42,7 @@ def add_commands(commands: Any) -> None:
     train.add_argument("train", metavar="TRAIN", help=CORPUS)
     train.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the model to")
     train.add_argument("--dev", metavar="DEV", help="notes to choose the network's epoch by, and to score")
-    train.add_argument("--start-from", metavar="MODEL", type=model_folder, help="train this model's submodels further")
+    add_model(train, "--start-from", help="train this model's submodels further")
     add_config(train)
     add_submodels(train)
     train.add_argument("--shareable", action="store_true", default=None, help="close the vocabulary to rare words")

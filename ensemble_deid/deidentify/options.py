@@ -71,7 +71,7 @@ class RunOptions:
 
         `style` is `tag` (the default), `numbered`, `mask`, `remove`, `hash`, `surrogate` or `text:WORDS`; `styles` has
         those of single labels, `policy` names a policy or its file, and `settings` are those of surrogates
-        (docs/deidentify.md). Surrogates and hashes depend on `key` (a `Key`, a key file, else the environment's
+        (docs/styles-and-surrogates.md). Surrogates and hashes depend on `key` (a `Key`, a key file, else the one in
         ENSEMBLE_DEID_KEY, else a new one) and on `project`. A `replacer` says all of this at once. `lists` are what the
         site knows, or the files of it. The others are those of `PredictionOptions`. Raises ConfigError for an unknown
         style, label or policy and a bad key, CorpusError for a bad list.

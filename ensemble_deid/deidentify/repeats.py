@@ -42,8 +42,8 @@ class Known:
         What lies inside a span that hides it adds nothing. Spans that overlap become one. Its label is that of the
         longest that hides its spans; a label that shows them counts where there is no other.
         """
-        added: dict[int, Span] = {}
         reading = read(document.text)
+        added: dict[int, Span] = {}
         for surface, (label, score) in self.wanted.items():
             for start in _places(reading.text, surface):
                 place = reading.original(start, start + len(surface))

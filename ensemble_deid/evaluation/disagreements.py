@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from ensemble_deid.evaluation.pairs import EvaluationError, pair_documents
-from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points
+from ensemble_deid.evaluation.render.results import Block, Point, Results, Table, draw_points
 from ensemble_deid.note.counts import ratio
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
@@ -119,6 +119,22 @@ def right_together(cases: Sequence[Disagreement]) -> dict[tuple[str, ...], tuple
 # The places as a table.
 
 
+def disagreement_counts(cases: Sequence[Disagreement], names: Sequence[str]) -> list[Block]:
+    """Return who was right how often, alone and together."""
+    records = tuple(
+        (r.name, *map(str, (r.right, r.alone_right, r.rescued, r.alone_wrong, r.misled)))
+        for r in member_records(cases, list(names))
+    )
+    together = tuple(
+        (", ".join(right) or "none", str(places), str(kept)) for right, (places, kept) in right_together(cases).items()
+    )
+    columns = ("submodel", "right", "alone right", "of these rescued", "alone wrong", "of these misled")
+    return [
+        [Table("", columns, records)],
+        [Table("", ("right together", "places", "ensemble right"), together)],
+    ]
+
+
 def disagreements_results(
     cases: Sequence[Disagreement], texts: Mapping[str, Document] | None, names: Sequence[str]
 ) -> Results:
@@ -126,7 +142,9 @@ def disagreements_results(
     entries = [asdict(case) | ({"text": _quoted(case, texts[case.note])} if texts else {}) for case in cases]
     points = [Point(record.name, ratio(record.right, len(cases))) for record in member_records(cases, list(names))]
     points.append(Point("ensemble", ratio(sum(case.solved for case in cases), len(cases))))
-    return Results(_table(cases, texts), entries, draw_points(points, measure="share of these places decided right"))
+    return Results(
+        [[_table(cases, texts)]], entries, draw_points(points, measure="share of these places decided right")
+    )
 
 
 def _quoted(case: Disagreement, note: Document) -> str:

@@ -40,7 +40,7 @@ def deidentify(
 ) -> "DataFrame":
     """Return a DataFrame without PHI, with one column more: `problem` says why a note is withheld, and so missing.
 
-    `columns` say what the columns hold, as in `ensemble-deid deidentify` (docs/deidentify-tables.md);
+    `columns` say what the columns hold, as in `ensemble-deid deidentify` (docs/data-engineer.md);
     `Columns(keep=("all",))` keeps every other one. With `columns.patient`, rows are shuffled so that the notes of a
     patient are processed together; without `columns.date_order` (dmy, mdy or ymd), a row with a date such as 3/4/2019
     is withheld; with a key, the values are then those of the command line. `options` and `choices`

@@ -53,7 +53,7 @@ def _figures(manifest: Manifest) -> str:
     points: Mapping[str, Any] = manifest.choices.get("operating_point", {}).get("points", {})
     if points:
         lines += [
-            "Out of fold on the training notes (no note was seen by what predicted it):\n",
+            "Out of fold on the training notes (learners had not seen the note; patterns were written beforehand):\n",
             f"| {' | '.join(_HEADS)} |",
             "| --- | ---: | ---: | ---: | ---: | ---: |",
         ]

@@ -1,1 +1,1 @@
-"""The HTTP service: Presidio's REST API and our own, over one model (docs/service.md)."""
+"""The HTTP service: Presidio's REST API and our own, over one model (docs/administrator.md)."""

@@ -8,6 +8,7 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.evaluation.curve import OperatingPoint, keep_above, trace_curve
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.operating_points import digests, find_point
+from ensemble_deid.evaluation.render.results import Table
 from ensemble_deid.evaluation.threshold_record import threshold_from_record
 from ensemble_deid.model.manifest import Manifest, fingerprint
 from ensemble_deid.note.digits import four_digits
@@ -108,19 +109,15 @@ def figures_table(name: str, documents: Sequence[Document], rows: Sequence[Figur
     """Return the figures as a Markdown section for the package's card."""
     sites = {document.site for document in documents if document.site is not None}
     of_sites = f" of {len(sites)} sites" if sites else ""
-    lines = [f"| {' | '.join(_HEADS)} |", f"| --- |{' ---: |' * (len(_HEADS) - 1)}"]
+    cells = []
     for row in rows:
         _, threshold, _, *shares, rate, redacted = list(asdict(row).values())
-        cells = [
-            f"{row.point}{_FOUND_HERE if row.oracle else ''}",
-            four_digits(threshold),
-            *map(_percent, shares),
-            "-" if rate is None else f"{rate:.2f}",
-        ]
-        lines.append(f"| {' | '.join([*cells, _percent(redacted)])} |")
+        point = f"{row.point}{_FOUND_HERE if row.oracle else ''}"
+        wrong = "-" if rate is None else f"{rate:.2f}"
+        cells.append((point, four_digits(threshold), *map(_percent, shares), wrong, _percent(redacted)))
     marked = f" {_WHAT_ORACLES_SAY}" if any(row.oracle for row in rows) else ""
     head = f"## Figures on {name}\n\n{len(documents)} notes{of_sites}, in per cent.{marked}"
-    return f"{head}\n\n" + "\n".join(lines) + "\n"
+    return Table(head, _HEADS, tuple(cells)).to_markdown()
 
 
 def _percent(value: float | None) -> str:

@@ -30,7 +30,7 @@ def crossval_results(result: CrossValidation) -> Results:
     )
     points = [Point(s.name, s.counts.f1, s.interval.low, s.interval.high) for s in result.systems]
     picture = draw_points(points, measure="strict F1, 95% interval")
-    return Results(table, as_records(result), picture, text=table.to_text())
+    return Results([[table]], as_records(result), picture)
 
 
 def _system_cells(system: SystemFigures) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def tune_results(tuned: Tuned) -> Results:
     caption = "Trials, chosen on dev: the best figure is optimistic"
     table = Table(caption, ("trial", "strict F1 on dev", "settings"), tuple(rows))
     picture = draw_points([Point(f"trial {number}", trial.f1) for number, trial in ordered], measure="strict F1 on dev")
-    return Results(table, [asdict(trial) for trial in tuned.trials], picture, text=table.to_text())
+    return Results([[table]], [asdict(trial) for trial in tuned.trials], picture)
 
 
 def ablation_results(rows: Sequence[AblationRow], rule: ThresholdTarget | None) -> Results:
@@ -68,11 +68,15 @@ def ablation_results(rows: Sequence[AblationRow], rule: ThresholdTarget | None) 
         chosen = f"Every threshold was chosen on the notes scored here, for {target}: the figures are optimistic."
     used = [f"{name}: {text}." for name, text in _MEANING.items() if any(row.members == name for row in rows)]
     return Results(
-        Table(
-            " ".join(["Strict entity scores; change against the first row.", chosen, *used]),
-            ("system", "other submodels", "threshold", "P", "R", "F1", "change", "paired 95% interval", "p"),
-            tuple(map(_ablation_cells, rows)),
-        ),
+        [
+            [
+                Table(
+                    " ".join(["Strict entity scores; change against the first row.", chosen, *used]),
+                    ("system", "other submodels", "threshold", "P", "R", "F1", "change", "paired 95% interval", "p"),
+                    tuple(map(_ablation_cells, rows)),
+                )
+            ]
+        ],
         [_ablation_record(row, rule) for row in rows],
         draw_points(
             [Point(row.name, None if row.counts is None else row.counts.f1) for row in rows], measure="strict F1"
@@ -108,7 +112,7 @@ def combiners_results(figures: Sequence[CombinerFigures], *, notes: int) -> Resu
     ]
     caption = f"Combiners on {notes} notes; differences with paired bootstrap intervals over patients."
     return Results(
-        Table(caption, (*columns, "F1 minus svm", "F1's 95% interval", "F1's p"), tuple(rows)),
+        [[Table(caption, (*columns, "F1 minus svm", "F1's 95% interval", "F1's p"), tuple(rows))]],
         [
             {"combiner": f.combiner, "view": f.view}
             | _counts_record(f.counts)

@@ -1,37 +1,19 @@
-"""What an experiment found, in every form that is asked for: text, Markdown, CSV, LaTeX, JSON and a picture."""
+"""What a command found, in every form: text, Markdown, CSV, LaTeX, JSON, HTML, a picture."""
 
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.evaluation.pairs import EvaluationError
-from ensemble_deid.evaluation.render.html.markup import Html, element
+from ensemble_deid.evaluation.render.html.markup import Html, element, static_page
 
-# Plain tables for a terminal.
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table: first column to the left, the others to the right; nothing without rows."""
-    if not rows:
-        return []
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-
-    def line(cells: Sequence[str]) -> str:
-        rest = (cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
-        return "  ".join((cells[0].ljust(widths[0]), *rest)).rstrip()
-
-    return [line(header), "  ".join("-" * width for width in widths), *(line(row) for row in rows)]
-
-
-# A table of text cells in the forms that papers and spreadsheets take: Markdown, CSV, LaTeX.
-
-
-FORMS = (".md", ".csv", ".tex")
+FILE_FORMS = (".md", ".csv", ".tex", ".json", ".html", ".svg")
+"""The forms of a file, chosen by its name; `.txt` is what a terminal shows."""
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -43,7 +25,7 @@ _LATEX = {
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells by row; `columns` are the heads, the first of which stands over the names of the rows.
+    """Cells by row; `columns` are the heads, the first of which is over the names of the rows.
 
     Raises EvaluationError where a row is longer or shorter than the heads.
     """
@@ -56,15 +38,16 @@ class Table:
         if any(len(row) != len(self.columns) for row in self.rows):
             raise EvaluationError("a row of the table has another number of cells than the table has columns")
 
-    def render(self, form: str) -> str:
-        """Return the table in one of `FORMS`. Raises EvaluationError for another."""
-        if form not in FORMS:
-            raise EvaluationError(f"a table is written as {', '.join(FORMS)}, not as {form or 'a file without suffix'}")
-        return {".md": self.to_markdown, ".csv": self.to_csv, ".tex": self.to_latex}[form]()
-
     def to_text(self) -> str:
-        """Return the heads and rows in columns, without the caption."""
-        return "\n".join(table(self.columns, self.rows)) + "\n"
+        """Return the caption and the cells in columns, the first to the left."""
+        widths = [max(map(len, cells)) for cells in zip(self.columns, *self.rows, strict=True)]
+
+        def line(cells: Sequence[str]) -> str:
+            rest = (cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
+            return "  ".join((cells[0].ljust(widths[0]), *rest)).rstrip()
+
+        ruled = [line(self.columns), "  ".join("-" * width for width in widths), *map(line, self.rows)]
+        return "\n".join([self.caption, *ruled] if self.caption else ruled)
 
     def to_csv(self) -> str:
         """Return the heads and rows as CSV, without the caption."""
@@ -73,10 +56,10 @@ class Table:
         return stream.getvalue()
 
     def to_markdown(self) -> str:
-        """Return the caption and a Markdown table; numbers stand on the right, as in LaTeX."""
+        """Return the caption and a Markdown table, numbers to the right as in LaTeX."""
         marks = ["---", *["--:"] * (len(self.columns) - 1)]
         lines = [_markdown(row) for row in (self.columns, marks, *self.rows)]
-        return "\n".join([self.caption, "", *lines]) + "\n"
+        return "\n".join([*([self.caption, ""] if self.caption else []), *lines]) + "\n"
 
     def to_latex(self) -> str:
         """Return a `table` with rules of the package booktabs; what LaTeX reads as commands is escaped."""
@@ -95,6 +78,15 @@ class Table:
             r"\end{table}",
         ]
         return "\n".join(lines) + "\n"
+
+    def to_html(self) -> Html:
+        """Return a captioned table element."""
+        head = element("tr", *(element("th", cell, scope="col") for cell in self.columns))
+        body = [
+            element("tr", element("th", first, scope="row"), *(element("td", cell) for cell in rest))
+            for first, *rest in self.rows
+        ]
+        return element("table", element("caption", self.caption), element("thead", head), element("tbody", *body))
 
 
 def _latex(cell: str) -> str:
@@ -166,35 +158,56 @@ def _x(value: float) -> float:
     return round(_LEFT + _SPAN * min(max(value, 0.0), 1.0), 2)
 
 
-FILE_FORMS = (*FORMS, ".json", ".svg")
-"""The forms of a single file, chosen by its name."""
+# Everything that a command found.
+
+
+Block = Sequence[str | Table]
+"""Lines and tables that belong together."""
+_STYLE = (
+    "body{font:15px/1.5 sans-serif;margin:2em}table{border-collapse:collapse;margin:1em 0}caption{text-align:left}"
+    "th,td{padding:.2em .7em;border-bottom:1px solid #ccc;text-align:right}tr>:first-child{text-align:left}"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """One table, what JSON has of it, a picture as SVG, and the text for a terminal where it is not the Markdown one.
+    """What a command found: `blocks` to read, `data` for JSON, a `picture` as SVG.
 
-    `csv` is for programs: numbers as they are, not the table's cells.
+    `csv` is for programs, numbers as they are; without it CSV has the cells of the tables.
     """
 
-    table: Table
-    content: Any = field(repr=False)
+    blocks: Sequence[Block] = field(repr=False)
+    data: Any = field(repr=False)
     picture: str = field(repr=False)
-    text: str | None = field(default=None, repr=False)
     csv: str | None = field(default=None, repr=False)
+
+    @property
+    def tables(self) -> list[Table]:
+        """All tables."""
+        return [part for part in self._parts() if isinstance(part, Table)]
 
     def render(self, form: str) -> str:
         """Return one of `FILE_FORMS`, or `.txt`. Raises EvaluationError for another."""
-        check_form(form, (*FILE_FORMS, ".txt"))
+        if form == ".txt":
+            return render_blocks(self.blocks)
+        if form == ".csv":
+            return self.csv if self.csv is not None else "\n".join(table.to_csv() for table in self.tables)
         if form == ".json":
-            return json.dumps(self.content, indent=1, ensure_ascii=False) + "\n"
+            return json.dumps(self.data, indent=1, ensure_ascii=False) + "\n"
         if form == ".svg":
             return self.picture
-        if form == ".txt":
-            return self.table.to_markdown() if self.text is None else self.text
-        if form == ".csv" and self.csv is not None:
-            return self.csv
-        return self.table.render(form)
+        if form == ".tex":
+            return "\n".join(table.to_latex() for table in self.tables)
+        if form == ".md":
+            return "\n".join(part.to_markdown() if isinstance(part, Table) else f"{part}\n" for part in self._parts())
+        if form == ".html":
+            parts = (part.to_html() if isinstance(part, Table) else element("p", part) for part in self._parts())
+            return static_page("Results", element("body", *parts), style=_STYLE)
+        forms = ", ".join(FILE_FORMS)
+        raise EvaluationError(f"results are written as {forms}, not as {form or 'a file without suffix'}")
+
+    def _parts(self) -> Iterator[str | Table]:
+        yield from (part for block in self.blocks for part in block)
 
     def write(self, path: Path) -> None:
         """Write the form that the file's name asks for, whole or not at all."""
@@ -202,17 +215,26 @@ class Results:
 
     def write_all(self, folder: Path, stem: str) -> None:
         """Write text, CSV, LaTeX, JSON and the picture as files of one name."""
-        for path in published_files(folder, stem):
+        for path in result_files(folder, stem):
             self.write(path)
 
 
-def published_files(folder: Path, stem: str) -> Iterator[Path]:
+def render_blocks(blocks: Iterable[Block]) -> str:
+    """Return the blocks as text for a terminal, with an empty line between them."""
+    texts = ("\n".join(p.to_text() if isinstance(p, Table) else p for p in block) for block in blocks)
+    return "\n\n".join(text for text in texts if text) + "\n"
+
+
+def csv_of(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return records of the same keys as CSV; None is empty."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return stream.getvalue()
+
+
+def result_files(folder: Path, stem: str) -> Iterator[Path]:
     """Yield the files that `Results.write_all` writes."""
     for form in (".txt", ".csv", ".tex", ".json", ".svg"):
         yield folder / f"{stem}{form}"
-
-
-def check_form(form: str, forms: tuple[str, ...] = FILE_FORMS) -> None:
-    """Raise EvaluationError where a file's suffix is none of the forms; commands ask before they begin to work."""
-    if form not in forms:
-        raise EvaluationError(f"a table is written as {', '.join(forms)}, not as {form or 'a file without suffix'}")

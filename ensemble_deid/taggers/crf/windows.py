@@ -2,7 +2,7 @@
 
 None uses the patterns' columns (`initial`, `pattern`, `in_note`). The patterns were written while reading training
 notes and are more precise there than on new notes; a CRF that sees them relies on them and repeats their errors. By
-itself it is weaker without them, but it is the better member of the stack (docs/benchmarks.md).
+itself it is weaker without them, but it is the better member of the stack (research/reports).
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,13 +1,15 @@
-"""Comparisons of systems and of annotators as text for a terminal."""
+"""Evaluations, comparisons of systems and agreement of annotators as results: what is printed, and the data."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ensemble_deid.evaluation.agreement import Agreement
 from ensemble_deid.evaluation.bootstrap import PairedDifference
 from ensemble_deid.evaluation.bounds import Share
 from ensemble_deid.evaluation.compare import Comparison
 from ensemble_deid.evaluation.evaluate import Evaluation
+from ensemble_deid.evaluation.official.rows import OfficialScores
 from ensemble_deid.evaluation.operating_points import OperatingPoints
+from ensemble_deid.evaluation.render.data import agreement_data, comparison_data, evaluation_data, long_table
 from ensemble_deid.evaluation.render.figures import (
     UNDEFINED,
     figure,
@@ -20,15 +22,15 @@ from ensemble_deid.evaluation.render.figures import (
     side_text,
     with_interval,
 )
-from ensemble_deid.evaluation.render.results import table
-from ensemble_deid.evaluation.scores import Macro, Part, Score
+from ensemble_deid.evaluation.render.results import Block, Point, Results, Table, draw_points
+from ensemble_deid.evaluation.scores import Estimate, Macro, Part, Score
 from ensemble_deid.evaluation.views import VIEWS
 
-# Comparisons of systems and of annotators as text for a terminal.
 
-
-def render_comparison(comparison: Comparison, *, name_a: str = "A", name_b: str = "B") -> str:
-    """Return a comparison as text, the systems called by their names."""
+def comparison_results(
+    comparison: Comparison, *, name_a: str = "A", name_b: str = "B", warnings: Sequence[str] = ()
+) -> Results:
+    """Return the differences between two systems, called by their names."""
     rows = [
         (view, *_difference_cells(difference))
         for view, differences in comparison.differences.items()
@@ -37,14 +39,14 @@ def render_comparison(comparison: Comparison, *, name_a: str = "A", name_b: str 
     labels = [(row.label, *_difference_cells(row.difference)[1:], figure(row.holm_p)) for row in comparison.by_label]
     found = comparison.found
     header = (name_a, name_b, f"{name_a} - {name_b}", "p")
-    blocks = [
+    blocks: list[Block] = [
         [
             f"{comparison.documents:,} notes of {comparison.patients:,} patients",
             resampling_text(comparison.resampling),
             "p: two-sided approximate randomisation over patients.",
         ],
-        ["Everything", *table(("view", "measure", *header), rows)],
-        ["F1 by label (strict); adjusted p after Holm", *table(("label", *header, "adjusted p"), labels)],
+        [Table("Everything", ("view", "measure", *header), tuple(rows))],
+        [Table("F1 by label (strict); adjusted p after Holm", ("label", *header, "adjusted p"), tuple(labels))],
         [
             "Gold annotations found (strict)",
             f"  by both {found.both:,}; only by {name_a} {found.only_a:,}; only by {name_b} {found.only_b:,}; "
@@ -54,11 +56,17 @@ def render_comparison(comparison: Comparison, *, name_a: str = "A", name_b: str 
             f"only of {name_b} {found.spurious_only_b:,}",
         ],
     ]
-    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+    data = {"warnings": list(warnings), **comparison_data(comparison)}
+    points = [
+        Point(f"{view}, {name}", figure)
+        for view, (f1, *_) in comparison.differences.items()
+        for name, figure in ((name_a, f1.a), (name_b, f1.b))
+    ]
+    return Results(_with_rows(blocks), data, draw_points(points, measure="F1"), csv=long_table(data))
 
 
-def render_agreement(agreement: Agreement) -> str:
-    """Return annotators' agreement as text."""
+def agreement_results(agreement: Agreement) -> Results:
+    """Return how far two annotators agree."""
     kappas = [
         (kappa.naming, with_interval(kappa.kappa), figure(kappa.observed), figure(kappa.expected))
         for kappa in agreement.kappas
@@ -74,21 +82,25 @@ def render_agreement(agreement: Agreement) -> str:
         if (s.view, s.part) == ("strict", "label")
     ]
     header = ("F1", "both", "only A", "only B")
-    blocks = [
+    blocks: list[Block] = [
         [
             f"{agreement.documents:,} notes of {agreement.patients:,} patients, {agreement.tokens:,} tokens",
             side_text("A", agreement.a),
             side_text("B", agreement.b),
             resampling_text(agreement.resampling),
         ],
-        [
-            "Cohen's kappa per token",
-            *table(("told apart", "kappa", "observed", "expected by chance"), kappas),
-        ],
-        ["Pairwise F1", *table(("view", *header), totals)],
-        ["Pairwise F1 by label (strict)", *table(("label", *header), labels)],
+        [Table("Cohen's kappa per token", ("told apart", "kappa", "observed", "expected by chance"), tuple(kappas))],
+        [Table("Pairwise F1", ("view", *header), tuple(totals))],
+        [Table("Pairwise F1 by label (strict)", ("label", *header), tuple(labels))],
     ]
-    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+    data = agreement_data(agreement)
+    points = [_point(s.view, s.f1) for s in agreement.scores if s.part == "total"]
+    return Results(_with_rows(blocks), data, draw_points(points, measure="F1, 95% interval"), csv=long_table(data))
+
+
+def _with_rows(blocks: Iterable[Block]) -> list[Block]:
+    """Leave out the tables that have nothing to show."""
+    return [[part for part in block if not isinstance(part, Table) or part.rows] for block in blocks]
 
 
 def _difference_cells(difference: PairedDifference) -> tuple[str, ...]:
@@ -114,21 +126,35 @@ _HEADLINES = (
 )
 
 
-def render_summary(evaluation: Evaluation, *, operating: OperatingPoints | None = None) -> str:
-    """Return the figures that matter most as some 30 lines, and operating points where there are any."""
-    blocks = [*headline_blocks(evaluation), _labels(evaluation)]
+def evaluation_results(
+    evaluation: Evaluation,
+    *,
+    full: bool = False,
+    official: OfficialScores | None = None,
+    operating: OperatingPoints | None = None,
+    warnings: Sequence[str] = (),
+) -> Results:
+    """Return the figures that matter most as some 30 lines, or with `full` every table; the data has all of them."""
+    blocks = [*headline_blocks(evaluation), *(_every_table(evaluation) if full else [_labels(evaluation)])]
     if operating is not None:
-        blocks.append(operating_lines(operating))
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+        blocks.append(_operating_points(operating))
+    data = {"warnings": list(warnings), **evaluation_data(evaluation, official=official, operating=operating)}
+    points = [_point(view, evaluation.score(view).f1) for view in VIEWS]
+    return Results(_with_rows(blocks), data, draw_points(points, measure="F1, 95% interval"), csv=long_table(data))
 
 
-def headline_blocks(evaluation: Evaluation) -> list[list[str]]:
+def _point(name: str, estimate: Estimate) -> Point:
+    interval = estimate.interval
+    return Point(name, estimate.value, *((None, None) if interval is None else (interval.low, interval.high)))
+
+
+def headline_blocks(evaluation: Evaluation) -> list[Block]:
     """Return what was scored, the figures of entities and tokens, and the notes without a leak."""
-    return [_head(evaluation), _figures(evaluation), _redaction(evaluation)]
+    return [_head(evaluation), [_figures(evaluation)], _redaction(evaluation)]
 
 
-def operating_lines(operating: OperatingPoints) -> list[str]:
-    """Return the lines on operating points; an oracle's say so in their title."""
+def _operating_points(operating: OperatingPoints) -> Block:
+    """Return the operating points; an oracle's say so in their title."""
     title = f"Operating points ({operating.view})"
     if operating.oracle:
         title += " - ORACLE: the thresholds were chosen on the very notes they are reported on"
@@ -143,7 +169,7 @@ def operating_lines(operating: OperatingPoints) -> list[str]:
     note = "" if recall.adjusted else " (not adjusted: below it as it is)"
     rows.append((f"recall at precision {100 * recall.precision:g}%{note}", *point_cells(recall.reported)))
     header = ("", "threshold", "PPV", "sensitivity", "F1", "FN/1000", "FP/1000")
-    return [title, *table(header, rows)]
+    return [Table(title, header, tuple(rows))]
 
 
 def _head(evaluation: Evaluation) -> list[str]:
@@ -158,12 +184,12 @@ def _head(evaluation: Evaluation) -> list[str]:
     return lines
 
 
-def _figures(evaluation: Evaluation) -> list[str]:
+def _figures(evaluation: Evaluation) -> Table:
     rows = [
         (name, *(with_interval(estimate) for estimate in (score.precision, score.recall, score.f1)))
         for name, score in ((name, evaluation.score(view)) for name, view in _HEADLINES)
     ]
-    return table(("exact match of", "precision", "recall", "F1"), rows)
+    return Table("", ("exact match of", "precision", "recall", "F1"), tuple(rows))
 
 
 def _redaction(evaluation: Evaluation) -> list[str]:
@@ -185,18 +211,17 @@ def _without(leaking: Share) -> str:
     return f"{clear.count:,} of {clear.total:,} ({percent(clear.share)}){least}"
 
 
-def _labels(evaluation: Evaluation) -> list[str]:
+def _labels(evaluation: Evaluation) -> Block:
     scores = [score for score in evaluation.scores if (score.view, score.part) == ("strict", "label")]
     scores.sort(key=lambda score: (-score.counts.gold, score.name))
     rows = [
         (score.name, f"{score.counts.gold:,}", *(figure(e.value) for e in (score.precision, score.recall, score.f1)))
         for score in scores[:MOST_LABELS]
     ]
-    if not rows:
-        return []
     more = len(scores) - len(rows)
-    lines = ["By label (strict), most frequent first", *table(("label", "gold", "precision", "recall", "F1"), rows)]
-    return [*lines, f"and {more:,} more"] if more else lines
+    columns = ("label", "gold", "precision", "recall", "F1")
+    found = Table("By label (strict), most frequent first", columns, tuple(rows))
+    return [found, f"and {more:,} more"] if more else [found]
 
 
 # Every table of an evaluation as text for a terminal.
@@ -205,24 +230,19 @@ def _labels(evaluation: Evaluation) -> list[str]:
 _SCORE_HEADER = ("precision", "recall", "F1", "TP", "FP", "FN")
 
 
-def render_full(evaluation: Evaluation, *, operating: OperatingPoints | None = None) -> str:
-    """Return the headline figures, then every table, and operating points where there are any."""
-    blocks = [
-        *headline_blocks(evaluation),
+def _every_table(evaluation: Evaluation) -> list[Block]:
+    return [
         ["Views", *(f"  {view.name}: {view.definition}" for view in VIEWS.values())],
-        ["All annotations", *_score_table("view", ((s.view, s) for s in evaluation.scores if s.part == "total"))],
-        _macros(evaluation),
-        _part(evaluation, "By label (strict)", "strict", "label"),
-        _part(evaluation, "By category (strict)", "strict", "category"),
-        _part(evaluation, "By category (tokens)", "token", "category"),
-        _part(evaluation, "Subsets (strict)", "strict", "subset"),
-        _part(evaluation, "Subsets (tokens, PHI or not)", "token-binary", "subset"),
+        [_score_table("All annotations", "view", ((s.view, s) for s in evaluation.scores if s.part == "total"))],
+        [_macros(evaluation)],
+        [_part(evaluation, "By label (strict)", "strict", "label")],
+        [_part(evaluation, "By category (strict)", "strict", "category")],
+        [_part(evaluation, "By category (tokens)", "token", "category")],
+        [_part(evaluation, "Subsets (strict)", "strict", "subset")],
+        [_part(evaluation, "Subsets (tokens, PHI or not)", "token-binary", "subset")],
         _token_rates(evaluation),
         *_leaks(evaluation),
     ]
-    if operating is not None:
-        blocks.append(operating_lines(operating))
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
 def share_text(share: Share) -> str:
@@ -235,7 +255,7 @@ def share_text(share: Share) -> str:
     return text
 
 
-def _score_table(first: str, scores: Iterable[tuple[str, Score]]) -> list[str]:
+def _score_table(title: str, first: str, scores: Iterable[tuple[str, Score]]) -> Table:
     rows = [
         (
             name,
@@ -246,15 +266,14 @@ def _score_table(first: str, scores: Iterable[tuple[str, Score]]) -> list[str]:
         )
         for name, score in scores
     ]
-    return table((first, *_SCORE_HEADER), rows)
+    return Table(title, (first, *_SCORE_HEADER), tuple(rows))
 
 
-def _part(evaluation: Evaluation, title: str, view: str, part: Part) -> list[str]:
-    lines = _score_table(part, ((s.name, s) for s in evaluation.scores if (s.view, s.part) == (view, part)))
-    return [title, *lines] if lines else []
+def _part(evaluation: Evaluation, title: str, view: str, part: Part) -> Table:
+    return _score_table(title, part, ((s.name, s) for s in evaluation.scores if (s.view, s.part) == (view, part)))
 
 
-def _macros(evaluation: Evaluation) -> list[str]:
+def _macros(evaluation: Evaluation) -> Table:
     def cell(macro: Macro) -> str:
         if macro.mean is None or macro.sd is None:
             return UNDEFINED
@@ -262,10 +281,10 @@ def _macros(evaluation: Evaluation) -> list[str]:
 
     rows = [(m.view, cell(m.precision), cell(m.recall), cell(m.f1)) for m in evaluation.macro]
     title = "Macro: mean over the notes where it is defined (SD; n notes)"
-    return [title, *table(("view", "precision", "recall", "F1"), rows)]
+    return Table(title, ("view", "precision", "recall", "F1"), tuple(rows))
 
 
-def _token_rates(evaluation: Evaluation) -> list[str]:
+def _token_rates(evaluation: Evaluation) -> Block:
     rows = [
         (rates.view, with_interval(rates.false_negatives, 2), with_interval(rates.false_positives, 2))
         for rates in evaluation.token_rates
@@ -273,23 +292,22 @@ def _token_rates(evaluation: Evaluation) -> list[str]:
     near = evaluation.missed_beside_right
     share = UNDEFINED if near.share is None else f"{100 * near.share:.1f}%"
     beside = f"  missed tokens directly beside a right one: {near.count:,} of {near.total:,} ({share})"
-    return ["Wrong tokens per 1000 tokens", *table(("view", "false negatives", "false positives"), rows), beside]
+    columns = ("view", "false negatives", "false positives")
+    return [Table("Wrong tokens per 1000 tokens", columns, tuple(rows)), beside]
 
 
-def _leaks(evaluation: Evaluation) -> list[list[str]]:
+def _leaks(evaluation: Evaluation) -> list[Block]:
     leaks, intervals = evaluation.leaks, evaluation.leak_intervals
     characters = leaks.characters
-    blocks = [
-        [
-            "Leaks: gold PHI of which a letter or digit is covered by no annotation of the system, whatever its label",
-            f"  notes with a leak: {share_text(leaks.total.notes)}; share {with_interval(intervals.notes)}",
-            f"  patients with a leak: {share_text(leaks.total.patients)}",
-            f"  annotations missed: {share_text(leaks.total.phi)}; share {with_interval(intervals.phi)}",
-            f"  annotations missed whole: {share_text(leaks.missed_whole)}",
-            f"  characters leaked: {characters.count:,} of {characters.total:,}; "
-            f"share {with_interval(intervals.characters)}",
-            "  (at most: exact one-sided 95% upper bound of the rate, as if each were independent, which patients are)",
-        ]
+    overall = [
+        "Leaks: gold PHI of which a letter or digit is covered by no annotation of the system, whatever its label",
+        f"  notes with a leak: {share_text(leaks.total.notes)}; share {with_interval(intervals.notes)}",
+        f"  patients with a leak: {share_text(leaks.total.patients)}",
+        f"  annotations missed: {share_text(leaks.total.phi)}; share {with_interval(intervals.phi)}",
+        f"  annotations missed whole: {share_text(leaks.missed_whole)}",
+        f"  characters leaked: {characters.count:,} of {characters.total:,}; "
+        f"share {with_interval(intervals.characters)}",
+        "  (at most: exact one-sided 95% upper bound of the rate, as if each were independent, which patients are)",
     ]
     header = ("label", "missed", "annotations", "notes with a leak", "patients with a leak", "at most (patients)")
     rows = [
@@ -303,22 +321,17 @@ def _leaks(evaluation: Evaluation) -> list[list[str]]:
         )
         for label, row in leaks.by_label.items()
     ]
-    blocks.append(["Leaks by label", *table(header, rows)] if rows else [])
-    if leaks.by_errors:
-        blocks.append(["Missed annotations per note", *_by_errors(evaluation)])
-    if leaks.by_kind:
-        blocks.append(["Leaks by note kind", *_by_kind(evaluation)])
-    return blocks
+    return [overall, [Table("Leaks by label", header, tuple(rows))], [_by_errors(evaluation)], [_by_kind(evaluation)]]
 
 
-def _by_errors(evaluation: Evaluation) -> list[str]:
+def _by_errors(evaluation: Evaluation) -> Table:
     header = ("errors per note", "notes", "errors", "cumulative", "coverage", "labels per note")
-    return table(header, missed_per_note_rows(evaluation.leaks))
+    return Table("Missed annotations per note", header, tuple(missed_per_note_rows(evaluation.leaks)))
 
 
-def _by_kind(evaluation: Evaluation) -> list[str]:
+def _by_kind(evaluation: Evaluation) -> Table:
     rows = [
         (row.kind or "(none)", f"{row.missed:,}", f"{row.phi:,}", share_text(row.notes))
         for row in evaluation.leaks.by_kind
     ]
-    return table(("kind", "missed", "annotations", "notes with a leak"), rows)
+    return Table("Leaks by note kind", ("kind", "missed", "annotations", "notes with a leak"), tuple(rows))
