@@ -374,6 +374,7 @@ def test_spans_of_training_notes_go_into_the_reading() -> None:
     ],
 )
 def test_hostile_text_takes_linear_time(piece: str) -> None:
+    read("seen by somebody else, lists of words are read once " * 3)
     times = []
     for size in (10_000, 40_000):
         begun = time.process_time()

@@ -20,7 +20,7 @@ from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.reading import as_read
+from ensemble_deid.note.reading import as_read, read
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme, entity_rows, tags_to_spans
 from ensemble_deid.taggers.tbed.applier import Firing, RuleApplier
@@ -144,23 +144,25 @@ def check_rules(model: RuleModel, documents: Sequence[Document], *, examples: in
             fixed=int(fixed.sum()),
             broken=int(broken.sum()),
             changed=len(right),
-            examples=tuple(_examples(batch, places)[:examples]),
+            examples=tuple(_examples(batch, documents, places)[:examples]),
         )
     return checked
 
 
-def _examples(batch: Batch, tokens: Mapping[Effect, Sequence[int]]) -> list[RuleExample]:
-    """Return the places of tokens: fixed and broken ones by turns, then those that stayed wrong."""
+def _examples(batch: Batch, documents: Sequence[Document], tokens: Mapping[Effect, Sequence[int]]) -> list[RuleExample]:
+    """Return the places of tokens in the documents: fixed and broken ones by turns, then those that stayed wrong."""
     ordered: list[tuple[Effect, int]] = []
     for fixed, broken in zip_longest(tokens["fixed"], tokens["broken"]):
         ordered += [("fixed", fixed)] if fixed is not None else []
         ordered += [("broken", broken)] if broken is not None else []
     ordered += [("still wrong", token) for token in tokens["still wrong"]]
     starts, ends, owners = batch.tokens.start, batch.tokens.end, batch.tokens.document
-    return [
-        RuleExample(batch.documents[owners[token]], int(starts[token]), int(ends[token]), effect)
-        for effect, token in ordered
-    ]
+    found = []
+    for effect, token in ordered:
+        document = documents[owners[token]]
+        place = read(document.text).original(int(starts[token]), int(ends[token]))
+        found.append(RuleExample(document, *place, effect))
+    return found
 
 
 def apply_rules_to(model: RuleModel, documents: Sequence[Document]) -> list[Document]:
@@ -181,9 +183,11 @@ def explain_note(model: RuleModel, document: Document) -> list[TracedSpan]:
     spans = [span for found in tags_to_spans(codes, batch.tokens, tagger.scheme, source="tbed") for span in found]
     first, after, _ = entity_rows(codes, batch.tokens)
     traced = []
+    reading = read(document.text)
     for span, low, high in zip(spans, first.tolist(), after.tolist(), strict=True):
         numbers = sorted({number for row in range(low, high) for number in touched[row]})
         patterns = [start.source for start in batch.initial[0] if start.overlaps(span)]
+        (span,) = reading.original_spans([span])
         traced.append(TracedSpan(span, patterns[0] if patterns else "", tuple(numbers)))
     return traced
 
