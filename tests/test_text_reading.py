@@ -375,9 +375,12 @@ def test_spans_of_training_notes_go_into_the_reading() -> None:
 )
 def test_hostile_text_takes_linear_time(piece: str) -> None:
     read("seen by somebody else, lists of words are read once " * 3)
-    times = []
-    for size in (10_000, 40_000):
+
+    def seconds(size: int) -> float:
         begun = time.process_time()
         read(piece * (size // len(piece)))
-        times.append(time.process_time() - begun)
-    assert times[1] < 12 * times[0] + 0.3
+        return time.process_time() - begun
+
+    # The quickest of three: other work on the machine slows single runs down.
+    small, large = (min(seconds(size) for _ in range(3)) for size in (10_000, 40_000))
+    assert large < 12 * small + 0.5
