@@ -496,5 +496,5 @@ def test_spark(make: Callable[..., Case], style: str) -> None:
     check(
         test_spark,
         reference(case, together=True),
-        [(row["text"], None) for row in sorted(made, key=lambda row: row["n"])],
+        [(made[number], None) for number in sorted(made)],
     )

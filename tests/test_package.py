@@ -95,7 +95,7 @@ def test_the_wheel_has_the_command(installed: Path, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_the_wheel_writes_the_report(installed: Path, tmp_path: Path) -> None:
     """The page's style and script are files of the package, not modules."""
-    arguments = ("report", "demo:dev", "demo:dev", "--out", "report.html", "--resamples", "0")
+    arguments = ("model", "report", "demo:dev", "demo:dev", "--out", "report.html", "--resamples", "0")
     run(sys.executable, "-m", "ensemble_deid", *arguments, where=tmp_path, PYTHONPATH=str(installed))
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     for name in ("report.css", "report.js"):
