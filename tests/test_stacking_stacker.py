@@ -208,7 +208,9 @@ def test_a_threshold_that_is_no_probability_is_refused(stacker: Stacker, tmp_pat
     with pytest.raises(ConfigError, match=said):
         stacker.predict({}, plain(NOTES), threshold=threshold)
     replace(stacker, threshold=threshold).save(tmp_path)
-    with pytest.raises(ModelError, match=r"stacker\.json: damaged"):
+    # JSON has no NaN: such a file is refused before its values are checked.
+    found = r"\(ValueError\)" if threshold != threshold else said
+    with pytest.raises(ModelError, match=rf"stacker\.json: damaged:? {found}"):
         Stacker.load(tmp_path)
 
 
