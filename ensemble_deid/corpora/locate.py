@@ -49,7 +49,9 @@ class Location:
 
 
 def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
-    """Find the note files of `path`: a folder, one file, or the word `demo` (`demo:train`, `demo:dev`, `demo:test`, `demo:site`).
+    """Find the note files of `path`: a folder, one file, or the word `demo`.
+
+    `demo:train`, `demo:dev`, `demo:test` and `demo:site` are its parts; alone it means train.
 
     Only files directly in a folder count, hidden files do not. Raises CorpusError if there is nothing to read, if a
     folder has notes in several formats and none is named, or if there is no such split.
