@@ -97,7 +97,9 @@ def measure_linkage(
                 ]
                 certain = sum(len(np.unique(np.sign(each))) == 1 for each in left) / patients
                 median = float(np.median([len(each) for each in left]))
-                yield Linkage(name, window, count, len(shifts), median, certain)
+                yield Linkage(
+                    maker=name, window=window, visits=count, shifts=len(shifts), left=median, direction_certain=certain
+                )
 
 
 def add_commands(commands: Any) -> None:

@@ -143,7 +143,9 @@ def run_rounds(options: argparse.Namespace) -> int:
     for arm in options.arms.split(","):
         model, learned = first, set[str]()
         for round_ in range(1, options.rounds + 1):
-            model, learned = go_on(run, arm, round_, model, learned, pool, size=options.worst, config=config)
+            model, learned = go_on(
+                run, arm, round_, before=model, known=learned, pool=pool, size=options.worst, config=config
+            )
             answer = Deidentifier.load(model).predict(dev)
             lines.append(row(f"{arm}, round {round_}", answer, of_first, dev, len(learned)))
     sys.stdout.write("| model | notes of the pool | P | R | F1 | token recall | F1 minus first (95%) |\n")

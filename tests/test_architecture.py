@@ -194,6 +194,20 @@ def test_nothing_read_can_run_code() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_no_call_has_more_than_five_positional_values() -> None:
+    """In the package, the research and the tools. Functions that take any number of values (`*values`) are exempt."""
+    paths = [path for folder in (PACKAGE, "research", "tools") for path in sorted((ROOT / folder).rglob("*.py"))]
+    functions = [n for p in paths for n in nodes(p) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    exempt = {"ignore_patterns", *(function.name for function in functions if function.args.vararg)}
+    wrong = []
+    for path in paths:
+        for call in (node for node in nodes(path) if isinstance(node, ast.Call) and len(node.args) > 5):
+            name = ast.unparse(call.func)
+            if name.rpartition(".")[2] not in exempt:
+                wrong.append(f"{path.relative_to(ROOT)}:{call.lineno}: {name} with {len(call.args)} positional values")
+    assert not wrong, "\n".join(wrong)
+
+
 def test_no_bare_excepts() -> None:
     handlers = [(p, n) for p in sources().values() for n in nodes(p) if isinstance(n, ast.ExceptHandler)]
     bare = [f"{path}:{handler.lineno}" for path, handler in handlers if handler.type is None]

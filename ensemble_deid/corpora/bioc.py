@@ -179,12 +179,12 @@ def _document_of_node(node: XmlNode, path: Path) -> BiocDocument:
 def _part_of_node(node: XmlNode, path: Path) -> Part:
     offset, text = node.first("offset"), node.first("text")
     return Part(
-        f"{path}:{node.line}",
-        node.name,
-        -1 if offset is None else _integer_of_text(offset.text),
-        "" if text is None else text.text,
-        _annotations_of_node(node, path),
-        [_part_of_node(sentence, path) for sentence in node.all("sentence")],
+        place=f"{path}:{node.line}",
+        kind=node.name,
+        offset=-1 if offset is None else _integer_of_text(offset.text),
+        text="" if text is None else text.text,
+        annotations=_annotations_of_node(node, path),
+        sentences=[_part_of_node(sentence, path) for sentence in node.all("sentence")],
     )
 
 
@@ -294,7 +294,14 @@ def _parts(entry: dict[str, Any], kind: str, place: str) -> list[Part]:
         sentences = _parts(part, "sentence", here) if kind == "passage" else []
         text = optional_string(part, "text", here) or ""
         parts.append(
-            Part(here, kind, _integer_of_value(part.get("offset")), text, _annotations_of_object(part, here), sentences)
+            Part(
+                place=here,
+                kind=kind,
+                offset=_integer_of_value(part.get("offset")),
+                text=text,
+                annotations=_annotations_of_object(part, here),
+                sentences=sentences,
+            )
         )
     return parts
 

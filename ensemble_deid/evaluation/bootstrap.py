@@ -158,11 +158,11 @@ def paired_difference(
     value = _defined(difference(observed))
     return PairedDifference(
         measure,
-        _defined(measure_of(observed[:3], measure)),
-        _defined(measure_of(observed[3:], measure)),
-        value,
-        interval,
-        None
+        a=_defined(measure_of(observed[:3], measure)),
+        b=_defined(measure_of(observed[3:], measure)),
+        difference=value,
+        interval=interval,
+        p_value=None
         if value is None or not resamples
         else _randomisation_p(a, b, value, difference, resamples=resamples, seed=seed),
     )

@@ -149,4 +149,4 @@ def _accumulate(
     # The last place of each distinct score: all annotations of one score are kept or dropped together.
     last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], [True] * (len(ordered) > 0)))
     tp = np.cumsum(right[order], dtype=np.int64)[last]
-    return Curve(view, ordered[last], tp, last + 1 - tp, gold, tokens)
+    return Curve(view, thresholds=ordered[last], tp=tp, fp=last + 1 - tp, gold=gold, tokens=tokens)

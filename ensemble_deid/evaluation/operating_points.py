@@ -107,7 +107,14 @@ def choose_threshold(
     if not has_scores(dev_system):
         raise NoScoresError("a threshold needs a system that scores its annotations; all scores are the same")
     point = find_point(trace_curve(dev_gold, dev_system, view=view), rule=rule, wanted=wanted)
-    return ChosenThreshold(rule, wanted, view, None if point is None else point.threshold, point, digests(dev_gold))
+    return ChosenThreshold(
+        rule,
+        wanted,
+        view,
+        threshold=None if point is None else point.threshold,
+        chosen_at=point,
+        notes=digests(dev_gold),
+    )
 
 
 def check_target(rule: ThresholdRule, wanted: float) -> None:
@@ -199,9 +206,11 @@ def find_operating_points(
         view,
         curve,
         as_it_is,
-        reported,
-        RecallAtPrecision(precision, adjusted, at.point if adjusted and at.point else as_it_is, at.oracle),
-        any(point.oracle for point in reported) or at.oracle,
+        sensitivities=reported,
+        recall_at_precision=RecallAtPrecision(
+            precision, adjusted, at.point if adjusted and at.point else as_it_is, at.oracle
+        ),
+        oracle=any(point.oracle for point in reported) or at.oracle,
     )
 
 

@@ -103,9 +103,9 @@ def score_rows(rows: Sequence[Row], groups: Sequence[str], resampling: Resamplin
                 row.part,
                 row.name,
                 counts,
-                Estimate(counts.precision, precision),
-                Estimate(counts.recall, recall),
-                Estimate(counts.f1, f1),
+                precision=Estimate(counts.precision, precision),
+                recall=Estimate(counts.recall, recall),
+                f1=Estimate(counts.f1, f1),
             )
         )
     return tuple(scores)

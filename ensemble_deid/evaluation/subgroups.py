@@ -89,7 +89,9 @@ def measure_subgroups(
             without[dimension] = absent
         for name in found:
             member = np.array([other == name for other in names], dtype=np.int64)
-            groups.append(_measure(dimension, name, member, hidden, documents, patients, resampling))
+            groups.append(
+                _measure(dimension, name, member, hidden, documents=documents, patients=patients, resampling=resampling)
+            )
     p_values = {f"{g.dimension}\t{g.name}": g.p for g in groups if g.p is not None}
     adjusted = holm(p_values)
     return Subgroups(
@@ -191,4 +193,4 @@ def _measure(
         overall = by_patient[:, 2] - pooled * by_patient[:, 3]
         p = sign_flip_p(surplus - in_all / everything * overall, resamples=resampling.resamples, seed=resampling.seed)
     rest = (all_hidden - in_hidden) / others if others else None
-    return Subgroup(dimension, name, in_all, in_patients, recall, rest, p)
+    return Subgroup(dimension, name, annotations=in_all, patients=in_patients, recall=recall, rest=rest, p=p)

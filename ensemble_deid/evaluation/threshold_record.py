@@ -44,12 +44,12 @@ def threshold_from_record(record: Mapping[str, Any]) -> ChosenThreshold:
         raise EvaluationError("the notes of a stored threshold are a list of digests")
     point = None if threshold is None or at is None else _point(float(threshold), at)
     return ChosenThreshold(
-        record["rule"],
-        float(record["wanted"]),
-        record["view"],
-        None if threshold is None else float(threshold),
-        point,
-        tuple(record["notes"]),
+        rule=record["rule"],
+        wanted=float(record["wanted"]),
+        view=record["view"],
+        threshold=None if threshold is None else float(threshold),
+        chosen_at=point,
+        notes=tuple(record["notes"]),
     )
 
 

@@ -86,18 +86,20 @@ def select_documents(batch: Batch, indexes: Sequence[int]) -> Batch:
     sizes = [len(part) for part in ranges]
     owners = np.repeat(np.arange(len(indexes), dtype=np.int32), sizes)
     tokens = TokenTable(
-        batch.tokens.start[rows],
-        batch.tokens.end[rows],
-        owners,
-        _renumbered(batch.tokens.line[rows], owners),
-        _renumbered(batch.tokens.sentence[rows], owners),
-        np.cumsum([0, *sizes]).astype(np.int32),
+        start=batch.tokens.start[rows],
+        end=batch.tokens.end[rows],
+        document=owners,
+        line=_renumbered(batch.tokens.line[rows], owners),
+        sentence=_renumbered(batch.tokens.sentence[rows], owners),
+        document_starts=np.cumsum([0, *sizes]).astype(np.int32),
     )
     columns = {name: Column(column.codes[rows], column.values) for name, column in batch.table.columns.items()}
     documents = tuple(batch.documents[d] for d in indexes)
     initial = tuple(batch.initial[d] for d in indexes)
     added = tuple(batch.added[d] for d in indexes) if batch.added else ()
-    return Batch(documents, tokens, FeatureTable(columns), initial, batch.same_word[rows], added)
+    return Batch(
+        documents, tokens, table=FeatureTable(columns), initial=initial, same_word=batch.same_word[rows], added=added
+    )
 
 
 def _renumbered(column: Ints, owners: Ints) -> Ints:
@@ -152,7 +154,9 @@ def plain_batch(
             known = training_columns(known, knowledge_columns(knowledge, word, tokens, hidden=True))
         columns.update(known)
     later = () if added is None else tuple(_added_matches(added, document) for document in documents)
-    return Batch(documents, tokens, FeatureTable(columns), initial, columns["lower"].codes, later)
+    return Batch(
+        documents, tokens, table=FeatureTable(columns), initial=initial, same_word=columns["lower"].codes, added=later
+    )
 
 
 def word_column(documents: Sequence[Document], tokens: TokenTable) -> Column:

@@ -45,12 +45,12 @@ class Ensemble:
     def description(self) -> ModelDescription:
         """The model's metadata."""
         return ModelDescription(
-            tuple(self.taggers),
-            self.scheme.labels,
-            self.stacker.threshold,
-            arithmetic_in_use(self.taggers),
-            self.best_members,
-            self.inclusion,
+            submodels=tuple(self.taggers),
+            labels=self.scheme.labels,
+            threshold=self.stacker.threshold,
+            arithmetic=arithmetic_in_use(self.taggers),
+            best_members=self.best_members,
+            inclusion=self.inclusion,
         )
 
     def propose(self, batch: Batch) -> dict[str, Proposals]:

@@ -147,7 +147,9 @@ def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config)
         knowledge = reload_knowledge(content, config=config)
     added = load_added_patterns(directory, manifest)
     annotate, stem = reload_annotator(manifest.choices, config=config), load_stem(config)
-    return FeatureExtractor(patterns, lexicon, config.text.split_lines, bpe, annotate, knowledge, stem, added)
+    return FeatureExtractor(
+        patterns, lexicon, config.text.split_lines, bpe, annotate=annotate, knowledge=knowledge, stem=stem, added=added
+    )
 
 
 @lru_cache(maxsize=1)

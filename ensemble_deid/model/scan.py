@@ -119,7 +119,7 @@ def scan_model(
     by_file[ALL_FILES] = set().union(*by_file.values())
     keys = sorted({*own, *other}, key=lambda key: (UNITS.index(key[0]), key[1] != ALL_LABELS, key[1]))
     return tuple(
-        _row(file, key, set(own.get(key, ())), set(other.get(key, ())), found, singles[key[0]])
+        _row(file, key, own=set(own.get(key, ())), other=set(other.get(key, ())), found=found, singles=singles[key[0]])
         for file, found in by_file.items()
         for key in keys
     )
@@ -184,5 +184,13 @@ def _row(
     hits, chance = len(mine & found), len(theirs & found)
     table = [[hits, len(mine) - hits], [chance, len(theirs) - chance]]
     p = float(fisher_exact(table, alternative="greater").pvalue)
-    single = (len(mine), hits, len(theirs), chance)
-    return ScanRow(file, *key, len(own), len(own & found), len(other), len(other & found), single, p)
+    return ScanRow(
+        file,
+        *key,
+        strings=len(own),
+        found=len(own & found),
+        control_strings=len(other),
+        control_found=len(other & found),
+        single=(len(mine), hits, len(theirs), chance),
+        p=p,
+    )

@@ -152,7 +152,7 @@ class _View:
     def reading(self, *, unread: int) -> Reading:
         seen = {**self.touched, **layout.unread_layouts(self.text)}
         forms = {name: min(1.0, count / self.size) for name, count in seen.items()}
-        return Reading(self.text, self.starts, self.ends, forms, unread, self.in_order)
+        return Reading(self.text, self.starts, self.ends, forms, unread=unread, in_order=self.in_order)
 
     def apply(self, steps: Sequence[tuple[str, Step]]) -> None:
         for name, step in steps:

@@ -188,7 +188,16 @@ def tokenize(documents: Sequence[Document], *, split_lines: bool = False) -> Tok
         sizes.append(len(starts))
     if not parts:
         empty = np.zeros(0, np.int32)
-        return TokenTable(empty, empty, empty, empty, empty, np.zeros(1, np.int32))
+        return TokenTable(
+            start=empty, end=empty, document=empty, line=empty, sentence=empty, document_starts=np.zeros(1, np.int32)
+        )
     columns = [np.concatenate([part[i] for part in parts]).astype(np.int32) for i in range(4)]
     owners = np.repeat(np.arange(len(documents), dtype=np.int32), sizes[1:])
-    return TokenTable(columns[0], columns[1], owners, columns[2], columns[3], np.cumsum(sizes).astype(np.int32))
+    return TokenTable(
+        start=columns[0],
+        end=columns[1],
+        document=owners,
+        line=columns[2],
+        sentence=columns[3],
+        document_starts=np.cumsum(sizes).astype(np.int32),
+    )

@@ -39,12 +39,12 @@ class CandidateTable:
         return CandidateTable(
             self.labels,
             self.submodels,
-            self.document[rows],
-            self.start[rows],
-            self.end[rows],
-            self.label[rows],
-            self.confidence[rows],
-            self.chosen[rows],
+            document=self.document[rows],
+            start=self.start[rows],
+            end=self.end[rows],
+            label=self.label[rows],
+            confidence=self.confidence[rows],
+            chosen=self.chosen[rows],
         )
 
     def token_ranges(self, tokens: TokenTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -111,7 +111,14 @@ def collect(
     chosen_by = np.array(flags, dtype=bool).reshape(len(keys), len(submodels))
     places = np.array(keys, dtype=np.int32).reshape(len(keys), 4)
     table = CandidateTable(
-        labels, submodels, places[:, 0], places[:, 1], places[:, 2], places[:, 3], confidence, chosen_by
+        labels,
+        submodels,
+        document=places[:, 0],
+        start=places[:, 1],
+        end=places[:, 2],
+        label=places[:, 3],
+        confidence=confidence,
+        chosen=chosen_by,
     )
     return table.select(chosen_by.any(axis=1) | (confidence.max(axis=1, initial=0.0) >= min_confidence))
 
@@ -135,10 +142,10 @@ def merge_rows(
         table.submodels,
         document,
         start,
-        end,
-        label,
-        np.concatenate([table.confidence, blank]),
-        np.concatenate([table.chosen, blank.astype(bool)]),
+        end=end,
+        label=label,
+        confidence=np.concatenate([table.confidence, blank]),
+        chosen=np.concatenate([table.chosen, blank.astype(bool)]),
     )
     return longer.select(order), order
 

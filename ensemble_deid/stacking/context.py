@@ -113,7 +113,13 @@ class CandidateContext:
         groups, patients = ([names[i] for i in chosen] for names in (self.groups, self.patients))
         string = _numbered(self.string[rows].tolist())
         return CandidateContext(
-            self.form[rows], keys, string, self.elsewhere[rows], groups, patients, self.more.select(rows)
+            form=self.form[rows],
+            keys=keys,
+            string=string,
+            elsewhere=self.elsewhere[rows],
+            groups=groups,
+            patients=patients,
+            more=self.more.select(rows),
         )
 
 
@@ -147,13 +153,13 @@ def extract_context(table: CandidateTable, batch: Batch, more: NamedColumns | No
     first, after = table.token_ranges(batch.tokens)
     owners = [batch.documents[d] for d in table.document.tolist()]
     return CandidateContext(
-        _form(table, batch, first, after),
-        _keys(batch, first, after),
-        _strings(batch, first, after),
-        _elsewhere(table, batch, first, after),
-        [document.group for document in owners],
-        [document.patient for document in owners],
-        more or NamedColumns.none(len(table)),
+        form=_form(table, batch, first, after),
+        keys=_keys(batch, first, after),
+        string=_strings(batch, first, after),
+        elsewhere=_elsewhere(table, batch, first, after),
+        groups=[document.group for document in owners],
+        patients=[document.patient for document in owners],
+        more=more or NamedColumns.none(len(table)),
     )
 
 

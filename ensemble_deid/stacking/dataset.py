@@ -60,7 +60,14 @@ class StackingDataset:
         names = tuple(self.table.submodels[k] for k in kept)
         base = self.table
         narrowed = CandidateTable(
-            base.labels, names, base.document, base.start, base.end, base.label, confidence, chosen
+            base.labels,
+            submodels=names,
+            document=base.document,
+            start=base.start,
+            end=base.end,
+            label=base.label,
+            confidence=confidence,
+            chosen=chosen,
         )
         highest = confidence.max(axis=1, initial=0.0)
         proposed = chosen.any(axis=1) | ((highest >= min_confidence) & (highest > 0))
@@ -104,24 +111,24 @@ class StackingDataset:
             arrays = load((directory / ARRAYS).read_bytes())
             content = strict_json((directory / KEYS).read_text(encoding="utf-8"))
             table = CandidateTable(
-                tuple(content["labels"]),
-                tuple(content["submodels"]),
-                arrays["document"],
-                arrays["start"],
-                arrays["end"],
-                arrays["label"],
-                arrays["confidence"],
-                arrays["chosen"],
+                labels=tuple(content["labels"]),
+                submodels=tuple(content["submodels"]),
+                document=arrays["document"],
+                start=arrays["start"],
+                end=arrays["end"],
+                label=arrays["label"],
+                confidence=arrays["confidence"],
+                chosen=arrays["chosen"],
             )
             keys = {kind: list(content["keys"][kind]) for kind in KINDS}
             context = CandidateContext(
-                arrays["form"],
-                keys,
-                arrays["string"],
-                arrays["elsewhere"],
-                list(content["groups"]),
-                list(content["patients"]),
-                NamedColumns(tuple(content["more"]), arrays["more"]),
+                form=arrays["form"],
+                keys=keys,
+                string=arrays["string"],
+                elsewhere=arrays["elsewhere"],
+                groups=list(content["groups"]),
+                patients=list(content["patients"]),
+                more=NamedColumns(tuple(content["more"]), arrays["more"]),
             )
             return cls(table, context, arrays["correct"], int(content["n_gold"]), tuple(content.get("unseen", ())))
         except (SafetensorError, KeyError, ValueError, TypeError, OverflowError) as error:

@@ -55,14 +55,28 @@ class Svm:
         scale = np.where(np.ptp(features, axis=0) > 1e-9, scale, 1.0) if len(features) else scale
         if correct.all() or not correct.any():
             empty = np.zeros((0, features.shape[1]))
-            return cls(settings, mean, scale, empty, np.zeros(0), 1.0 if len(correct) and correct.all() else -1.0)
+            return cls(
+                settings,
+                mean,
+                scale,
+                vectors=empty,
+                weights=np.zeros(0),
+                intercept=1.0 if len(correct) and correct.all() else -1.0,
+            )
         # Here, not above: only training needs scikit-learn, and it takes a second to load.
         from sklearn.svm import SVC
 
         costs = {1: settings.c_positive, 0: settings.c_negative}
         svc = SVC(C=1.0, kernel="rbf", gamma=settings.gamma, class_weight=costs, cache_size=500)
         svc.fit(_standardised(features, mean, scale), correct.astype(np.int64))
-        return cls(settings, mean, scale, svc.support_vectors_, svc.dual_coef_[0], float(svc.intercept_[0]))
+        return cls(
+            settings,
+            mean,
+            scale,
+            vectors=svc.support_vectors_,
+            weights=svc.dual_coef_[0],
+            intercept=float(svc.intercept_[0]),
+        )
 
     def decision_function(self, features: Floats) -> Floats:
         """Return the decision function of each row, (n,): positive means correct."""
@@ -92,7 +106,7 @@ class Svm:
             content = strict_json(strict_json(data[8 : 8 + length])["__metadata__"]["svm"])
             settings = SvmSettings(*(float(content[name]) for name in ("c_positive", "c_negative", "gamma")))
             mean, scale, vectors, weights = (arrays[name] for name in ("mean", "scale", "vectors", "weights"))
-            svm = cls(settings, mean, scale, vectors, weights, float(content["intercept"]))
+            svm = cls(settings, mean, scale, vectors, weights=weights, intercept=float(content["intercept"]))
         except (SafetensorError, KeyError, ValueError, TypeError) as error:
             raise ModelError(f"the stacker's file is damaged ({type(error).__name__})") from None
         if svm.vectors.shape != (*svm.weights.shape, *svm.mean.shape) or svm.scale.shape != svm.mean.shape:

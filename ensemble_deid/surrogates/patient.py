@@ -95,7 +95,9 @@ class PatientSurrogates:
         self.names = PersonNames(keyed, KnownNames(self.known), self._avoided, language, staff)
         self._codes = Codes(keyed, self._avoided, self.known)
         self._geography = Geography(keyed, self._avoided, self.known, language)
-        self._places = NamedPlaces(keyed, self._avoided, self._codes, self._geography, self.known, language)
+        self._places = NamedPlaces(
+            keyed, self._avoided, self._codes, self._geography, known=self.known, language=language
+        )
         self._web = Web(keyed, self._avoided, self.names, self._codes)
 
     def value(self, text: str, start: int, end: int, label: str, *, year: int | None = None) -> str | None:

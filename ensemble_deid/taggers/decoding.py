@@ -111,7 +111,9 @@ def decode(chain: LinearChain, emissions: Floats, starts: Ints, *, n: int, certa
         paths, scores = n_best(chain, emissions[rows], part.lengths, max(1, n), likely=likely)
         best[rows[within]] = paths[:, 0][within]
         if n > 0:
-            _add_candidates(found, part, paths, scores, batch.first[searched], certain)
+            _add_candidates(
+                found, marginals=part, paths=paths, scores=scores, first_rows=batch.first[searched], certain=certain
+            )
     found.candidates.sort(key=lambda span: (span.first, span.after, span.label))
     return found
 

@@ -139,7 +139,14 @@ def ablate(
     )
     total = 1 + len(plan) + (notes is not None)
     report(Step(0, total, "the ensemble"))
-    stack = _stack(AS_TRAINED, ensemble, StackingDataset.load(private), documents, config, threshold_rule)
+    stack = _stack(
+        members=AS_TRAINED,
+        ensemble=ensemble,
+        dataset=StackingDataset.load(private),
+        documents=documents,
+        config=config,
+        rule=threshold_rule,
+    )
     systems = [] if as_zhao2020 else [stack.system(_FULL, ensemble.stacker)]
     for done, (name, removed) in enumerate(plan.items(), 1):
         report(Step(done, total, name))
@@ -168,14 +175,21 @@ def _stack(
     rule: ThresholdTarget | None,
 ) -> _Stack:
     batch = ensemble.feature_extractor.extract(documents)
-    return _Stack(members, dataset, ensemble.propose(batch), batch, config, rule)
+    return _Stack(members, dataset, proposals=ensemble.propose(batch), batch=batch, config=config, rule=rule)
 
 
 def _retrained(
     trained: Trained, documents: Sequence[Document], config: Config, rule: ThresholdTarget | None
 ) -> list[_System]:
     """Return the ensemble without the patterns, and without all submodels that have no marginals."""
-    stack = _stack(RETRAINED, trained.ensemble, trained.stacking_dataset, documents, config, rule)
+    stack = _stack(
+        members=RETRAINED,
+        ensemble=trained.ensemble,
+        dataset=trained.stacking_dataset,
+        documents=documents,
+        config=config,
+        rule=rule,
+    )
     systems = [stack.system(_without(FEATURE_SOURCES), trained.ensemble.stacker)]
     others = _rule_based(tuple(stack.proposals))
     if 0 < len(others) < len(stack.proposals):

@@ -170,9 +170,9 @@ def _place(
         start,
         end,
         found,
-        tuple(near),
-        tuple(filter(here, patterns)),
-        tuple(sorted(filter(here, rules), key=_by_number)),
+        candidates=tuple(near),
+        patterns=tuple(filter(here, patterns)),
+        rules=tuple(sorted(filter(here, rules), key=_by_number)),
     )
 
 

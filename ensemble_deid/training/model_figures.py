@@ -87,16 +87,16 @@ def _row(
     found = evaluate(gold, keep_above(scored, point.threshold), resamples=0)
     strict, leaks = found.score("strict"), found.leaks.total.notes.share
     return FiguresRow(
-        name,
-        point.threshold,
-        oracle,
-        strict.precision.value,
-        strict.recall.value,
-        strict.f1.value,
-        point.counts.recall,
-        point.counts.precision,
-        point.fp_per_1000,
-        None if leaks is None else 1 - leaks,
+        point=name,
+        threshold=point.threshold,
+        oracle=oracle,
+        strict_precision=strict.precision.value,
+        strict_recall=strict.recall.value,
+        strict_f1=strict.f1.value,
+        token_recall=point.counts.recall,
+        token_precision=point.counts.precision,
+        false_positives_per_1000=point.fp_per_1000,
+        fully_redacted=None if leaks is None else 1 - leaks,
     )
 
 

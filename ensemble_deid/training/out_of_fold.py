@@ -122,7 +122,16 @@ def curve_from_record(record: Any) -> StoredCurve:
     lies_between = bool((between >= fp).all()) and bool((between[:-1] <= fp[1:]).all())
     if not (falls and rises and lies_between and tokens >= 0 and gold >= int(tp.max(initial=0))):
         raise EvaluationError("a stored curve falls from threshold to threshold, and its counts rise up to all PHI")
-    return StoredCurve(record["view"], thresholds, tp, fp, gold, tokens, between, _BETWEEN in record)
+    return StoredCurve(
+        view=record["view"],
+        thresholds=thresholds,
+        tp=tp,
+        fp=fp,
+        gold=gold,
+        tokens=tokens,
+        fp_between=between,
+        reaches_the_end=_BETWEEN in record,
+    )
 
 
 CURVES = "out_of_fold_curves"

@@ -74,7 +74,7 @@ def freeze_out_of_fold_threshold(
     point = find_point(stored.curve, rule=rule, wanted=wanted)
     if point is None:
         raise _unreached(model, stored.curve, rule, wanted, stored.notes)
-    chosen = ChosenThreshold(rule, wanted, stored.curve.view, point.threshold, point, OUT_OF_FOLD)
+    chosen = ChosenThreshold(rule, wanted, stored.curve.view, point.threshold, chosen_at=point, notes=OUT_OF_FOLD)
     return _freeze(model, chosen, point, {}), stored
 
 

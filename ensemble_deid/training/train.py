@@ -202,7 +202,15 @@ def _fit_ensemble(
         progress=progress.say,
     )
     members = choose_best_members(documents, proposals, labels=scheme.labels, best=config.stack.best_members)
-    ensemble = Ensemble(config, scheme, extractor, taggers, fitted.stacker, fitted.smaller, best_members=members)
+    ensemble = Ensemble(
+        config,
+        scheme,
+        feature_extractor=extractor,
+        taggers=taggers,
+        stacker=fitted.stacker,
+        smaller=fitted.smaller,
+        best_members=members,
+    )
     return ensemble, fitted, progress
 
 

@@ -116,7 +116,9 @@ class Replacer:
             start = length + len(between)
             length = start + len(value)
             parts += (between, value)
-            replaced.append(ReplacedSpan(span.start, span.end, start, length, span.label, span.score))
+            replaced.append(
+                ReplacedSpan(span.start, span.end, new_start=start, new_end=length, label=span.label, score=span.score)
+            )
             position = span.end
         parts.append(document.text[position:])
         return Replacement("".join(parts), tuple(replaced))
@@ -169,7 +171,14 @@ class Replacer:
         self, patient: str, known: frozenset[str], *, spanish: bool = False, avoided: frozenset[str] = frozenset()
     ) -> PatientSurrogates:
         settings = Settings(**self.styles.settings)
-        return _patient_surrogates(self.key.secret, (self.project, patient), settings, known, spanish, avoided)
+        return _patient_surrogates(
+            self.key.secret,
+            scope=(self.project, patient),
+            settings=settings,
+            known=known,
+            spanish=spanish,
+            avoided=avoided,
+        )
 
 
 @lru_cache(maxsize=8)
@@ -182,4 +191,4 @@ def _patient_surrogates(
     avoided: frozenset[str],
 ) -> PatientSurrogates:
     # The notes of a patient come one after another and have the same PHI, whose tables are then made once.
-    return PatientSurrogates(secret, scope, settings, known, spanish, avoided)
+    return PatientSurrogates(secret, scope, settings, known, spanish=spanish, avoided=avoided)

@@ -56,7 +56,7 @@ def add_span(database: sqlite3.Connection, reviewer: str, note: int, start: int,
     _open(database, reviewer, note)
     _check_place(database, note, start, end)
     step = Step(database, reviewer, "add")
-    span = _mark(step, read_spans(database, reviewer, note), note, start, end, label)
+    span = _mark(step, spans=read_spans(database, reviewer, note), note=note, start=start, end=end, label=label)
     step.close()
     return span
 
@@ -141,7 +141,7 @@ def mark_all(database: sqlite3.Connection, reviewer: str, search: Search, label:
             if any(span.marked and (span.start, span.end) != (start, end) for span in near):
                 skipped += 1
                 continue
-            _mark(step, near, note, start, end, label)
+            _mark(step, spans=near, note=note, start=start, end=end, label=label)
             marked += 1
             if near:
                 spans = read_spans(database, reviewer, note)

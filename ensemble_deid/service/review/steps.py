@@ -31,7 +31,9 @@ class Step:
             'INSERT INTO spans (reviewer, note, start, "end", label, kind, status) VALUES (?, ?, ?, ?, ?, ?, ?)',
             (self._reviewer, note, start, end, label, kind, status),
         )
-        span = ReviewSpan(made.lastrowid or 0, start, end, label, None, kind, status)
+        span = ReviewSpan(
+            id=made.lastrowid or 0, start=start, end=end, label=label, score=None, kind=kind, status=status
+        )
         self._record(note, span.id, None, _packed(span))
         return span.id
 

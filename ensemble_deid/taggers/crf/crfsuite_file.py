@@ -64,10 +64,10 @@ def _read(data: bytes) -> CrfsuiteWeights:
     return CrfsuiteWeights(
         labels,
         attributes,
-        state["source"].astype(np.int64),
-        state["target"].astype(np.int64),
-        state["weight"].astype(np.float64),
-        transitions,
+        attribute_of_weight=state["source"].astype(np.int64),
+        label_of_weight=state["target"].astype(np.int64),
+        weight=state["weight"].astype(np.float64),
+        transitions=transitions,
     )
 
 

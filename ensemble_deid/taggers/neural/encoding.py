@@ -147,12 +147,12 @@ class Encoded:
         # depend on the longest word of the batch.
         spelling = spelling[:, : int((spelling > 0).sum(axis=1).max()) + 1]
         return Inputs(
-            torch.from_numpy(np.where(mask, words[rows], PADDING)),
-            torch.from_numpy(form.reshape(rows.shape)),
-            torch.from_numpy(spelling),
-            torch.from_numpy(self.features[rows]),
-            torch.from_numpy(mask),
-            None if self.vectors is None else torch.from_numpy(np.where(mask, self.vectors[rows], PADDING)),
+            words=torch.from_numpy(np.where(mask, words[rows], PADDING)),
+            form=torch.from_numpy(form.reshape(rows.shape)),
+            spelling=torch.from_numpy(spelling),
+            features=torch.from_numpy(self.features[rows]),
+            mask=torch.from_numpy(mask),
+            vectors=None if self.vectors is None else torch.from_numpy(np.where(mask, self.vectors[rows], PADDING)),
         )
 
 
@@ -170,12 +170,12 @@ def encode(batch: Batch, vocabularies: Vocabularies) -> Encoded:
     features = [table[name].lookup(values, unknown=UNKNOWN) for name, values in vocabularies.features.items()]
     counts = np.bincount(lower.codes, minlength=max(1, len(lower.values)))
     return Encoded(
-        lower.lookup(vocabularies.words, unknown=UNKNOWN).astype(np.int64),
-        word.codes.astype(np.int64),
-        spelling,
-        np.stack(features, axis=1).astype(np.int64) if features else np.zeros((len(word), 0), np.int64),
-        (counts == 1)[lower.codes],
-        lower.lookup(vocabularies.vectors, unknown=UNKNOWN).astype(np.int64) if vocabularies.vectors else None,
+        words=lower.lookup(vocabularies.words, unknown=UNKNOWN).astype(np.int64),
+        form=word.codes.astype(np.int64),
+        spelling=spelling,
+        features=np.stack(features, axis=1).astype(np.int64) if features else np.zeros((len(word), 0), np.int64),
+        rare=(counts == 1)[lower.codes],
+        vectors=lower.lookup(vocabularies.vectors, unknown=UNKNOWN).astype(np.int64) if vocabularies.vectors else None,
     )
 
 

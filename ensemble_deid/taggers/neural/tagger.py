@@ -87,7 +87,7 @@ class NeuralTagger:
         with torch_on_one_thread(), torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
             torch.manual_seed(derive_seed(seed, "network"))
             network = TaggingNetwork(vocabularies.sizes(len(scheme.tags)), config)
-            tagger = cls(scheme, config, device, vocabularies, network, 0)
+            tagger = cls(scheme, config, device, vocabularies, network=network, epochs=0)
             tagger._initialise(names, vectors, start, seed=seed, progress=progress)
             epochs = train_network(
                 network,
@@ -101,7 +101,7 @@ class NeuralTagger:
                 progress=progress,
             )
         # Move it back to the CPU: it is sent between processes, some of which may not have the device.
-        return cls(scheme, config, device, vocabularies, network.cpu(), epochs)
+        return cls(scheme, config, device, vocabularies, network=network.cpu(), epochs=epochs)
 
     def _initialise(
         self,
@@ -199,7 +199,7 @@ class NeuralTagger:
         except (SafetensorError, RuntimeError, ValueError, KeyError, TypeError) as error:
             raise ModelError(f"{directory}: the network's files are damaged ({type(error).__name__})") from None
         network.eval()
-        return cls(scheme, config, device, vocabularies, network, epochs)
+        return cls(scheme, config, device, vocabularies, network=network, epochs=epochs)
 
 
 def _features(config: NeuralConfig, train: Batch) -> tuple[str, ...]:

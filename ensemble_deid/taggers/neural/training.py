@@ -54,7 +54,7 @@ def train_network(
         loss_sum = 0.0
         batches = list(bucket(starts, len(gold), batch_tokens=config.batch_tokens, random=random))
         for number in random.permutation(n_batches).tolist():
-            loss = _step(network, encoded, gold, batches[number], config, random, device)
+            loss = _step(network, encoded, gold, batch=batches[number], config=config, random=random, device=device)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(trained, config.gradient_clip)

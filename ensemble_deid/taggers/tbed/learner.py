@@ -154,7 +154,7 @@ class _Learner:
         self.broken = BrokenCounts(self.keys, self.matcher, self.right)
         self.neighbours = Neighbours(self.keys.instances)
         self.changed: Flags = np.zeros(matrix.size, bool)
-        self.selection = Selection(self.keys, self.candidates, self.broken, self.matcher, self.gold, limits)
+        self.selection = Selection(self.keys, self.candidates, self.broken, self.matcher, gold=self.gold, limits=limits)
 
     def learn(self, max_rules: int) -> list[Rule]:
         rules: list[Rule] = []

@@ -183,7 +183,15 @@ class Selection:
         tag, cells = self._contexts.decode_one(t, int(self._key[at]))
         fixed, broken = int(self._candidates.fixed[number]), int(self._broken.counts[self._context[at]])
         places = self._matcher.places(t, tag, cells)
-        return Choice(t, tag, int(self._new_tag[at]), tuple(cells), fixed, broken, places)
+        return Choice(
+            template=t,
+            tag=tag,
+            new_tag=int(self._new_tag[at]),
+            cells=tuple(cells),
+            fixed=fixed,
+            broken=broken,
+            places=places,
+        )
 
     def _has_patients(self, choice: Choice) -> bool:
         if self._patient is None:

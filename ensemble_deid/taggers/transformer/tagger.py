@@ -83,7 +83,15 @@ class TransformerTagger:
             torch.manual_seed(derive_seed(seed, "transformer"))
             vocabulary = learn_pieces(train, config.features)
             network = EncoderClassifier(source.encoder, len(scheme.tags), _sizes(vocabulary), dropout=config.dropout)
-            tagger = cls(scheme, config, device, source.config, source.tokenizer, vocabulary, network)
+            tagger = cls(
+                scheme,
+                config,
+                device,
+                encoder_config=source.config,
+                tokenizer=source.tokenizer,
+                vocabulary=vocabulary,
+                network=network,
+            )
             if start is not None:
                 progress(f"transformer: starts with {tagger._inherit(start)} arrays of the model to start from")
             pieces = cut_into_pieces(train, tagger.tokenizer, vocabulary, unknown=tagger._id("[UNK]"))
@@ -214,7 +222,7 @@ class TransformerTagger:
         except Exception as error:  # noqa: BLE001 (tokenizers raises bare Exception for a damaged file)
             raise ModelError(f"{directory}: the transformer's files are damaged ({type(error).__name__})") from None
         network.eval()
-        return cls(scheme, config, device, encoder_config, tokenizer, vocabulary, network)
+        return cls(scheme, config, device, encoder_config, tokenizer=tokenizer, vocabulary=vocabulary, network=network)
 
 
 _ROBERTA = {"[UNK]": "<unk>", "[CLS]": "<s>", "[SEP]": "</s>", "[PAD]": "<pad>"}

@@ -91,7 +91,16 @@ def error_section(
         cards: list[Html] = []
         for error in found[:MOST_ERRORS]:
             number += 1
-            cards.append(_card(number, error, pairs[error.document_id], votes, openable, include_text))
+            cards.append(
+                _card(
+                    number,
+                    error,
+                    pair=pairs[error.document_id],
+                    votes=votes,
+                    openable=openable,
+                    include_text=include_text,
+                )
+            )
         groups.append(_group(kind, len(found), cards))
     near = errors.tokens_near
     share = UNDEFINED if near.share is None else f"{100 * near.share:.1f}%"
