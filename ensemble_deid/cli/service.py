@@ -46,12 +46,12 @@ def run_serve(options: argparse.Namespace) -> int:
         raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
     from ensemble_deid.deidentify.replacement import Key
     from ensemble_deid.model.manifest import read_manifest
-    from ensemble_deid.service.settings import Settings, tokens_from_environment
+    from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
 
     lists = named_lists(options)
     # Each worker reads them again; a mistake in them is said before anything is served.
     lists.read(read_manifest(options.model).labels)
-    settings = Settings(
+    settings = ServiceSettings(
         model=options.model,
         host=options.host,
         port=options.port,

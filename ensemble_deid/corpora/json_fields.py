@@ -27,7 +27,7 @@ def parse_json(content: str, place: str) -> Any:
         raise CorpusError(f"{place}: broken JSON: {error}") from None
 
 
-def kind_of(value: object) -> str:
+def json_kind(value: object) -> str:
     """Return what kind of value this is, as messages say it."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
@@ -36,7 +36,7 @@ def kind_of(value: object) -> str:
 def object_of(value: object, place: str) -> dict[str, Any]:
     """Return the value if it is an object, else raise CorpusError."""
     if not isinstance(value, dict):
-        raise CorpusError(f"{place}: expected an object, not {kind_of(value)}")
+        raise CorpusError(f"{place}: expected an object, not {json_kind(value)}")
     return value
 
 
@@ -56,7 +56,7 @@ def list_field(entry: dict[str, Any], key: str, place: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise CorpusError(f"{place}: '{key}' must be a list, not {kind_of(value)}")
+        raise CorpusError(f"{place}: '{key}' must be a list, not {json_kind(value)}")
     return value
 
 
@@ -64,7 +64,7 @@ def string_field(entry: dict[str, Any], key: str, place: str) -> str:
     """Return a string that a note can hold; CorpusError if it is missing, something else, or holds NUL."""
     value = entry.get(key)
     if not isinstance(value, str):
-        raise CorpusError(f"{place}: '{key}' must be a string, not {kind_of(value) if key in entry else 'missing'}")
+        raise CorpusError(f"{place}: '{key}' must be a string, not {json_kind(value) if key in entry else 'missing'}")
     check_text(value, f"{place}: '{key}'")
     return value
 
@@ -78,7 +78,7 @@ def integer_field(entry: dict[str, Any], key: str, place: str) -> int:
     """Return an integer; CorpusError if it is missing or something else."""
     value = entry.get(key)
     if type(value) is not int:
-        raise CorpusError(f"{place}: '{key}' must be an integer, not {kind_of(value) if key in entry else 'missing'}")
+        raise CorpusError(f"{place}: '{key}' must be an integer, not {json_kind(value) if key in entry else 'missing'}")
     return value
 
 
@@ -86,11 +86,11 @@ def metadata_field(entry: dict[str, Any], place: str) -> dict[str, str]:
     """Return the object `metadata`, whose values are strings; empty where it is missing or null."""
     metadata = {} if entry.get("metadata") is None else entry["metadata"]
     if not isinstance(metadata, dict):
-        raise CorpusError(f"{place}: 'metadata' must be an object, not {kind_of(metadata)}")
+        raise CorpusError(f"{place}: 'metadata' must be an object, not {json_kind(metadata)}")
     for number, (key, value) in enumerate(metadata.items(), start=1):
         # Neither is quoted: a key, too, may be anything.
         if not isinstance(value, str):
-            raise CorpusError(f"{place}: value {number} of 'metadata' must be a string, not {kind_of(value)}")
+            raise CorpusError(f"{place}: value {number} of 'metadata' must be a string, not {json_kind(value)}")
         check_text(key, f"{place}: key {number} of 'metadata'")
         check_text(value, f"{place}: value {number} of 'metadata'")
     return dict(metadata)

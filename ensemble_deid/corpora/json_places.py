@@ -19,14 +19,14 @@ _DEEPEST = 100
 
 
 @dataclass(slots=True)
-class Value:
+class JsonValue:
     """A value and where it is written, `[start, end)`; of an object and a list only their members know their values."""
 
     start: int
     end: int = -1
     plain: Any = field(default=None, repr=False)
-    members: dict[str, "Value"] = field(default_factory=dict, repr=False)
-    items: list["Value"] = field(default_factory=list, repr=False)
+    members: dict[str, "JsonValue"] = field(default_factory=dict, repr=False)
+    items: list["JsonValue"] = field(default_factory=list, repr=False)
 
     def string(self, name: str) -> str | None:
         """Return the string that is the member of that name, None where there is none."""
@@ -39,17 +39,17 @@ class Value:
         return _PIECE.findall(inner) if "\\" in inner else list(inner)
 
 
-def read_places(raw: str, place: str) -> Value:
+def read_places(raw: str, place: str) -> JsonValue:
     """Return the value with its places. Raises CorpusError where it is broken, too deep, or a key occurs twice."""
     parse_json(raw, place)
     # What is valid as a whole is walked through once more, without looking for errors.
     return _value(raw, _skip(raw, 0), place, 0)
 
 
-def _value(raw: str, at: int, place: str, depth: int) -> Value:
+def _value(raw: str, at: int, place: str, depth: int) -> JsonValue:
     if depth > _DEEPEST:
         raise CorpusError(f"{place}: values are nested more than {_DEEPEST} deep")
-    value = Value(at)
+    value = JsonValue(at)
     if raw[at] not in "{[":
         value.plain, value.end = _DECODER.raw_decode(raw, at)
         return value

@@ -25,7 +25,7 @@ from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.keys import Key
 from ensemble_deid.model.installed import find_model
 
-Place = str | Path | BinaryIO
+_Place = str | Path | BinaryIO
 AS_NAMED = InputOptions()
 
 
@@ -57,8 +57,8 @@ class RunSummary:
 class _Job:
     """One call: what is read and how, and where everything goes."""
 
-    source: Place
-    out: Place | None
+    source: _Place
+    out: _Place | None
     input: InputOptions
     run: Path | None
     resume: bool
@@ -67,8 +67,8 @@ class _Job:
 
 
 def deidentify_table(
-    source: Place,
-    out: Place | None,
+    source: _Place,
+    out: _Place | None,
     model: Deidentifier | str | Path,
     *,
     columns: Columns | None = None,
@@ -113,8 +113,8 @@ def deidentify_table(
 
 
 def deidentify_files(
-    source: Place,
-    out: Place,
+    source: _Place,
+    out: _Place,
     model: Deidentifier | str | Path,
     *,
     input: InputOptions = AS_NAMED,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.overlaps import distinct, overlapping_pairs
+from ensemble_deid.note.overlaps import distinct_spans, overlapping_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ def count_annotations(documents: Iterable[Document]) -> AnnotationStats:
     """Count the annotations of one side, and those to mention beside the figures: repeated and overlapping ones."""
     annotations = repeated = overlapping = 0
     for document in documents:
-        different = distinct(document.spans)
+        different = distinct_spans(document.spans)
         annotations += len(document.spans)
         repeated += len(document.spans) - len(different)
         overlapping += len(overlapping_pairs(different))

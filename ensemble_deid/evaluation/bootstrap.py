@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from ensemble_deid.arrays import Floats, Int64s
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.seeds import generator
 
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 Measure = Literal["f1", "precision", "recall"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
 RESAMPLES = 10_000
@@ -57,7 +55,7 @@ class PairedDifference:
     p_value: float | None
 
 
-def sum_by_group(counts: Integers, groups: Sequence[str]) -> Integers:
+def sum_by_group(counts: Int64s, groups: Sequence[str]) -> Int64s:
     """Add up the rows of `counts`, (documents, ...), that belong to one patient; patients in order of their ids."""
     if len(counts) != len(groups):
         raise EvaluationError(f"{len(counts)} rows of counts came with {len(groups)} patients")
@@ -67,7 +65,7 @@ def sum_by_group(counts: Integers, groups: Sequence[str]) -> Integers:
     return summed
 
 
-def resample_totals(group_counts: Integers, *, resamples: int = RESAMPLES, seed: int = 0) -> Reals:
+def resample_totals(group_counts: Int64s, *, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
     """Draw patients with replacement and add their counts: (patients, k) to (resamples, k).
 
     The draws depend on `seed`, the number of patients and `resamples` alone, so that tables of the same patients
@@ -85,10 +83,10 @@ def resample_totals(group_counts: Integers, *, resamples: int = RESAMPLES, seed:
     return totals
 
 
-def measure_of(totals: Reals, measure: Measure) -> Reals:
+def measure_of(totals: Floats, measure: Measure) -> Floats:
     """Return F1, precision or recall of counts (..., 3); NaN where it is undefined."""
     tp, fp, fn = totals[..., 0], totals[..., 1], totals[..., 2]
-    over: dict[Measure, tuple[Reals, Reals]] = {
+    over: dict[Measure, tuple[Floats, Floats]] = {
         "f1": (2 * tp, 2 * tp + fp + fn),
         "precision": (tp, tp + fp),
         "recall": (tp, tp + fn),
@@ -101,7 +99,7 @@ def measure_of(totals: Reals, measure: Measure) -> Reals:
     return values
 
 
-def percentile_interval(values: Reals, *, level: float = LEVEL, patients: int) -> Interval:
+def percentile_interval(values: Floats, *, level: float = LEVEL, patients: int) -> Interval:
     """Return the central `level` of the defined `values`, (resamples,)."""
     if not 0 < level < 1:
         raise EvaluationError(f"the level of an interval lies between 0 and 1, not {level}")
@@ -114,7 +112,7 @@ def percentile_interval(values: Reals, *, level: float = LEVEL, patients: int) -
 
 
 def bootstrap_interval(
-    counts: Integers,
+    counts: Int64s,
     groups: Sequence[str],
     *,
     measure: Measure = "f1",
@@ -129,8 +127,8 @@ def bootstrap_interval(
 
 
 def paired_difference(
-    counts_a: Integers,
-    counts_b: Integers,
+    counts_a: Int64s,
+    counts_b: Int64s,
     groups: Sequence[str],
     *,
     measure: Measure = "f1",
@@ -148,7 +146,7 @@ def paired_difference(
         raise EvaluationError(f"the counts differ in shape: {counts_a.shape} and {counts_b.shape}")
     a, b = sum_by_group(counts_a, groups), sum_by_group(counts_b, groups)
 
-    def difference(totals: Reals) -> Reals:
+    def difference(totals: Floats) -> Floats:
         return measure_of(totals[..., :3], measure) - measure_of(totals[..., 3:], measure)
 
     both = np.concatenate([a, b], axis=1)
@@ -169,7 +167,7 @@ def paired_difference(
 
 
 def _randomisation_p(
-    a: Integers, b: Integers, observed: float, difference: Callable[[Reals], Reals], *, resamples: int, seed: int
+    a: Int64s, b: Int64s, observed: float, difference: Callable[[Floats], Floats], *, resamples: int, seed: int
 ) -> float:
     """Exchange each patient's counts with probability 1/2; return how often the difference is at least as large."""
     rng = generator(seed, "evaluation/randomisation")
@@ -184,7 +182,7 @@ def _randomisation_p(
     return (1 + as_large) / (1 + resamples)
 
 
-def sign_flip_p(contributions: Reals, *, resamples: int = RESAMPLES, seed: int = 0) -> float:
+def sign_flip_p(contributions: Floats, *, resamples: int = RESAMPLES, seed: int = 0) -> float:
     """Test whether the sum of the patients' contributions, (patients,), lies below 0 beyond chance; one-sided.
 
     Each patient's contribution has mean 0 where nothing is amiss, so its sign is drawn at random: the p value counts
@@ -206,6 +204,6 @@ def _pieces(resamples: int, patients: int) -> Iterator[tuple[int, int]]:
         yield first, min(most, resamples - first)
 
 
-def _defined(value: Reals) -> float | None:
+def _defined(value: Floats) -> float | None:
     number = float(value)
     return None if np.isnan(number) else number

@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ensemble_deid.evaluation.matching import Key
+from ensemble_deid.arrays import Int64s
 from ensemble_deid.evaluation.pairs import Pair
 from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.span import SpanKey
 
-Sides = tuple[Set[Key], Set[Key]]
+Sides = tuple[Set[SpanKey], Set[SpanKey]]
 """The distinct keys of one note: gold's and the system's."""
-Match = Callable[[Set[Key], Set[Key]], list[tuple[Key, Key]]]
+MatchKeys = Callable[[Set[SpanKey], Set[SpanKey]], list[tuple[SpanKey, SpanKey]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class CountTable:
     document_ids: tuple[str, ...]
     groups: tuple[str, ...]
     labels: tuple[str, ...]
-    counts: npt.NDArray[np.int64]
+    counts: Int64s
 
     @property
     def total(self) -> Counts:
@@ -38,7 +38,7 @@ class CountTable:
         return {label: to_counts(row) for label, row in zip(self.labels, self.counts.sum(axis=0), strict=True)}
 
     @property
-    def per_document(self) -> npt.NDArray[np.int64]:
+    def per_document(self) -> Int64s:
         """Counts over all labels, document by document: (documents, 3)."""
         return np.asarray(self.counts.sum(axis=1), dtype=np.int64)
 
@@ -50,12 +50,12 @@ class CountTable:
         return CountTable(self.document_ids, self.groups, chosen, self.counts[:, kept, :])
 
 
-def to_counts(row: npt.NDArray[np.int64]) -> Counts:
+def to_counts(row: Int64s) -> Counts:
     """Return the three numbers of `row`, (3,), as Counts."""
     return Counts(int(row[0]), int(row[1]), int(row[2]))
 
 
-def tabulate(pairs: Sequence[Pair], sides: Sequence[Sides], match: Match) -> CountTable:
+def tabulate(pairs: Sequence[Pair], sides: Sequence[Sides], match: MatchKeys) -> CountTable:
     """Match each note's two sets of keys; a match counts under its gold key's label."""
     labels = tuple(sorted({key[2] for both in sides for keys in both for key in keys}))
     width = 3 * len(labels)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ensemble_deid.evaluation.bootstrap import Integers, sign_flip_p, sum_by_group
+from ensemble_deid.arrays import Int64s
+from ensemble_deid.evaluation.bootstrap import sign_flip_p, sum_by_group
 from ensemble_deid.evaluation.compare import holm
 from ensemble_deid.evaluation.leaks import KIND_KEY, cover, leaking_places
 from ensemble_deid.evaluation.pairs import Pair
@@ -171,9 +172,9 @@ def _origin(note: Document, key: SpanKey, name_lists: Mapping[str, Set[str]]) ->
 def _measure(
     dimension: str,
     name: str,
-    member: Integers,
-    hidden: Integers,
-    documents: Integers,
+    member: Int64s,
+    hidden: Int64s,
+    documents: Int64s,
     patients: Sequence[str],
     resampling: Resampling,
 ) -> Subgroup:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Int32s
 from ensemble_deid.features.knowledge import Knowledge, as_training_sees, knowledge_columns, training_columns
 from ensemble_deid.features.lexicon import Lexicon, lexicon_columns
 from ensemble_deid.features.patterns import PatternSet, find_all
@@ -51,9 +51,6 @@ def note_columns(lower: Column, case: Column, initial: Column, tokens: TokenTabl
     return {"in_note": Column(codes, labels)}
 
 
-Ints = NDArray[np.int32]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """Documents as columns. `initial` holds the matches of the regex patterns, which any learner may use.
@@ -67,10 +64,10 @@ class Batch:
     tokens: TokenTable = field(repr=False)
     table: FeatureTable = field(repr=False)
     initial: tuple[tuple[Span, ...], ...] = field(repr=False)
-    same_word: Ints = field(repr=False)
+    same_word: Int32s = field(repr=False)
     added: tuple[tuple[Span, ...], ...] = field(default=(), repr=False)
 
-    def gold(self, scheme: TagScheme) -> Ints:
+    def gold(self, scheme: TagScheme) -> Int32s:
         """Return the annotated tags as codes, int32 (n_tokens,)."""
         return spans_to_tags([document.spans for document in self.documents], self.tokens, scheme).codes
 
@@ -102,7 +99,7 @@ def select_documents(batch: Batch, indexes: Sequence[int]) -> Batch:
     )
 
 
-def _renumbered(column: Ints, owners: Ints) -> Ints:
+def _renumbered(column: Int32s, owners: Int32s) -> Int32s:
     """Return runs of equal values counted from 0; a new document begins a new run."""
     steps = np.ones(len(column), dtype=np.int32)
     if len(column):

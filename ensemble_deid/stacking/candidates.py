@@ -6,12 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Flags, Floats, Int32s, Int64s
 from ensemble_deid.note.span import Span, SpanKey
 from ensemble_deid.note.tokens import TokenTable
 from ensemble_deid.taggers.base import Proposals
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,17 +22,17 @@ class CandidateTable:
 
     labels: tuple[str, ...]
     submodels: tuple[str, ...]
-    document: Ints
-    start: Ints
-    end: Ints
-    label: Ints
+    document: Int32s
+    start: Int32s
+    end: Int32s
+    label: Int32s
     confidence: Floats
-    chosen: NDArray[np.bool_]
+    chosen: Flags
 
     def __len__(self) -> int:
         return len(self.document)
 
-    def select(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> "CandidateTable":
+    def select(self, rows: NDArray[np.intp] | Flags) -> "CandidateTable":
         """Return some of the rows."""
         return CandidateTable(
             self.labels,
@@ -47,7 +45,7 @@ class CandidateTable:
             chosen=self.chosen[rows],
         )
 
-    def token_ranges(self, tokens: TokenTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def token_ranges(self, tokens: TokenTable) -> tuple[Int64s, Int64s]:
         """Return the row of each candidate's first token, and the row after its last, (n,) each."""
         first = np.zeros(len(self), dtype=np.int64)
         after = np.zeros(len(self), dtype=np.int64)
@@ -58,12 +56,12 @@ class CandidateTable:
             after[rows] = low + np.searchsorted(tokens.start[low:high], self.end[rows], side="left")
         return first, after
 
-    def is_gold(self, gold: Sequence[Sequence[Span]]) -> NDArray[np.bool_]:
+    def is_gold(self, gold: Sequence[Sequence[Span]]) -> Flags:
         """Return whether each candidate matches an annotated span exactly, (n,)."""
         keys = [{span.key for span in spans} for spans in gold]
         return np.array([key in keys[d] for d, key in zip(self.document.tolist(), self.keys(), strict=True)], bool)
 
-    def has_label(self, labels: Sequence[str]) -> NDArray[np.bool_]:
+    def has_label(self, labels: Sequence[str]) -> Flags:
         """Return whether each candidate has one of the labels, (n,)."""
         return np.isin(self.label, [k for k, label in enumerate(self.labels) if label in labels])
 
@@ -76,7 +74,7 @@ class CandidateTable:
         rows = zip(self.start.tolist(), self.end.tolist(), self.label.tolist(), strict=True)
         return [(start, end, self.labels[label]) for start, end, label in rows]
 
-    def spans(self, scores: Floats, keep: NDArray[np.bool_], n_documents: int) -> list[list[Span]]:
+    def spans(self, scores: Floats, keep: Flags, n_documents: int) -> list[list[Span]]:
         """Return the kept rows as spans with the given scores, a list for each document."""
         found: list[list[Span]] = [[] for _ in range(n_documents)]
         keys = self.keys()
@@ -150,7 +148,7 @@ def merge_rows(
     return longer.select(order), order
 
 
-def maxima(values: Floats, owners: NDArray[np.int64], size: int) -> Floats:
+def maxima(values: Floats, owners: Int64s, size: int) -> Floats:
     """Return the largest of the values (pairs, ...) of each owner, 0 where it has none."""
     out = np.zeros((size, *values.shape[1:]))
     np.maximum.at(out, owners, values)

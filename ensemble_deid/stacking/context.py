@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Floats, Int64s
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import PLACES, PREFIX
 from ensemble_deid.stacking.candidates import CandidateTable, collect
 from ensemble_deid.stacking.mentions import mention_columns
-from ensemble_deid.stacking.named_columns import Floats, NamedColumns
+from ensemble_deid.stacking.named_columns import NamedColumns
 from ensemble_deid.stacking.net import cast_net
 from ensemble_deid.taggers.base import Proposals
 
@@ -61,20 +62,18 @@ def list_columns(table: CandidateTable, batch: Batch) -> NamedColumns:
     return NamedColumns(tuple(columns), np.stack(list(columns.values()), axis=1))
 
 
-def _total(values: NDArray[np.generic], first: NDArray[np.int64], after: NDArray[np.int64]) -> Floats:
+def _total(values: NDArray[np.generic], first: Int64s, after: Int64s) -> Floats:
     """Return the sum of the tokens' values over each candidate, (n,)."""
     running = np.zeros(len(values) + 1)
     np.cumsum(values.astype(np.float64), out=running[1:])
     return np.asarray(running[after] - running[first], dtype=np.float64)
 
 
-def _share(
-    values: NDArray[np.generic], first: NDArray[np.int64], after: NDArray[np.int64], size: NDArray[np.generic]
-) -> Floats:
+def _share(values: NDArray[np.generic], first: Int64s, after: Int64s, size: NDArray[np.generic]) -> Floats:
     return np.asarray(_total(values, first, after) / np.maximum(size, 1), dtype=np.float64)
 
 
-def _largest(values: Floats, first: NDArray[np.int64], after: NDArray[np.int64]) -> Floats:
+def _largest(values: Floats, first: Int64s, after: Int64s) -> Floats:
     if not len(first):
         return np.zeros(0)
     bounds = np.stack([first, np.maximum(after, first + 1)], axis=1).ravel()
@@ -100,13 +99,13 @@ class CandidateContext:
 
     form: Floats
     keys: dict[str, list[str]] = field(repr=False)
-    string: NDArray[np.int64]
-    elsewhere: NDArray[np.int64]
+    string: Int64s
+    elsewhere: Int64s
     groups: list[str]
     patients: list[str] = field(repr=False)
     more: NamedColumns
 
-    def select(self, rows: NDArray[np.int64]) -> "CandidateContext":
+    def select(self, rows: Int64s) -> "CandidateContext":
         """Return some of the rows, by index."""
         chosen = rows.tolist()
         keys = {kind: [names[i] for i in chosen] for kind, names in self.keys.items()}
@@ -163,7 +162,7 @@ def extract_context(table: CandidateTable, batch: Batch, more: NamedColumns | No
     )
 
 
-def _keys(batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]) -> dict[str, list[str]]:
+def _keys(batch: Batch, first: Int64s, after: Int64s) -> dict[str, list[str]]:
     words, forms = batch.table["lower"].strings(), batch.table["short_shape"].strings()
     nearest = batch.table["field"].strings()
     document = batch.tokens.document
@@ -177,21 +176,19 @@ def _keys(batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]) -> d
     return keys
 
 
-def _strings(batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]) -> NDArray[np.int64]:
+def _strings(batch: Batch, first: Int64s, after: Int64s) -> Int64s:
     """Return a number for the words of each candidate, int64 (n,)."""
     words = batch.same_word.tolist()
     return _numbered(tuple(words[a:b]) for a, b in zip(first.tolist(), after.tolist(), strict=True))
 
 
-def _numbered(things: Iterable[Hashable]) -> NDArray[np.int64]:
+def _numbered(things: Iterable[Hashable]) -> Int64s:
     """Return a number for each thing, in order of first appearance; equal things have equal numbers."""
     index: dict[Hashable, int] = {}
     return np.array([index.setdefault(thing, len(index)) for thing in things], dtype=np.int64)
 
 
-def _elsewhere(
-    table: CandidateTable, batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _elsewhere(table: CandidateTable, batch: Batch, first: Int64s, after: Int64s) -> Int64s:
     codes, bounds = batch.same_word, batch.tokens.document_starts
     out = np.zeros(len(table), dtype=np.int64)
     for d in np.unique(table.document).tolist():
@@ -208,7 +205,7 @@ def _elsewhere(
     return out
 
 
-def _form(table: CandidateTable, batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]) -> Floats:
+def _form(table: CandidateTable, batch: Batch, first: Int64s, after: Int64s) -> Floats:
     lines = batch.tokens.line
     last = max(0, len(lines) - 1)
     opens = (first == 0) | (lines[np.maximum(first - 1, 0)] != lines[np.minimum(first, last)])

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from ensemble_deid.arrays import Flags, Int64s
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch, training_view
 from ensemble_deid.parsing import strict_json
@@ -37,14 +37,14 @@ class StackingDataset:
 
     table: CandidateTable
     context: CandidateContext = field(repr=False)
-    correct: NDArray[np.bool_]
+    correct: Flags
     n_gold: int
     unseen: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.table)
 
-    def select(self, rows: NDArray[np.int64]) -> "StackingDataset":
+    def select(self, rows: Int64s) -> "StackingDataset":
         """Return the dataset of some of the rows, by index; `n_gold` stays that of all notes."""
         return replace(
             self, table=self.table.select(rows), context=self.context.select(rows), correct=self.correct[rows]

@@ -4,8 +4,8 @@
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Floats, Int64s
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.stacking.candidates import CandidateTable, maxima
 from ensemble_deid.stacking.named_columns import NamedColumns
@@ -14,8 +14,6 @@ KINDS = ("mention_same", "mention_other")
 _LEAST_CHARACTERS = 3
 _MOST = 50
 """Candidates with a word that are looked at, the surest ones: time and memory grow with them, and a form has many."""
-
-Ints = NDArray[np.int64]
 
 
 def mention_columns(table: CandidateTable, batch: Batch) -> NamedColumns:
@@ -38,7 +36,7 @@ def mention_columns(table: CandidateTable, batch: Batch) -> NamedColumns:
     return NamedColumns(names, np.stack(columns, axis=1) if columns else np.zeros((len(table), 0)))
 
 
-def _words(table: CandidateTable, batch: Batch) -> tuple[Ints, Ints]:
+def _words(table: CandidateTable, batch: Batch) -> tuple[Int64s, Int64s]:
     """Return candidates, by row, and the words that they have, both (n,); a number stands for a word of one note."""
     first, after = table.token_ranges(batch.tokens)
     sizes = after - first
@@ -54,7 +52,7 @@ def _words(table: CandidateTable, batch: Batch) -> tuple[Ints, Ints]:
     return found[:, 1], found[:, 0]
 
 
-def _pairs(rows: Ints, words: Ints, strength: NDArray[np.float64]) -> tuple[Ints, Ints]:
+def _pairs(rows: Int64s, words: Int64s, strength: Floats) -> tuple[Int64s, Int64s]:
     """Return pairs of rows with a word in common, (pairs,) each: every row, and the strongest that share its word."""
     order = np.lexsort((rows, -strength[rows], words))
     rows, words = rows[order], words[order]

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from ensemble_deid.arrays import Floats, Int64s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +24,7 @@ class NamedColumns:
         """Return the values of the columns of some kinds, (n, columns)."""
         return self.values[:, [k for k, name in enumerate(self.names) if name.partition(":")[0] in kinds]]
 
-    def select(self, rows: NDArray[np.int64]) -> "NamedColumns":
+    def select(self, rows: Int64s) -> "NamedColumns":
         """Return some of the rows, by index."""
         return NamedColumns(self.names, self.values[rows])
 

@@ -9,7 +9,8 @@ label (`note/overlaps.py`, `suppressed_scores`).
 
 import numpy as np
 
-from ensemble_deid.stacking.named_columns import Floats, NamedColumns
+from ensemble_deid.arrays import Floats
+from ensemble_deid.stacking.named_columns import NamedColumns
 
 _LEAST = 1e-4
 """Probabilities are kept this far from 0 and 1: beyond them an SVM's tell no more."""

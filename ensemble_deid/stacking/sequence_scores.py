@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Floats, Int64s
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.stacking.candidates import CandidateTable
-from ensemble_deid.stacking.named_columns import Floats
 from ensemble_deid.taggers.base import Proposals
 
 LOG_ODDS = 9.0
@@ -21,7 +20,7 @@ class SequenceScores:
 
     models: tuple[str, ...]
     log_odds: Floats
-    label: NDArray[np.int64]
+    label: Int64s
     phi: Floats
 
     @classmethod
@@ -37,7 +36,7 @@ class SequenceScores:
         clipped = np.clip(phi, least, 1 - least)
         return cls(models, np.log(clipped / (1 - clipped)), label, phi)
 
-    def likeliest(self) -> NDArray[np.int64]:
+    def likeliest(self) -> Int64s:
         """Return the label that the model surest of PHI gives to each token, (n_tokens,)."""
         rows = np.arange(len(self.label))
         return np.asarray(self.label[rows, self.phi.argmax(axis=1)], dtype=np.int64)

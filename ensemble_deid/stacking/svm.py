@@ -5,14 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from ensemble_deid.arrays import Flags, Floats
 from ensemble_deid.errors import ModelError
 from ensemble_deid.parsing import strict_json
 
-Floats = NDArray[np.float64]
 _ROWS = 2048
 _BOUND = 3.0
 """Standardised features are clipped to this many standard deviations."""
@@ -47,7 +46,7 @@ class Svm:
     intercept: float
 
     @classmethod
-    def fit(cls, features: Floats, correct: NDArray[np.bool_], settings: SvmSettings) -> "Svm":
+    def fit(cls, features: Floats, correct: Flags, settings: SvmSettings) -> "Svm":
         """Train on candidates (n, features). With one class only, every decision is that class."""
         mean = features.mean(axis=0) if len(features) else np.zeros(features.shape[1])
         scale = features.std(axis=0) if len(features) else np.ones(features.shape[1])
@@ -138,7 +137,7 @@ class Sigmoid:
     offset: float
 
     @classmethod
-    def fit(cls, decisions: Floats, correct: NDArray[np.bool_]) -> "Sigmoid":
+    def fit(cls, decisions: Floats, correct: Flags) -> "Sigmoid":
         """Fit to decisions about candidates that the SVM was not trained on."""
         if correct.all() or not correct.any():
             return cls(1.0, 0.0)

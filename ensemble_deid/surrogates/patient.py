@@ -27,7 +27,7 @@ OLDEST = 89
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SurrogateSettings:
     """What a project chooses: shifts by whole weeks, one name for a clinician in all patients, 14/5 for 14 May."""
 
     whole_weeks: bool = False
@@ -62,7 +62,7 @@ class PatientSurrogates:
 
     secret: bytes = field(repr=False)
     scope: tuple[str, str] = field(repr=False)
-    settings: Settings
+    settings: SurrogateSettings
     known: frozenset[str] = field(repr=False)
     spanish: bool = False
     avoided: frozenset[str] = field(default=frozenset(), repr=False)

@@ -1,6 +1,6 @@
 """Fitting the final estimators of a model: that of all submodels, and those for predicting without some of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,10 +11,8 @@ from ensemble_deid.stacking.dataset import StackingDataset, build_stacking_datas
 from ensemble_deid.stacking.search import with_settings
 from ensemble_deid.stacking.single_tokens import single_tokens
 from ensemble_deid.stacking.stacker import Stacker
-from ensemble_deid.taggers.base import Proposals
+from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.training.training_points import TrainingPoints, training_points
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

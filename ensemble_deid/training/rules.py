@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Flags
 from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.model.ensemble import Ensemble
@@ -137,7 +137,7 @@ def check_rules(model: RuleModel, documents: Sequence[Document], *, examples: in
     for firing in model.firings(batch):
         row, right = checked[firing.rule], gold[firing.tokens]
         fixed, broken = right == row.rule.to_tag, right == row.rule.from_tag
-        masks: dict[Effect, NDArray[np.bool_]] = {"fixed": fixed, "broken": broken, "still wrong": ~(fixed | broken)}
+        masks: dict[Effect, Flags] = {"fixed": fixed, "broken": broken, "still wrong": ~(fixed | broken)}
         places = {effect: firing.tokens[mask][:examples].tolist() for effect, mask in masks.items()}
         checked[firing.rule] = replace(
             row,

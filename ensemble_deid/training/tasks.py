@@ -80,7 +80,7 @@ def run_all(
     has the trained submodels that others of their name start from.
     """
     runs = (
-        delayed(run)(
+        delayed(run_task)(
             task,
             batch,
             dev if task.fold == WHOLE else None,
@@ -93,7 +93,7 @@ def run_all(
     yield from in_processes(runs, jobs=config.jobs, ordered=False)
 
 
-def run(
+def run_task(
     task: Task,
     batch: Batch,
     dev: Batch | None,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ensemble_deid.arrays import Floats
 from ensemble_deid.config import StackConfig
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, trace_curve
 from ensemble_deid.evaluation.operating_points import find_point
@@ -19,7 +20,6 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.dataset import StackingDataset
-from ensemble_deid.stacking.svm import Floats
 
 VIEW = "token-binary"
 Name = Literal["f1", "recall", "given"]

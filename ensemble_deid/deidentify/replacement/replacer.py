@@ -15,7 +15,7 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import same_string
 from ensemble_deid.note.reading import read
 from ensemble_deid.surrogates.choices import Keyed
-from ensemble_deid.surrogates.patient import PatientSurrogates, Settings, is_spanish
+from ensemble_deid.surrogates.patient import PatientSurrogates, SurrogateSettings, is_spanish
 
 # Integers below 2**53 stay exact in every program that reads them, also as floating-point numbers.
 _INTEGER_DIGITS = 15
@@ -170,7 +170,7 @@ class Replacer:
     def _surrogates(
         self, patient: str, known: frozenset[str], *, spanish: bool = False, avoided: frozenset[str] = frozenset()
     ) -> PatientSurrogates:
-        settings = Settings(**self.styles.settings)
+        settings = SurrogateSettings(**self.styles.settings)
         return _patient_surrogates(
             self.key.secret,
             scope=(self.project, patient),
@@ -185,7 +185,7 @@ class Replacer:
 def _patient_surrogates(
     secret: bytes,
     scope: tuple[str, str],
-    settings: Settings,
+    settings: SurrogateSettings,
     known: frozenset[str],
     spanish: bool,
     avoided: frozenset[str],

@@ -12,7 +12,7 @@ from ensemble_deid.evaluation.official.rows import OfficialRow, OfficialScores, 
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
 from ensemble_deid.note.document import Document
 
-Place = tuple[int, int]
+_Place = tuple[int, int]
 
 
 def score_meddocan(gold: Sequence[Document], system: Sequence[Document]) -> OfficialScores:
@@ -36,7 +36,7 @@ def _keys(document: Document) -> set[object]:
     return {span.key for span in document.spans}
 
 
-def _places(document: Document) -> list[Place]:
+def _places(document: Document) -> list[_Place]:
     return sorted((span.start, span.end) for span in document.spans)
 
 
@@ -49,12 +49,12 @@ def _count_merged(pair: Pair) -> tuple[int, int, int]:
     return len(found), spurious, missed
 
 
-def _merge(document: Document) -> set[Place]:
+def _merge(document: Document) -> set[_Place]:
     """Join each place to the one before when no letter or digit lies between them.
 
     As in the script, the joined place ends where the later one ends, even if the earlier one reaches further.
     """
-    merged: list[Place] = []
+    merged: list[_Place] = []
     for start, end in _places(document):
         if merged and not any(c.isalnum() for c in document.text[merged[-1][1] : start]):
             merged[-1] = (merged[-1][0], end)
@@ -63,5 +63,5 @@ def _merge(document: Document) -> set[Place]:
     return set(merged)
 
 
-def _inside(place: Place, others: Iterable[Place]) -> bool:
+def _inside(place: _Place, others: Iterable[_Place]) -> bool:
     return any(start <= place[0] and place[1] <= end for start, end in others)

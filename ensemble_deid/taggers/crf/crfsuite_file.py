@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Floats, Int64s
 from ensemble_deid.errors import ModelError
 
 _HEADER = struct.Struct("<4sI4sIIIIIIIII")
@@ -27,10 +28,10 @@ class CrfsuiteWeights:
 
     labels: tuple[str, ...]
     attributes: tuple[str, ...]
-    attribute_of_weight: NDArray[np.int64]
-    label_of_weight: NDArray[np.int64]
-    weight: NDArray[np.float64]
-    transitions: NDArray[np.float64]
+    attribute_of_weight: Int64s
+    label_of_weight: Int64s
+    weight: Floats
+    transitions: Floats
 
 
 def read_crfsuite(data: bytes) -> CrfsuiteWeights:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Flags, Int32s, Int64s
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.table import Column
@@ -131,14 +131,14 @@ class Encoded:
     (n_tokens,) is None without pretrained vectors.
     """
 
-    words: NDArray[np.int64]
-    form: NDArray[np.int64]
-    spelling: NDArray[np.int64]
-    features: NDArray[np.int64]
-    rare: NDArray[np.bool_]
-    vectors: NDArray[np.int64] | None = None
+    words: Int64s
+    form: Int64s
+    spelling: Int64s
+    features: Int64s
+    rare: Flags
+    vectors: Int64s | None = None
 
-    def inputs(self, rows: NDArray[np.int64], lengths: NDArray[np.int64], words: NDArray[np.int64]) -> Inputs:
+    def inputs(self, rows: Int64s, lengths: Int64s, words: Int64s) -> Inputs:
         """Return sequences as tensors: `rows` (batch, time) of token rows, valid up to each length."""
         mask = np.arange(rows.shape[1])[None, :] < lengths[:, None]
         distinct, form = np.unique(self.form[rows], return_inverse=True)
@@ -183,12 +183,12 @@ def encode(batch: Batch, vocabularies: Vocabularies) -> Encoded:
 class SequenceBatch:
     """Sequences of similar length: `rows` int64 (batch, time) of token rows (the last row repeated as padding)."""
 
-    rows: NDArray[np.int64]
-    lengths: NDArray[np.int64]
+    rows: Int64s
+    lengths: Int64s
 
 
 def bucket(
-    starts: NDArray[np.int32], n_tokens: int, *, batch_tokens: int, random: np.random.Generator | None = None
+    starts: Int32s, n_tokens: int, *, batch_tokens: int, random: np.random.Generator | None = None
 ) -> Iterator[SequenceBatch]:
     """Yield the sequences in batches of about `batch_tokens` tokens, of similar length so that there is little padding.
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from ensemble_deid.arrays import Floats, Int32s
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
@@ -156,7 +157,7 @@ class NeuralTagger:
         decoded = decode(chain, emissions, starts, n=n_best)
         return chain_proposals(decoded, batch.tokens, self.scheme, source="neural")
 
-    def _score(self, batch: Batch) -> tuple[LinearChain, NDArray[np.float64], NDArray[np.int32]]:
+    def _score(self, batch: Batch) -> tuple[LinearChain, Floats, Int32s]:
         starts = merge_lines(batch.tokens, max_tokens=self.config.max_sequence)
         device = choose_device(self.device)
         with torch_on_one_thread():

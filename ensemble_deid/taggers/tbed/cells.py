@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Int32s, Int64s
 from ensemble_deid.features.table import Column
-from ensemble_deid.taggers.tbed.layout import CellCodes, Integers, Layout
+from ensemble_deid.taggers.tbed.layout import CellCodes, Layout
 from ensemble_deid.taggers.tbed.places import PlaceLists, stable_order
 from ensemble_deid.taggers.tbed.templates import MAX_OFFSET, TAG_COLUMN
 
@@ -29,8 +29,8 @@ class CellMatrix:
         layout: Layout,
         columns: Mapping[str, Column],
         tags: Sequence[str],
-        current: NDArray[np.int32],
-        gold: NDArray[np.int32],
+        current: Int32s,
+        gold: Int32s,
     ) -> None:
         self.layout = layout
         self.size = layout.size
@@ -45,14 +45,14 @@ class CellMatrix:
         for row, column in enumerate(columns.values(), GOLD + 1):
             layout.spread(column.codes + np.int32(1), self.cells[row])
         self.flat: CellCodes = self.cells.reshape(-1)
-        self.room: Integers = np.zeros(layout.size, np.int64)
+        self.room: Int64s = np.zeros(layout.size, np.int64)
         layout.spread(layout.room(MAX_OFFSET), self.room)
         self._list_places()
 
     def _list_places(self) -> None:
         """Sort the places of every row that never changes by value, one row after the other."""
-        orders: list[Integers] = []
-        counts: list[Integers] = []
+        orders: list[Int64s] = []
+        counts: list[Int64s] = []
         # By row: the number of its first list, that of the empty places; -1 where the row has no lists.
         self.first_list: list[int] = [-1] * len(self.values)
         for row in range(GOLD, len(self.values)):
@@ -62,6 +62,6 @@ class CellMatrix:
         # Every row lists all places, so that the end of one row's lists is the start of the next one's.
         self.lists = PlaceLists(np.concatenate(orders), np.concatenate([[0], *counts]).cumsum())
 
-    def listed(self, row: int, cell: int) -> Integers:
+    def listed(self, row: int, cell: int) -> Int64s:
         """Return the places, in rising order, where a row (not the tags) has a value."""
         return self.lists[self.first_list[row] + cell]

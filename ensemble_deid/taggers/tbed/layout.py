@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ensemble_deid.arrays import Int32s, Int64s
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.table import Column
 from ensemble_deid.taggers.tbed.templates import TAG_COLUMN
 
-Integers = NDArray[np.int64]
-CellCodes = NDArray[np.int32]
+CellCodes = Int32s
 Strings = Sequence[str] | Column
 
 
@@ -55,7 +55,7 @@ class Layout:
     """
 
     def __init__(self, sentence_starts: ArrayLike, n_tokens: int, *, pad: int) -> None:
-        starts: Integers = np.asarray(sentence_starts, dtype=np.int64).reshape(-1)
+        starts: Int64s = np.asarray(sentence_starts, dtype=np.int64).reshape(-1)
         if n_tokens and (len(starts) == 0 or starts[0] != 0):
             raise ValueError("the first sentence must start at token 0")
         if (np.diff(starts) <= 0).any() or (len(starts) and starts[-1] >= max(n_tokens, 1)):
@@ -63,7 +63,7 @@ class Layout:
         self.pad = pad
         lengths = np.diff(starts, append=n_tokens) if n_tokens else starts[:0]
         before = np.repeat(np.arange(1, len(lengths) + 1) * pad, lengths)
-        self.places: Integers = np.arange(n_tokens) + before
+        self.places: Int64s = np.arange(n_tokens) + before
         self._starts, self._lengths = starts, lengths
         self.size = n_tokens + pad * (len(lengths) + 1)
 
@@ -74,10 +74,10 @@ class Layout:
         """Write one value a token into a flat array of `size` cells."""
         out[self.places] = values
 
-    def room(self, most: int) -> Integers:
+    def room(self, most: int) -> Int64s:
         """Return for each token (most + 1) * (tokens before it in its sentence) + tokens after, each up to `most`."""
         first = np.repeat(self._starts, self._lengths)
         before = np.arange(len(self)) - first
         after = np.repeat(self._lengths, self._lengths) - 1 - before
-        rooms: Integers = np.minimum(before, most) * (most + 1) + np.minimum(after, most)
+        rooms: Int64s = np.minimum(before, most) * (most + 1) + np.minimum(after, most)
         return rooms

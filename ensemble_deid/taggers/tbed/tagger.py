@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Int32s
 from ensemble_deid.config import TbedConfig
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.batch import Batch, select_documents
@@ -258,7 +258,7 @@ def find_templates(name: str) -> TemplateSet:
     return load_templates(path)
 
 
-def final_tags(rules: Sequence[Rule], batch: Batch, initial: Column, scheme: TagScheme) -> NDArray[np.int32]:
+def final_tags(rules: Sequence[Rule], batch: Batch, initial: Column, scheme: TagScheme) -> Int32s:
     """Return the tags after all rules, as codes of the scheme."""
     after = RuleApplier(rules).apply(batch.table.columns, initial, batch.tokens.sentence_starts)
     return tag_codes(after, scheme)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import load, save
 from tokenizers import Tokenizer
 
+from ensemble_deid.arrays import Floats
 from ensemble_deid.config import TransformerConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
@@ -144,7 +144,7 @@ class TransformerTagger:
         decoded = decode(_bio_chain(self.scheme), self.emissions(batch), starts, n=n_best)
         return chain_proposals(decoded, batch.tokens, self.scheme, source="transformer")
 
-    def emissions(self, batch: Batch) -> NDArray[np.float64]:
+    def emissions(self, batch: Batch) -> Floats:
         """Return the log probability of every tag at every token, (n_tokens, tags)."""
         if not len(batch.tokens):
             return np.zeros((0, len(self.scheme.tags)))

@@ -5,10 +5,9 @@ from itertools import pairwise
 
 from ensemble_deid.evaluation.error_list import ERROR_KINDS, Error, ErrorKind, ErrorList
 from ensemble_deid.evaluation.pairs import Pair
-from ensemble_deid.evaluation.render.figures import UNDEFINED
 from ensemble_deid.evaluation.render.html.markup import Html, element, join
 from ensemble_deid.evaluation.render.html.tables import section
-from ensemble_deid.note.digits import four_digits
+from ensemble_deid.note.digits import UNDEFINED, four_digits
 from ensemble_deid.note.span import Span
 
 # A stretch of a note with its gold and system annotations marked.

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from ensemble_deid.evaluation.bounds import Share
 from ensemble_deid.evaluation.evaluate import Evaluation
-from ensemble_deid.evaluation.render.figures import percent
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import data_table, section
 from ensemble_deid.evaluation.subgroups import Subgroups
+from ensemble_deid.note.digits import percent
 
 _SIGNATURES = 3
 
