@@ -30,8 +30,8 @@ from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.evaluation.bootstrap import paired_difference
+from ensemble_deid.evaluation.error_list import worst_notes
 from ensemble_deid.evaluation.views import count_view
-from ensemble_deid.evaluation.worst_notes import worst_notes
 from ensemble_deid.model.manifest import fingerprint
 from ensemble_deid.note.document import Document
 from ensemble_deid.seeds import generator

@@ -244,8 +244,8 @@ def run_apply(options: argparse.Namespace) -> int:
 
 def run_curve(options: argparse.Namespace) -> int:
     """Draw the curve that training measured."""
-    from ensemble_deid.training.rule_curve import draw_curve, model_curve
     from ensemble_deid.training.rule_replacement import has_trained_rules
+    from ensemble_deid.training.rules import draw_curve, model_curve
 
     refuse_output_files([options.out], options.model)
     points = model_curve(options.model)

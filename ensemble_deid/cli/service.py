@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.options import add_command, add_device, add_model, add_port, add_submodels
-from ensemble_deid.cli.replacement import add_key_file
-from ensemble_deid.cli.site_lists import add_lists, named_lists
+from ensemble_deid.cli.replacement import add_key_file, add_lists, named_lists
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.errors import ConfigError
 

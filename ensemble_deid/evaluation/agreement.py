@@ -8,9 +8,8 @@ import numpy as np
 
 from ensemble_deid.arrays import Flags, Floats
 from ensemble_deid.evaluation.alphanumeric_runs import label_tokens, tokens_of
-from ensemble_deid.evaluation.annotation_stats import AnnotationStats, count_annotations
 from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES, percentile_interval, resample_totals, sum_by_group
-from ensemble_deid.evaluation.pairs import Pair, pair_documents
+from ensemble_deid.evaluation.pairs import AnnotationStats, Pair, count_annotations, pair_documents
 from ensemble_deid.evaluation.scores import Estimate, Resampling, Row, Score, score_rows
 from ensemble_deid.evaluation.views import VIEWS, Naming, count_sides, name_under, sides_of
 from ensemble_deid.note.document import Document

@@ -8,15 +8,15 @@ import numpy as np
 
 from ensemble_deid.arrays import Int64s
 from ensemble_deid.evaluation.alphanumeric_runs import tokens_of
-from ensemble_deid.evaluation.annotation_stats import AnnotationStats, count_annotations
-from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES
-from ensemble_deid.evaluation.bounds import Share
+from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES, Share
 from ensemble_deid.evaluation.count_table import CountTable, Sides
 from ensemble_deid.evaluation.error_list import missed_beside_right
 from ensemble_deid.evaluation.leaks import KIND_KEY, LeakView, leaks_of_pairs
 from ensemble_deid.evaluation.pairs import (
+    AnnotationStats,
     EvaluationError,
     Pair,
+    count_annotations,
     keep_labels,
     labels_of_pairs,
     pair_documents,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ensemble_deid.evaluation.bounds import Share
+from ensemble_deid.evaluation.bootstrap import Share
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
 from ensemble_deid.note.counts import ratio
 from ensemble_deid.note.document import Document

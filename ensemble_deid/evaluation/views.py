@@ -6,8 +6,15 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 from ensemble_deid.evaluation.alphanumeric_runs import runs_in
-from ensemble_deid.evaluation.count_table import CountTable, MatchKeys, Sides, tabulate
-from ensemble_deid.evaluation.matching import match_overlapping, match_relaxed, match_strict
+from ensemble_deid.evaluation.count_table import (
+    CountTable,
+    MatchKeys,
+    Sides,
+    match_overlapping,
+    match_relaxed,
+    match_strict,
+    tabulate,
+)
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import GROUPS, I2B2_CATEGORIES, category_of, is_hipaa, known_labels, labels_in_group

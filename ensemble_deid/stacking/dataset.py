@@ -17,9 +17,8 @@ from ensemble_deid.arrays import Flags, Int64s
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch, training_view
 from ensemble_deid.parsing import strict_json
-from ensemble_deid.stacking.candidates import CandidateTable
+from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns
 from ensemble_deid.stacking.context import KINDS, CandidateContext, extract_candidates
-from ensemble_deid.stacking.named_columns import NamedColumns
 from ensemble_deid.stacking.net import alone
 from ensemble_deid.taggers.base import Proposals
 

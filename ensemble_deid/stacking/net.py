@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from ensemble_deid.arrays import Flags, Int64s
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE
-from ensemble_deid.stacking.candidates import CandidateTable, merge_rows
-from ensemble_deid.stacking.named_columns import NamedColumns
+from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns, merge_rows
 from ensemble_deid.stacking.sequence_scores import SequenceScores
 from ensemble_deid.taggers.base import Proposals
 

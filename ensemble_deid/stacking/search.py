@@ -16,7 +16,7 @@ from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.dataset import StackingDataset
-from ensemble_deid.stacking.opinion_pool import pooled_with_sequences
+from ensemble_deid.stacking.sequence_scores import pooled_with_sequences
 from ensemble_deid.stacking.svm import ZHAO2020, Sigmoid, Svm, SvmSettings
 
 _FOLDS = 3

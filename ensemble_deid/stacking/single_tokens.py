@@ -3,9 +3,9 @@
 What no submodel and no net proposes cannot be found at any threshold of the candidates. Johnson et al. 2020 (table 5)
 fix sensitivities up to 99.9, which a system can serve only where other tokens have a score, too. A token's is `HIGHEST`
 times the probability of PHI that the sequence models' mean log odds stand for; where candidates' scores are pooled with
-these (`opinion_pool.py`), it is the pool with an SVM that is sure of nothing there, and below `HIGHEST`. So all of them
-lie below the thresholds that training searches for the best F1, and nearly all below every candidate; they matter to
-those alone who ask for more than the candidates can give.
+these (`sequence_scores.py`), it is the pool with an SVM that is sure of nothing there, and below `HIGHEST`. So all of
+them lie below the thresholds that training searches for the best F1, and nearly all below every candidate; they matter
+to those alone who ask for more than the candidates can give.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from ensemble_deid.arrays import Flags, Floats, Int32s
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.note.span import Span
-from ensemble_deid.stacking.opinion_pool import pooled
-from ensemble_deid.stacking.sequence_scores import SequenceScores
+from ensemble_deid.stacking.sequence_scores import SequenceScores, pooled
 from ensemble_deid.taggers.base import Proposals
 
 HIGHEST = 0.05

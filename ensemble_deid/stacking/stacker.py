@@ -18,12 +18,12 @@ from ensemble_deid.note.span import Span
 from ensemble_deid.parsing import strict_json
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator
+from ensemble_deid.stacking.context import KINDS as MENTIONS
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
-from ensemble_deid.stacking.mentions import KINDS as MENTIONS
-from ensemble_deid.stacking.opinion_pool import pooled_with_sequences
 from ensemble_deid.stacking.search import choose, sample_rows
+from ensemble_deid.stacking.sequence_scores import pooled_with_sequences
 from ensemble_deid.stacking.single_tokens import HIGHEST, single_tokens
 from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.stacking.svm import Sigmoid, Svm
@@ -46,7 +46,7 @@ class Stacker:
     `threshold` is the one in use: `cv_threshold`, chosen by cross-validation, unless the configuration or
     `experiments/thresholds.py` set another. Of the labels `unseen` it has learned nothing: in place of a probability,
     their candidates have the highest confidence of a submodel. `pool_weight` is that of the sequence models in a
-    candidate's score (`opinion_pool.py`).
+    candidate's score (`sequence_scores.py`).
     """
 
     submodels: tuple[str, ...]

@@ -22,9 +22,9 @@ from ensemble_deid.reproducible import one_thread
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.stacking.single_tokens import SOURCE
 from ensemble_deid.taggers.base import Proposals
-from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rule_words import rule_in_words
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
+from ensemble_deid.taggers.tbed.templates import Rule
 from ensemble_deid.training.rules import RuleModel
 
 NET = "net"

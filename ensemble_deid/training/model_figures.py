@@ -7,9 +7,8 @@ from typing import Any
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.evaluation.curve import OperatingPoint, keep_above, trace_curve
 from ensemble_deid.evaluation.evaluate import evaluate
-from ensemble_deid.evaluation.operating_points import digests, find_point
+from ensemble_deid.evaluation.operating_points import digests, find_point, threshold_from_record
 from ensemble_deid.evaluation.render.results import Table
-from ensemble_deid.evaluation.threshold_record import threshold_from_record
 from ensemble_deid.model.manifest import Manifest, fingerprint
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document

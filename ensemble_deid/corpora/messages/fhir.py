@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 
 from ensemble_deid.corpora.checks import check_text, decode_utf8
 from ensemble_deid.corpora.edits import Edit
-from ensemble_deid.corpora.json_places import JsonValue, read_places
+from ensemble_deid.corpora.json_fields import JsonValue, read_places
 from ensemble_deid.corpora.messages.content import EncodedText, Message, add_xhtml
 from ensemble_deid.corpora.messages.structure import CODES, ELEMENTS, TEXT_TYPE, is_code, is_fhir_structure
 from ensemble_deid.errors import CorpusError

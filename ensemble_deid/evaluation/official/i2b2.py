@@ -12,7 +12,7 @@ import numpy as np
 
 from ensemble_deid.arrays import Int64s
 from ensemble_deid.evaluation.alphanumeric_runs import runs_in
-from ensemble_deid.evaluation.matching import RELAXED_END
+from ensemble_deid.evaluation.count_table import RELAXED_END
 from ensemble_deid.evaluation.official.rows import OfficialRow, OfficialScores, count_sets
 from ensemble_deid.evaluation.pairs import pair_documents
 from ensemble_deid.note.document import Document

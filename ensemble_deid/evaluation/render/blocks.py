@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from ensemble_deid.evaluation.agreement import Agreement
-from ensemble_deid.evaluation.bootstrap import PairedDifference
-from ensemble_deid.evaluation.bounds import Share
+from ensemble_deid.evaluation.bootstrap import PairedDifference, Share
 from ensemble_deid.evaluation.compare import Comparison
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.official.rows import OfficialScores

@@ -1,10 +1,10 @@
 """Figures, and what is said beside them, as text: the same words in the terminal and in the HTML report."""
 
-from ensemble_deid.evaluation.annotation_stats import AnnotationStats
 from ensemble_deid.evaluation.bootstrap import Interval, PairedDifference
 from ensemble_deid.evaluation.curve import OperatingPoint
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.leaks import LeakView
+from ensemble_deid.evaluation.pairs import AnnotationStats
 from ensemble_deid.evaluation.scores import Estimate, Resampling
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.digits import UNDEFINED, four_digits, percent

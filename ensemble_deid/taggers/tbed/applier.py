@@ -13,8 +13,7 @@ from ensemble_deid.features.table import Column
 from ensemble_deid.taggers.tbed.keyindex import distinct
 from ensemble_deid.taggers.tbed.layout import Layout, Strings, as_column, check_columns
 from ensemble_deid.taggers.tbed.places import PlaceLists, list_places, places_seeing, shortest_way
-from ensemble_deid.taggers.tbed.rule import Condition, Rule
-from ensemble_deid.taggers.tbed.templates import TAG_COLUMN
+from ensemble_deid.taggers.tbed.templates import TAG_COLUMN, Condition, Rule
 
 
 def apply_rules(

@@ -11,7 +11,7 @@ from ensemble_deid.features.table import Column
 from ensemble_deid.note.counts import f1_score
 from ensemble_deid.note.tags import TagScheme, entity_rows, spans_to_tags
 from ensemble_deid.taggers.tbed.applier import RuleApplier
-from ensemble_deid.taggers.tbed.rule import Rule
+from ensemble_deid.taggers.tbed.templates import Rule
 
 
 @dataclass(frozen=True, slots=True)

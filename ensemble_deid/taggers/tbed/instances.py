@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.arrays import Flags, Int64s
-from ensemble_deid.taggers.tbed.cells import ALWAYS, NEVER, TAGS, CellMatrix
+from ensemble_deid.taggers.tbed.layout import ALWAYS, NEVER, TAGS, CellMatrix
 from ensemble_deid.taggers.tbed.places import ranges
 from ensemble_deid.taggers.tbed.templates import MAX_OFFSET, Template
 

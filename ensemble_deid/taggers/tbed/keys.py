@@ -14,10 +14,9 @@ from math import prod
 import numpy as np
 
 from ensemble_deid.arrays import Flags, Int64s
-from ensemble_deid.taggers.tbed.cells import TAGS, CellMatrix
 from ensemble_deid.taggers.tbed.instances import Indices, Instances
 from ensemble_deid.taggers.tbed.keyindex import KeyIndex, distinct
-from ensemble_deid.taggers.tbed.layout import CellCodes
+from ensemble_deid.taggers.tbed.layout import TAGS, CellCodes, CellMatrix
 from ensemble_deid.taggers.tbed.templates import Template
 
 _NO_KEY = np.int64(-1)

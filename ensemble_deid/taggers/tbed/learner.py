@@ -18,14 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from ensemble_deid.arrays import Flags, Int32s, Int64s
 from ensemble_deid.taggers.tbed.broken import BrokenCounts
 from ensemble_deid.taggers.tbed.candidates import Candidates
-from ensemble_deid.taggers.tbed.cells import GOLD, TAGS, CellMatrix
 from ensemble_deid.taggers.tbed.instances import Indices, Instances
 from ensemble_deid.taggers.tbed.keys import ContextKeys, Looks
-from ensemble_deid.taggers.tbed.layout import Layout, Strings, as_column, check_columns
+from ensemble_deid.taggers.tbed.layout import GOLD, TAGS, CellMatrix, Layout, Strings, as_column, check_columns
 from ensemble_deid.taggers.tbed.matching import RuleMatcher
-from ensemble_deid.taggers.tbed.rule import Condition, Rule
 from ensemble_deid.taggers.tbed.selection import Choice, Limits, Selection
-from ensemble_deid.taggers.tbed.templates import Template
+from ensemble_deid.taggers.tbed.templates import Condition, Rule, Template
 
 # Which pairs of a place and an instance see a changed tag.
 

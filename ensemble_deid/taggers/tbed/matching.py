@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.arrays import Flags, Int64s
-from ensemble_deid.taggers.tbed.cells import GOLD, TAGS
 from ensemble_deid.taggers.tbed.keys import ContextKeys, Contexts
-from ensemble_deid.taggers.tbed.layout import CellCodes
+from ensemble_deid.taggers.tbed.layout import GOLD, TAGS, CellCodes
 from ensemble_deid.taggers.tbed.places import places_seeing, shortest_way
 
 

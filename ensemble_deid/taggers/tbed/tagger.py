@@ -24,10 +24,9 @@ from ensemble_deid.taggers.tbed.applier import RuleApplier
 from ensemble_deid.taggers.tbed.curve import best_number_of_rules, strict_counts_by_rule, tag_codes
 from ensemble_deid.taggers.tbed.initial import REGEX, InitialTagger, fit_initial
 from ensemble_deid.taggers.tbed.learner import learn_rules
-from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rule_text import write_rule
 from ensemble_deid.taggers.tbed.rulelist import INITIAL_KEY, RuleList
-from ensemble_deid.taggers.tbed.templates import TemplateSet, load_templates, with_stanza
+from ensemble_deid.taggers.tbed.templates import Rule, TemplateSet, load_templates, with_stanza
 
 _UNUSED_HEAD = "# Not used: on held-out groups the list is best after"
 RULES, CONFIDENCE, INITIAL = "tbed.rules", "tbed.json", "tbed_initial.json"

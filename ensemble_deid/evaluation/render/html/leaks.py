@@ -1,6 +1,6 @@
 """The report's section on what a reader could still see."""
 
-from ensemble_deid.evaluation.bounds import Share
+from ensemble_deid.evaluation.bootstrap import Share
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.leaks import LeakView
 from ensemble_deid.evaluation.render.figures import missed_per_note_rows

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
-from ensemble_deid.evaluation.bounds import Share
+from ensemble_deid.evaluation.bootstrap import Share
 from ensemble_deid.evaluation.error_list import ErrorKind, ErrorList
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.pairs import Pair
