@@ -18,7 +18,7 @@ from ensemble_deid.cli import main as main_module
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import Config, NeuralConfig, TransformerConfig
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.model.arithmetic import arithmetic_in_use, arithmetic_of_training
+from ensemble_deid.model.ensemble import arithmetic_in_use, arithmetic_of_training
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.reproducible import MARK, pinned_environment

@@ -19,7 +19,7 @@ from ensemble_deid.note.digits import four_digits
 from ensemble_deid.resources import data_directory
 
 if TYPE_CHECKING:
-    from ensemble_deid.evaluation.worst_notes import NoteErrors
+    from ensemble_deid.evaluation.error_list import NoteErrors
     from ensemble_deid.note.document import Document
     from ensemble_deid.training.explain import Explanation, PlaceExplanation
 
@@ -153,7 +153,7 @@ def _quote(quoted: "Document | None", start: int, end: int) -> str:
 def run_errors(options: argparse.Namespace) -> int:
     """Print the notes with their numbers of errors, and write them where that is asked for."""
     from ensemble_deid.corpora.write import write_corpus
-    from ensemble_deid.evaluation.worst_notes import worst_notes
+    from ensemble_deid.evaluation.error_list import worst_notes
 
     if options.top < 1:
         raise ConfigError(f"--top: at least 1, not {options.top}")

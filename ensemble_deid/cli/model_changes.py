@@ -17,10 +17,10 @@ from ensemble_deid.cli.options import (
     target_of,
 )
 from ensemble_deid.cli.sources import read_gold
-from ensemble_deid.cli.terminal import counted, percent, say
+from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.note.digits import four_digits
+from ensemble_deid.note.digits import four_digits, percent
 
 
 def add_model_commands(commands: Any) -> None:
@@ -156,8 +156,9 @@ def run_threshold(options: argparse.Namespace) -> int:
         say(f"threshold {four_digits(chosen.threshold)} is now in {options.model}")
     if point is not None:
         counts, rate = point.counts, point.fp_per_1000
+        recall, precision = percent(counts.recall, sign=""), percent(counts.precision, sign="")
         say(
-            f"on {notes}: token recall {percent(counts.recall)}, precision {percent(counts.precision)}, "
+            f"on {notes}: token recall {recall}, precision {precision}, "
             f"{'undefined' if rate is None else f'{rate:.2f}'} false positives in 1000 tokens"
         )
     return 0

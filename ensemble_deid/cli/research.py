@@ -248,9 +248,8 @@ def run_tune(options: argparse.Namespace) -> int:
 
 def run_ablate(options: argparse.Namespace) -> int:
     """Run the ablations, write the report, print it."""
-    from ensemble_deid.training.ablate import ThresholdTarget, ablate
+    from ensemble_deid.training.ablate import ThresholdTarget, TrainingNotes, ablate
     from ensemble_deid.training.reports import ablation_results
-    from ensemble_deid.training.retrain import TrainingNotes
 
     if options.retrain_dev and not options.retrain:
         raise ConfigError("--retrain-dev goes with --retrain")

@@ -63,10 +63,10 @@ def run_review(options: argparse.Namespace) -> int:
     from ensemble_deid.deidentify.deidentifier import Deidentifier
     from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
     from ensemble_deid.service.review.fill import fill
-    from ensemble_deid.service.settings import Settings, tokens_from_environment
+    from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
     from ensemble_deid.training.progress import Step
 
-    settings = Settings(
+    settings = ServiceSettings(
         model=options.model,
         port=options.port,
         device=options.device,

@@ -90,7 +90,14 @@ def read_system(name: str, gold: Documents, *, votes: bool = False, combiner: st
     overlap = training_overlap(model, gold)
     phrases = deidentifier.ensemble.feature_extractor.lexicon.phrases
     seen = frozenset(seen_key("".join(phrase)) for phrase in phrases)
-    return System(keep_above(scored, threshold), scored, threshold, by_submodel, overlap, seen)
+    return System(
+        answer=keep_above(scored, threshold),
+        scored=scored,
+        threshold=threshold,
+        votes=by_submodel,
+        overlap=overlap,
+        seen=seen,
+    )
 
 
 def resampling(options: argparse.Namespace) -> dict[str, Any]:

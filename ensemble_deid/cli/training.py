@@ -22,12 +22,12 @@ from ensemble_deid.cli.options import (
     submodels_of,
 )
 from ensemble_deid.cli.sources import read_gold
-from ensemble_deid.cli.terminal import counted, percent, progress_bar, say, warn
+from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.deidentify.outputs import refuse_output_model
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.note.digits import four_digits
+from ensemble_deid.note.digits import four_digits, percent
 from ensemble_deid.reproducible import is_pinned
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def add_commands(commands: Any) -> None:
 
 def run_train(options: argparse.Namespace) -> int:
     """Train, save, and print the dev figures."""
+    from ensemble_deid.evaluation.render.figures import counts_cells
     from ensemble_deid.model.directory import refuse_foreign_folder
     from ensemble_deid.note.tags import TagLoss
     from ensemble_deid.training.train import train
@@ -110,7 +111,8 @@ def run_train(options: argparse.Namespace) -> int:
     if trained.dev_counts:
         say("strict entity figures on dev   precision  recall      F1")
         for name, counts in trained.dev_counts.items():
-            say(f"  {name:<28} {percent(counts.precision):>9} {percent(counts.recall):>7} {percent(counts.f1):>7}")
+            precision, recall, f1 = counts_cells(counts)
+            say(f"  {name:<28} {precision:>9} {recall:>7} {f1:>7}")
     _say_points(trained.points)
     figures = trained.manifest.training
     say(f"tokenization: {TagLoss(figures['spans'], figures['spans_cut'], figures['spans_lost'])}")
@@ -142,10 +144,10 @@ def _say_points(points: "TrainingPoints") -> None:
             if row is None:
                 continue
             strict, tokens = row
-            figures = f"{percent(strict.f1):>9}  {percent(tokens.counts.recall):>12}"
+            figures = f"{percent(strict.f1, sign=''):>9}  {percent(tokens.counts.recall, sign=''):>12}"
             rate = "undefined" if tokens.fp_per_1000 is None else f"{tokens.fp_per_1000:.2f}"
             head = f"    {name:<22} {four_digits(point.threshold):>9}"
-            say(f"{head}  {figures}  {percent(tokens.counts.precision):>15}  {rate:>30}")
+            say(f"{head}  {figures}  {percent(tokens.counts.precision, sign=''):>15}  {rate:>30}")
 
 
 def _overrides(options: argparse.Namespace) -> list[str]:

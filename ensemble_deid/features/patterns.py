@@ -250,8 +250,15 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str) -> 
     confidence = table.get("confidence")
     if confidence is not None and not (type(confidence) in (int, float) and 0 <= confidence <= 1):
         raise RuleError(f"{place}: 'confidence' must be a number from 0 to 1")
-    examples = tuple(table.get("positive", ())), tuple(table.get("negative", ()))
-    return Pattern(table["name"], table["label"], compiled, group, *examples, confidence)
+    return Pattern(
+        table["name"],
+        table["label"],
+        regex=compiled,
+        group=group,
+        positive=tuple(table.get("positive", ())),
+        negative=tuple(table.get("negative", ())),
+        confidence=confidence,
+    )
 
 
 def failed_examples(pattern: Pattern, *, limit: TimeLimit | None = None) -> list[str]:

@@ -16,7 +16,7 @@ from ensemble_deid.parsing import strict_toml
 _HEAD = "# source: "
 
 
-def read_word_list(path: Path) -> tuple[str, ...]:
+def read_shared_words(path: Path) -> tuple[str, ...]:
     """Return the entries of a word list file. Raises RuleError with the file and the line at fault."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -70,7 +70,7 @@ def inline_word_lists(source: str, path: Path) -> str:
     for name, value in named.items():
         if set(value) != {"file"} or not isinstance(value["file"], str):
             raise RuleError(f'{path}: [words] {name}: a word list is named by {{ file = "..." }} and nothing else')
-        lists[name] = list(read_word_list(path.parent / value["file"]))
+        lists[name] = list(read_shared_words(path.parent / value["file"]))
         line = re.compile(rf"^{re.escape(name)}[ \t]*=[ \t]*\{{[^{{}}\n]*\}}", re.MULTILINE)
         # An array of strings is written alike in JSON and TOML.
         array = f"{name} = {json.dumps(lists[name], ensure_ascii=False)}"

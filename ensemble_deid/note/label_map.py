@@ -8,7 +8,7 @@ from pathlib import Path
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import I2B2_CATEGORIES, category_of, is_hipaa, to_i2b2
-from ensemble_deid.note.overlaps import distinct
+from ensemble_deid.note.overlaps import distinct_spans
 from ensemble_deid.parsing import strict_toml
 
 BINARY_LABEL = "PHI"
@@ -31,7 +31,7 @@ class LabelMap:
         """Return the document with translated labels; spans that become equal are merged into one."""
         labelled = ((span, self.new_label(span.label)) for span in document.spans)
         return document.with_spans(
-            distinct(replace(span, label=label) for span, label in labelled if label is not None)
+            distinct_spans(replace(span, label=label) for span, label in labelled if label is not None)
         )
 
     def apply_all(self, documents: Iterable[Document]) -> list[Document]:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ensemble_deid.evaluation.bounds import Share
+from ensemble_deid.evaluation.bootstrap import Share
 from ensemble_deid.evaluation.evaluate import Evaluation
-from ensemble_deid.evaluation.render.figures import percent
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import data_table, section
 from ensemble_deid.evaluation.subgroups import Subgroups
+from ensemble_deid.note.digits import percent
 
 _SIGNATURES = 3
 

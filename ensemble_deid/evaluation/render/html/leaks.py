@@ -1,11 +1,12 @@
 """The report's section on what a reader could still see."""
 
-from ensemble_deid.evaluation.bounds import Share
+from ensemble_deid.evaluation.bootstrap import Share
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.leaks import LeakView
-from ensemble_deid.evaluation.render.figures import missed_per_note_rows, percent
+from ensemble_deid.evaluation.render.figures import missed_per_note_rows
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import data_table, section
+from ensemble_deid.note.digits import percent
 
 _LEAK = (
     "An annotation leaks when at least one of its letters or digits does, and leaks entirely when all of them do. "
