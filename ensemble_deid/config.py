@@ -15,6 +15,7 @@ from pydantic import (
 
 from ensemble_deid.config_sections import (
     STANZA_NAME,
+    AugmentConfig,
     CrfConfig,
     NeuralConfig,
     RegexConfig,
@@ -30,6 +31,7 @@ from ensemble_deid.submodels import BY_NAME, DEFAULT, NAMES, SUBMODELS
 
 __all__ = [
     "STANZA_NAME",
+    "AugmentConfig",
     "Config",
     "CrfConfig",
     "NeuralConfig",
@@ -71,6 +73,7 @@ class Config(Section):
         "a model for each entry, and one for the rest",
     )
     uncased: tuple[str, ...] = Field((), description="submodels that read all words in lower case")
+    augment: AugmentConfig = AugmentConfig()
     text: TextConfig = TextConfig()
     regex: RegexConfig = RegexConfig()
     tbed: TbedConfig = TbedConfig()

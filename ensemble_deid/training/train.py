@@ -8,8 +8,9 @@ from typing import Any
 
 from ensemble_deid import reproducible
 from ensemble_deid.config import Config
+from ensemble_deid.corpora.augment import copies_for_training
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.features.batch import Batch, training_view, with_lexicon, with_vocabulary
+from ensemble_deid.features.batch import Batch, select_documents, training_view, with_lexicon, with_vocabulary
 from ensemble_deid.model.directory import save_model
 from ensemble_deid.model.ensemble import Ensemble, arithmetic_of_training
 from ensemble_deid.model.feature_extractor import FeatureExtractor, fit_feature_extractor
@@ -126,7 +127,11 @@ def _train(
         reproducible.check_pinned()
     documents, seen = checked_notes(documents, dev_documents, config=config, warm=warm, allow_overlap=allow_overlap)
     of_train, of_dev = fingerprint(documents), fingerprint(dev_documents) if dev_documents else ""
-    documents, dev_documents = list(map(as_read, documents)), list(map(as_read, dev_documents))
+    notes = len(documents)
+    copies = copies_for_training(
+        documents, share=config.augment.share, changes=config.augment.changes, seed=config.seed
+    )
+    documents, dev_documents = list(map(as_read, [*documents, *copies])), list(map(as_read, dev_documents))
     scheme = warm.scheme(documents, submodels=config.submodels, notify=notify)
     # Raises ConfigError for a type that no label is of, before anything is trained.
     label_groups(config.by_type, scheme.labels)
@@ -151,7 +156,7 @@ def _train(
         config=config.model_dump(mode="json", exclude={"jobs"}),
         fingerprint=of_train,
         dev_fingerprint=of_dev,
-        training=training_counts(documents, plain.tokens),
+        training=training_counts(select_documents(plain, range(notes)), copies=len(copies)),
         # A digest of a patient's number gives the number away to whoever tries all numbers.
         seen_notes={} if config.shareable else seen.to_record(),
         choices={
@@ -167,7 +172,7 @@ def _train(
         figures={
             **_figures(counts, ensemble.stacker),
             **_rule_curve(ensemble.taggers, plain, extractor, dev),
-            CURVES: curves_record(fitted.curves, documents),
+            CURVES: curves_record(fitted.curves, documents[:notes]),
         },
         packages=installed_packages(),
     )

@@ -10,11 +10,11 @@ from typing import Any
 
 from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.features.batch import Batch
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.seen_notes import SeenNotes
 from ensemble_deid.note.document import Document, grouped_by_site
 from ensemble_deid.note.tags import TagScheme, tag_loss
-from ensemble_deid.note.tokens import TokenTable
 from ensemble_deid.seeds import generator
 from ensemble_deid.submodels import BY_NAME
 from ensemble_deid.taggers.base import Tagger
@@ -123,11 +123,16 @@ def checked_notes(
     return notes, seen
 
 
-def training_counts(documents: Sequence[Document], tokens: TokenTable) -> dict[str, int]:
-    """Return how much is trained on, and how many annotated spans the tokens cut or lose."""
-    loss = tag_loss(documents, tokens)
+def training_counts(batch: Batch, *, copies: int) -> dict[str, int]:
+    """Return how much is trained on, and how many annotated spans the tokens cut or lose.
+
+    `batch` has the notes without their `copies` in other forms.
+    """
+    documents = batch.documents
+    loss = tag_loss(documents, batch.tokens)
     return {
         "notes": len(documents),
+        **({"copies": copies} if copies else {}),
         "patients": len({d.patient_id or d.id for d in documents}),
         "sites": len({d.site for d in documents} - {None}),
         "groups": len({d.group for d in documents}),

@@ -116,7 +116,7 @@ def training_points(
     config: StackConfig,
     others: Callable[[Sequence[Sequence[Span]]], Sequence[Sequence[Span]]] | None = None,
 ) -> TrainingPoints:
-    """Find the operating points on the training notes.
+    """Find the operating points on the training notes; their changed copies count for `cv_threshold` alone.
 
     `probability` (n,) is that of each candidate by cross-validation, `cv_threshold` the one with the best strict F1.
     `others` returns what is scored beside the candidates, given these without those that overlap a more probable one.
@@ -126,7 +126,8 @@ def training_points(
     if others is not None:
         more = others([drop_overlaps(found) for found in spans])
         spans = [[*found, *tokens] for found, tokens in zip(spans, more, strict=True)]
-    scored = Scored.of(documents, spans)
+    originals = [(note, found) for note, found in zip(documents, spans, strict=True) if not note.is_copy]
+    scored = Scored.of([note for note, _ in originals], [found for _, found in originals])
     thresholds: dict[Name, float] = {"f1": cv_threshold}
     recall = find_point(scored.curve, rule="false-positives", wanted=config.max_false_positives)
     if recall is not None:
