@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_files, add_seed, check_forms
+from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_files, add_shared, check_forms
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import counted, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED, WRITABLE
@@ -58,7 +58,7 @@ def add_commands(actions: Any) -> None:
         _add_in_and_out(parser)
         parser.add_argument("--format", choices=ANNOTATED, default="i2b2", help="default: i2b2")
         parser.add_argument("--copies", metavar="N", type=int, default=1, help="of each note; default: 1")
-        add_seed(parser, default=13)
+        add_shared(parser, "seed", seed=13)
         parser.set_defaults(run=run)
     _add_harvest(actions)
 

@@ -6,16 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import (
-    SYSTEM,
-    add_combiner,
-    add_command,
-    add_files,
-    add_labels,
-    add_resampling,
-    add_text,
-    check_forms,
-)
+from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_resampling, add_shared, check_forms
 from ensemble_deid.cli.sources import System, overlap_warning, read_gold, read_system, resampling
 from ensemble_deid.cli.terminal import say, warn
 from ensemble_deid.corpora.read import Corpus
@@ -40,7 +31,7 @@ def add_commands(commands: Any) -> None:
     _add_gold_and_system(evaluate)
     evaluate.add_argument("--full", action="store_true", help="print every table, not the summary alone")
     evaluate.add_argument("--scheme", choices=("i2b2", "meddocan"), help="print what that task's own script does")
-    add_combiner(evaluate)
+    add_shared(evaluate, "combiner")
     add_files(evaluate, FILE_FORMS)
     evaluate.set_defaults(run=run_evaluate)
 
@@ -56,7 +47,7 @@ def add_research_commands(commands: Any) -> None:
     compare.add_argument("gold", metavar="GOLD", help=_GOLD)
     compare.add_argument("a", metavar="A", help=SYSTEM)
     compare.add_argument("b", metavar="B", help=SYSTEM)
-    add_labels(compare)
+    add_shared(compare, "labels")
     add_resampling(compare)
     add_files(compare, FILE_FORMS)
     compare.set_defaults(run=run_compare)
@@ -87,7 +78,7 @@ def add_model_commands(commands: Any) -> None:
     )
     _add_gold_and_system(report)
     report.add_argument("--out", metavar="FILE.html", type=Path, required=True, help="the page")
-    add_text(report)
+    add_shared(report, "text")
     report.add_argument("--summary", action="store_true", help="some pages to print; errors go into FILE-errors.html")
     rare = report.rare()
     rare.add_argument(
@@ -110,7 +101,7 @@ def _add_gold_and_system(parser: argparse.ArgumentParser) -> None:
         "--dev", nargs=2, metavar=("GOLD", "SYSTEM"), help="choose the thresholds of operating points on these"
     )
     parser.add_argument("--oracle", action="store_true", help="choose thresholds on the scored notes, and say so")
-    add_labels(parser)
+    add_shared(parser, "labels")
     add_resampling(parser)
 
 

@@ -8,22 +8,14 @@ from typing import Any
 from ensemble_deid.cli.options import (
     CORPUS,
     CommandParser,
-    add_allow_overlap,
     add_command,
     add_config,
-    add_device,
     add_files,
     add_group,
-    add_group_by,
-    add_jobs,
     add_model,
-    add_quiet,
     add_resampling,
-    add_resume,
-    add_seed,
-    add_submodels,
+    add_shared,
     add_target,
-    add_text,
     check_forms,
     check_resamples,
     submodels_of,
@@ -82,21 +74,16 @@ def _add_tune(commands: Any) -> None:
     )
     tune.add_argument("--minutes", metavar="M", type=float, required=True, help="begin no trial that would end later")
     tune.add_argument("--trials", metavar="N", type=int, help="no more than N trials")
-    add_allow_overlap(tune)
+    add_shared(tune, "allow-overlap")
     _add_run(tune)
     tune.set_defaults(run=run_tune)
 
 
 def _add_run(parser: CommandParser) -> None:
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the run folder")
-    add_resume(parser)
+    add_shared(parser, "resume")
     add_config(parser)
-    add_submodels(parser)
-    add_group_by(parser)
-    add_jobs(parser, default=None)
-    add_device(parser)
-    add_seed(parser, default=None)
-    add_quiet(parser)
+    add_shared(parser, "submodels", "group-by", "jobs", "device", "seed", "quiet")
 
 
 def _add_ablate(commands: Any) -> None:
@@ -115,8 +102,7 @@ def _add_ablate(commands: Any) -> None:
     ablate.add_argument(
         "--rows", choices=("all", "zhao2020"), default="all", help="zhao2020: the systems of that paper's tables 4 to 6"
     )
-    add_jobs(ablate, default=2)
-    add_quiet(ablate)
+    add_shared(ablate, "jobs", "quiet", jobs=2)
     ablate.set_defaults(run=run_ablate)
 
 
@@ -141,10 +127,10 @@ def _add_comparisons(commands: Any) -> None:
     )
     disagreements.add_argument("gold", metavar="GOLD", help="annotated notes")
     add_model(disagreements)
-    add_submodels(disagreements)
+    add_shared(disagreements, "submodels")
     disagreements.add_argument("--rescued-by", metavar="NAME", help="list only places where it alone was right")
     add_files(disagreements, FILE_FORMS)
-    add_text(disagreements)
+    add_shared(disagreements, "text")
     disagreements.set_defaults(run=run_disagreements)
 
 
@@ -163,7 +149,7 @@ def _add_word_vectors(commands: Any) -> None:
     vectors.add_argument("--min-occurrences", metavar="M", type=int, default=10, help="of a word; default: 10")
     vectors.add_argument("--min-patients", metavar="K", type=int, default=5, help="of a word; default: 5")
     vectors.add_argument("--keep-digits", action="store_true", help="do not write digits as 0")
-    add_seed(vectors, default=13)
+    add_shared(vectors, "seed", seed=13)
     vectors.set_defaults(run=run_embeddings)
 
     download = add_group(commands, "download", "fetch models of other projects, for features")
