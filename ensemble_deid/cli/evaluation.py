@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_resampling, add_shared, check_forms
-from ensemble_deid.cli.sources import System, overlap_warning, read_gold, read_system, resampling
+from ensemble_deid.cli.sources import System, overlap_warning, publish, read_gold, read_system, resampling
 from ensemble_deid.cli.terminal import say, warn
 from ensemble_deid.corpora.read import Corpus
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.evaluation.render.results import FILE_FORMS, Results
+from ensemble_deid.evaluation.render.results import FILE_FORMS
 
 if TYPE_CHECKING:
     from ensemble_deid.evaluation.operating_points import OperatingPoints
@@ -105,11 +105,6 @@ def _add_gold_and_system(parser: argparse.ArgumentParser) -> None:
     add_resampling(parser)
 
 
-def _write(results: Results, files: Sequence[Path]) -> None:
-    for file in files:
-        results.write(file)
-
-
 def _say_warnings(warnings: Sequence[str]) -> None:
     for line in warnings:
         say(f"WARNING: {line}.\n")
@@ -180,7 +175,8 @@ def run_evaluate(options: argparse.Namespace) -> int:
     say(render_official(official) if official else results.render(".txt"))
     if not official and not options.full:
         say("\nEvery table: --full. All figures as data: --out FILE.json, FILE.csv.")
-    _write(results, options.out)
+    for file in options.out:
+        results.write(file)
     return 0
 
 
@@ -196,9 +192,7 @@ def run_compare(options: argparse.Namespace) -> int:
     comparison = compare(gold.documents, a.answer, b.answer, **resampling(options))
     warnings = [f"{name}: {line}" for name, system in (("A", a), ("B", b)) for line in system.warnings]
     _say_warnings(warnings)
-    results = comparison_results(comparison, name_a=options.a, name_b=options.b, warnings=warnings)
-    say(results.render(".txt"))
-    _write(results, options.out)
+    publish(comparison_results(comparison, name_a=options.a, name_b=options.b, warnings=warnings), options.out)
     return 0
 
 
@@ -211,9 +205,7 @@ def run_agreement(options: argparse.Namespace) -> int:
     check_forms(options.out, FILE_FORMS)
     a, b = read_gold(options.a), read_gold(options.b)
     agreement = measure_agreement(a.documents, b.documents, resamples=options.resamples, seed=options.seed)
-    results = agreement_results(agreement)
-    say(results.render(".txt"))
-    _write(results, options.out)
+    publish(agreement_results(agreement), options.out)
     return 0
 
 

@@ -21,7 +21,7 @@ from ensemble_deid.cli.options import (
     submodels_of,
     target_of,
 )
-from ensemble_deid.cli.sources import overlap_warning, read_gold, read_system, training_overlap
+from ensemble_deid.cli.sources import publish, read_gold, read_system
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.config import Config
 from ensemble_deid.config_files import load_config
@@ -243,10 +243,7 @@ def run_ablate(options: argparse.Namespace) -> int:
     rule = None if target is None else ThresholdTarget(*target)
     refuse_output_files(options.out, options.model, options.dev, options.retrain, options.retrain_dev)
     check_forms(options.out, FILE_FORMS)
-    corpus = read_gold(options.dev)
-    overlap = training_overlap(options.model, corpus.documents)
-    if overlap:
-        warn(overlap_warning(overlap))
+    corpus = read_gold(options.dev, model=options.model)
     notes = None
     if options.retrain:
         stop_by = read_gold(options.retrain_dev) if options.retrain_dev else corpus
@@ -261,10 +258,7 @@ def run_ablate(options: argparse.Namespace) -> int:
             retrain=notes,
             as_zhao2020=options.rows == "zhao2020",
         )
-    published = ablation_results(rows, rule)
-    for file in options.out:
-        published.write(file)
-    say(published.render(".txt"))
+    publish(ablation_results(rows, rule), options.out)
     return 0
 
 
@@ -276,17 +270,11 @@ def run_combiners(options: argparse.Namespace) -> int:
     check_resamples(options)
     refuse_output_files(options.out, options.model, options.corpus)
     check_forms(options.out, FILE_FORMS)
-    corpus = read_gold(options.corpus)
-    overlap = training_overlap(options.model, corpus.documents)
-    if overlap:
-        warn(overlap_warning(overlap))
+    corpus = read_gold(options.corpus, model=options.model)
     figures = compare_combiners(options.model, corpus.documents, resamples=options.resamples, seed=options.seed)
     if not any(figure.combiner == "per-type" for figure in figures):
         warn("the model does not say which submodels are best for each label: no row for per-type (model members)")
-    published = combiners_results(figures, notes=len(corpus.documents))
-    for file in options.out:
-        published.write(file)
-    say(published.render(".txt"))
+    publish(combiners_results(figures, notes=len(corpus.documents)), options.out)
     return 0
 
 
