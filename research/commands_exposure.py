@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.cli.options import SYSTEM, add_allow_overlap, add_command, add_files, add_resampling, check_forms
+from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_resampling, add_shared, check_forms
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.deidentify.outputs import refuse_output_files
@@ -35,7 +35,7 @@ def add_commands(commands: Any) -> None:
         required=True,
         help="other notes, of which the attacker knows what the system missed",
     )
-    add_allow_overlap(parser)
+    add_shared(parser, "allow-overlap")
     add_resampling(parser, default=2000)
     add_files(parser, FILE_FORMS)
     parser.set_defaults(run=run_exposure)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ensemble_deid.arrays import Int64s
-from ensemble_deid.cli.options import add_command, add_seed
+from ensemble_deid.cli.options import add_command, add_shared
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.note.digits import percent
 from ensemble_deid.seeds import generator
@@ -112,7 +112,7 @@ def add_commands(commands: Any) -> None:
         example="date-linkage --patients 100",
     )
     parser.add_argument("--patients", metavar="N", type=int, default=500, help="simulated ones; default: 500")
-    add_seed(parser, default=1)
+    add_shared(parser, "seed", seed=1)
     parser.set_defaults(run=run_date_linkage)
 
 

@@ -7,7 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_resume, add_running, submodels_of
+from ensemble_deid.cli.options import (
+    CommandParser,
+    add_command,
+    add_model,
+    add_running,
+    add_shared,
+    submodels_of,
+)
 from ensemble_deid.cli.replacement import (
     add_columns,
     add_lists,
@@ -42,7 +49,7 @@ def add_commands(commands: Any) -> None:
     add_lists(parser, strict=True)
     add_replacement(parser)
     add_running(parser)
-    add_resume(parser)
+    add_shared(parser, "resume")
     rare = parser.rare()
     rare.add_argument("--run", metavar="DIR", dest="run_folder", type=Path, help="default: OUT.run")
     rare.add_argument("--spans", metavar="FILE", type=Path, help="a copy of the run's spans.jsonl")

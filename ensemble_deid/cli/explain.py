@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_model, add_text, check_forms
+from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_model, add_shared, check_forms
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.locate import locate_corpus
@@ -41,7 +41,7 @@ def add_model_commands(commands: Any) -> None:
         "--at", metavar="START[-END]", action="append", help="a place, found or not, by offsets; several times"
     )
     add_files(explain, _EXPLAIN_FORMS)
-    add_text(explain)
+    add_shared(explain, "text")
     explain.set_defaults(run=run_explain)
 
     errors = add_command(

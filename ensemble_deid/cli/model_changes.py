@@ -9,10 +9,10 @@ from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.options import (
     SYSTEM,
     CommandParser,
-    add_allow_overlap,
     add_command,
     add_group,
     add_model,
+    add_shared,
     add_target,
     target_of,
 )
@@ -40,7 +40,7 @@ def add_model_commands(commands: Any) -> None:
     wanted = threshold.add_mutually_exclusive_group(required=True)
     add_target(wanted)
     wanted.add_argument("--reset", action="store_true", help="restore the threshold that training chose")
-    add_allow_overlap(threshold)
+    add_shared(threshold, "allow-overlap")
     threshold.set_defaults(run=run_threshold)
 
     members = add_command(
@@ -52,7 +52,7 @@ def add_model_commands(commands: Any) -> None:
     add_model(members)
     members.add_argument("dev", metavar="DEV", help="annotated notes to choose them on")
     members.add_argument("--top", metavar="N", type=int, default=2, help="submodels for each label; default: 2")
-    add_allow_overlap(members)
+    add_shared(members, "allow-overlap")
     members.set_defaults(run=run_choose_members)
     _add_patterns(add_group(commands, "patterns", "check patterns on notes; add them to a model, or remove them"))
     _add_inclusion(add_group(commands, "inclusion", "sentences without PHI: check a list, put it into a model"))

@@ -18,6 +18,7 @@ from ensemble_deid.model.additions import changes_since, changes_since_training,
 from ensemble_deid.model.installed import model_of
 from ensemble_deid.model.manifest import Manifest, fingerprint, installed_packages, read_manifest
 from ensemble_deid.note.digits import four_digits
+from ensemble_deid.parsing import read_text
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.tbed.tagger import RULES
 from ensemble_deid.training.out_of_fold import out_of_fold
@@ -151,12 +152,7 @@ def read_name_lists(entries: Sequence[str]) -> dict[str, frozenset[str]]:
         origin, sign, file = entry.partition("=")
         if not (origin and sign and file) or origin in found:
             raise ConfigError(f"--name-list {entry}: expected ORIGIN=FILE, each origin once")
-        try:
-            lines = Path(file).read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{file}: not UTF-8 at byte {error.start}") from None
+        lines = read_text(Path(file), ConfigError).splitlines()
         names = frozenset(name for line in lines if (name := line.partition("#")[0].strip().lower()))
         if not names:
             raise ConfigError(f"{file}: has no name")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.model_changes import add_remark
-from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_text
+from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_shared
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import DIFFERENCES, counted, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED
@@ -55,7 +55,7 @@ def add_commands(actions: Any) -> None:
     explain = add_command(actions, "explain", "how each span of a note came about", example="rules explain en note.txt")
     add_model(explain)
     explain.add_argument("note", metavar="NOTE", help="a file with one note")
-    add_text(explain)
+    add_shared(explain, "text")
     explain.set_defaults(run=run_explain)
 
     apply = add_command(

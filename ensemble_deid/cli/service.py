@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.options import add_command, add_device, add_model, add_port, add_submodels
+from ensemble_deid.cli.options import add_command, add_model, add_port, add_shared
 from ensemble_deid.cli.replacement import add_key_file, add_lists, named_lists
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.errors import ConfigError
@@ -29,8 +29,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--entities", choices=("presidio", "own"), default="presidio", help="names in /analyze")
     add_key_file(parser, required=False)
     add_lists(parser, strict=True)
-    add_submodels(parser)
-    add_device(parser)
+    add_shared(parser, "submodels", "device")
     parser.rare().add_argument(
         "--arrival-limit", metavar="SECONDS", type=float, default=10.0, help="for a body; for all waits of a batch"
     )

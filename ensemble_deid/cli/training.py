@@ -6,21 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.cli.options import (
-    CORPUS,
-    add_allow_overlap,
-    add_command,
-    add_config,
-    add_device,
-    add_group_by,
-    add_jobs,
-    add_model,
-    add_quiet,
-    add_reproducible,
-    add_seed,
-    add_submodels,
-    submodels_of,
-)
+from ensemble_deid.cli.options import CORPUS, add_command, add_config, add_model, add_shared, submodels_of
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.config import Config, make_config
@@ -44,13 +30,10 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--dev", metavar="DEV", help="notes to choose the network's epoch by, and to score")
     add_model(train, "--start-from", help="train this model's submodels further")
     add_config(train)
-    add_submodels(train)
+    add_shared(train, "submodels")
     train.add_argument("--shareable", action="store_true", default=None, help="close the vocabulary to rare words")
     train.add_argument("--recall-first", action="store_true", help="choose the threshold for recall, not for F1")
-    add_jobs(train, default=None)
-    add_device(train)
-    add_seed(train, default=None)
-    add_quiet(train)
+    add_shared(train, "jobs", "device", "seed", "quiet")
     rare = train.rare()
     rare.add_argument("--sites", metavar="N", type=int, help="train on the notes of N sites alone, drawn by the seed")
     rare.add_argument(
@@ -58,9 +41,7 @@ def add_commands(commands: Any) -> None:
     )
     rare.add_argument("--map", metavar="MAP", help="the patterns' labels -> the corpus's: a .toml file, category ...")
     rare.add_argument("--folds", metavar="N", type=int, help="folds of the stack")
-    add_group_by(rare)
-    add_allow_overlap(rare)
-    add_reproducible(rare)
+    add_shared(rare, "group-by", "allow-overlap", "reproducible")
     train.set_defaults(run=run_train)
 
 

@@ -25,8 +25,7 @@ from ensemble_deid.reproducible import one_thread
 from ensemble_deid.stacking.stacker import Stacker, check_threshold
 from ensemble_deid.stacking.voting import BestMembers
 from ensemble_deid.taggers.base import Computing, Proposals, Tagger
-from ensemble_deid.taggers.by_type import ByTypeTagger
-from ensemble_deid.taggers.uncased import UncasedTagger
+from ensemble_deid.taggers.by_type import ByTypeTagger, UncasedTagger
 
 
 @dataclass(frozen=True, slots=True)
