@@ -17,7 +17,7 @@ def add_commands(commands: Any) -> None:
         "make a secret key, for surrogates, hashes, pseudonyms and signatures",
         example="keygen site.key",
     )
-    keygen.add_argument("file", metavar="FILE", type=Path, help="a new file, which only you may read")
+    keygen.add_argument("file", metavar="FILE", type=Path, help="a new file, readable by you alone")
     keygen.set_defaults(run=run_keygen)
 
 

@@ -139,7 +139,7 @@ def find_models(options: argparse.Namespace) -> None:
 def add_files(parser: Container, forms: Sequence[str]) -> None:
     """Add `--out` for a command that prints its figures."""
     kinds = " or ".join([", ".join(forms[:-1]), forms[-1]] if forms[1:] else forms)
-    several = "; several times for several" if forms[1:] else ""
+    several = "; repeatable" if forms[1:] else ""
     parser.add_argument(
         "--out", metavar="FILE", type=Path, action="append", default=[], help=f"also write them: {kinds}{several}"
     )
@@ -181,7 +181,7 @@ def add_jobs(parser: Container, *, default: int | None) -> None:
 
 def add_device(parser: Container) -> None:
     """Add the device that networks run on."""
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), help="what networks run on")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), help="device for networks")
 
 
 def add_quiet(parser: Container) -> None:
@@ -196,7 +196,7 @@ def add_port(parser: Container, *, default: int) -> None:
 
 def add_resume(parser: Container) -> None:
     """Add the option to continue a run."""
-    parser.add_argument("--resume", action="store_true", help="continue a run that was broken off")
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted run")
 
 
 def add_allow_overlap(parser: Container) -> None:
@@ -211,7 +211,7 @@ def add_text(parser: Container) -> None:
 
 def add_reproducible(parser: Container) -> None:
     """Add the option; `main` starts the command again with pinned libraries where it is given."""
-    parser.add_argument("--reproducible", action="store_true", help="the same result on every processor; slower")
+    parser.add_argument("--reproducible", action="store_true", help="same result on every processor; slower")
 
 
 def add_config(parser: Container, *, default: str | None = None) -> None:
@@ -247,7 +247,7 @@ def add_combiner(parser: Container) -> None:
 
 def add_running(parser: CommandParser) -> None:
     """Add the options of every command that runs a model over notes."""
-    parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
+    parser.add_argument("--threshold", metavar="T", type=float, help="least probability of an accepted span, 0 to 1")
     add_jobs(parser, default=1)
     add_quiet(parser)
     rare = parser.rare()
