@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_files, add_seed, check_forms
+from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_files, add_shared, check_forms
 from ensemble_deid.cli.sources import read_gold
-from ensemble_deid.cli.terminal import counted, say, warn
+from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.formats import ANNOTATED, WRITABLE
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import Corpus, read_corpus
@@ -58,7 +58,7 @@ def add_commands(actions: Any) -> None:
         _add_in_and_out(parser)
         parser.add_argument("--format", choices=ANNOTATED, default="i2b2", help="default: i2b2")
         parser.add_argument("--copies", metavar="N", type=int, default=1, help="of each note; default: 1")
-        add_seed(parser, default=13)
+        add_shared(parser, "seed", seed=13)
         parser.set_defaults(run=run)
     _add_harvest(actions)
 
@@ -98,9 +98,7 @@ def run_stats(options: argparse.Namespace) -> int:
     for name in options.corpora:
         if name in splits:
             raise CorpusError(f"{name}: named twice")
-        splits[name] = read_corpus(name)
-        for warning in splits[name].warnings:
-            warn(warning)
+        splits[name] = read_gold(name)
     found = {name: corpus_statistics(corpus) for name, corpus in splits.items()}
     first = next(iter(found.values()))
     entries = {name: split.as_dict(known=None if split is first else first) for name, split in found.items()}
@@ -127,9 +125,7 @@ def run_convert(options: argparse.Namespace) -> int:
     label_map = load_label_map(options.map) if options.map else None
     maps = [Path(options.map)] if options.map else []
     refuse_output(options.out, locate_corpus(options.corpus), *maps, format=options.format)
-    corpus = read_corpus(options.corpus)
-    for warning in corpus.warnings:
-        warn(warning)
+    corpus = read_gold(options.corpus)
     documents = label_map.apply_all(corpus.documents) if label_map else corpus.documents
     paths = write_corpus(documents, options.out, options.format)
     if label_map:

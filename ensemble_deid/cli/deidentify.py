@@ -7,9 +7,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_resume, add_running, submodels_of
-from ensemble_deid.cli.replacement import add_columns, add_replacement, columns_of, run_choices, tell_of_key
-from ensemble_deid.cli.site_lists import add_lists, report_lists
+from ensemble_deid.cli.options import (
+    CommandParser,
+    add_command,
+    add_model,
+    add_running,
+    add_shared,
+    submodels_of,
+)
+from ensemble_deid.cli.replacement import (
+    add_columns,
+    add_lists,
+    add_replacement,
+    columns_of,
+    report_lists,
+    run_choices,
+    tell_of_key,
+)
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.input_options import FORMATS, InputOptions
 from ensemble_deid.errors import ConfigError
@@ -35,7 +49,7 @@ def add_commands(commands: Any) -> None:
     add_lists(parser, strict=True)
     add_replacement(parser)
     add_running(parser)
-    add_resume(parser)
+    add_shared(parser, "resume")
     rare = parser.rare()
     rare.add_argument("--run", metavar="DIR", dest="run_folder", type=Path, help="default: OUT.run")
     rare.add_argument("--spans", metavar="FILE", type=Path, help="a copy of the run's spans.jsonl")
@@ -144,9 +158,9 @@ def _report(
 
 
 def _tell_recall(summary: "RunSummary", *, tell: Callable[[str], None]) -> None:
-    from ensemble_deid.cli.measured_recall import measured_recall
-    from ensemble_deid.model.combiners import SVM
+    from ensemble_deid.cli.report_facts import measured_recall
     from ensemble_deid.model.manifest import read_manifest
+    from ensemble_deid.model.options import SVM
 
     model, prediction = summary.model, summary.options.prediction
     if model is None or model.source is None:

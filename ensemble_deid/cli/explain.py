@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_model, add_text, check_forms
+from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_model, add_shared, check_forms
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.locate import locate_corpus
@@ -19,7 +19,7 @@ from ensemble_deid.note.digits import four_digits
 from ensemble_deid.resources import data_directory
 
 if TYPE_CHECKING:
-    from ensemble_deid.evaluation.worst_notes import NoteErrors
+    from ensemble_deid.evaluation.error_list import NoteErrors
     from ensemble_deid.note.document import Document
     from ensemble_deid.training.explain import Explanation, PlaceExplanation
 
@@ -32,7 +32,7 @@ def add_model_commands(commands: Any) -> None:
     explain = add_command(
         commands,
         "explain",
-        "show which submodels proposed each span of a note, and why it was kept or not",
+        "show show which submodels proposed each span of a note, and why it was kept or not",
         example="model explain en note.txt --at 120-126",
     )
     add_model(explain)
@@ -41,7 +41,7 @@ def add_model_commands(commands: Any) -> None:
         "--at", metavar="START[-END]", action="append", help="a place, found or not, by offsets; repeatable"
     )
     add_files(explain, _EXPLAIN_FORMS)
-    add_text(explain)
+    add_shared(explain, "text")
     explain.set_defaults(run=run_explain)
 
     errors = add_command(
@@ -155,7 +155,7 @@ def _quote(quoted: "Document | None", start: int, end: int) -> str:
 def run_errors(options: argparse.Namespace) -> int:
     """Print the notes with their numbers of errors, and write them where that is asked for."""
     from ensemble_deid.corpora.write import write_corpus
-    from ensemble_deid.evaluation.worst_notes import worst_notes
+    from ensemble_deid.evaluation.error_list import worst_notes
 
     if options.top < 1:
         raise ConfigError(f"--top: at least 1, not {options.top}")

@@ -10,18 +10,18 @@ from ensemble_deid.cli.options import (
     CORPUS,
     SYSTEM,
     CommandParser,
-    add_allow_overlap,
     add_command,
     add_group,
     add_model,
+    add_shared,
     add_target,
     target_of,
 )
 from ensemble_deid.cli.sources import read_gold
-from ensemble_deid.cli.terminal import counted, percent, say
+from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.note.digits import four_digits
+from ensemble_deid.note.digits import four_digits, percent
 
 
 def add_model_commands(commands: Any) -> None:
@@ -41,7 +41,7 @@ def add_model_commands(commands: Any) -> None:
     wanted = threshold.add_mutually_exclusive_group(required=True)
     add_target(wanted)
     wanted.add_argument("--reset", action="store_true", help="restore the threshold that training chose")
-    add_allow_overlap(threshold)
+    add_shared(threshold, "allow-overlap")
     threshold.set_defaults(run=run_threshold)
 
     members = add_command(
@@ -53,7 +53,7 @@ def add_model_commands(commands: Any) -> None:
     add_model(members)
     members.add_argument("dev", metavar="DEV", help="annotated notes to choose them on")
     members.add_argument("--top", metavar="N", type=int, default=2, help="submodels for each label; default: 2")
-    add_allow_overlap(members)
+    add_shared(members, "allow-overlap")
     members.set_defaults(run=run_choose_members)
     _add_patterns(add_group(commands, "patterns", "check patterns on notes; add them to a model, or remove them"))
     _add_inclusion(add_group(commands, "inclusion", "sentences without PHI: check a list, put it into a model"))
@@ -157,8 +157,9 @@ def run_threshold(options: argparse.Namespace) -> int:
         say(f"threshold {four_digits(chosen.threshold)} is now in {options.model}")
     if point is not None:
         counts, rate = point.counts, point.fp_per_1000
+        recall, precision = percent(counts.recall, sign=""), percent(counts.precision, sign="")
         say(
-            f"on {notes}: token recall {percent(counts.recall)}, precision {percent(counts.precision)}, "
+            f"on {notes}: token recall {recall}, precision {precision}, "
             f"{'undefined' if rate is None else f'{rate:.2f}'} false positives in 1000 tokens"
         )
     return 0

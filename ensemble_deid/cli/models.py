@@ -1,4 +1,4 @@
-"""`model list`, `export`, `package`, `scan`, `sign`: handing models on; `verify`: checking a model or a run."""
+"""`model list`, `export`, `package`, `scan`, `sign`: handing models on; `verify`: a check; `keygen`: a secret key."""
 
 import argparse
 import json
@@ -12,12 +12,13 @@ from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.deidentify.outputs import refuse_output_files, refuse_output_model
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.keys import make_key_file
 
 _SCAN_FORMS = (".json",)
 
 
 def add_commands(commands: Any) -> None:
-    """Add `verify` to the parser."""
+    """Add `verify` and `keygen` to the parser."""
     verify = add_command(
         commands, "verify", "check a model and its signature, or a run of deidentify", example="verify clean.run"
     )
@@ -25,6 +26,14 @@ def add_commands(commands: Any) -> None:
     add_key_file(verify, required=False)
     verify.add_argument("--head", metavar="HASH", help="run: the last hash of its manifest")
     verify.set_defaults(run=run_verify)
+    keygen = add_command(
+        commands,
+        "keygen",
+        "make a secret key, for surrogates, hashes, pseudonyms and signatures",
+        example="keygen site.key",
+    )
+    keygen.add_argument("file", metavar="FILE", type=Path, help="a new file, readable by you alone")
+    keygen.set_defaults(run=run_keygen)
 
 
 def add_model_commands(commands: Any) -> None:
@@ -202,4 +211,11 @@ def _verify_run(folder: Path, head: str | None) -> int:
     for name, digest in run.tables.items():
         say(f"the table {name} had rows with the digest {digest}: the run's command with --resume compares them")
     say(f"the manifest ends in {run.head}")
+    return 0
+
+
+def run_keygen(options: argparse.Namespace) -> int:
+    """Write a new key; an existing file stays as it is."""
+    key = make_key_file(options.file)
+    say(f"{options.file}: a new key, with the id {key.id}; guard it like the notes, and keep a copy")
     return 0

@@ -10,7 +10,7 @@ from typing import Any
 
 from ensemble_deid.atomic import exclusive
 from ensemble_deid.cli.options import add_command, add_model, add_running, submodels_of
-from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists, report_lists
+from ensemble_deid.cli.replacement import add_lists, list_files, read_lists, report_lists
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED, format_named
 from ensemble_deid.corpora.locate import Location, locate_corpus

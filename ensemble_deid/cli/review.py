@@ -5,15 +5,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.options import (
-    add_command,
-    add_device,
-    add_group,
-    add_jobs,
-    add_model,
-    add_port,
-    add_quiet,
-)
+from ensemble_deid.cli.options import add_command, add_group, add_model, add_port, add_shared
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError
@@ -33,9 +25,7 @@ def add_commands(commands: Any) -> None:
     start.add_argument("--store", metavar="FILE", type=Path, required=True, help="file that stores every decision")
     add_port(start, default=8001)
     start.add_argument("--add-labels", metavar="LIST", help="labels that the model lacks, comma-separated")
-    add_jobs(start, default=1)
-    add_device(start)
-    add_quiet(start)
+    add_shared(start, "jobs", "device", "quiet", jobs=1)
     start.set_defaults(run=run_review)
 
     export = add_command(
@@ -63,10 +53,10 @@ def run_review(options: argparse.Namespace) -> int:
     from ensemble_deid.deidentify.deidentifier import Deidentifier
     from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
     from ensemble_deid.service.review.fill import fill
-    from ensemble_deid.service.settings import Settings, tokens_from_environment
+    from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
     from ensemble_deid.training.progress import Step
 
-    settings = Settings(
+    settings = ServiceSettings(
         model=options.model,
         port=options.port,
         device=options.device,

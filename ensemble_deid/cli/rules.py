@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.model_changes import add_remark
-from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_model, add_text
+from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_model, add_shared
 from ensemble_deid.cli.sources import read_gold
-from ensemble_deid.cli.terminal import DIFFERENCES, counted, percent, say, warn
+from ensemble_deid.cli.terminal import DIFFERENCES, counted, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError, CorpusError, RuleError
-from ensemble_deid.note.digits import rounded
+from ensemble_deid.note.digits import percent, rounded
 
 if TYPE_CHECKING:
     from ensemble_deid.training.rules import RuleModel
@@ -59,7 +59,7 @@ def add_commands(actions: Any) -> None:
     )
     add_model(explain)
     explain.add_argument("note", metavar="NOTE", help="a file with one note")
-    add_text(explain)
+    add_shared(explain, "text")
     explain.set_defaults(run=run_explain)
 
     apply = add_command(
@@ -248,8 +248,8 @@ def run_apply(options: argparse.Namespace) -> int:
 
 def run_curve(options: argparse.Namespace) -> int:
     """Draw the curve that training measured."""
-    from ensemble_deid.training.rule_curve import draw_curve, model_curve
     from ensemble_deid.training.rule_replacement import has_trained_rules
+    from ensemble_deid.training.rules import draw_curve, model_curve
 
     refuse_output_files([options.out], options.model)
     points = model_curve(options.model)
@@ -257,7 +257,7 @@ def run_curve(options: argparse.Namespace) -> int:
     if not has_trained_rules(options.model):
         warn("the curve is that of the rules as trained; other rules are in the model now")
     last = points[-1]
-    figures = f"F1 {percent(last.train_f1)} on train, {percent(last.dev_f1)} on dev"
+    figures = f"F1 {percent(last.train_f1, sign='')} on train, {percent(last.dev_f1, sign='')} on dev"
     say(f"{counted(last.rules, 'rule')}: {figures}; see {options.out}")
     return 0
 

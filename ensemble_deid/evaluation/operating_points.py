@@ -7,14 +7,15 @@ Inform Decis Mak), "R@P", after Eban et al. 2017, for recall at precision.
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from ensemble_deid.evaluation.curve import Curve, OperatingPoint, has_scores, trace_curve
+from ensemble_deid.evaluation.curve import CURVE_VIEWS, Curve, OperatingPoint, has_scores, trace_curve
 from ensemble_deid.evaluation.pairs import EvaluationError, select_labels
 from ensemble_deid.evaluation.views import resolve_labels
+from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 
 SENSITIVITIES: tuple[float, ...] = (0.990, 0.997, 0.999, 1.0)
@@ -107,7 +108,14 @@ def choose_threshold(
     if not has_scores(dev_system):
         raise NoScoresError("a threshold needs a system that scores its annotations; all scores are the same")
     point = find_point(trace_curve(dev_gold, dev_system, view=view), rule=rule, wanted=wanted)
-    return ChosenThreshold(rule, wanted, view, None if point is None else point.threshold, point, digests(dev_gold))
+    return ChosenThreshold(
+        rule,
+        wanted,
+        view,
+        threshold=None if point is None else point.threshold,
+        chosen_at=point,
+        notes=digests(dev_gold),
+    )
 
 
 def check_target(rule: ThresholdRule, wanted: float) -> None:
@@ -199,9 +207,11 @@ def find_operating_points(
         view,
         curve,
         as_it_is,
-        reported,
-        RecallAtPrecision(precision, adjusted, at.point if adjusted and at.point else as_it_is, at.oracle),
-        any(point.oracle for point in reported) or at.oracle,
+        sensitivities=reported,
+        recall_at_precision=RecallAtPrecision(
+            precision, adjusted, at.point if adjusted and at.point else as_it_is, at.oracle
+        ),
+        oracle=any(point.oracle for point in reported) or at.oracle,
     )
 
 
@@ -242,3 +252,60 @@ _REACH: Mapping[ThresholdRule, Callable[[Curve, float], OperatingPoint | None]] 
     "precision": _reach_precision,
     "false-positives": _reach_false_positives,
 }
+
+
+def threshold_to_record(chosen: ChosenThreshold) -> dict[str, Any]:
+    """Return the choice as JSON-ready data; `notes` are digests of the notes it was chosen on, not their text."""
+    at = chosen.chosen_at
+    return {
+        "rule": chosen.rule,
+        "wanted": chosen.wanted,
+        "view": chosen.view,
+        "threshold": chosen.threshold,
+        "chosen_at": None
+        if at is None
+        else {"tp": at.counts.tp, "fp": at.counts.fp, "fn": at.counts.fn, "tokens": at.tokens},
+        "notes": list(chosen.notes),
+    }
+
+
+def threshold_from_record(record: Mapping[str, Any]) -> ChosenThreshold:
+    """Read back what `threshold_to_record` gave. Raises EvaluationError where it is not such a record."""
+    keys = {"rule", "wanted", "view", "threshold", "chosen_at", "notes"}
+    if set(record) != keys:
+        raise EvaluationError(f"a stored threshold has the keys {sorted(keys)}, not {sorted(record)}")
+    threshold, at = record["threshold"], record["chosen_at"]
+    if record["rule"] not in get_args(ThresholdRule) or record["view"] not in CURVE_VIEWS:
+        raise EvaluationError(f"a stored threshold cannot have rule {record['rule']!r} and view {record['view']!r}")
+    rule, wanted = record["rule"], record["wanted"]
+    most = 1000 if rule == "false-positives" else 1
+    if not (_is_number(wanted, most=most) and (threshold is None or _is_number(threshold))):
+        raise EvaluationError(
+            f"a stored threshold is a number between 0 and 1, and what it was wanted for one up to {most}"
+        )
+    if (threshold is None) != (at is None):
+        raise EvaluationError("a stored threshold comes with the operating point it was chosen at, or without both")
+    if not (isinstance(record["notes"], list) and all(isinstance(note, str) for note in record["notes"])):
+        raise EvaluationError("the notes of a stored threshold are a list of digests")
+    point = None if threshold is None or at is None else _point(float(threshold), at)
+    return ChosenThreshold(
+        rule=record["rule"],
+        wanted=float(record["wanted"]),
+        view=record["view"],
+        threshold=None if threshold is None else float(threshold),
+        chosen_at=point,
+        notes=tuple(record["notes"]),
+    )
+
+
+def _point(threshold: float, at: Any) -> OperatingPoint:
+    keys = ("tp", "fp", "fn", "tokens")
+    if not (isinstance(at, Mapping) and set(at) == set(keys) and all(isinstance(at[key], int) for key in keys)):
+        raise EvaluationError(f"the operating point of a stored threshold has the whole numbers {', '.join(keys)}")
+    if min(at[key] for key in keys) < 0:
+        raise EvaluationError("the operating point of a stored threshold has a negative count")
+    return OperatingPoint(threshold, Counts(at["tp"], at["fp"], at["fn"]), at["tokens"])
+
+
+def _is_number(value: Any, *, most: float = 1) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most

@@ -15,9 +15,9 @@ from ensemble_deid.evaluation.operating_points import (
     check_target,
     choose_threshold,
     find_point,
+    threshold_to_record,
 )
-from ensemble_deid.evaluation.threshold_record import threshold_to_record
-from ensemble_deid.model.changes import changeable_files, changes_since_training, listed
+from ensemble_deid.model.additions import changeable_files, changes_since_training, listed
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
 from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
@@ -74,7 +74,7 @@ def freeze_out_of_fold_threshold(
     point = find_point(stored.curve, rule=rule, wanted=wanted)
     if point is None:
         raise _unreached(model, stored.curve, rule, wanted, stored.notes)
-    chosen = ChosenThreshold(rule, wanted, stored.curve.view, point.threshold, point, OUT_OF_FOLD)
+    chosen = ChosenThreshold(rule, wanted, stored.curve.view, point.threshold, chosen_at=point, notes=OUT_OF_FOLD)
     return _freeze(model, chosen, point, {}), stored
 
 
