@@ -21,7 +21,7 @@ def add_commands(actions: Any) -> None:
     stats = add_command(
         actions,
         "stats",
-        "size and PHI by category and type, of one corpus or of several splits",
+        "count notes and PHI by category and type, in one or several corpora",
         example="corpus stats demo:train demo:dev --out phi.tex",
     )
     stats.add_argument("corpora", metavar="CORPUS", nargs="+", help="the others are compared with the first")
@@ -40,19 +40,19 @@ def add_commands(actions: Any) -> None:
     resample = add_command(
         actions,
         "resample",
-        "copies of the notes with every PHI replaced by a fresh value",
+        "copy the notes with surrogates in place of PHI",
         example="corpus resample demo:train --copies 2 --out resampled",
     )
     augment = add_command(
         actions,
         "augment",
-        "copies of the notes in another form: layout, case, typing errors",
+        "copy the notes in another form: layout, case, typing errors",
         example="corpus augment demo:train --changes wrap,case --out augmented",
     )
     augment.add_argument(
         "--changes",
         metavar="LIST",
-        help="of headers, formats, labels, sentences, wrap, noise, case; default: all",
+        help="changes to make, such as wrap,noise (docs/corpora.md); default: all",
     )
     for parser, run in ((resample, run_resample), (augment, run_augment)):
         _add_in_and_out(parser)
@@ -72,7 +72,7 @@ def _add_harvest(actions: Any) -> None:
     harvest = add_command(
         actions,
         "harvest",
-        "patterns from sentences with PHI at fixed places (docs/rules.md)",
+        "make patterns from sentences with PHI at fixed places (docs/rules.md)",
         example="corpus harvest my/train --out harvested.toml",
     )
     harvest.add_argument("corpus", metavar="CORPUS", help="annotated notes, or what `predict` wrote")
@@ -97,7 +97,7 @@ def run_stats(options: argparse.Namespace) -> int:
     splits: dict[str, Corpus] = {}
     for name in options.corpora:
         if name in splits:
-            raise CorpusError(f"{name}: is named twice")
+            raise CorpusError(f"{name}: named twice")
         splits[name] = read_gold(name)
     found = {name: corpus_statistics(corpus) for name, corpus in splits.items()}
     first = next(iter(found.values()))
@@ -168,7 +168,7 @@ def run_harvest(options: argparse.Namespace) -> int:
     from ensemble_deid.training.harvest_sentences import frequent_sentences
 
     if options.out is None and options.sentences is None:
-        raise ConfigError("--out or --sentences is needed")
+        raise ConfigError("--out or --sentences is required")
     refuse_output_files([options.out, options.sentences], options.corpus)
     limits = HarvestLimits(options.min_patients, options.min_occurrences, options.top)
     documents = read_gold(options.corpus).documents

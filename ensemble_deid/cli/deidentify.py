@@ -64,8 +64,8 @@ def _add_input(parser: CommandParser) -> None:
     add_columns(parser)
     rare = parser.rare()
     rare.add_argument("--input-format", choices=FORMATS, help="default: by the suffix; standard input: plain")
-    rare.add_argument("--recursive", action="store_true", help="also the folders in INPUT, which OUT will have, too")
-    rare.add_argument("--keep-fields", action="store_true", help="FHIR and HL7: pass on all that is not note text")
+    rare.add_argument("--recursive", action="store_true", help="include subfolders of INPUT; OUT has the same")
+    rare.add_argument("--keep-fields", action="store_true", help="FHIR and HL7: pass other fields unchanged")
     rare.add_argument("--query", metavar="SQL", help="database: rows to read, ending with ORDER BY a unique column")
     rare.add_argument("--table-out", metavar="NAME", help="database: new table for the rows")
 
@@ -104,9 +104,9 @@ def run_deidentify(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> bool:
     """Return whether the output goes to standard output. Raises ConfigError where nothing says where it goes."""
     if options.out is None and options.table_out is None and options.input != STANDARD:
-        raise ConfigError("--out is needed, but where INPUT is - or a database")
+        raise ConfigError("--out is required unless INPUT is - or a database")
     if options.resume and options.out is None and options.run_folder is None:
-        raise ConfigError("--resume needs --run where there is no --out")
+        raise ConfigError("--resume without --out needs --run")
     return options.out is None and options.table_out is None
 
 

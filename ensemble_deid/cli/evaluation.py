@@ -29,8 +29,8 @@ def add_commands(commands: Any) -> None:
         example="evaluate demo:test en --out f.json",
     )
     _add_gold_and_system(evaluate)
-    evaluate.add_argument("--full", action="store_true", help="print every table, not the summary alone")
-    evaluate.add_argument("--scheme", choices=("i2b2", "meddocan"), help="print what that task's own script does")
+    evaluate.add_argument("--full", action="store_true", help="print every table")
+    evaluate.add_argument("--scheme", choices=("i2b2", "meddocan"), help="print what that task's script prints")
     add_shared(evaluate, "combiner")
     add_files(evaluate, FILE_FORMS)
     evaluate.set_defaults(run=run_evaluate)
@@ -41,7 +41,7 @@ def add_research_commands(commands: Any) -> None:
     compare = add_command(
         commands,
         "compare",
-        "the difference between two systems, with interval and p value",
+        "compare two systems, with interval and p value",
         example="research compare demo:test model other --out difference.json",
     )
     compare.add_argument("gold", metavar="GOLD", help=_GOLD)
@@ -58,11 +58,11 @@ def add_corpus_commands(commands: Any) -> None:
     agreement = add_command(
         commands,
         "agreement",
-        "agreement between two annotators",
+        "measure agreement between two annotators",
         example="corpus agreement first/ second/ --out agreement.json",
     )
-    agreement.add_argument("a", metavar="A", help="the notes as one annotated them")
-    agreement.add_argument("b", metavar="B", help="the same notes as the other did")
+    agreement.add_argument("a", metavar="A", help="one annotator's notes")
+    agreement.add_argument("b", metavar="B", help="the other annotator's")
     add_resampling(agreement)
     add_files(agreement, FILE_FORMS)
     agreement.set_defaults(run=run_agreement)
@@ -73,23 +73,23 @@ def add_model_commands(commands: Any) -> None:
     report = add_command(
         commands,
         "report",
-        "one HTML page with figures, curves and errors",
+        "write an HTML page with figures, curves and errors",
         example="model report demo:test en --out report.html --text",
     )
     _add_gold_and_system(report)
     report.add_argument("--out", metavar="FILE.html", type=Path, required=True, help="the page")
     add_shared(report, "text")
-    report.add_argument("--summary", action="store_true", help="some pages to print; errors go into FILE-errors.html")
+    report.add_argument("--summary", action="store_true", help="a few printable pages; errors go into FILE-errors.html")
     rare = report.rare()
     rare.add_argument(
         "--name-list",
         metavar="ORIGIN=FILE",
         action="append",
         default=[],
-        help="names of one origin, one a line, to compare how well names are hidden; several times",
+        help="names of one origin, one a line, for subgroups; repeatable",
     )
     rare.add_argument("--annotators", metavar="TEXT", help="who annotated the notes, for the first page")
-    rare.add_argument("--agreement", metavar="TEXT", help="how far the annotators agree, for the first page")
+    rare.add_argument("--agreement", metavar="TEXT", help="the annotators' agreement, for the first page")
     rare.add_argument("--date", metavar="YYYY-MM-DD", help="the report's day; default: SOURCE_DATE_EPOCH, or today")
     report.set_defaults(run=run_report)
 

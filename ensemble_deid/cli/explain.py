@@ -32,13 +32,13 @@ def add_model_commands(commands: Any) -> None:
     explain = add_command(
         commands,
         "explain",
-        "which submodels proposed each span of a note, and why it was kept or not",
+        "show show which submodels proposed each span of a note, and why it was kept or not",
         example="model explain en note.txt --at 120-126",
     )
     add_model(explain)
     explain.add_argument("note", metavar="NOTE", help="a file with one note")
     explain.add_argument(
-        "--at", metavar="START[-END]", action="append", help="a place, found or not, by offsets; several times"
+        "--at", metavar="START[-END]", action="append", help="a place, found or not, by offsets; repeatable"
     )
     add_files(explain, _EXPLAIN_FORMS)
     add_shared(explain, "text")
@@ -47,15 +47,17 @@ def add_model_commands(commands: Any) -> None:
     errors = add_command(
         commands,
         "errors",
-        "the notes in which a model makes most errors",
+        "list the notes in which a model errs most",
         example="model errors my/train model --top 20 --notes worst.jsonl",
     )
-    errors.add_argument("gold", metavar="GOLD", help="annotated notes to correct and learn from, not those of a test")
+    errors.add_argument("gold", metavar="GOLD", help="annotated notes to correct and learn from, never a test set")
     errors.add_argument("system", metavar="SYSTEM", help=SYSTEM)
     errors.add_argument("--top", metavar="N", type=int, default=20, help="how many notes; default: 20")
     errors.add_argument("--notes", metavar="OUT", type=Path, help="write these notes as annotated; they contain PHI")
     add_files(errors, _ERRORS_FORMS)
-    errors.add_argument("--test-split", action="store_true", help="allow demo:test, which learning from it spoils")
+    errors.add_argument(
+        "--test-split", action="store_true", help="allow demo:test; learning from it spoils it as a test"
+    )
     errors.set_defaults(run=run_errors)
 
 
@@ -160,7 +162,7 @@ def run_errors(options: argparse.Namespace) -> int:
     location = locate_corpus(options.gold)
     if not options.test_split and location.source.resolve() == (data_directory() / "demo" / "test").resolve():
         raise ConfigError(
-            f"{options.gold}: what is learned from the errors of test notes makes them useless as a test; "
+            f"{options.gold}: learning from the errors of test notes makes them useless as a test; "
             "--test-split allows it"
         )
     if options.notes is not None:

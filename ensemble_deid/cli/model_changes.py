@@ -7,6 +7,7 @@ from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.options import (
+    CORPUS,
     SYSTEM,
     CommandParser,
     add_command,
@@ -62,15 +63,15 @@ def _add_patterns(actions: Any) -> None:
     check = add_command(
         actions,
         "check",
-        "hits of each pattern on annotated notes, right and wrong",
+        "count each pattern's right and wrong hits on annotated notes",
         example="model patterns check ward.toml my/dev --out measured.toml",
     )
     check.add_argument("file", metavar="FILE", type=Path, help="a file of patterns")
-    check.add_argument("corpus", metavar="CORPUS", help="annotated notes")
+    check.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     check.add_argument("--out", metavar="FILE.toml", type=Path, help="the patterns with the precision measured here")
     check.set_defaults(run=run_check)
     add = add_command(
-        actions, "add", "add patterns to a model, which records it", example="model patterns add model ward.toml"
+        actions, "add", "add patterns to a model, and record it", example="model patterns add model ward.toml"
     )
     add_model(add)
     add.add_argument("file", metavar="FILE", type=Path, help="a file of patterns")
@@ -78,7 +79,7 @@ def _add_patterns(actions: Any) -> None:
     remove = add_command(
         actions,
         "remove",
-        "take an added pattern out of a model, which records it",
+        "remove an added pattern from a model, and record it",
         example="model patterns remove model ward_extension",
     )
     add_model(remove)
@@ -97,23 +98,23 @@ def _add_inclusion(actions: Any) -> None:
     check = add_command(
         actions,
         "check",
-        "what a list would drop of a system's spans on annotated notes",
+        "show which spans of a system a list would drop",
         example="model inclusion check sentences.toml my/dev model",
     )
     check.add_argument("file", metavar="FILE", type=Path, help="a list of sentences")
-    check.add_argument("corpus", metavar="CORPUS", help="annotated notes")
+    check.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     check.add_argument("system", metavar="SYSTEM", nargs="?", help=f"{SYSTEM}; default: the annotations")
     check.set_defaults(run=run_inclusion_check)
     put = add_command(
         actions,
         "put",
-        "put a reviewed list into a model, in the place of the one it has",
+        "set a model's reviewed list",
         example="model inclusion put model sentences.toml",
     )
     add_model(put)
     put.add_argument("file", metavar="FILE", type=Path, help="a list of sentences")
     put.set_defaults(run=run_put)
-    remove = add_command(actions, "remove", "take the list out of a model", example="model inclusion remove model")
+    remove = add_command(actions, "remove", "remove a model's list", example="model inclusion remove model")
     add_model(remove)
     remove.set_defaults(run=run_inclusion_remove)
     show = add_command(actions, "show", "print a model's list", example="model inclusion show model")
@@ -125,7 +126,7 @@ def _add_inclusion(actions: Any) -> None:
 
 def add_remark(parser: CommandParser) -> None:
     """Add what the model's record of changes says of this one."""
-    parser.add_argument("--remark", metavar="TEXT", default="", help="for the record: who wanted it, and why")
+    parser.add_argument("--remark", metavar="TEXT", default="", help="for the record: who asked for it, and why")
 
 
 def run_threshold(options: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ def add_commands(commands: Any) -> None:
     )
     add_model(verify, metavar="MODEL|RUN")
     add_key_file(verify, required=False)
-    verify.add_argument("--head", metavar="HASH", help="of a run: the last hash of its manifest, as it was printed")
+    verify.add_argument("--head", metavar="HASH", help="run: the last hash of its manifest")
     verify.set_defaults(run=run_verify)
     keygen = add_command(
         commands,
@@ -32,7 +32,7 @@ def add_commands(commands: Any) -> None:
         "make a secret key, for surrogates, hashes, pseudonyms and signatures",
         example="keygen site.key",
     )
-    keygen.add_argument("file", metavar="FILE", type=Path, help="a new file, which only you may read")
+    keygen.add_argument("file", metavar="FILE", type=Path, help="a new file, readable by you alone")
     keygen.set_defaults(run=run_keygen)
 
 
@@ -56,11 +56,11 @@ def add_model_commands(commands: Any) -> None:
     package = add_command(
         commands,
         "package",
-        "make a Python package of a model, to be installed and used by name",
+        "make a Python package of a model",
         example="model package model --name ours --version 1.0.0 --out ours --wheel dist",
     )
     add_model(package)
-    package.add_argument("--name", metavar="NAME", required=True, help="the name that the installed model is used by")
+    package.add_argument("--name", metavar="NAME", required=True, help="the installed model's name")
     package.add_argument("--version", metavar="V", required=True, dest="package_version", help="such as 1.0.0")
     package.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder of the package's project")
     package.add_argument("--licence", metavar="FILE", type=Path, help="the licence's text")
@@ -86,7 +86,7 @@ def add_model_commands(commands: Any) -> None:
     sign = add_command(
         commands,
         "sign",
-        "sign a model with a key, so that no other model passes for it",
+        "sign a model with a key",
         example="model sign model --key-file site.key",
     )
     add_model(sign)
@@ -194,7 +194,7 @@ def run_verify(options: argparse.Namespace) -> int:
     if is_run(options.model):
         return _verify_run(options.model, options.head)
     if options.key_file is None:
-        raise ConfigError(f"{options.model}: is no run; to verify a model, name the key with --key-file")
+        raise ConfigError(f"{options.model}: not a run; to verify a model, name the key with --key-file")
     manifest = read_manifest(options.model, key=options.key_file)
     say(f"{options.model} is whole and signed with this key; checksum {manifest.checksum}")
     return 0

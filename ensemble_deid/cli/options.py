@@ -139,7 +139,7 @@ def find_models(options: argparse.Namespace) -> None:
 def add_files(parser: Container, forms: Sequence[str]) -> None:
     """Add `--out` for a command that prints its figures."""
     kinds = " or ".join([", ".join(forms[:-1]), forms[-1]] if forms[1:] else forms)
-    several = "; several times for several" if forms[1:] else ""
+    several = "; repeatable" if forms[1:] else ""
     parser.add_argument(
         "--out", metavar="FILE", type=Path, action="append", default=[], help=f"also write them: {kinds}{several}"
     )
@@ -159,14 +159,14 @@ _SHARED: dict[str, dict[str, Any]] = {
         "default": "svm",
         "help": "svm (the final estimator), union, majority or per-type",
     },
-    "device": {"choices": ("auto", "cpu", "cuda"), "help": "what networks run on"},
+    "device": {"choices": ("auto", "cpu", "cuda"), "help": "device for networks"},
     "group-by": {"choices": ("auto", "patient", "site"), "help": "what folds keep together"},
     "jobs": {"metavar": "N", "type": int, "help": "processes at a time"},
     "labels": {"metavar": "LIST", "help": "score only these labels, categories or groups A to D"},
     "quiet": {"action": "store_true", "help": "no progress bar"},
     # `main` starts the command again with pinned libraries where it is given.
-    "reproducible": {"action": "store_true", "help": "the same result on every processor; slower"},
-    "resume": {"action": "store_true", "help": "continue a run that was broken off"},
+    "reproducible": {"action": "store_true", "help": "same result on every processor; slower"},
+    "resume": {"action": "store_true", "help": "continue an interrupted run"},
     "seed": {"metavar": "N", "type": int, "help": "seed of everything random"},
     "submodels": {"metavar": "LIST", "help": "only these, such as regex,tbed,crf,neural"},
     "text": {"action": "store_true", "help": "quote the notes: the output contains PHI"},
@@ -213,7 +213,7 @@ def submodels_of(options: argparse.Namespace) -> list[str] | None:
 
 def add_running(parser: CommandParser) -> None:
     """Add the options of every command that runs a model over notes."""
-    parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
+    parser.add_argument("--threshold", metavar="T", type=float, help="least probability of an accepted span, 0 to 1")
     add_shared(parser, "jobs", "quiet", jobs=1)
     rare = parser.rare()
     add_shared(rare, "submodels", "combiner", "device", "reproducible")

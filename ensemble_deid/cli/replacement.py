@@ -74,7 +74,7 @@ def add_replacement(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--policy", metavar="NAME|FILE.toml", help="safe-harbor, limited-data-set, everything, a file")
     add_key_file(parser, required=False)
-    parser.add_argument("--project", metavar="NAME", default="", help="other projects get other surrogates")
+    parser.add_argument("--project", metavar="NAME", default="", help="each project has its own surrogates")
 
 
 def add_key_file(parser: argparse.ArgumentParser, *, required: bool) -> None:
@@ -113,10 +113,10 @@ def add_columns(parser: Container) -> None:
     table = parser.add_argument_group("columns of a table, fields of JSONL (commas between several)")
     table.add_argument("--text-column", metavar="NAME", default="text", help="the notes; default: text")
     table.add_argument("--id-column", metavar="NAME", help="becomes a keyed pseudonym; in JSONL: id")
-    table.add_argument("--patient-column", metavar="NAME", help="notes treated together; a pseudonym, too")
-    table.add_argument("--date-columns", metavar="NAMES", help="are shifted like the dates in the patient's notes")
-    table.add_argument("--date-order", metavar="ORDER", help="of numbers in date columns: dmy, mdy or ymd")
-    table.add_argument("--keep-columns", metavar="NAMES", help="are passed through unchanged; all: every other column")
+    table.add_argument("--patient-column", metavar="NAME", help="groups a patient's notes; becomes a pseudonym")
+    table.add_argument("--date-columns", metavar="NAMES", help="shift like the dates in the patient's notes")
+    table.add_argument("--date-order", metavar="ORDER", help="order of numeric dates in columns: dmy, mdy or ymd")
+    table.add_argument("--keep-columns", metavar="NAMES", help="pass unchanged; all: every other column")
 
 
 def columns_of(options: argparse.Namespace) -> Columns:

@@ -70,9 +70,9 @@ def _add_tune(commands: Any) -> None:
         action="append",
         required=True,
         dest="ranges",
-        help="KEY=low..high, KEY=low..high:log or KEY=a|b|c; several times",
+        help="KEY=low..high, KEY=low..high:log or KEY=a|b|c; repeatable",
     )
-    tune.add_argument("--minutes", metavar="M", type=float, required=True, help="begin no trial that would end later")
+    tune.add_argument("--minutes", metavar="M", type=float, required=True, help="start no trial that would end later")
     tune.add_argument("--trials", metavar="N", type=int, help="no more than N trials")
     add_shared(tune, "allow-overlap")
     _add_run(tune)
@@ -122,13 +122,13 @@ def _add_comparisons(commands: Any) -> None:
     disagreements = add_command(
         commands,
         "disagreements",
-        "places where a model's submodels disagree, and who was right",
+        "list places where submodels disagree, and which were right",
         example="research disagreements my/dev model --rescued-by crf --out places.csv",
     )
     disagreements.add_argument("gold", metavar="GOLD", help="annotated notes")
     add_model(disagreements)
     add_shared(disagreements, "submodels")
-    disagreements.add_argument("--rescued-by", metavar="NAME", help="list only places where it alone was right")
+    disagreements.add_argument("--rescued-by", metavar="NAME", help="only places where it alone was right")
     add_files(disagreements, FILE_FORMS)
     add_shared(disagreements, "text")
     disagreements.set_defaults(run=run_disagreements)
@@ -141,8 +141,8 @@ def _add_word_vectors(commands: Any) -> None:
         "train word vectors (neural.word_vectors) on unlabelled notes",
         example="research embeddings notes --out vectors.txt",
     )
-    vectors.add_argument("notes", metavar="NOTES", help="notes; annotations are not looked at")
-    vectors.add_argument("--out", metavar="FILE", type=Path, required=True, help="holds words of the notes")
+    vectors.add_argument("notes", metavar="NOTES", help="notes; annotations are ignored")
+    vectors.add_argument("--out", metavar="FILE", type=Path, required=True, help="output; it holds words of the notes")
     vectors.add_argument("--dimension", metavar="N", type=int, default=200, help="numbers of a vector; default: 200")
     vectors.add_argument("--window", metavar="N", type=int, default=5, help="words on each side; default: 5")
     vectors.add_argument("--epochs", metavar="N", type=int, default=5, help="default: 5")
@@ -346,5 +346,5 @@ def run_embeddings(options: argparse.Namespace) -> int:
     vectors = train_vectors(corpus.documents, chosen)
     vectors.write(options.out)
     say(f"{counted(len(vectors.words), 'word')} written to {options.out}; {vectors.left_out:,} rarer ones left out")
-    say("the file holds words of the notes: keep it as you keep them")
+    say("the file holds words of the notes: keep it with them")
     return 0

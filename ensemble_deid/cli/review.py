@@ -17,12 +17,12 @@ def add_commands(commands: Any) -> None:
     start = add_command(
         actions,
         "start",
-        "open the page in which people correct a model's spans",
+        "open the page for correcting a model's spans",
         example="review start en notes --store decisions.sqlite",
     )
     add_model(start)
     start.add_argument("notes", metavar="NOTES", help="a folder or file of notes, or demo:train")
-    start.add_argument("--store", metavar="FILE", type=Path, required=True, help="where every decision is kept")
+    start.add_argument("--store", metavar="FILE", type=Path, required=True, help="file that stores every decision")
     add_port(start, default=8001)
     start.add_argument("--add-labels", metavar="LIST", help="labels that the model lacks, comma-separated")
     add_shared(start, "jobs", "device", "quiet", jobs=1)
@@ -31,13 +31,13 @@ def add_commands(commands: Any) -> None:
     export = add_command(
         actions,
         "export",
-        "write what reviewers decided as a corpus",
+        "write the reviewers' decisions as a corpus",
         example="review export decisions.sqlite --out reviewed.jsonl",
     )
     export.add_argument("store", metavar="STORE", type=Path, help="the file of `review start --store`")
     export.add_argument("--out", metavar="OUT", type=Path, required=True, help="a folder, or a .jsonl file")
     export.add_argument("--format", choices=("jsonl", "brat"), default="jsonl", help="default: jsonl")
-    export.add_argument("--reviewer", metavar="NAME", help="only this reviewer's decisions; `adjudication` is one, too")
+    export.add_argument("--reviewer", metavar="NAME", help="only this reviewer's decisions, or `adjudication`")
     export.set_defaults(run=run_export)
 
 
@@ -120,7 +120,7 @@ def _further_labels(text: str | None) -> list[str]:
     labels = [] if text is None else [label.strip() for label in text.split(",")]
     for label in labels:
         if not label or not label.isprintable() or any(character.isspace() for character in label):
-            raise ConfigError("--add-labels: a label has at least one character, and no white space")
+            raise ConfigError("--add-labels: labels need at least one character and no white space")
     return labels
 
 

@@ -83,7 +83,7 @@ def read_system(name: str, gold: Documents, *, votes: bool = False, combiner: st
     model = model_of(name)
     if model is None:
         if combiner != "svm":
-            raise ConfigError(f"--combiner {combiner}: {name} is no model; annotations are scored as they are")
+            raise ConfigError(f"--combiner {combiner}: {name} is not a model; annotations are scored as they are")
         documents = read_gold(name).documents
         return System(documents, documents)
     from ensemble_deid.deidentify.deidentifier import Deidentifier

@@ -25,7 +25,7 @@ def add_commands(commands: Any) -> None:
     add_columns(parser)
     add_lists(parser, strict=True)
     add_replacement(parser)
-    parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
+    parser.add_argument("--threshold", metavar="T", type=float, help="least probability of an accepted span, 0 to 1")
     rare = parser.rare()
     rare.add_argument("--failed", metavar="PATH", help="table of withheld notes; default: OUT.parquet.failed")
     rare.add_argument("--master", metavar="URL", help="such as local[8]; default: what Spark's own settings say")

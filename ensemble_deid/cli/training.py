@@ -35,9 +35,9 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--recall-first", action="store_true", help="choose the threshold for recall, not for F1")
     add_shared(train, "jobs", "device", "seed", "quiet")
     rare = train.rare()
-    rare.add_argument("--sites", metavar="N", type=int, help="train on the notes of N sites alone, drawn by the seed")
+    rare.add_argument("--sites", metavar="N", type=int, help="train on N sites, drawn by the seed")
     rare.add_argument(
-        "--language", choices=("auto", "en", "es", "none"), help="whose patterns; auto: told by the notes"
+        "--language", choices=("auto", "en", "es", "none"), help="language of the patterns; auto: that of the notes"
     )
     rare.add_argument("--map", metavar="MAP", help="the patterns' labels -> the corpus's: a .toml file, category ...")
     rare.add_argument("--folds", metavar="N", type=int, help="folds of the stack")
