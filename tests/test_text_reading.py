@@ -340,6 +340,14 @@ def test_a_labelled_number_with_blanks_is_one_number(text: str, number: str) -> 
     assert set(reading.forms) == {"blanks in numbers"}
 
 
+@pytest.mark.parametrize("separator", [" ", "\n"])
+def test_columns_of_a_table_with_letters_apart_keep_their_places(separator: str) -> None:
+    table = (
+        "Name                    Seen by\nEdward Okonkwo          Hidalgo Smith\nAda Strong              Edward Lorne"
+    )
+    assert read(separator.join(table)).text == table
+
+
 def test_what_an_attribute_says_is_read() -> None:
     assert "ada@strong.example" in read('<a href="mailto:ada@strong.example">her</a>').text.replace("mailto:", " ")
     assert "blue" not in read('<span style="color:blue">Ada</span>').text

@@ -53,7 +53,8 @@ def _is_word(letters: str, separator: str) -> bool:
 @cache
 def _letters(separator: str) -> re.Pattern[str]:
     mark = re.escape(separator)
-    gap = rf"(?:{mark}(?:[ \n]{mark}){{0,8}}+|{mark}{mark})"
+    # As wide as between columns of a table.
+    gap = rf"(?:{mark}(?:[ \n]{mark}){{0,80}}+|{mark}{mark})"
     # Punctuation may follow the last letter at once.
     return re.compile(rf"(?<![\w/.-])[^\W_](?!\w)(?:{gap}\S(?!\w))++")
 
