@@ -196,6 +196,8 @@ def test_a_chosen_threshold_can_be_stored() -> None:
         {**record, "threshold": 2},
         {**record, "rule": "luck"},
         {**record, "notes": "x"},
+        {**record, "notes": {**record["notes"], "salt": 1}},
+        {**record, "notes": {"count": 1}},
         {**record, "chosen_at": {**record["chosen_at"], "tp": -1}},
         {**record, "chosen_at": 3},
     ]

@@ -117,7 +117,8 @@ def run_package(options: argparse.Namespace) -> int:
     )
     if corpora:
         folder = packaged_model(project, options.name)
-        model, manifest = Deidentifier.load(folder), read_manifest(folder)
+        # The package's own manifest no longer knows the notes that its threshold was chosen on.
+        model, manifest = Deidentifier.load(folder), read_manifest(options.model)
         rows = {name: measure_model(model, notes, manifest=manifest) for name, notes in corpora.items()}
         figures = [
             (figures_table(name, notes, rows[name]), figures_record(name, notes, rows[name]))

@@ -13,7 +13,7 @@ from ensemble_deid import __version__
 from ensemble_deid.corpora.read import Corpus
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.curve import OperatingPoint
-from ensemble_deid.evaluation.operating_points import OUT_OF_FOLD, target_text, threshold_from_record
+from ensemble_deid.evaluation.operating_points import CHOSEN, OUT_OF_FOLD, target_text, threshold_from_record
 from ensemble_deid.model.additions import changes_since, changes_since_training, listed
 from ensemble_deid.model.installed import model_of
 from ensemble_deid.model.manifest import Manifest, fingerprint, installed_packages, read_manifest
@@ -23,7 +23,7 @@ from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.tbed.tagger import RULES
 from ensemble_deid.training.out_of_fold import out_of_fold
 from ensemble_deid.training.rule_approvals import rule_approvals
-from ensemble_deid.training.thresholds import CHOSEN, CHOSEN_WITH
+from ensemble_deid.training.thresholds import CHOSEN_WITH
 
 _NOT_STATED = "not stated"
 
@@ -94,7 +94,7 @@ def _choice(model: Path, manifest: Manifest) -> str:
     if record is not None:
         chosen = threshold_from_record(record)
         notes = (
-            "the training notes, out of fold," if chosen.notes == OUT_OF_FOLD else f"{len(chosen.notes)} other notes"
+            "the training notes, out of fold," if chosen.notes == OUT_OF_FOLD else f"{chosen.notes.count} other notes"
         )
         text = f"{four_digits(threshold)}, chosen on {notes} for {target_text(chosen.rule, chosen.wanted)}"
         overlap = manifest.choices.get("overlap_of_threshold")
@@ -172,7 +172,7 @@ def measured_recall(manifest: Manifest, threshold: float, *, submodels: Sequence
         chosen = None if record is None else threshold_from_record(record)
         known = chosen is not None and chosen.notes != OUT_OF_FOLD and chosen.threshold == threshold
         if known and chosen is not None and chosen.chosen_at is not None:
-            notes = f"the {len(chosen.notes)} notes that this threshold was chosen on"
+            notes = f"the {chosen.notes.count} notes that this threshold was chosen on"
             changes = changes_since(manifest, manifest.figures.get(CHOSEN_WITH), submodels)
             return _of_point(chosen.chosen_at, notes, changes)
     stored = out_of_fold(manifest, submodels)

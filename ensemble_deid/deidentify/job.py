@@ -215,7 +215,7 @@ def _deidentify(job: _Job, loading: _Loading, options: RunOptions | None, choice
         source = note_source(places.input, job.input, leave_out=[places.out, places.run])
         read = (loading.directory, *(files_of(choices) if options is None else options.files))
         out = check_outputs(source, Path(places.input), places.out, places.run, job.spans, *read)
-        with exclusive(places.run, _written_to(source, out)) as unlocked:
+        with exclusive(places.run, _written_to(source, out)) as unlocked, _locked_table(source) as no_lock:
             finished = job.resume and is_run(places.run)
             if isinstance(source, SqlQuery) and not finished:
                 source.refuse_existing()
@@ -228,6 +228,7 @@ def _deidentify(job: _Job, loading: _Loading, options: RunOptions | None, choice
             summary = _finished(run) if finished else _done(run, resume=job.resume)
             _copy_out(job, places, out)
     remarks = [f"{place}: the file system has no locks: start no other run with this output" for place in unlocked]
+    remarks += [f"{table}: the database has no locks: start no other run with this table" for table in no_lock]
     return replace(summary, warnings=(*remarks, *summary.warnings))
 
 
@@ -236,6 +237,16 @@ def _written_to(source: NoteSource, out: Path) -> Path:
     if isinstance(source, SqlQuery) and source.file is not None:
         return source.file.with_name(f"{source.file.name}.{source.table_out.casefold()}")
     return out
+
+
+@contextmanager
+def _locked_table(source: NoteSource) -> Iterator[list[str]]:
+    """Lock the new table of a database; give its name where that cannot be done."""
+    if not isinstance(source, SqlQuery):
+        yield []
+        return
+    with source.exclusive() as locked:
+        yield [] if locked else [source.table_out]
 
 
 def _done(run: Run, *, resume: bool) -> RunSummary:

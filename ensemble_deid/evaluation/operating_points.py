@@ -6,7 +6,7 @@ Inform Decis Mak), "R@P", after Eban et al. 2017, for recall at precision.
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ensemble_deid.evaluation.curve import CURVE_VIEWS, Curve, OperatingPoint, has_scores, trace_curve
 from ensemble_deid.evaluation.pairs import EvaluationError, select_labels
 from ensemble_deid.evaluation.views import resolve_labels
+from ensemble_deid.keys import salted_digest
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 
@@ -22,8 +23,6 @@ SENSITIVITIES: tuple[float, ...] = (0.990, 0.997, 0.999, 1.0)
 PRECISION = 0.85
 ThresholdRule = Literal["sensitivity", "precision", "false-positives"]
 """`false-positives`: the highest recall at so many false positives in 1000 tokens of the notes, or fewer."""
-OUT_OF_FOLD: tuple[str, ...] = ()
-"""The `notes` of a threshold that was chosen on a curve measured out of fold in training."""
 # Below this, a ratio of two counts is no longer told from the wanted one by rounding alone.
 _ROUNDING = 1e-12
 
@@ -33,13 +32,52 @@ class NoScoresError(EvaluationError):
 
 
 @dataclass(frozen=True, slots=True)
+class KnownNotes:
+    """How many notes a threshold was chosen on, and salted digests by which they are known again.
+
+    Whoever guesses a note can still confirm the guess with the salt, so exported models keep the count only.
+    """
+
+    count: int
+    salt: str = ""
+    digests: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, documents: Sequence[Document]) -> "KnownNotes":
+        """Take the digests of notes; the salt comes from their texts, so that the same notes give the same record."""
+        texts = sorted(_words(document) for document in documents)
+        salt = hashlib.sha256(f"salt of chosen notes\n{texts!r}".encode()).hexdigest()[:32]
+        return cls(len(texts), salt, frozenset(salted_digest(salt, "note", text) for text in texts))
+
+    def shared(self, documents: Sequence[Document]) -> int:
+        """Count the notes that are among these; their white space may differ."""
+        if not self.digests:
+            return 0
+        return sum(self._digest(document) in self.digests for document in documents)
+
+    def _digest(self, document: Document) -> str:
+        if self.salt:
+            return salted_digest(self.salt, "note", _words(document))
+        # Models up to en 1.2.0 hold unsalted digests of the texts.
+        return hashlib.sha256(document.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _words(document: Document) -> str:
+    return " ".join(document.text.split())
+
+
+OUT_OF_FOLD = KnownNotes(0)
+"""The `notes` of a threshold that was chosen on a curve measured out of fold in training."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChosenThreshold:
     """A threshold and where it comes from, to be stored in a model.
 
     `rule` and `wanted` say what was asked for, `threshold` is None where no threshold gives it, `chosen_at` is the
-    operating point on the notes it was chosen on, and `notes` are digests of those notes' texts, by which a later
-    report sees whether it reports on the notes that were chosen on; `OUT_OF_FOLD` (none) where it was chosen on the
-    model's training notes, each scored by what had not seen it.
+    operating point on the notes it was chosen on, and `notes` tells whether a later report is on notes that were
+    chosen on; `OUT_OF_FOLD` (none) where it was chosen on the model's training notes, each scored by what had not seen
+    it.
     """
 
     rule: ThresholdRule
@@ -47,7 +85,7 @@ class ChosenThreshold:
     view: str
     threshold: float | None
     chosen_at: OperatingPoint | None
-    notes: tuple[str, ...]
+    notes: KnownNotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +152,7 @@ def choose_threshold(
         view,
         threshold=None if point is None else point.threshold,
         chosen_at=point,
-        notes=digests(dev_gold),
+        notes=KnownNotes.of(dev_gold),
     )
 
 
@@ -147,7 +185,7 @@ def report_threshold(
     Raises EvaluationError when some of them are among the notes it was chosen on, unless `oracle` says that this is
     meant; the result then says so.
     """
-    shared = len(set(digests(gold)) & set(chosen.notes))
+    shared = chosen.notes.shared(gold)
     if shared and not oracle:
         raise EvaluationError(
             f"{shared} of the {len(gold)} notes reported on are among those the threshold was chosen on; "
@@ -215,11 +253,6 @@ def find_operating_points(
     )
 
 
-def digests(documents: Sequence[Document]) -> tuple[str, ...]:
-    """Return a digest of each note's text, sorted: enough to know a note again, not to read it."""
-    return tuple(sorted(hashlib.sha256(d.text.encode("utf-8", "surrogatepass")).hexdigest()[:16] for d in documents))
-
-
 def _reach_sensitivity(curve: Curve, wanted: float) -> OperatingPoint | None:
     if not curve.gold:
         return None
@@ -254,8 +287,12 @@ _REACH: Mapping[ThresholdRule, Callable[[Curve, float], OperatingPoint | None]] 
 }
 
 
+CHOSEN = "threshold"
+"""The figure of a model's manifest that holds this record."""
+
+
 def threshold_to_record(chosen: ChosenThreshold) -> dict[str, Any]:
-    """Return the choice as JSON-ready data; `notes` are digests of the notes it was chosen on, not their text."""
+    """Return the choice as JSON-ready data; of the notes it was chosen on it has salted digests."""
     at = chosen.chosen_at
     return {
         "rule": chosen.rule,
@@ -265,8 +302,18 @@ def threshold_to_record(chosen: ChosenThreshold) -> dict[str, Any]:
         "chosen_at": None
         if at is None
         else {"tp": at.counts.tp, "fp": at.counts.fp, "fn": at.counts.fn, "tokens": at.tokens},
-        "notes": list(chosen.notes),
+        "notes": {
+            "count": chosen.notes.count,
+            "salt": chosen.notes.salt,
+            "digests": " ".join(sorted(chosen.notes.digests)),
+        },
     }
+
+
+def without_digests(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record as an exported model has it: it keeps only the number of notes."""
+    chosen = threshold_from_record(record)
+    return threshold_to_record(replace(chosen, notes=KnownNotes(chosen.notes.count)))
 
 
 def threshold_from_record(record: Mapping[str, Any]) -> ChosenThreshold:
@@ -285,8 +332,6 @@ def threshold_from_record(record: Mapping[str, Any]) -> ChosenThreshold:
         )
     if (threshold is None) != (at is None):
         raise EvaluationError("a stored threshold comes with the operating point it was chosen at, or without both")
-    if not (isinstance(record["notes"], list) and all(isinstance(note, str) for note in record["notes"])):
-        raise EvaluationError("the notes of a stored threshold are a list of digests")
     point = None if threshold is None or at is None else _point(float(threshold), at)
     return ChosenThreshold(
         rule=record["rule"],
@@ -294,8 +339,18 @@ def threshold_from_record(record: Mapping[str, Any]) -> ChosenThreshold:
         view=record["view"],
         threshold=None if threshold is None else float(threshold),
         chosen_at=point,
-        notes=tuple(record["notes"]),
+        notes=_known_notes(record["notes"]),
     )
+
+
+def _known_notes(notes: Any) -> KnownNotes:
+    if isinstance(notes, list) and all(isinstance(note, str) for note in notes):
+        # As models up to en 1.2.0 have them.
+        return KnownNotes(len(notes), "", frozenset(notes))
+    kinds = {"count": int, "salt": str, "digests": str}
+    if not (isinstance(notes, Mapping) and {name: type(value) for name, value in notes.items()} == kinds):
+        raise EvaluationError("the notes of a stored threshold are a count, a salt and digests")
+    return KnownNotes(notes["count"], notes["salt"], frozenset(notes["digests"].split()))
 
 
 def _point(threshold: float, at: Any) -> OperatingPoint:

@@ -7,12 +7,11 @@ from typing import Any
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.evaluation.curve import OperatingPoint, keep_above, trace_curve
 from ensemble_deid.evaluation.evaluate import evaluate
-from ensemble_deid.evaluation.operating_points import digests, find_point, threshold_from_record
+from ensemble_deid.evaluation.operating_points import CHOSEN, find_point, threshold_from_record
 from ensemble_deid.evaluation.render.results import Table
 from ensemble_deid.model.manifest import Manifest, fingerprint
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
-from ensemble_deid.training.thresholds import CHOSEN
 
 BOUNDS = (2.0, 5.0, 10.0, 15.0)
 """False positives in 1000 tokens within which the highest recall is looked for."""
@@ -77,7 +76,7 @@ def measure_model(
 def _chosen_on(documents: Sequence[Document], manifest: Manifest | None) -> bool:
     """Return whether a model's threshold was chosen on any of these notes."""
     record = None if manifest is None else manifest.figures.get(CHOSEN)
-    return record is not None and bool(set(digests(documents)) & set(threshold_from_record(record).notes))
+    return record is not None and bool(threshold_from_record(record).notes.shared(documents))
 
 
 def _row(

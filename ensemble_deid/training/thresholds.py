@@ -9,6 +9,7 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, trace_curve
 from ensemble_deid.evaluation.operating_points import (
+    CHOSEN,
     OUT_OF_FOLD,
     ChosenThreshold,
     ThresholdRule,
@@ -26,9 +27,9 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.training.out_of_fold import OutOfFold, out_of_fold
 
-# Figures of the manifest: how the model's threshold was chosen, with which files of those that can be changed after
-# training, and the threshold that training chose.
-CHOSEN, CHOSEN_WITH, OF_TRAINING = "threshold", "threshold_chosen_with", "training_threshold"
+# Figures of the manifest: with which files, of those that can be changed after training, the threshold was chosen; and
+# the threshold that training chose.
+CHOSEN_WITH, OF_TRAINING = "threshold_chosen_with", "training_threshold"
 
 
 def freeze_threshold(
