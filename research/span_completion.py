@@ -130,7 +130,8 @@ def report(model: Deidentifier, name: str, *, per_site: int | None = None, by_si
         "| | missed | spurious | strict F1 | fully redacted |\n| --- | --: | --: | --: | --: |\n"
     )
     for rule in RULES:
-        show(rule.name, figures(notes, completed([rule])), before)
+        alone = completed([rule])
+        show(rule.name, before if alone == plain else figures(notes, alone), before)
     whole = completed(RULES)
     show("all rules", figures(notes, whole), before)
     show("repeats alone", figures(notes, repeats(notes, plain)), before)
