@@ -1,20 +1,18 @@
 """What each rule of completion gains and costs, what covering overlapping candidates does, and what repeats add.
 
-    python research/span_completion.py MODEL NOTES ... [--per-site N] [--by-site]
+    python research/span_completion.py MODEL NOTES ... [--sites S] [--per-site N] [--by-site]
 
-NOTES is a corpus, such as demo:dev, or one of the splits of data/corpus3 that may be read: corpus3:train, corpus3:dev.
 The first line is the model without rules; the rows have the difference: missed tokens, spurious ones, strict F1, notes
-fully redacted. With --per-site so many notes of each site are drawn; with --by-site the last rows have all rules by
-site. No text is printed.
+fully redacted. --sites takes the sites whose names begin so, --per-site draws so many notes of each; with --by-site the
+last rows have all rules by site. No text is printed.
 """
 
 import argparse
 import random
 import sys
-import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from itertools import chain
 
 from ensemble_deid import Deidentifier, Document, read_corpus
 from ensemble_deid.deidentify.repeats import PatientStrings
@@ -29,41 +27,21 @@ from ensemble_deid.note.overlaps import drop_overlaps, split_overlaps
 from ensemble_deid.note.reading import as_read
 from ensemble_deid.note.span import Span
 from ensemble_deid.reproducible import one_thread
-from tools.note_sources import note_files, read_note_sources
 
-_CORPUS3 = Path(__file__).parents[1] / "data" / "corpus3"
-_READABLE = ("train", "dev")
 _BELIEVED = (0.0, 0.15, 0.3, 0.5)
 _SEED = 5
 Found = list[list[Span]]
 
 
-def read_notes(name: str) -> list[Document]:
-    """Return the notes as they are read. Raises DeidError for what cannot be read, ValueError for test notes."""
-    corpus, _, split = name.partition(":")
-    if corpus != "corpus3":
-        return [as_read(note) for note in read_corpus(name).documents]
-    if split not in _READABLE:
-        raise ValueError(f"corpus3:{split}: only {' and '.join(_READABLE)} may be read")
-    sites = frozenset(tomllib.loads((_CORPUS3 / "splits.toml").read_text(encoding="utf-8"))[split])
-    paths = [path for path in note_files([_CORPUS3 / "src"]) if _site(path) in sites]
-    return [as_read(note) for note in read_note_sources(paths).notes]
-
-
-def _site(path: Path) -> str:
-    with path.open(encoding="utf-8") as lines:
-        return next((line.split(":")[1].strip() for line in lines if line.startswith("site:")), "")
-
-
-def drawn(notes: Sequence[Document], per_site: int | None) -> list[Document]:
-    """Return so many notes of each site, drawn by lot; all of them for None."""
-    if per_site is None:
-        return list(notes)
+def drawn(notes: Sequence[Document], *, sites: Sequence[str], per_site: int | None) -> list[Document]:
+    """Return the notes of sites that begin so, as they are read; with `per_site`, so many of each, drawn by lot."""
     by_site: dict[str, list[Document]] = {}
     for note in notes:
-        by_site.setdefault(note.site or "", []).append(note)
+        if (note.site or "").startswith(tuple(sites)):
+            by_site.setdefault(note.site or "", []).append(as_read(note))
     lot = random.Random(_SEED)
-    return [note for site in sorted(by_site) for note in lot.sample(by_site[site], min(per_site, len(by_site[site])))]
+    sizes = {site: len(mine) if per_site is None else min(per_site, len(mine)) for site, mine in by_site.items()}
+    return [note for site in sorted(by_site) for note in lot.sample(by_site[site], sizes[site])]
 
 
 def candidates_of(ensemble: Ensemble, notes: Sequence[Document]) -> Found:
@@ -71,7 +49,7 @@ def candidates_of(ensemble: Ensemble, notes: Sequence[Document]) -> Found:
     found: Found = []
     for note in notes:
         mine: list[Span] = []
-        for piece in (piece for portion in portions([note]) for piece in portion):
+        for piece in chain.from_iterable(portions([note])):
             batch = ensemble.feature_extractor.extract([piece.document])
             proposals = ensemble.propose(batch)
             with one_thread():
@@ -112,9 +90,8 @@ def repeats(notes: Sequence[Document], spans: Sequence[Sequence[Span]]) -> list[
     return [strings.of(note).search(note).spans for note in found]
 
 
-def report(model: Deidentifier, name: str, *, per_site: int | None = None, by_site: bool = False) -> None:
-    """Print the tables of one corpus."""
-    notes = drawn(read_notes(name), per_site)
+def report(model: Deidentifier, name: str, notes: Sequence[Document], *, by_site: bool) -> None:
+    """Print the table of some notes."""
     threshold = model.ensemble.stacker.threshold
     candidates = candidates_of(model.ensemble, notes)
     plain = [drop_overlaps(span for span in spans if span.score >= threshold) for spans in candidates]
@@ -153,14 +130,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="What each rule of completion gains and costs.")
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("notes", metavar="NOTES", nargs="+")
+    parser.add_argument("--sites", metavar="S", default="")
     parser.add_argument("--per-site", metavar="N", type=int)
     parser.add_argument("--by-site", action="store_true")
     options = parser.parse_args(arguments)
     try:
         model = Deidentifier.load(options.model)
         for name in options.notes:
-            report(model, name, per_site=options.per_site, by_site=options.by_site)
-    except (DeidError, ValueError) as error:
+            notes = drawn(read_corpus(name).documents, sites=options.sites.split(","), per_site=options.per_site)
+            report(model, name, notes, by_site=options.by_site)
+    except DeidError as error:
         sys.stderr.write(f"{error}\n")
         return 2
     return 0
