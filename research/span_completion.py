@@ -59,11 +59,12 @@ def candidates_of(ensemble: Ensemble, notes: Sequence[Document]) -> Found:
     return found
 
 
-def covering(candidates: Sequence[Span], threshold: float, believed: float) -> list[Span]:
+def covering(text: str, candidates: Sequence[Span], threshold: float, believed: float) -> list[Span]:
     """Return the spans over the threshold and what else overlapping candidates, scored as `believed`, cover."""
     kept = drop_overlaps(span for span in candidates if span.score >= threshold)
     others = [span for span in candidates if span.score >= max(threshold, believed) and span not in kept]
-    return split_overlaps([*(replace(span, score=1.0) for span in kept), *others])
+    parts = split_overlaps([*(replace(span, score=1.0) for span in kept), *others])
+    return [part for part in parts if any(map(str.isalnum, text[part.start : part.end]))]
 
 
 def figures(gold: Sequence[Document], spans: Sequence[Sequence[Span]]) -> tuple[int, int, float, int]:
@@ -114,7 +115,7 @@ def report(model: Deidentifier, name: str, notes: Sequence[Document], *, by_site
     show("repeats alone", figures(notes, repeats(notes, plain)), before)
     show("all rules, then repeats", figures(notes, repeats(notes, whole)), before)
     for believed in _BELIEVED:
-        covered = [covering(spans, threshold, believed) for spans in candidates]
+        covered = [covering(n.text, mine, threshold, believed) for n, mine in zip(notes, candidates, strict=True)]
         show(f"covering candidates from {max(believed, threshold):.2f}", figures(notes, covered), before)
     for lower in (0.07, 0.06, 0.05):
         spans = [drop_overlaps(span for span in mine if span.score >= lower) for mine in candidates]

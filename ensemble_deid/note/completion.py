@@ -207,10 +207,10 @@ def complete(text: str, spans: Iterable[Span], rules: Sequence[Rule] = RULES) ->
     (5, 18)
     """
     templates = [Span(*match.span(), "DATE") for match in TEMPLATE.finditer(text)]
-    given = tuple(outside(templates, spans))
     alone = [span for rule in rules if rule.side == "alone" for span in _by_form(rule, text)]
+    given = tuple(spans)
     while True:
-        claims = [claim for span in given for claim in _completed(text, span, rules)]
+        claims = [claim for span in outside(templates, given) for claim in _completed(text, span, rules)]
         done = tuple(sorted(_apart(text, [*claims, *alone])))
         if done == given:
             return done
