@@ -22,7 +22,7 @@ from ensemble_deid.evaluation.leaks import find_leaks
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.portions import portions
-from ensemble_deid.note.completion import RULES, Rule, complete
+from ensemble_deid.note.completion import RULES, Completion, complete
 from ensemble_deid.note.overlaps import drop_overlaps, split_overlaps
 from ensemble_deid.note.reading import as_read
 from ensemble_deid.note.span import Span
@@ -97,7 +97,7 @@ def report(model: Deidentifier, name: str, notes: Sequence[Document], *, by_site
     candidates = candidates_of(model.ensemble, notes)
     plain = [drop_overlaps(span for span in spans if span.score >= threshold) for spans in candidates]
 
-    def completed(rules: Sequence[Rule]) -> list[tuple[Span, ...]]:
+    def completed(rules: Sequence[Completion]) -> list[tuple[Span, ...]]:
         return [complete(note.text, spans, rules) for note, spans in zip(notes, plain, strict=True)]
 
     before = figures(notes, plain)

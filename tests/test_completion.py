@@ -10,7 +10,7 @@ from made_keys import KEY
 
 from ensemble_deid.deidentify.repeats import PatientStrings
 from ensemble_deid.deidentify.replacement import Replacer
-from ensemble_deid.note.completion import RULES, Rule, complete
+from ensemble_deid.note.completion import RULES, Completion, complete
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import I2B2_CATEGORIES
 from ensemble_deid.note.span import Span
@@ -38,12 +38,12 @@ def shown(text: str, label: str) -> str:
     return plain
 
 
-def labels_of(rule: Rule) -> list[str]:
+def labels_of(rule: Completion) -> list[str]:
     return [label for name in rule.labels for label in I2B2_CATEGORIES.get(name, (name,))]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_example(rule: Rule) -> None:
+def test_example(rule: Completion) -> None:
     before, after = rule.example
     assert before != after
     assert marked(before)[0] == marked(after)[0]

@@ -16,7 +16,7 @@ from ensemble_deid.model.inclusion import InclusionList
 from ensemble_deid.model.options import AS_TRAINED, COMBINERS, SVM, PredictionOptions, combine_named
 from ensemble_deid.model.portions import portions
 from ensemble_deid.model.submodels import refuse_unknown
-from ensemble_deid.note.completion import RULES, Rule, complete
+from ensemble_deid.note.completion import RULES, Completion, complete
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.reading import read
@@ -153,7 +153,7 @@ class Ensemble:
         documents: Sequence[Document],
         options: PredictionOptions = AS_TRAINED,
         *,
-        rules: Sequence[Rule] = RULES,
+        rules: Sequence[Completion] = RULES,
     ) -> list[tuple[Span, ...]]:
         """Return the PHI spans of every document, in text order, without overlaps.
 

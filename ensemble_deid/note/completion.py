@@ -53,11 +53,11 @@ _INSTITUTION = (
 _TAIL = rf"(?:{_INSTITUTION.replace(' ', '|')})"
 _AGE_UNIT = r"(?:day|week|wk|month|mo|year|yr)"
 
-Side = Literal["after", "before", "beside", "alone"]
+_Side = Literal["after", "before", "beside", "alone"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Completion:
     """One way to complete a span; `example` shows a text before and after, its spans in brackets.
 
     `labels` are labels or categories. The span's own text must hold `surface`, and its score be at least `least`.
@@ -67,26 +67,26 @@ class Rule:
 
     name: str
     labels: tuple[str, ...]
-    side: Side
+    side: _Side
     pattern: "re.Pattern[str]" = field(repr=False)
     surface: "re.Pattern[str]" = field(repr=False)
     example: tuple[str, str]
     least: float = 0.0
 
 
-def _rule(
+def _row(
     name: str,
     labels: str,
-    side: Side,
+    side: _Side,
     pattern: str,
     *,
     surface: str = "",
     example: tuple[str, str],
     any_case: bool = True,
     least: float = 0.0,
-) -> Rule:
+) -> Completion:
     flags = re.IGNORECASE if any_case else re.NOFLAG
-    return Rule(
+    return Completion(
         name=name,
         labels=tuple(labels.split()),
         side=side,
@@ -97,97 +97,97 @@ def _rule(
     )
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Completion, ...] = (
     # Ages
-    _rule("decimal", "AGE", "after", r"\.\d{1,2}(?![\w.]*\d)| ?[½¼¾]", surface=r"(?<![\d.])\d{1,2}\Z",
+    _row("decimal", "AGE", "after", r"\.\d{1,2}(?![\w.]*\d)| ?[½¼¾]", surface=r"(?<![\d.])\d{1,2}\Z",
           example=("a [2].5-year-old", "a [2.5]-year-old")),
-    _rule("decade", "AGE DATE", "after", r"['’]?s\b", surface=r"[1-9]0\Z", example=("in her [70]s", "in her [70s]")),
-    _rule("units of a number word", "AGE", "after", rf"[ -]{_UNIT}\b", surface=rf"\b{_TENS}\Z",
+    _row("decade", "AGE DATE", "after", r"['’]?s\b", surface=r"[1-9]0\Z", example=("in her [70]s", "in her [70s]")),
+    _row("units of a number word", "AGE", "after", rf"[ -]{_UNIT}\b", surface=rf"\b{_TENS}\Z",
           example=("he is [fifty] nine", "he is [fifty nine]")),
-    _rule("age before its unit", "AGE", "alone",
+    _row("age before its unit", "AGE", "alone",
           rf"(?<![\w/.–-])(\d{{1,3}}(?:\.\d)?|{_CARDINAL})(?:-{_AGE_UNIT}-old|[ -]{_AGE_UNIT}s? of age)\b",
           example=("a 2-week-old at one year of age", "a [2]-week-old at [one] year of age")),
     # Dates
-    _rule("year", "DATE", "after", rf"(?:,? ?(?:of |in )?|[/.-]){_YEAR}(?![\w/-])|,? ['’]\d\d\b",
+    _row("year", "DATE", "after", rf"(?:,? ?(?:of |in )?|[/.-]){_YEAR}(?![\w/-])|,? ['’]\d\d\b",
           surface=rf"(?:\b{_MONTH}\.?(?: {_DAY})?|\b{_DAY} (?:of )?{_MONTH}\.?|\A\d\d?[/.-]\d\d?)\Z",
           example=("on [March 3], 2000 and [Oct] '04", "on [March 3, 2000] and [Oct '04]")),
-    _rule("day before its month", "DATE", "before", rf"(?<![\w/.:-]){_DAY}(?: of)? ", surface=rf"\A{_MONTH}\b",
+    _row("day before its month", "DATE", "before", rf"(?<![\w/.:-]){_DAY}(?: of)? ", surface=rf"\A{_MONTH}\b",
           example=("born 2 [nov. 1995]", "born [2 nov. 1995]")),
-    _rule("day and month before a year", "DATE", "before", rf"(?<![\w/.:-]){_DAY} {_MONTH}\.?,? ",
+    _row("day and month before a year", "DATE", "before", rf"(?<![\w/.:-]){_DAY} {_MONTH}\.?,? ",
           surface=rf"\A{_YEAR}\Z", example=("le 14 mars [2067]", "le [14 mars 2067]")),
-    _rule("ordinal before its month", "DATE", "before", rf"\b{_ORDINAL}(?: of(?: the)?)? ", surface=rf"\A{_MONTH}\b",
+    _row("ordinal before its month", "DATE", "before", rf"\b{_ORDINAL}(?: of(?: the)?)? ", surface=rf"\A{_MONTH}\b",
           example=("third of [March 2070]", "[third of March 2070]")),
-    _rule("ordinal after its month", "DATE", "after", rf"(?: the)? {_ORDINAL}\b", surface=rf"\A{_MONTH}\Z",
+    _row("ordinal after its month", "DATE", "after", rf"(?: the)? {_ORDINAL}\b", surface=rf"\A{_MONTH}\Z",
           example=("[July] the sixteenth", "[July the sixteenth]")),
-    _rule("spoken year", "DATE", "after", rf",? {_SPOKEN_YEAR}\b", surface=rf"\b(?:{_MONTH}|{_ORDINAL}|{_DAY})\Z",
+    _row("spoken year", "DATE", "after", rf",? {_SPOKEN_YEAR}\b", surface=rf"\b(?:{_MONTH}|{_ORDINAL}|{_DAY})\Z",
           example=("[Ninth of March], twenty forty-one", "[Ninth of March, twenty forty-one]")),
-    _rule("rest of a spoken year", "DATE", "after", rf"[ -]{_CARDINAL}\b",
+    _row("rest of a spoken year", "DATE", "after", rf"[ -]{_CARDINAL}\b",
           surface=rf"\b{_ORDINAL} (?:(?:nineteen|twenty)(?: {_TENS})?|{_TENS})\Z",
           example=("[March fourth twenty] eighty three", "[March fourth twenty eighty three]")),
-    _rule("weekday", "DATE", "after", r",? (?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b", surface=r"\d\Z",
+    _row("weekday", "DATE", "after", r",? (?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b", surface=r"\d\Z",
           example=("[14.01.59], Tuesday", "[14.01.59, Tuesday]")),
-    _rule("misread digits", "DATE", "after", r"[0-9OolIS]{1,2}(?!\w)", surface=r"[0-9OolI]\Z", any_case=False,
+    _row("misread digits", "DATE", "after", r"[0-9OolIS]{1,2}(?!\w)", surface=r"[0-9OolI]\Z", any_case=False,
           example=("quit [202]l", "quit [202l]")),
-    _rule("year in a sentence", "DATE", "alone",
+    _row("year in a sentence", "DATE", "alone",
           rf"\b(?:in|since) ({_YEAR})(?![\w/–-]|[.,]\d| (?:ml|mg|mcg|g|cc|m|h|hrs?|hours|units?|steps|k?cal|feet)\b)",
           example=("surgery in 2000.", "surgery in [2000].")),
     # Numbers
-    _rule("extension", "PHONE FAX", "beside", r"[ ,;(]{0,3}(?:ext(?:ension|n)?\.?:? ?(\d{2,6})\b)", surface=r"\d\Z",
+    _row("extension", "PHONE FAX", "beside", r"[ ,;(]{0,3}(?:ext(?:ension|n)?\.?:? ?(\d{2,6})\b)", surface=r"\d\Z",
           example=("at [555-0142], ext. 4471", "at [555-0142], ext. [4471]")),
-    _rule("extension after x", "PHONE FAX", "beside", r"[ ,;(]{1,3}(x ?\d{2,6})\b", surface=r"\d\Z",
+    _row("extension after x", "PHONE FAX", "beside", r"[ ,;(]{1,3}(x ?\d{2,6})\b", surface=r"\d\Z",
           example=("at [555-0142] x4471", "at [555-0142] [x4471]")),
-    _rule("spoken digits", "CONTACT NAME ID AGE DATE", "after", rf"(?:[ ,-]+{_SPOKEN_DIGIT}\b){{3,}}",
+    _row("spoken digits", "CONTACT NAME ID AGE DATE", "after", rf"(?:[ ,-]+{_SPOKEN_DIGIT}\b){{3,}}",
           surface=rf"\A(?:{_SPOKEN_DIGIT}[ ,-]*)+\Z", example=("[oh] eight one four", "[oh eight one four]")),
-    _rule("parts of an identifier after it", "ID", "after", r"(?:[/-][A-Z0-9]*\d[A-Z0-9]*)+(?!\w)",
+    _row("parts of an identifier after it", "ID", "after", r"(?:[/-][A-Z0-9]*\d[A-Z0-9]*)+(?!\w)",
           surface=r"[A-Z0-9]\Z", any_case=False, example=("no. [AMSH/0072]/1906", "no. [AMSH/0072/1906]")),
-    _rule("parts of an identifier before it", "ID", "before", r"(?<![\w/-])(?:[A-Z0-9]+[/-])+", surface=r"\A[A-Z0-9]",
+    _row("parts of an identifier before it", "ID", "before", r"(?<![\w/-])(?:[A-Z0-9]+[/-])+", surface=r"\A[A-Z0-9]",
           any_case=False, example=("no. EN-ENN/[O59/217]", "no. [EN-ENN/O59/217]")),
-    _rule("first half of a postcode", "ZIP", "before", r"\b[A-Z]\d[A-Z] ", surface=r"\A\d[A-Z]\d\Z", any_case=False,
+    _row("first half of a postcode", "ZIP", "before", r"\b[A-Z]\d[A-Z] ", surface=r"\A\d[A-Z]\d\Z", any_case=False,
           example=("E9G [0K4]", "[E9G 0K4]")),
     # Institutions and places
-    _rule("tail of an institution", "HOSPITAL ORGANIZATION", "after",
+    _row("tail of an institution", "HOSPITAL ORGANIZATION", "after",
           rf"(?:,? (?:and |& |of |for )?{_TAIL}\b(?! (?:\d|note|visit|consult)))+", surface=r"[A-Za-z]\.?\Z",
           any_case=False, example=("at [Riverbend] Oncology Group", "at [Riverbend Oncology Group]")),
-    _rule("tail in capitals", "HOSPITAL ORGANIZATION", "after", rf"(?: +(?:AND +|& +|OF +|FOR +)?{_TAIL.upper()}\b)+",
+    _row("tail in capitals", "HOSPITAL ORGANIZATION", "after", rf"(?: +(?:AND +|& +|OF +|FOR +)?{_TAIL.upper()}\b)+",
           surface=r"\A[^a-z]*[A-Z]{3}[^a-z]*\Z", any_case=False,
           example=("[OBIORA] MEMORIAL HOSPITAL", "[OBIORA MEMORIAL HOSPITAL]")),
-    _rule("tail in lower case", "HOSPITAL ORGANIZATION", "after",
+    _row("tail in lower case", "HOSPITAL ORGANIZATION", "after",
           r" (?:clinic|hospital|center|centre|infirmary|medical practice|church|nursing home)\b",
           surface=r"[A-Za-z]\Z", any_case=False, example=("at [Melham] clinic", "at [Melham clinic]")),
-    _rule("institution named like a person or town", "NAME CITY STATE LOCATION-OTHER", "after",
+    _row("institution named like a person or town", "NAME CITY STATE LOCATION-OTHER", "after",
           r"(?: (?:Regional|General|Memorial|Community|Medical|County))* (?:Hospital|Clinic|Infirmary|Medical Center"
           r"|Health Center|Cancer Center|Medical Group|Hospice|HOSP|HOSPITAL|CLINIC)\b", surface=r"[A-Za-z]\Z",
           any_case=False, example=("at [Powell] County Hospital", "at [Powell County Hospital]")),
-    _rule("abbreviation of an institution", "HOSPITAL ORGANIZATION", "beside", r",? \(\"?([A-Z]{2,6})\"?\)",
+    _row("abbreviation of an institution", "HOSPITAL ORGANIZATION", "beside", r",? \(\"?([A-Z]{2,6})\"?\)",
           surface=r"\A\w.*\w ", any_case=False,
           example=("[Dana Point Institute] (DPI)", "[Dana Point Institute] ([DPI])")),
-    _rule("joined by hyphens, after", "NAME LOCATION", "after",
+    _row("joined by hyphens, after", "NAME LOCATION", "after",
           rf"(?:-{_JOINING}-|(?<=-){_JOINING}-)(?:[A-Z]\w+)?", surface=r"[A-Za-z]{2}-?\Z", any_case=False,
           example=("[Greyville]-on-Mooi", "[Greyville-on-Mooi]")),
-    _rule("joined by hyphens, before", "NAME LOCATION", "before",
+    _row("joined by hyphens, before", "NAME LOCATION", "before",
           rf"(?<![\w-])[A-Z]\w+-{_JOINING}-|(?<=[a-z])-{_JOINING}-", surface=r"\A[A-Z]", any_case=False,
           example=("Carleton-sur-[Mer]", "[Carleton-sur-Mer]")),
     # Names
-    _rule("particle after", "NAME", "after", rf" (?:{_PARTICLE} )+[A-Z][\w'’-]+", surface=r"[a-z.]\Z", any_case=False,
+    _row("particle after", "NAME", "after", rf" (?:{_PARTICLE} )+[A-Z][\w'’-]+", surface=r"[a-z.]\Z", any_case=False,
           example=("[Maartje] van Veen", "[Maartje van Veen]")),
-    _rule("particle before", "NAME", "before", rf"(?<![\w-])(?:{_PARTICLE} )+", surface=r"\A[A-Z]", any_case=False,
+    _row("particle before", "NAME", "before", rf"(?<![\w-])(?:{_PARTICLE} )+", surface=r"\A[A-Z]", any_case=False,
           example=("Dr. van der [Berg]", "Dr. [van der Berg]")),
-    _rule("particle in capitals", "NAME", "before", rf"(?<![\w-])(?:{_PARTICLE.upper()} )+",
+    _row("particle in capitals", "NAME", "before", rf"(?<![\w-])(?:{_PARTICLE.upper()} )+",
           surface=r"\A[A-Z]{2}", any_case=False, example=("VAN DER [BERG]", "[VAN DER BERG]")),
-    _rule("initial after", "NAME", "after", r" {1,2}[A-HJ-Z](?![\w'’./%&+-]| ?\d)", surface=r"[A-Za-z]{3}\Z",
+    _row("initial after", "NAME", "after", r" {1,2}[A-HJ-Z](?![\w'’./%&+-]| ?\d)", surface=r"[A-Za-z]{3}\Z",
           any_case=False, example=("seen by [Jess] P", "seen by [Jess P]")),
-    _rule("initial in lower case", "NAME", "after", r" [b-hj-z](?![\w'’./%&+-]| ?\d)", surface=r"\A[a-z]+\Z",
+    _row("initial in lower case", "NAME", "after", r" [b-hj-z](?![\w'’./%&+-]| ?\d)", surface=r"\A[a-z]+\Z",
           any_case=False, example=("given by [sphiwe] d", "given by [sphiwe d]")),
-    _rule("initials before", "NAME", "before", r"(?<![\w.])(?<!\d )(?:[A-Z]\. ?)+", surface=r"\A[A-Z][a-z]",
+    _row("initials before", "NAME", "before", r"(?<![\w.])(?<!\d )(?:[A-Z]\. ?)+", surface=r"\A[A-Z][a-z]",
           any_case=False, example=("crew: D. [Hoefs]", "crew: [D. Hoefs]")),
-    _rule("initial after a comma", "NAME", "after", r", [A-HJ-Z]\b\.?(?=[\t\n\r]|\Z|  | \()",
+    _row("initial after a comma", "NAME", "after", r", [A-HJ-Z]\b\.?(?=[\t\n\r]|\Z|  | \()",
           surface=r"\A[A-Z][A-Za-z'’-]+\Z", any_case=False, example=("[SOHAL], G  52", "[SOHAL, G]  52")),
-    _rule("next component of HL7", "NAME", "after", r"\^[A-Z][A-Za-z'-]*(?!\w)", surface=r"\A[A-Za-z' -]+\Z",
+    _row("next component of HL7", "NAME", "after", r"\^[A-Z][A-Za-z'-]*(?!\w)", surface=r"\A[A-Za-z' -]+\Z",
           any_case=False, example=("|[Ko]^S|", "|[Ko^S]|")),
     # Words
-    _rule("rest of a word after", "NAME LOCATION CONTACT ID", "after", r"[^\W_]+", surface=r"[^\W_]\Z", least=0.5,
+    _row("rest of a word after", "NAME LOCATION CONTACT ID", "after", r"[^\W_]+", surface=r"[^\W_]\Z", least=0.5,
           example=("Dr. [K]1ttredge", "Dr. [K1ttredge]")),
-    _rule("rest of a word before", "NAME LOCATION CONTACT ID", "before", r"[^\W_]+", surface=r"\A[^\W_]", least=0.5,
+    _row("rest of a word before", "NAME LOCATION CONTACT ID", "before", r"[^\W_]+", surface=r"\A[^\W_]", least=0.5,
           example=("Dr. S0[kha]", "Dr. [S0kha]")),
 )  # fmt: skip
 TEMPLATE = re.compile(
@@ -196,7 +196,7 @@ TEMPLATE = re.compile(
 """How a form says that a date is to be written: `MM/DD/YYYY`."""
 
 
-def complete(text: str, spans: Iterable[Span], rules: Sequence[Rule] = RULES) -> tuple[Span, ...]:
+def complete(text: str, spans: Iterable[Span], rules: Sequence[Completion] = RULES) -> tuple[Span, ...]:
     """Return the spans of a note, which do not overlap, made whole, and those found by form alone, in text order.
 
     Templates of dates are no PHI. No span crosses the end of a line that it did not cross before, and completing again
@@ -217,12 +217,12 @@ def complete(text: str, spans: Iterable[Span], rules: Sequence[Rule] = RULES) ->
         given = done
 
 
-def _by_form(rule: Rule, text: str) -> Iterator[Span]:
+def _by_form(rule: Completion, text: str) -> Iterator[Span]:
     for match in rule.pattern.finditer(text):
         yield Span(*match.span(1), rule.labels[0], 1.0, SOURCE)
 
 
-def _completed(text: str, span: Span, rules: Sequence[Rule]) -> list[Span]:
+def _completed(text: str, span: Span, rules: Sequence[Completion]) -> list[Span]:
     """Return a span made whole, and those that it brings beside it."""
     label = {span.label, category_of(span.label)}
     mine = [rule for rule in rules if rule.least <= span.score and not label.isdisjoint(rule.labels)]
