@@ -131,7 +131,7 @@ def test_any_error_of_a_replacement_withholds_that_text_alone(
     first, second = model.pipe([NOTE.text, "fine"])
     assert first == DeidentificationResult(None, (), "texts[0]: replacement failed: names.txt: cannot be read")
     assert second.text == "clean"
-    (outcome,) = finish_together([NOTE], RunOptions())
+    (outcome,) = finish_together([NOTE], RunOptions(), None)
     assert outcome.error == f"{NOTE.id}: replacement failed: names.txt: cannot be read"
 
 

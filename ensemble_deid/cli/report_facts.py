@@ -21,7 +21,7 @@ from ensemble_deid.note.digits import four_digits
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.tbed.tagger import RULES
 from ensemble_deid.training.rule_approvals import rule_approvals
-from ensemble_deid.training.thresholds import CHOSEN, CHOSEN_WITH
+from ensemble_deid.model.measured import CHOSEN, CHOSEN_WITH
 
 _NOT_STATED = "not stated"
 

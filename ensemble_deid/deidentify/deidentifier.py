@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Self, Unpack
 
+from ensemble_deid.deidentify.gate import Gate
 from ensemble_deid.deidentify.one_pass import DeidentificationResult, NotePass, finish_alone, finish_together
 from ensemble_deid.deidentify.options import RunChoices, RunOptions
 from ensemble_deid.deidentify.prediction import Note, check_note, describe_apart, predict_apart, predict_here
@@ -162,19 +163,21 @@ class Deidentifier:
         """
         chunks = self.predict_chunks(notes, options.prediction)
         inclusion = self._inclusion(options.prediction)
+        gate = Gate.of(self.description, options.prediction, least_recall=options.least_recall)
 
         def results() -> Iterator[DeidentificationResult]:
             predicted = chain.from_iterable(chunks)
             if together:
-                yield from finish_together(list(predicted), options, inclusion)
+                yield from finish_together(list(predicted), options, gate, inclusion)
             else:
-                yield from (finish_alone(note, options, inclusion) for note in predicted)
+                yield from (finish_alone(note, options, gate, inclusion) for note in predicted)
 
         return results()
 
     def note_pass(self, options: RunOptions) -> NotePass:
         """Return the pass over notes that come in parts or in several readings, as `predict_chunks` returns them."""
-        return NotePass(options, self._inclusion(options.prediction))
+        gate = Gate.of(self.description, options.prediction, least_recall=options.least_recall)
+        return NotePass(options, gate, self._inclusion(options.prediction))
 
     def deidentify(
         self,

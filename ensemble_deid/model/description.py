@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.combiners import COMBINERS, SVM
 from ensemble_deid.model.inclusion import InclusionList
+from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.model.submodels import refuse_unknown
 from ensemble_deid.stacking.stacker import check_threshold
@@ -16,7 +17,7 @@ from ensemble_deid.stacking.voting import BestMembers
 class ModelDescription:
     """A loaded model's submodels, labels and threshold, and in which arithmetic its networks compute, by submodel.
 
-    `best_members` and `inclusion` as in `Ensemble`. A parent process that leaves predicting to others needs only this.
+    `best_members`, `inclusion` and `manifest` as in `Ensemble`. A parent process that leaves predicting to others needs only this.
     """
 
     submodels: tuple[str, ...]
@@ -25,6 +26,7 @@ class ModelDescription:
     arithmetic: Mapping[str, str]
     best_members: BestMembers = field(repr=False)
     inclusion: InclusionList | None = field(repr=False)
+    manifest: Manifest | None = field(default=None, repr=False)
 
     def check_options(self, options: PredictionOptions) -> None:
         """Raise ConfigError for options that the model cannot serve.

@@ -10,6 +10,7 @@ from ensemble_deid.model.combiners import SVM, combine_named
 from ensemble_deid.model.description import ModelDescription
 from ensemble_deid.model.feature_extractor import FeatureExtractor
 from ensemble_deid.model.inclusion import InclusionList
+from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.model.options import AS_TRAINED, PredictionOptions
 from ensemble_deid.model.portions import portions
 from ensemble_deid.note.document import Document
@@ -29,7 +30,8 @@ class Ensemble:
 
     `smaller` are the stackers of `Config.smaller_stacks`, for loading the model with some of the submodels only.
     `best_members` are those that the combiner `per-type` takes for each label; empty where they were never chosen.
-    `inclusion` lists sentences without PHI; `Deidentifier` applies it to what `predict` returns.
+    `inclusion` lists sentences without PHI; `Deidentifier` applies it to what `predict` returns. `manifest` is the record of
+    the training, None before that has ended.
     """
 
     config: Config
@@ -40,6 +42,7 @@ class Ensemble:
     smaller: tuple[Stacker, ...] = field(default=(), repr=False)
     inclusion: InclusionList | None = field(default=None, repr=False)
     best_members: BestMembers = field(default_factory=dict, repr=False)
+    manifest: Manifest | None = field(default=None, repr=False)
 
     @property
     def description(self) -> ModelDescription:
@@ -51,6 +54,7 @@ class Ensemble:
             arithmetic_in_use(self.taggers),
             self.best_members,
             self.inclusion,
+            manifest=self.manifest,
         )
 
     def propose(self, batch: Batch) -> dict[str, Proposals]:
