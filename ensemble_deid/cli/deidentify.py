@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_resume, add_running, submodels_of
-from ensemble_deid.cli.replacement import add_columns, add_replacement, columns_of, run_choices, tell_of_key
+from ensemble_deid.cli.replacement import add_columns, add_gate, add_replacement, columns_of, run_choices, tell_of_key
 from ensemble_deid.cli.site_lists import add_lists, report_lists
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.input_options import FORMATS, InputOptions
@@ -34,6 +34,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--out", metavar="OUT", type=Path, help="a folder, or a file where INPUT is one")
     add_lists(parser, strict=True)
     add_replacement(parser)
+    add_gate(parser)
     add_running(parser)
     add_resume(parser)
     rare = parser.rare()
@@ -125,6 +126,7 @@ def _report(
     standard: bool,
 ) -> None:
     from ensemble_deid.deidentify.cells import EMPTIED, NOBODY
+    from ensemble_deid.deidentify.gate import ACCEPTED
     from ensemble_deid.deidentify.one_pass import IN_LISTED_SENTENCES
 
     counts = Counter(summary.counts)
@@ -134,6 +136,9 @@ def _report(
     for problem in summary.withheld:
         warn(f"withheld: {problem}")
     report_lists(summary.options.lists, counts)
+    for name in sorted(counts):
+        if name.startswith(ACCEPTED):
+            warn(f"{counted(counts[name], 'note')} {name}")
     for counted_as in (*EMPTIED, NOBODY):
         if counts[counted_as]:
             warn(f"{counts[counted_as]} {counted_as}")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ensemble_deid.cli.options import Container
+from ensemble_deid.cli.options import CommandParser, Container
 from ensemble_deid.cli.site_lists import named_lists
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.corpora.tables.columns import Columns
@@ -16,6 +16,20 @@ if TYPE_CHECKING:
     from ensemble_deid.deidentify.replacement import Replacer
 
 _KEYED = ("surrogate", "hash")
+
+
+def add_gate(parser: CommandParser) -> None:
+    """Add the options of the gate before the output."""
+    parser.add_argument(
+        "--accept-unfit", action="store_true", help="write also notes that the model could not read; they are counted"
+    )
+    parser.rare().add_argument(
+        "--least-recall",
+        metavar="R",
+        type=float,
+        default=0.8,
+        help="that the model must have been measured with; default: 0.8",
+    )
 
 
 def add_replacement(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +69,8 @@ def run_choices(options: argparse.Namespace) -> "RunChoices":
         "project": options.project,
         "lists": named_lists(options),
         "threshold": options.threshold,
+        "accept_unfit": options.accept_unfit,
+        "least_recall": options.least_recall,
     }
     if "combiner" in options:
         choices["combiner"], choices["jobs"] = options.combiner, options.jobs

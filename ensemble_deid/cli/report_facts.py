@@ -17,11 +17,11 @@ from ensemble_deid.evaluation.threshold_record import threshold_from_record
 from ensemble_deid.model.changes import changes_since, changes_since_training, listed
 from ensemble_deid.model.installed import model_of
 from ensemble_deid.model.manifest import Manifest, fingerprint, installed_packages, read_manifest
+from ensemble_deid.model.measured import CHOSEN, CHOSEN_WITH
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.tbed.tagger import RULES
 from ensemble_deid.training.rule_approvals import rule_approvals
-from ensemble_deid.model.measured import CHOSEN, CHOSEN_WITH
 
 _NOT_STATED = "not stated"
 

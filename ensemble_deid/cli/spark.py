@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.options import add_command, add_model
-from ensemble_deid.cli.replacement import add_columns, add_replacement, columns_of, run_choices, tell_of_key
+from ensemble_deid.cli.replacement import add_columns, add_gate, add_replacement, columns_of, run_choices, tell_of_key
 from ensemble_deid.cli.site_lists import add_lists
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, say, warn
 from ensemble_deid.deidentify.outputs import refuse_output
@@ -26,6 +26,7 @@ def add_commands(commands: Any) -> None:
     add_columns(parser)
     add_lists(parser, strict=True)
     add_replacement(parser)
+    add_gate(parser)
     parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
     rare = parser.rare()
     rare.add_argument("--failed", metavar="PATH", help="table of withheld notes; default: OUT.parquet.failed")

@@ -193,8 +193,8 @@ class Deidentifier:
         where that is None; what only other texts of the patient tell, such as the whole of a name, is not known. How it
         is done is in `options`, or in `choices`, those of `RunOptions.choose`: `style`, `policy`, `key`, `threshold`,
         `lists` and others. Raises CorpusError when the text cannot be processed: it is no string, holds NUL or unpaired
-        surrogates (then it is no clinical note), processing fails, or strict lists find a known identifier in the
-        output. Raises ConfigError for options that do not exist or that the model cannot serve.
+        surrogates (then it is no clinical note), processing fails, the gate holds it back, or strict lists find a known
+        identifier in the output. Raises ConfigError for options that do not exist or that the model cannot serve.
 
         >>> from ensemble_deid import Deidentifier
         >>> model = Deidentifier.load("model")

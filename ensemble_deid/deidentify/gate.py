@@ -1,9 +1,9 @@
 """Whether a note may go out: only if the model could read it, and its recall was measured.
 
-A model finds little in a note of another language or in text unlike any that it knows, and says nothing of it. So such a
-note is withheld with the reason, as one that cannot be processed; `accept_unfit` passes it on, and counts it. The
+A model finds little in a note of another language or in text unlike any that it knows, and says nothing of it. So such
+a note is withheld with the reason, as one that cannot be processed; `accept_unfit` passes it on, and counts it. The
 decision depends on the note and the model alone, not on other notes. Short texts pass unless something speaks against
-them. Thresholds were set on notes of demo dev and of sites like it (benchmarks/gate.py, docs/security.md).
+them. The thresholds were set on notes of demo dev and of new registers (benchmarks/gate.py, docs/security.md).
 """
 
 from collections.abc import Sequence
@@ -134,7 +134,7 @@ def _in_other_language(text: str, languages: Sequence[str]) -> Unfit | None:
 
 
 def _is_not_english(english: EnglishWords, other: OtherLanguage) -> bool:
-    """Whether most small words are unknown: many of them, or fewer in a text with accents and without function words."""
+    """Tell whether most small words are unknown: many, or fewer in a text with accents and no function words."""
     many = english.lacking >= _MANY_LACKING or (english.accented > 0 and not other.own)
     return many and english.small_lacking >= max(1, _MOST_SMALL_LACKING * english.small)
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ensemble_deid.corpora.edits import Edit
-from ensemble_deid.deidentify.gate import Gate
+from ensemble_deid.deidentify.gate import ACCEPTED, Gate
 from ensemble_deid.deidentify.known.site_lists import LEFT
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
@@ -31,9 +31,9 @@ class DeidentificationResult:
     """A de-identified text and the spans that were taken out, or the reason why the text is withheld.
 
     `spans` are in characters of the text that came in, `replaced` says where in the new text they are. Where `error`
-    is not None the text could not be processed whole, or the gate holds it back: `text` is then None and `spans` is empty.
-    `counts` says how many repeats were found, and what the gate and the lists did, by the names in docs/known.md; `known_left` is how many known identifiers
-    are left in `text`.
+    is not None the text could not be processed whole, or the gate holds it back: `text` is then None and `spans` is
+    empty. `counts` says how many repeats were found, and what the gate and the lists did, by the names in
+    docs/known.md; `known_left` is how many known identifiers are left in `text`.
 
     >>> from ensemble_deid import DeidentificationResult, Span
     >>> DeidentificationResult("Seen by Dr. [DOCTOR].", (Span(12, 18, "DOCTOR"),)).text
@@ -55,8 +55,9 @@ class DeidentificationResult:
 
     @property
     def remark(self) -> str | None:
-        """What is to be said beside a text in which known identifiers are left."""
-        return f"{self.known_left} {LEFT}" if self.known_left else None
+        """What is to be said beside a text: how many known identifiers are left, what the gate would have withheld."""
+        left = [f"{self.known_left} {LEFT}"] if self.known_left else []
+        return "; ".join([*left, *(name for name in self.counts if name.startswith(ACCEPTED))]) or None
 
 
 def patient_of(patient: str | None, text: str) -> str:
@@ -74,9 +75,9 @@ def patient_of(patient: str | None, text: str) -> str:
 class NotePass:
     """One pass over the notes of one scope: `learn` from each of them first, then `finish` each.
 
-    Notes come as the model returns them, before the model's inclusion list. A note that cannot be processed whole, or that
-    the gate holds back, has a result with an error; without a gate (in measurements) all pass. What was found in a note
-    held back is searched in the patient's other notes all the same.
+    Notes come as the model returns them, before the model's inclusion list. A note that cannot be processed whole, or
+    that the gate holds back, has a result with an error; without a gate (in measurements) all pass. What was found in a
+    note held back is searched in the patient's other notes all the same.
     """
 
     options: RunOptions

@@ -41,8 +41,8 @@ def files_of(choices: RunChoices) -> tuple[Path, ...]:
 class RunOptions:
     """How notes are predicted, what takes the place of PHI, and what the site knows besides the model.
 
-    `files` are those that the options were read from, which no output may overwrite. With `accept_unfit` notes pass that
-    the gate would withhold (`gate.py`); `least_recall` is what a model must have been measured with.
+    `files` are those that the options were read from, which no output may overwrite. With `accept_unfit` notes pass
+    that the gate would withhold (`gate.py`); `least_recall` is what a model must have been measured with.
 
     >>> from ensemble_deid import Deidentifier, RunOptions
     >>> model = Deidentifier.load("model")
@@ -84,8 +84,9 @@ class RunOptions:
         those of single labels, `policy` names a policy or its file, and `settings` are those of surrogates
         (docs/styles-and-surrogates.md). Surrogates and hashes depend on `key` (a `Key`, a key file, else the one in
         ENSEMBLE_DEID_KEY, else a new one) and on `project`. A `replacer` says all of this at once. `lists` are what the
-        site knows, or the files of it. `accept_unfit` and `least_recall` as in the class. The others are those of `PredictionOptions`. Raises ConfigError for an unknown
-        style, label or policy and a bad key, CorpusError for a bad list.
+        site knows, or the files of it; `accept_unfit` and `least_recall` as above. The others are those of
+        `PredictionOptions`. Raises ConfigError for an unknown style, label or policy and a bad key, CorpusError for a
+        bad list.
         """
         given = {"style": style, "styles": styles, "policy": policy, "settings": settings, "key": key}
         named = [name for name, value in {**given, "project": project or None}.items() if value is not None]

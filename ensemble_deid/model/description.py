@@ -17,7 +17,8 @@ from ensemble_deid.stacking.voting import BestMembers
 class ModelDescription:
     """A loaded model's submodels, labels and threshold, and in which arithmetic its networks compute, by submodel.
 
-    `best_members`, `inclusion` and `manifest` as in `Ensemble`. A parent process that leaves predicting to others needs only this.
+    `best_members`, `inclusion` and `manifest` as in `Ensemble`. A parent process that leaves predicting to others needs
+    only this.
     """
 
     submodels: tuple[str, ...]

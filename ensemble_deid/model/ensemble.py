@@ -30,8 +30,8 @@ class Ensemble:
 
     `smaller` are the stackers of `Config.smaller_stacks`, for loading the model with some of the submodels only.
     `best_members` are those that the combiner `per-type` takes for each label; empty where they were never chosen.
-    `inclusion` lists sentences without PHI; `Deidentifier` applies it to what `predict` returns. `manifest` is the record of
-    the training, None before that has ended.
+    `inclusion` lists sentences without PHI; `Deidentifier` applies it to what `predict` returns. `manifest` is the
+    record of the training, None before that has ended.
     """
 
     config: Config

@@ -14,7 +14,6 @@ from functools import cache
 from types import MappingProxyType
 
 from ensemble_deid.note.document import Document
-
 from ensemble_deid.resources import listed_words
 
 NAMES: Mapping[str, str] = MappingProxyType(
@@ -188,7 +187,7 @@ def other_language(text: str, languages: Collection[str]) -> OtherLanguage:
 
 @cache
 def _telling_words(languages: frozenset[str]) -> tuple[tuple[str, frozenset[str], frozenset[str]], ...]:
-    """Return each other language with the words that it has and these lack, and with those that they have and it lacks."""
+    """Return each other language, the words that it has and these lack, and those that they have and it lacks."""
     ours = frozenset().union(*(_WORDS[language] for language in languages))
     others = sorted(set(_WORDS) - languages)
     return tuple((other, _WORDS[other] - ours - _NO_EVIDENCE, ours - _WORDS[other]) for other in others)

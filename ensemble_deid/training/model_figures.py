@@ -11,9 +11,9 @@ from ensemble_deid.evaluation.operating_points import digests, find_point
 from ensemble_deid.evaluation.render.results import Table
 from ensemble_deid.evaluation.threshold_record import threshold_from_record
 from ensemble_deid.model.manifest import Manifest, fingerprint
+from ensemble_deid.model.measured import CHOSEN
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
-from ensemble_deid.model.measured import CHOSEN
 
 BOUNDS = (2.0, 5.0, 10.0, 15.0)
 """False positives in 1000 tokens within which the highest recall is looked for."""

@@ -21,11 +21,11 @@ from ensemble_deid.model.changes import changeable_files, changes_since_training
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
 from ensemble_deid.model.measured import CHOSEN, CHOSEN_WITH
+from ensemble_deid.model.out_of_fold import OutOfFold, out_of_fold
 from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
 from ensemble_deid.stacking.stacker import Stacker
-from ensemble_deid.model.out_of_fold import OutOfFold, out_of_fold
 
 OF_TRAINING = "training_threshold"
 """The figure of the manifest that has the threshold that training chose."""

@@ -17,6 +17,7 @@ from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.feature_extractor import FeatureExtractor, fit_feature_extractor
 from ensemble_deid.model.manifest import Manifest, fingerprint, installed_packages
 from ensemble_deid.model.measured import LANGUAGES
+from ensemble_deid.model.out_of_fold import CURVES, curves_record
 from ensemble_deid.model.pattern_choice import choose_patterns
 from ensemble_deid.model.seen_notes import overlap_choice
 from ensemble_deid.note.counts import Counts, strict_counts
@@ -33,7 +34,6 @@ from ensemble_deid.taggers.base import Tagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.training.final_estimators import FinalEstimators, fit_final_estimators
 from ensemble_deid.training.fold_training import TrainingProgress, train_submodels
-from ensemble_deid.model.out_of_fold import CURVES, curves_record
 from ensemble_deid.training.progress import Reporter, Step
 from ensemble_deid.training.rule_curve import rule_curve
 from ensemble_deid.training.thresholds import OF_TRAINING
