@@ -31,7 +31,8 @@ MODEL, LANGUAGE, TEXT = "model not measured", "other language", "unlike known te
 
 _LEAST_DISTINCT = 2
 _MOST_LACKING, _MOST_SMALL_LACKING, _LEAST_LACKING = 0.4, 0.5, 2
-_ENGLISH = 0.4
+_MANY_LACKING, _LEAST_LONG, _MOST_LONG_LACKING = 6, 3, 0.67
+_LEAST_WORDS, _ENGLISH = 3, 0.4
 _UNREAD = 60
 _LEAST_ALPHANUMERIC, _LEAST_CHARACTERS = 0.4, 40
 _OTHER_SCRIPT = 0.5
@@ -135,8 +136,9 @@ def _in_other_language(text: str, languages: Sequence[str]) -> Unfit | None:
 
 def _is_not_english(english: EnglishWords, other: OtherLanguage) -> bool:
     """Tell whether most small words are unknown: many, or fewer in a text with accents and no function words."""
+    if not other.own and english.long_lacking >= max(_LEAST_LONG, _MOST_LONG_LACKING * english.long):
+        return True
     many = english.lacking >= _MANY_LACKING or (english.accented > 0 and not other.own)
     return many and english.small_lacking >= max(1, _MOST_SMALL_LACKING * english.small)
 
 
-_LEAST_WORDS, _MANY_LACKING = 3, 6

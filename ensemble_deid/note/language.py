@@ -103,7 +103,15 @@ _NO_EVIDENCE = frozenset(
 )
 _WORD = re.compile(r"[^\W\d_]+")
 _LEAST_WORDS, _LEAST_DISTINCT, _LEAST_SHARE, _LEAST_RATIO = 50, 5, 0.05, 1.2
-_LEAST_LETTERS = 3
+_LEAST_LETTERS, _LONG = 3, 6
+# Stems of international nonproprietary names (WHO), which lists of words lack, and some older endings.
+_DRUG = re.compile(
+    r"(?:acin|adol|afil|alol|am[io]de|amol|apine|artan|astine|atadine|azine|azole|azosin|bactam|barbital|caine|cillin|"
+    r"citabine|coxib|cycline|darone|dipine|dopa|dronate|drine|entan|erone|etine|fenac|fibrate|flozin|formin|gliptin|"
+    r"glitazone|grel|imod|imus|kinra|lactone|lam|lukast|mab|[mt]icin|mycin|nazid|nib|nidine|olol|olone|onide|oxetine|"
+    r"pamil|parin|penem|phylline|platin|poetin|pressin|pril|profen|quine?|relin|rubicin|semide|setron|sone|statin|"
+    r"stigmine|taxel|terol|thiazide|tidine|tide|triptan|triptyline|tropium|v[iu]r|vudine|xaban|zepam|zolamide)$"
+)
 _OF_TRAINING = 0.05
 
 
@@ -197,9 +205,9 @@ def _telling_words(languages: frozenset[str]) -> tuple[tuple[str, frozenset[str]
 class EnglishWords:
     """How many different words of three letters or more a text has, and how many public lists of English have, or lack.
 
-    Words of other languages count as lacking, names of public lists as neither. `small`, `small_lacking` and `accented`
-    (lacking, with other letters than English has) count words without a capital alone, but all where the text is in
-    capitals throughout.
+    Names of drugs are told by their endings. Words of other languages count as lacking, names of public lists as neither.
+    `small`, `small_lacking` and `accented` (lacking, with other letters than English has) count words without a capital
+    alone, but all where the text is in capitals throughout; `long` and `long_lacking` those of six letters or more.
     """
 
     words: int
@@ -208,6 +216,8 @@ class EnglishWords:
     small: int
     small_lacking: int
     accented: int
+    long: int
+    long_lacking: int
 
 
 def english_words(text: str) -> EnglishWords:
@@ -217,15 +227,23 @@ def english_words(text: str) -> EnglishWords:
     found = {match[0] for match in _WORD.finditer(text) if len(match[0]) >= _LEAST_LETTERS}
     words = {word.lower() for word in found}
     small = {word.lower() for word in found if capitals or not word[0].isupper()}
-    listed = {word for word in words if (word in english or word in medical) and word not in _NOT_ENGLISH}
-    lacking = sum(word in _NOT_ENGLISH or (word not in given and word not in surname) for word in words - listed)
+    listed = {
+        word
+        for word in words
+        if (word in english or word in medical or _DRUG.search(word)) and word not in _NOT_ENGLISH
+    }
+    lacking = {
+        word for word in words - listed if word in _NOT_ENGLISH or (word not in given and word not in surname)
+    }
     return EnglishWords(
         words=len(words),
         listed=len(listed),
-        lacking=lacking,
+        lacking=len(lacking),
         small=len(small),
         small_lacking=len(small - listed),
         accented=sum(not word.isascii() for word in small - listed),
+        long=sum(len(word) >= _LONG for word in words),
+        long_lacking=sum(len(word) >= _LONG for word in lacking),
     )
 
 
