@@ -62,7 +62,9 @@ Merci d'arrêter la warfarine et de la reprendre vendredi.
 Accident vasculaire cérébral il y a deux ans avec parésie droite résiduelle.
 Appétit bon, transit régulier, sommeil perturbé.
 Transfert en réanimation pour insuffisance respiratoire.""".split("\n")
-WORDS = "stable unchanged afebrile discharged Smith NPO deferred metoprolol see attached DNR none Okonkwo 120/80".split()
+WORDS = (
+    "stable unchanged afebrile discharged Smith NPO deferred metoprolol see attached DNR none Okonkwo 120/80".split()
+)
 
 
 def made(notes: Iterable[Document], seed: int) -> Mapping[str, list[str]]:
@@ -105,9 +107,7 @@ def named_notes(place: str) -> Mapping[str, list[str]]:
     notes = read_note_sources(note_files([folder])).notes
     splits = folder.parent / "splits.toml"
     lines = splits.read_text(encoding="utf-8").splitlines() if splits.is_file() else []
-    of = {
-        site: line.partition(" ")[0] for line in lines if "=" in line for site in re.findall(r'"([^"]+)"', line)
-    }
+    of = {site: line.partition(" ")[0] for line in lines if "=" in line for site in re.findall(r'"([^"]+)"', line)}
     found: dict[str, list[str]] = {}
     for note in notes:
         found.setdefault(f"{place}: {of.get(note.site or '', 'all')}", []).append(note.text)
@@ -123,7 +123,10 @@ def main() -> None:
     options = parser.parse_args()
     gate = Gate((options.language,), None)
     dev = list(read_corpus("demo:dev"))
-    sets: dict[str, list[str]] = {"demo dev": [n.text for n in dev], "demo test": [n.text for n in read_corpus("demo:test")]}
+    sets: dict[str, list[str]] = {
+        "demo dev": [n.text for n in dev],
+        "demo test": [n.text for n in read_corpus("demo:test")],
+    }
     for place in options.notes:
         sets.update(named_notes(place))
     sets.update(made(dev, options.seed))

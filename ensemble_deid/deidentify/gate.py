@@ -140,5 +140,3 @@ def _is_not_english(english: EnglishWords, other: OtherLanguage) -> bool:
         return True
     many = english.lacking >= _MANY_LACKING or (english.accented > 0 and not other.own)
     return many and english.small_lacking >= max(1, _MOST_SMALL_LACKING * english.small)
-
-

@@ -205,9 +205,9 @@ def _telling_words(languages: frozenset[str]) -> tuple[tuple[str, frozenset[str]
 class EnglishWords:
     """How many different words of three letters or more a text has, and how many public lists of English have, or lack.
 
-    Names of drugs are told by their endings. Words of other languages count as lacking, names of public lists as neither.
-    `small`, `small_lacking` and `accented` (lacking, with other letters than English has) count words without a capital
-    alone, but all where the text is in capitals throughout; `long` and `long_lacking` those of six letters or more.
+    Names of drugs are told by their endings. Words of other languages count as lacking, names of public lists as
+    neither. `small`, `small_lacking` and `accented` (lacking, with other letters than English has) count words without
+    a capital alone, but all where the text is in capitals throughout; `long` and `long_lacking` those of six letters.
     """
 
     words: int
@@ -232,9 +232,7 @@ def english_words(text: str) -> EnglishWords:
         for word in words
         if (word in english or word in medical or _DRUG.search(word)) and word not in _NOT_ENGLISH
     }
-    lacking = {
-        word for word in words - listed if word in _NOT_ENGLISH or (word not in given and word not in surname)
-    }
+    lacking = {word for word in words - listed if word in _NOT_ENGLISH or (word not in given and word not in surname)}
     return EnglishWords(
         words=len(words),
         listed=len(listed),
