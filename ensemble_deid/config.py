@@ -15,6 +15,7 @@ from pydantic import (
 
 from ensemble_deid.config_sections import (
     STANZA_NAME,
+    AugmentConfig,
     CrfConfig,
     NeuralConfig,
     RegexConfig,
@@ -30,6 +31,7 @@ from ensemble_deid.submodels import BY_NAME, DEFAULT, NAMES, SUBMODELS
 
 __all__ = [
     "STANZA_NAME",
+    "AugmentConfig",
     "Config",
     "CrfConfig",
     "NeuralConfig",
@@ -60,7 +62,7 @@ class Config(Section):
     )
     jobs: int = Field(2, ge=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    shareable: bool = Field(False, description="close the vocabulary, so that the model is no index of patients")
+    shareable: bool = Field(False, description="close the vocabulary: the model does not memorise names")
     min_patients_outside: int = Field(
         3, ge=2, description="of shareable models: in how many patients a word must be seen outside PHI"
     )
@@ -71,6 +73,7 @@ class Config(Section):
         "a model for each entry, and one for the rest",
     )
     uncased: tuple[str, ...] = Field((), description="submodels that read all words in lower case")
+    augment: AugmentConfig = AugmentConfig()
     text: TextConfig = TextConfig()
     regex: RegexConfig = RegexConfig()
     tbed: TbedConfig = TbedConfig()

@@ -53,6 +53,22 @@ class Section(BaseModel):
             raise ConfigError(f"{key} is a section, not a value")
 
 
+class AugmentConfig(Section):
+    """Changed copies of training notes, which all submodels and the final estimator learn from.
+
+    >>> from ensemble_deid import Config
+    >>> Config(augment={"share": 0.3}).augment.changes
+    ('bare-names', 'other-names', 'form')
+    """
+
+    prefix = "augment."
+
+    share: float = Field(0.0, ge=0, le=1, description="share of the training notes that get a changed copy")
+    changes: tuple[str, ...] = Field(
+        ("bare-names", "other-names", "form"), description="what is changed in a copy (`corpus augment --changes`)"
+    )
+
+
 class TextConfig(Section):
     """Tokenization.
 
@@ -284,7 +300,7 @@ class StackConfig(Section):
     min_confidence: float = Field(0.01, ge=0, lt=1, description="candidates below it for every submodel are dropped")
     tokens: bool = Field(
         True,
-        description="low scores for the likeliest words that no candidate covers, so that more recall can be asked for",
+        description="low scores for the likeliest words that no candidate covers, to raise possible recall",
     )
     pool_weight: float = Field(
         0.0,

@@ -29,7 +29,7 @@ class CorpusError(DeidError):
     >>> from ensemble_deid import read_corpus
     >>> read_corpus("demo:all")
     Traceback (most recent call last):
-    ensemble_deid.errors.CorpusError: the demo corpus has no split 'all'; it has train, dev, test
+    ensemble_deid.errors.CorpusError: the demo corpus has no split 'all'; it has train, dev, test, site
     """
 
     note: str | None = None

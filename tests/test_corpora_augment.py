@@ -11,15 +11,17 @@ from hypothesis import strategies as st
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora import augment as form
-from ensemble_deid.corpora.augment import CHANGES, augment_corpus
+from ensemble_deid.corpora.augment import CHANGES, augment_corpus, copies_for_training
 from ensemble_deid.corpora.dictation import cardinal, date_in_words, dictated, ordinal
 from ensemble_deid.corpora.edits import Edit, apply_edits
 from ensemble_deid.corpora.names_in_prose import bare_names, refilled_names
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.features.lexicon import learn_lexicon
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
+from ensemble_deid.note.tokens import tokenize
 
 HEADER = "North Clinic\nName: Ada Quill  Date: 03/04/2071\n\n"
 BODY = "Seen on 03/05/2071 by Dr. Strong. She feels well.\nPhone: (555) 555-0123. Nothing else hurts today.\n"
@@ -289,3 +291,25 @@ def test_a_scan_misreads_some_characters_inside_marks_too() -> None:
     edits = form.scanned(note, np.random.default_rng(1))
     assert 10 < len(edits) < 200
     assert len(apply_edits(note, edits).spans) == 300
+
+
+def test_training_copies_are_drawn_note_by_note_and_keep_their_patient() -> None:
+    notes = [replace(NOTE, id=f"{k}-01", patient_id=str(k)) for k in range(100, 200)]
+    copies = copies_for_training(notes, share=0.3, changes=("bare-names", "other-names", "form"), seed=13)
+    assert 15 < len(copies) < 45
+    assert all(copy.is_copy and copy.id == f"{copy.patient_id}-01-a1" for copy in copies)
+    assert not any(note.is_copy for note in notes)
+    fewer = copies_for_training(notes[:50], share=0.3, changes=("form",), seed=13)
+    assert [c.id for c in fewer] == [c.id for c in copies if int(c.patient_id or 0) < 150]
+    assert copies_for_training(notes, share=0.0, changes=("form",), seed=13) == []
+    texts = {copy.text for copy in copies_for_training(notes, share=1.0, changes=("form",), seed=13)}
+    assert {NOTE.text.upper(), NOTE.text.lower()} <= texts
+    assert any(" | " in text for text in texts)
+
+
+def test_the_lexicon_learns_nothing_from_copies() -> None:
+    copy = replace(NOTE, id="300-01-a1", text=NOTE.text.replace("Strong", "Moshka"), metadata={"copy": "1"})
+    tokens = tokenize([NOTE, copy])
+    lower = [word.lower() for word in tokens.words([NOTE, copy])]
+    lexicon = learn_lexicon([NOTE, copy], tokens, lower)
+    assert {"strong", "moshka"} & set(lexicon.words) == {"strong"}

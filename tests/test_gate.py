@@ -25,7 +25,7 @@ from ensemble_deid.model.measured import LANGUAGES, languages_of_training
 from ensemble_deid.model.out_of_fold import CURVES
 from ensemble_deid.note.language import languages_of, other_language
 from ensemble_deid.service.app import make_app
-from ensemble_deid.service.settings import Settings
+from ensemble_deid.service.settings import ServiceSettings
 
 GERMAN = "Kein Anhalt für Suizidalität."
 SPANISH = "El paciente ingresó el 3 de marzo por dolor torácico, sin fiebre."
@@ -226,7 +226,7 @@ def test_every_door_decides_alike(model: Deidentifier, tiny_model: Path) -> None
     (made,) = deidentified_batches([batch], model, Columns(), RunOptions())
     assert [row["problem"] for row in made.to_pylist()] == [reasons.get(name) for name in TEXTS]
 
-    client = TestClient(make_app(model, Settings(tiny_model)), base_url="http://localhost")
+    client = TestClient(make_app(model, ServiceSettings(tiny_model)), base_url="http://localhost")
     for name, text in TEXTS.items():
         answer = client.post("/v1/deidentify", json={"text": text})
         assert answer.status_code == (422 if name in HELD else 200)
@@ -235,7 +235,7 @@ def test_every_door_decides_alike(model: Deidentifier, tiny_model: Path) -> None
     lines = "\n".join(json.dumps({"id": name, "text": text}) for name, text in TEXTS.items())
     answers = map(json.loads, client.post("/v1/deidentify/batch", content=lines).text.splitlines())
     assert {line["id"] for line in answers if "error" in line} == set(HELD)
-    client = TestClient(make_app(model, Settings(tiny_model, accept_unfit=True)), base_url="http://localhost")
+    client = TestClient(make_app(model, ServiceSettings(tiny_model, accept_unfit=True)), base_url="http://localhost")
     assert client.post("/v1/deidentify", json={"text": GERMAN}).status_code == 200
     assert f'count="{ACCEPTED}: {LANGUAGE}"' in client.get("/metrics").text
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.corpora.checks import patient_of_name
+from ensemble_deid.corpora.locate import DEMO_SPLITS as SPLITS
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.parsing import strict_toml
 from tools.note_sources import note_files, read_note_sources
 
-SPLITS = ("train", "dev", "test")
 CHECKSUMS = "SHA256SUMS"
 _SHOWN = 50
 
@@ -30,7 +30,7 @@ class BuiltSplit:
 
 
 def build_corpus(src: Path, out: Path, *, splits: Path) -> tuple[BuiltSplit, ...]:
-    """Build `src/XXX-YY.note` into `out/{train,dev,test}/XXX-YY.xml` by the sites named in the TOML file `splits`.
+    """Build `src/XXX-YY.note` into `out/{train,dev,test,site}/XXX-YY.xml` by the sites named in the TOML file `splits`.
 
     Notes that were removed from `src` are removed from `out`; `out/SHA256SUMS` lists the checksums of the notes. Raises
     CorpusError with all problems of all notes before anything is written; the checks are those of `read_note_sources`,
@@ -43,7 +43,7 @@ def build_corpus(src: Path, out: Path, *, splits: Path) -> tuple[BuiltSplit, ...
     _refuse(f"{splits}: the patient {name} is in no split, nor is the patient's site" for name in lost)
     _refuse(f"{splits}: {name} has no notes" for name in sorted(set(split_of) - names))
     built = []
-    for split in SPLITS:
+    for split in sorted(set(split_of.values()), key=SPLITS.index):
         chosen = [note for note in notes if split_of_note(note, split_of) == split]
         write_corpus(chosen, out / split, "i2b2")
         _remove_stale(out / split, chosen)
@@ -75,7 +75,7 @@ def split_of_note(note: Document, split_of: Mapping[str, str]) -> str | None:
 
 
 def read_splits(path: Path) -> Mapping[str, str]:
-    """Read `train = ["S01", "171", ...]`, `dev` and `test`: sites, and patients of a site that is divided.
+    """Read `train = ["S01", "171", ...]`, `dev`, `test` and `site`: sites, and patients of a site that is divided.
 
     Returns name -> split. Raises CorpusError where a name is in two.
     """
@@ -83,10 +83,10 @@ def read_splits(path: Path) -> Mapping[str, str]:
         content = strict_toml(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CorpusError(f"{path}: cannot be read as TOML: {error}") from None
-    if sorted(content) != sorted(SPLITS):
+    if not set(SPLITS[:3]) <= set(content) <= set(SPLITS):
         raise CorpusError(f"{path}: expected the keys {', '.join(SPLITS)}, not {', '.join(sorted(content))}")
     found: dict[str, str] = {}
-    for split in SPLITS:
+    for split in content:
         names = content[split]
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise CorpusError(f"{path}: {split} must be a list of strings")

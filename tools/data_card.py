@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.corpora.locate import DEMO_SPLITS as SPLITS
 from ensemble_deid.corpora.read import Corpus, read_corpus
 from ensemble_deid.corpora.statistics import CorpusStatistics, corpus_statistics
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.labels import I2B2_TYPES
 from ensemble_deid.parsing import strict_toml
-from tools.build import SPLITS
 from tools.variety import (
     NGRAM,
     SHORTEST_DENSE_NOTE,
@@ -26,7 +26,7 @@ INTRODUCTION_NAME = "card_introduction.md"
 
 
 def write_data_card(demo: Path) -> Path:
-    """Write `demo/CARD.md` from `demo/{train,dev,test}`, `kinds.toml` and `card_introduction.md`; return its path."""
+    """Write `demo/CARD.md` from `demo/{train,dev,test,site}` and the files beside them; return its path."""
     path = demo / CARD_NAME
     write_text_atomically(path, render_data_card(demo))
     return path

@@ -234,8 +234,26 @@ CHANGES: Mapping[str, Callable[[Document, Donors, np.random.Generator], Document
     "scan": lambda note, donors, rng: apply_edits(note, scanned(note, rng)),
     "noise": lambda note, donors, rng: apply_edits(note, typing_errors(note, rng)),
     "case": lambda note, donors, rng: folded_case(note, rng),
+    "form": lambda note, donors, rng: _other_form(note, donors, rng),
 }
-"""The changes by name, in the order in which several of them are made."""
+"""The changes by name, in the order in which several of them are made; `form` draws one of `FORMS` for each note."""
+FORMS = ("case", "case", "scan", "scan", "dictation", "dictation", "dictation", "wrap", "bars", "")
+
+
+def _other_form(note: Document, donors: Donors, rng: np.random.Generator) -> Document:
+    name = FORMS[int(rng.integers(len(FORMS)))]
+    return CHANGES[name](note, donors, rng) if name else note
+
+
+def copies_for_training(
+    notes: Sequence[Document], *, share: float, changes: Sequence[str], seed: int
+) -> list[Document]:
+    """Return changed copies of a share of the notes, drawn note by note, to be trained on beside the notes.
+
+    Raises ConfigError for an unknown change.
+    """
+    drawn = [note for note in notes if generator(seed, f"copied {note.id}").random() < share]
+    return augment_corpus(drawn, changes=changes, copies=1, seed=seed) if share else []
 
 
 def augment_corpus(documents: Sequence[Document], *, changes: Sequence[str], copies: int, seed: int) -> list[Document]:

@@ -16,7 +16,7 @@ from ensemble_deid.errors import CorpusError
 from ensemble_deid.parsing import strict_json
 from ensemble_deid.resources import data_directory
 
-DEMO_SPLITS = ("train", "dev", "test")
+DEMO_SPLITS = ("train", "dev", "test", "site")
 SUFFIXES = tuple(sorted({known.suffix for known in FORMATS.values()}))
 _ROOT = re.compile(rb"<\s*(?![?!])([A-Za-z_][\w.-]*)")
 # The documents of a collection of BioC: within a string, the quotes would have backslashes.
@@ -49,7 +49,9 @@ class Location:
 
 
 def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
-    """Find the note files of `path`: a folder, one file, or the word `demo` (`demo:train`, `demo:dev`, `demo:test`).
+    """Find the note files of `path`: a folder, one file, or the word `demo`.
+
+    `demo:train`, `demo:dev`, `demo:test` and `demo:site` are its parts; alone it means train.
 
     Only files directly in a folder count, hidden files do not. Raises CorpusError if there is nothing to read, if a
     folder has notes in several formats and none is named, or if there is no such split.
@@ -75,7 +77,14 @@ def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
     files = tuple(entry for entry in names if entry.suffix.lower() == found.suffix)
     if not files and not unreadable:
         raise CorpusError(_nothing_there(source, found.suffix))
-    return Location(source, files, found, _remarks(source, names, files, found), folders, unreadable)
+    return Location(
+        source,
+        files,
+        format=found,
+        remarks=_remarks(source, names, files, found),
+        folders=folders,
+        unreadable=unreadable,
+    )
 
 
 def _unreadable(entry: Path) -> str:

@@ -5,12 +5,14 @@ from the first kind alone rely on the title. The edits leave field names and hea
 """
 
 import re
+from functools import cache
 
 import numpy as np
 
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
+from ensemble_deid.resources import listed_words
 
 NAME_LABELS = frozenset({"DOCTOR", "PATIENT"})
 _TITLE = re.compile(r"\b(?:Drs?|Mr|Mrs|Ms|Miss|Prof|Nurse|Sister|Fr|Rev|Sgt)\.?[ \t]+$", re.IGNORECASE)
@@ -23,13 +25,6 @@ TITLES_DROPPED, CREDENTIALS_DROPPED, FIRST_NAMES_DROPPED, REFILLED = 0.6, 0.5, 0
 _SYLLABLES = (
     "ka ren mol shi var tek lan dur esh bri ton quil mar ov zad nih fen gar iku wen sor thal bek ruz dal mi ja ont cre "
     "vil"
-).split()
-# Surnames that are English words: lists of names and of words both have them.
-_WORDS = (
-    "Long Price Banks Day Early Rose Field Summer Winter Waters Stone Marsh Cook Baker Young Rich Bright Sharp "
-    "Strong Best Noble Church Hall Wood Glass Silver Gold Love Grace Hope Joy Will Mark Pat Bill Grant Chase "
-    "Miles Faith Dale Glen Brook Lake Forest Moon Star Snow Frost Hail Storm Power Hand Foot Head Burns Pain "
-    "Cross Savage Shock Pope King Knight Bishop"
 ).split()
 
 
@@ -66,9 +61,15 @@ def refilled_names(note: Document, rng: np.random.Generator) -> list[Edit]:
     return edits
 
 
+@cache
+def _surnames_that_are_words() -> tuple[str, ...]:
+    return tuple(sorted(word for word in listed_words("english") & listed_words("surname") if word.isalpha()))
+
+
 def _surname(rng: np.random.Generator) -> str:
     if rng.random() < 0.5:
-        return _WORDS[int(rng.integers(len(_WORDS)))]
+        words = _surnames_that_are_words()
+        return words[int(rng.integers(len(words)))].capitalize()
     count = int(rng.integers(2, 4))
     return "".join(_SYLLABLES[int(k)] for k in rng.integers(len(_SYLLABLES), size=count)).capitalize()
 

@@ -3,7 +3,7 @@
 A model finds little in a note of another language or in text unlike any that it knows, and says nothing of it. So such
 a note is withheld with the reason, as one that cannot be processed; `accept_unfit` passes it on, and counts it. The
 decision depends on the note and the model alone, not on other notes. Short texts pass unless something speaks against
-them. The thresholds were set on notes of demo dev and of new registers (benchmarks/gate.py, docs/security.md).
+them. The thresholds were set on demo train and dev (benchmarks/gate.py, docs/security.md).
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import regex
 
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.model.combiners import SVM
-from ensemble_deid.model.description import ModelDescription
+from ensemble_deid.model.ensemble import ModelDescription
 from ensemble_deid.model.measured import languages_of_training, measured_at
-from ensemble_deid.model.options import PredictionOptions
+from ensemble_deid.model.options import SVM, PredictionOptions
 from ensemble_deid.note.language import NAMES, EnglishWords, OtherLanguage, english_words, other_language
 from ensemble_deid.note.reading import read
 

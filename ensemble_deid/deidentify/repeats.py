@@ -17,7 +17,7 @@ SOURCE = "repeat"
 """The source of a span that repeats another."""
 _LEAST = 3
 _LEAST_DIGITS = 5
-Strings = dict[str, tuple[str, float]]
+_Strings = dict[str, tuple[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Known:
     """
 
     taken: frozenset[str] = field(repr=False)
-    wanted: Strings = field(repr=False)
+    wanted: _Strings = field(repr=False)
     hides: Hides
     spanish: bool = False
 
@@ -69,7 +69,7 @@ class PatientStrings:
 
     normalise: Callable[[str], str]
     hides: Hides = lambda label: True
-    strings: dict[str, Strings] = field(default_factory=dict, repr=False)
+    strings: dict[str, _Strings] = field(default_factory=dict, repr=False)
     # The notes of a patient mostly follow each other.
     _last: tuple[str, Known] | None = field(default=None, init=False, repr=False)
 
@@ -82,20 +82,20 @@ class PatientStrings:
     def of(self, document: Document) -> Known:
         """Return what is known of the document's patient; of a note without one, what was found in itself."""
         if document.patient_id is None:
-            alone: Strings = {}
+            alone: _Strings = {}
             self._add(alone, document)
             return self._known(alone)
         if self._last is None or self._last[0] != document.patient_id:
             self._last = (document.patient_id, self._known(self.strings.get(document.patient_id, {})))
         return self._last[1]
 
-    def _known(self, strings: Strings) -> Known:
+    def _known(self, strings: _Strings) -> Known:
         telling = sorted(filter(_is_telling, strings), key=lambda surface: (-len(surface), surface))
         spanish = any(is_spanish(label) for label, _ in strings.values())
         wanted = {surface: strings[surface] for surface in telling}
         return Known(frozenset(map(self.normalise, strings)), wanted, self.hides, spanish)
 
-    def _add(self, strings: Strings, document: Document) -> None:
+    def _add(self, strings: _Strings, document: Document) -> None:
         note = as_read(document)
         for span in sorted(note.spans):
             surface = note.text[span.start : span.end]

@@ -23,7 +23,7 @@ from ensemble_deid.parsing import strict_json
 
 Phrase = tuple[str, ...]
 NONE = "-"
-Key = TypeVar("Key")
+_Key = TypeVar("_Key")
 _LONGEST = 12
 
 
@@ -75,17 +75,21 @@ class Lexicon:
 def _mentions(
     documents: Sequence[Document], tokens: TokenTable, lower: Sequence[str], owners: Sequence[str]
 ) -> tuple[dict[str, set[tuple[Phrase, str]]], dict[str, set[tuple[str, str]]]]:
-    """Return, for each owner (one a document), the (phrase, label) and (word, label or `O`) pairs that occur."""
+    """Return, for each owner (one a document), the (phrase, label) and (word, label or `O`) pairs that occur.
+
+    Not those of changed copies, some of whose names are made up.
+    """
     scheme = TagScheme.from_labels(span.label for document in documents for span in document.spans)
     codes = spans_to_tags([document.spans for document in documents], tokens, scheme).codes
     phrases: dict[str, set[tuple[Phrase, str]]] = defaultdict(set)
     words: dict[str, set[tuple[str, str]]] = defaultdict(set)
     first, after, label = entity_rows(codes, tokens)
     for low, high, k in zip(first.tolist(), after.tolist(), label.tolist(), strict=True):
-        if high - low <= _LONGEST:
+        if high - low <= _LONGEST and not documents[tokens.document[low]].is_copy:
             phrases[owners[tokens.document[low]]].add((tuple(lower[low:high]), scheme.labels[k]))
     for row, k, owner in zip(range(len(codes)), scheme.label_of(codes).tolist(), tokens.document.tolist(), strict=True):
-        words[owners[owner]].add((lower[row], scheme.labels[k] if k >= 0 else OUTSIDE))
+        if not documents[owner].is_copy:
+            words[owners[owner]].add((lower[row], scheme.labels[k] if k >= 0 else OUTSIDE))
     return phrases, words
 
 
@@ -122,13 +126,13 @@ def learn_lexicon(
     )
 
 
-def _frequent(pairs: Mapping[str, set[tuple[Key, str]]], least: int) -> set[tuple[Key, str]]:
+def _frequent(pairs: Mapping[str, set[tuple[_Key, str]]], least: int) -> set[tuple[_Key, str]]:
     """Return the (key, label) pairs that at least so many owners have."""
     owners = Counter(pair for own in pairs.values() for pair in own)
     return {pair for pair, n in owners.items() if n >= least}
 
 
-def _keep(counts: dict[Key, Counter[str]], pairs: set[tuple[Key, str]]) -> None:
+def _keep(counts: dict[_Key, Counter[str]], pairs: set[tuple[_Key, str]]) -> None:
     """Delete from counts by key and label what is not among the pairs."""
     for key, by_label in counts.items():
         for label in [label for label in by_label if (key, label) not in pairs]:

@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ensemble_deid.evaluation.curve import OperatingPoint
-from ensemble_deid.evaluation.operating_points import OUT_OF_FOLD
-from ensemble_deid.evaluation.threshold_record import threshold_from_record
-from ensemble_deid.model.changes import changes_since, changes_since_training
+from ensemble_deid.evaluation.operating_points import CHOSEN, OUT_OF_FOLD, threshold_from_record
+from ensemble_deid.model.additions import changes_since, changes_since_training
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.model.out_of_fold import out_of_fold
 from ensemble_deid.note.language import NAMES
 
-CHOSEN, CHOSEN_WITH = "threshold", "threshold_chosen_with"
-"""Figures of the manifest: how the model's threshold was chosen, with which files of those that can change."""
+CHOSEN_WITH = "threshold_chosen_with"
+"""The figure of the manifest that has the files, of those that can be changed, with which the threshold was chosen."""
 LANGUAGES = "languages"
 """The choice of the manifest that has the languages of the training notes."""
 
@@ -45,7 +44,7 @@ def measured_at(manifest: Manifest, threshold: float, *, submodels: Sequence[str
         chosen = None if record is None else threshold_from_record(record)
         known = chosen is not None and chosen.notes != OUT_OF_FOLD and chosen.threshold == threshold
         if known and chosen is not None and chosen.chosen_at is not None:
-            notes = f"the {len(chosen.notes)} notes that this threshold was chosen on"
+            notes = f"the {chosen.notes.count} notes that this threshold was chosen on"
             changes = changes_since(manifest, manifest.figures.get(CHOSEN_WITH), submodels)
             return _of_point(chosen.chosen_at, notes, changes)
     stored = out_of_fold(manifest, submodels)

@@ -78,6 +78,11 @@ class Document:
         """The patient's id, the note's own where the patient is unknown."""
         return self.patient_id if self.patient_id is not None else self.id
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether the note is a changed copy of another note of the patient, made for training."""
+        return "copy" in self.metadata
+
     def with_spans(self, spans: Iterable[Span]) -> "Document":
         """Return the same note with other annotations."""
         return replace(self, spans=tuple(spans))

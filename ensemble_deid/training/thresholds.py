@@ -9,18 +9,19 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, trace_curve
 from ensemble_deid.evaluation.operating_points import (
+    CHOSEN,
     OUT_OF_FOLD,
     ChosenThreshold,
     ThresholdRule,
     check_target,
     choose_threshold,
     find_point,
+    threshold_to_record,
 )
-from ensemble_deid.evaluation.threshold_record import threshold_to_record
-from ensemble_deid.model.changes import changeable_files, changes_since_training, listed
+from ensemble_deid.model.additions import changeable_files, changes_since_training, listed
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
-from ensemble_deid.model.measured import CHOSEN, CHOSEN_WITH
+from ensemble_deid.model.measured import CHOSEN_WITH
 from ensemble_deid.model.out_of_fold import OutOfFold, out_of_fold
 from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.note.digits import four_digits
@@ -74,7 +75,7 @@ def freeze_out_of_fold_threshold(
     point = find_point(stored.curve, rule=rule, wanted=wanted)
     if point is None:
         raise _unreached(model, stored.curve, rule, wanted, stored.notes)
-    chosen = ChosenThreshold(rule, wanted, stored.curve.view, point.threshold, point, OUT_OF_FOLD)
+    chosen = ChosenThreshold(rule, wanted, stored.curve.view, point.threshold, chosen_at=point, notes=OUT_OF_FOLD)
     return _freeze(model, chosen, point, {}), stored
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 from ensemble_deid import reproducible
 from ensemble_deid.config import Config
+from ensemble_deid.corpora.augment import copies_for_training
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.features.batch import Batch, training_view, with_lexicon, with_vocabulary
-from ensemble_deid.model.arithmetic import arithmetic_of_training
-from ensemble_deid.model.combiners import OUT_OF_FOLD, members_record
+from ensemble_deid.features.batch import Batch, select_documents, training_view, with_lexicon, with_vocabulary
 from ensemble_deid.model.directory import save_model
-from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.ensemble import Ensemble, arithmetic_of_training
 from ensemble_deid.model.feature_extractor import FeatureExtractor, fit_feature_extractor
 from ensemble_deid.model.manifest import Manifest, fingerprint, installed_packages
 from ensemble_deid.model.measured import LANGUAGES
+from ensemble_deid.model.options import OUT_OF_FOLD, members_record
 from ensemble_deid.model.out_of_fold import CURVES, curves_record
 from ensemble_deid.model.pattern_choice import choose_patterns
 from ensemble_deid.model.seen_notes import overlap_choice
@@ -32,14 +32,12 @@ from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.stacking.voting import choose_best_members
 from ensemble_deid.taggers.base import Tagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
-from ensemble_deid.training.final_estimators import FinalEstimators, fit_final_estimators
 from ensemble_deid.training.fold_training import TrainingProgress, train_submodels
 from ensemble_deid.training.progress import Reporter, Step
-from ensemble_deid.training.rule_curve import rule_curve
+from ensemble_deid.training.rules import rule_curve
 from ensemble_deid.training.thresholds import OF_TRAINING
-from ensemble_deid.training.training_notes import checked_notes, training_counts
-from ensemble_deid.training.training_points import Scored, TrainingPoints
-from ensemble_deid.training.warm_start import COLD, WarmStart, read_warm_start
+from ensemble_deid.training.training_notes import COLD, WarmStart, checked_notes, read_warm_start, training_counts
+from ensemble_deid.training.training_points import FinalEstimators, Scored, TrainingPoints, fit_final_estimators
 
 _LOG = logging.getLogger(__name__)
 
@@ -131,7 +129,11 @@ def _train(
         reproducible.check_pinned()
     documents, seen = checked_notes(documents, dev_documents, config=config, warm=warm, allow_overlap=allow_overlap)
     of_train, of_dev = fingerprint(documents), fingerprint(dev_documents) if dev_documents else ""
-    documents, dev_documents = list(map(as_read, documents)), list(map(as_read, dev_documents))
+    notes = len(documents)
+    copies = copies_for_training(
+        documents, share=config.augment.share, changes=config.augment.changes, seed=config.seed
+    )
+    documents, dev_documents = list(map(as_read, [*documents, *copies])), list(map(as_read, dev_documents))
     scheme = warm.scheme(documents, submodels=config.submodels, notify=notify)
     # Raises ConfigError for a type that no label is of, before anything is trained.
     label_groups(config.by_type, scheme.labels)
@@ -156,7 +158,7 @@ def _train(
         config=config.model_dump(mode="json", exclude={"jobs"}),
         fingerprint=of_train,
         dev_fingerprint=of_dev,
-        training=training_counts(documents, plain.tokens),
+        training=training_counts(select_documents(plain, range(notes)), copies=len(copies)),
         # A digest of a patient's number gives the number away to whoever tries all numbers.
         seen_notes={} if config.shareable else seen.to_record(),
         choices={
@@ -173,7 +175,7 @@ def _train(
         figures={
             **_figures(counts, ensemble.stacker),
             **_rule_curve(ensemble.taggers, plain, extractor, dev),
-            CURVES: curves_record(fitted.curves, documents),
+            CURVES: curves_record(fitted.curves, documents[:notes]),
         },
         packages=installed_packages(),
     )
@@ -205,7 +207,15 @@ def _fit_ensemble(
         progress=progress.say,
     )
     members = choose_best_members(documents, proposals, labels=scheme.labels, best=config.stack.best_members)
-    ensemble = Ensemble(config, scheme, extractor, taggers, fitted.stacker, fitted.smaller, best_members=members)
+    ensemble = Ensemble(
+        config,
+        scheme,
+        feature_extractor=extractor,
+        taggers=taggers,
+        stacker=fitted.stacker,
+        smaller=fitted.smaller,
+        best_members=members,
+    )
     return ensemble, fitted, progress
 
 
