@@ -13,6 +13,7 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.model.feature_extractor import FeatureExtractor
 from ensemble_deid.model.inclusion import InclusionList
+from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.model.options import AS_TRAINED, COMBINERS, SVM, PredictionOptions, combine_named
 from ensemble_deid.model.portions import portions
 from ensemble_deid.model.submodels import refuse_unknown
@@ -33,7 +34,8 @@ from ensemble_deid.taggers.by_type import ByTypeTagger, UncasedTagger
 class ModelDescription:
     """A loaded model's submodels, labels and threshold, and in which arithmetic its networks compute, by submodel.
 
-    `best_members` and `inclusion` as in `Ensemble`. A parent process that leaves predicting to others needs only this.
+    `best_members`, `inclusion` and `manifest` as in `Ensemble`. A parent process that leaves predicting to others needs
+    only this.
     """
 
     submodels: tuple[str, ...]
@@ -42,6 +44,7 @@ class ModelDescription:
     arithmetic: Mapping[str, str]
     best_members: BestMembers = field(repr=False)
     inclusion: InclusionList | None = field(repr=False)
+    manifest: Manifest | None = field(default=None, repr=False)
 
     def check_options(self, options: PredictionOptions) -> None:
         """Raise ConfigError for options that the model cannot serve.
@@ -117,7 +120,8 @@ class Ensemble:
 
     `smaller` are the stackers of `Config.smaller_stacks`, for loading the model with some of the submodels only.
     `best_members` are those that the combiner `per-type` takes for each label; empty where they were never chosen.
-    `inclusion` lists sentences without PHI; `Deidentifier` applies it to what `predict` returns.
+    `inclusion` lists sentences without PHI; `Deidentifier` applies it to what `predict` returns. `manifest` is the
+    record of the training, None before that has ended.
     """
 
     config: Config
@@ -128,6 +132,7 @@ class Ensemble:
     smaller: tuple[Stacker, ...] = field(default=(), repr=False)
     inclusion: InclusionList | None = field(default=None, repr=False)
     best_members: BestMembers = field(default_factory=dict, repr=False)
+    manifest: Manifest | None = field(default=None, repr=False)
 
     @property
     def description(self) -> ModelDescription:
@@ -139,6 +144,7 @@ class Ensemble:
             arithmetic=arithmetic_in_use(self.taggers),
             best_members=self.best_members,
             inclusion=self.inclusion,
+            manifest=self.manifest,
         )
 
     def propose(self, batch: Batch) -> dict[str, Proposals]:
