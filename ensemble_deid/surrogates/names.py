@@ -213,6 +213,13 @@ class PersonNames:
         return match_case(written, _plain(value) if written.isascii() else value)
 
 
+def titles_of(before: str) -> str:
+    """Return what `replace` and `identity` read of the text before a name: titles, the one beside the name last."""
+    titles = [match.group() for pattern in _TITLES for match in re.finditer(pattern, before, re.IGNORECASE)]
+    beside = _FORMAL.search(before)
+    return " ".join([*titles, beside.group() if beside else ""])
+
+
 def _by_word(people: Iterable[frozenset[str]]) -> dict[str, list[frozenset[str]]]:
     index: dict[str, list[frozenset[str]]] = {}
     for person in people:

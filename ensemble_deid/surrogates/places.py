@@ -145,8 +145,7 @@ class Geography:
 
     def _state_of(self, town: str, beside: str) -> str | None:
         """Return the state of a town: that beside it, one that it may lie in, or one that the patient's notes name."""
-        named = re.match(r"\W{0,3}([A-Za-z.]+(?: [A-Z][a-z]+)?)", beside)
-        after = None if named is None else _CODE_OF.get(fold(named[1])) or _CODE_OF.get(fold(named[1].split()[0]))
+        after = state_beside(beside)
         states = self.towns.states_of.get(town, ())
         if self.open_ended:
             # Only what is beside it, or where it is: what other notes name would move it.
@@ -228,6 +227,12 @@ class NamedPlaces:
                     if value != letters and value and self.avoided.allows(value):
                         return value
         return self.codes.replace(letters, "IDNUM") or ""
+
+
+def state_beside(text: str) -> str | None:
+    """Return the code of the state that the text after a town begins with."""
+    named = re.match(r"\W{0,3}([A-Za-z.]+(?: [A-Z][a-z]+)?)", text)
+    return None if named is None else _CODE_OF.get(fold(named[1])) or _CODE_OF.get(fold(named[1].split()[0]))
 
 
 def _initials(words: Iterable[str], small: bool) -> str:
