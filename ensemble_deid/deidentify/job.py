@@ -255,7 +255,8 @@ def _night(
     options = job.within.options(options)
     night = Night(job.within, source, out, "" if model.source is None else model.source.checksum)
     night.plan()
-    run = _run(job, places, NewNotes(source, night), out, model, options)
+    run = _run(job, places, source, out, model, options)
+    run.source = NewNotes(source, night)
     run.finding = {**run.finding, "night": night.digest}
     run.settings, run.written = {**run.settings, **run.finding}, night.written
     before = verify_run(places.run).settings.get("night") if is_run(places.run) else None
