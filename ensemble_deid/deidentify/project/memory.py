@@ -68,6 +68,8 @@ class Context:
     def why_due(self, memory: Memory) -> str | None:
         """Return why a note that was handed out is to be handed out again; None where it would be the same."""
         known = self.known
+        if memory["known"] == _digest(known):
+            return None
         if values_of(memory["mentions"], known, self.options, self.patient) != memory["values"]:
             return OTHER_VALUES
         later = set(possible_repeats(memory["mentions"], memory["left"], known, self.key)) - set(memory["repeats"])
@@ -99,11 +101,18 @@ def remember(
     patient = patient_of(note.patient_id, note.text)
     return {
         "found": found,
+        "known": _digest(known),
         "mentions": mentions,
         "left": left,
         "repeats": possible_repeats(mentions, left, known, key),
         "values": values_of(mentions, known, options, patient),
     }
+
+
+def _digest(known: Known) -> str:
+    """Return a hash of all that a note's output depends on besides the note."""
+    told = repr((sorted(known.taken), sorted(known.wanted.items())))
+    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 def values_of(mentions: Sequence[Sequence[Any]], known: Known, options: RunOptions, patient: str) -> str:
