@@ -12,7 +12,7 @@ from made_keys import KEY, made_key
 from marked_notes import marked_note
 from project_notes import made_notes, model_of, write_notes
 
-from ensemble_deid import Columns, Deidentifier, RunSummary, deidentify_table
+from ensemble_deid import Columns, Deidentifier, RunSummary, deidentify_files, deidentify_table
 from ensemble_deid.cli.main import main
 from ensemble_deid.deidentify.project.night import Project
 from ensemble_deid.deidentify.project.store import Store
@@ -288,6 +288,29 @@ def test_what_must_not_differ_within_a_release(tmp_path: Path) -> None:
             deidentify_table(source, tmp_path / "o.jsonl", nights.model, columns=KEPT, within=nights.project, **choices)
     with pytest.raises(CorpusError, match="another note of the input has the same id"):
         nights.night([SECOND, SECOND])
+
+
+def test_a_table_and_a_folder_have_the_new_notes_alone(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    store, notes = Store.create(tmp_path / "project", KEY), [FIRST, OTHER, SECOND]
+    choices = {"model": model_of(notes), "within": Project(store=store), "key": KEY, "style": "surrogate"}
+    for number, part in enumerate(([FIRST, OTHER], notes)):
+        table = {"id": [n.id for n in part], "patient_id": [n.patient_id for n in part], "text": [n.text for n in part]}
+        parquet.write_table(pyarrow.table(table), tmp_path / f"{number}.parquet")
+        out = tmp_path / f"{number}-clean.parquet"
+        deidentify_table(tmp_path / f"{number}.parquet", out, columns=KEPT, **choices)
+    # The first note is handed out again.
+    assert parquet.read_table(out)["id"].to_pylist() == ["a", "b"]
+    with pytest.raises(CorpusError, match="has no id"):
+        deidentify_table(tmp_path / "0.parquet", tmp_path / "o.parquet", columns=Columns(keep=("all",)), **choices)
+    (tmp_path / "in").mkdir()
+    for number in (1, 2):
+        (tmp_path / "in" / f"{number}.txt").write_text(f"Note {number}.", encoding="utf-8")
+        summary = deidentify_files(tmp_path / "in", tmp_path / "out", run=tmp_path / f"{number}.run", **choices)
+        assert summary.written == 1
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["1.txt", "2.txt"]
+    with pytest.raises(ConfigError, match="name another --out, or --run"):
+        deidentify_files(tmp_path / "in", tmp_path / "out", run=tmp_path / "1.run", **choices)
 
 
 def test_the_commands(

@@ -29,7 +29,7 @@ def add_commands(commands: Any) -> None:
         commands,
         "add",
         "write the notes that the project has not handed out",
-        example="project add asthma en night-1.csv --out clean-1.csv --id-column id --key-file site.key",
+        example="project add asthma en notes.csv --out night-1.csv --id-column id --key-file key",
     )
     add.add_argument("project", metavar="DIR", help=_DIR)
     add_options(add)
@@ -38,7 +38,7 @@ def add_commands(commands: Any) -> None:
         commands,
         "correct",
         "write corrected notes, which the project must know",
-        example="project correct asthma en late.csv --out clean-2.csv --id-column id --key-file site.key",
+        example="project correct asthma en late.csv --out late-1.csv --id-column id --key-file key",
     )
     correct.add_argument("project", metavar="DIR", help=_DIR)
     add_options(correct)
