@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import re
 from collections.abc import Sequence
 from multiprocessing import get_context
 from pathlib import Path
@@ -248,13 +249,12 @@ def test_the_store_holds_neither_text_nor_phi(tmp_path: Path) -> None:
     nights = Nights(tmp_path, model_of(NOTES))
     nights.night(NOTES[:100])
     nights.night(NOTES[100:200])
-    data = (tmp_path / "project" / "project.db").read_bytes()
+    # Hashes in hexadecimal digits hold any few digits by chance, as random bytes do any few letters.
+    data = re.sub(rb"[0-9a-f]{24,}", b"", (tmp_path / "project" / "project.db").read_bytes())
     for note in NOTES[:200]:
         words = [note.id, note.patient_id or "", *note.text.splitlines()]
         words += [note.text[span.start : span.end] for span in note.spans]
-        # A few digits are in any hash.
-        long = [word for word in words if len(word) > (6 if word.isdecimal() else 2)]
-        assert [word for word in long if word.encode() in data] == []
+        assert [word for word in words if len(word) > 4 and word.encode() in data] == []
     assert (tmp_path / "project" / "project.db").stat().st_mode & 0o077 == 0
 
 
@@ -299,8 +299,7 @@ def test_a_table_and_a_folder_have_the_new_notes_alone(tmp_path: Path) -> None:
         parquet.write_table(pyarrow.table(table), tmp_path / f"{number}.parquet")
         out = tmp_path / f"{number}-clean.parquet"
         deidentify_table(tmp_path / f"{number}.parquet", out, columns=KEPT, **choices)
-    # The first note is handed out again.
-    assert parquet.read_table(out)["id"].to_pylist() == ["a", "b"]
+    assert parquet.read_table(out)["id"].to_pylist() == ["b"]
     with pytest.raises(CorpusError, match="has no id"):
         deidentify_table(tmp_path / "0.parquet", tmp_path / "o.parquet", columns=Columns(keep=("all",)), **choices)
     (tmp_path / "in").mkdir()
