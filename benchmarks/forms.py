@@ -264,6 +264,18 @@ def split_numbers(note: Document, rng: random.Random) -> Written:
     return _pieces(pieces)
 
 
+def parted_numbers(note: Document, rng: random.Random) -> Written:
+    """Put blanks inside the numbers of PHI with five digits or more: after each digit, or after two and five."""
+    pieces = list(note.text)
+    for span in note.spans:
+        for match in re.finditer(r"\d{5,}", note.text[span.start : span.end]):
+            size = len(match[0])
+            for k in range(1, size) if rng.random() < 0.5 else (2, 5):
+                if k < size:
+                    pieces[span.start + match.start() + k - 1] += " "
+    return _pieces(pieces)
+
+
 FORMS: dict[str, Form] = {
     "plain": each(lambda c: c),
     "HTML numeric entities": each(lambda c: f"&#{ord(c)};" if c.isalnum() else c),
@@ -301,6 +313,7 @@ FORMS: dict[str, Form] = {
     "quoted-printable": quoted_printable,
     "base64": encoded_base64,
     "blanks around separators": split_numbers,
+    "blanks inside numbers": parted_numbers,
     "one word a line": one_word_a_line,
     "two columns": two_columns,
     "lower case": each(lambda c: c.lower() if len(c.lower()) == 1 else c),

@@ -62,7 +62,7 @@ class Config(Section):
     )
     jobs: int = Field(2, ge=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    shareable: bool = Field(False, description="close the vocabulary, so that the model is no index of patients")
+    shareable: bool = Field(False, description="close the vocabulary: the model does not memorise names")
     min_patients_outside: int = Field(
         3, ge=2, description="of shareable models: in how many patients a word must be seen outside PHI"
     )

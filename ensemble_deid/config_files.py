@@ -8,7 +8,7 @@ from typing import Any
 
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.parsing import strict_toml
+from ensemble_deid.parsing import read_toml, strict_toml
 
 _MOST_DOTS, _SHOWN = 3, 200
 
@@ -32,16 +32,8 @@ def load_config(path: Path | str | None = None, *, overrides: Sequence[str] = ()
     content: dict[str, Any] = {}
     if path is not None:
         named = named_configurations()
-        try:
-            content = strict_toml(Path(named.get(str(path), path)).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ConfigError(f"{path}: no such file, and none of the names {', '.join(named)}") from None
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot be read as a file ({error.strerror})") from None
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{path}: {error}") from None
+        missing = f"no such file, and none of the names {', '.join(named)}"
+        content = read_toml(Path(named.get(str(path), path)), ConfigError, missing=missing)
     for override in overrides:
         _apply_override(content, override)
     content.update({key: value for key, value in options.items() if value is not None})

@@ -300,7 +300,7 @@ class StackConfig(Section):
     min_confidence: float = Field(0.01, ge=0, lt=1, description="candidates below it for every submodel are dropped")
     tokens: bool = Field(
         True,
-        description="low scores for the likeliest words that no candidate covers, so that more recall can be asked for",
+        description="low scores for the likeliest words that no candidate covers, to raise possible recall",
     )
     pool_weight: float = Field(
         0.0,

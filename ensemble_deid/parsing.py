@@ -1,14 +1,36 @@
-"""JSON and TOML from outside: strict, and bounded in time and depth. No error quotes a value."""
+"""Text, JSON and TOML from outside: strict, and bounded in time and depth. No error quotes a value."""
 
 import json
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
+
+from ensemble_deid.errors import DeidError
 
 _MOST_PARTS = 50
 _PART = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+"""
 # The standard library takes a minute and a half for a key of 60,000 parts.
 _LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_PART}\.[ \t]*+){{{_MOST_PARTS}}}")
+
+
+def read_text(path: Path, error: type[DeidError], *, missing: str = "") -> str:
+    """Return the text of a UTF-8 file. Raises `error` with the path; `missing` is its message where there is none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as cause:
+        gone = missing and isinstance(cause, FileNotFoundError)
+        raise error(f"{path}: {missing if gone else f'cannot be read ({cause.strerror})'}") from None
+    except UnicodeDecodeError as cause:
+        raise error(f"{path}: not UTF-8 at byte {cause.start}") from None
+
+
+def read_toml(path: Path, error: type[DeidError], *, missing: str = "") -> dict[str, Any]:
+    """Return what a TOML file says; errors as those of `read_text`."""
+    try:
+        return strict_toml(read_text(path, error, missing=missing))
+    except tomllib.TOMLDecodeError as cause:
+        raise error(f"{path}: cannot be read as TOML: {cause}") from None
 
 
 def strict_json(content: str | bytes) -> Any:

@@ -4,7 +4,8 @@ import hashlib
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ensemble_deid.arrays import Int64s
 
 
 def derive_seed(seed: int, name: str) -> int:
@@ -18,7 +19,7 @@ def generator(seed: int, name: str) -> np.random.Generator:
     return np.random.default_rng(derive_seed(seed, name))
 
 
-def group_folds(groups: Sequence[str], n_folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def group_folds(groups: Sequence[str], n_folds: int, rng: np.random.Generator) -> Int64s:
     """Return a fold for each row, (n,): groups stay together, and folds are about equal in size.
 
     Groups are shuffled, then assigned, largest first, to the smallest fold so far. Notes and candidates are both split

@@ -16,7 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.augment import CHANGES, augment_corpus
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.evaluation.render.figures import percent
+from ensemble_deid.note.digits import percent
 from ensemble_deid.training.training_notes import sample_sites
 from research.submodel_recall import BOUNDS, curve_of, recalls_on
 

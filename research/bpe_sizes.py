@@ -23,13 +23,13 @@ from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.bootstrap import bootstrap_interval, paired_difference
-from ensemble_deid.evaluation.render.figures import percent
 from ensemble_deid.evaluation.render.results import Table
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.features.batch import training_view, with_lexicon
 from ensemble_deid.model.feature_extractor import fit_feature_extractor
 from ensemble_deid.model.manifest import fingerprint, installed_packages
 from ensemble_deid.model.submodels import submodel_class
+from ensemble_deid.note.digits import percent
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.training.training_notes import in_fold_groups, sample_sites

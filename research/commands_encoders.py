@@ -4,15 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.options import (
-    add_allow_overlap,
-    add_command,
-    add_config,
-    add_device,
-    add_jobs,
-    add_quiet,
-    check_resamples,
-)
+from ensemble_deid.cli.options import add_command, add_config, add_shared, check_resamples
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import progress_bar, say, warn
 from ensemble_deid.config_files import load_config
@@ -35,10 +27,7 @@ def add_commands(commands: Any) -> None:
     encoders.add_argument("--seeds", metavar="LIST", default="13,14,15", help="default: 13,14,15")
     add_config(encoders, default="ahmed2021")
     encoders.add_argument("--resamples", metavar="N", type=int, default=10_000, help="0 for no intervals")
-    add_jobs(encoders, default=1)
-    add_device(encoders)
-    add_allow_overlap(encoders)
-    add_quiet(encoders)
+    add_shared(encoders, "jobs", "device", "allow-overlap", "quiet", jobs=1)
     encoders.set_defaults(run=run_compare_encoders)
 
 

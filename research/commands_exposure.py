@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.cli.options import SYSTEM, add_allow_overlap, add_command, add_files, add_resampling, check_forms
+from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_resampling, add_shared, check_forms
 from ensemble_deid.cli.sources import read_gold, read_system
-from ensemble_deid.cli.terminal import percent, say
+from ensemble_deid.cli.terminal import say
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.evaluation.render.results import FILE_FORMS, Point, Results, Table, draw_points
+from ensemble_deid.note.digits import percent
 
 if TYPE_CHECKING:
     from research.exposure import Exposure, Figure
@@ -34,7 +35,7 @@ def add_commands(commands: Any) -> None:
         required=True,
         help="other notes, of which the attacker knows what the system missed",
     )
-    add_allow_overlap(parser)
+    add_shared(parser, "allow-overlap")
     add_resampling(parser, default=2000)
     add_files(parser, FILE_FORMS)
     parser.set_defaults(run=run_exposure)
@@ -75,13 +76,13 @@ def run_exposure(options: argparse.Namespace) -> int:
 
 def _rows(name: str, exposure: "Exposure") -> Iterator[tuple[str, ...]]:
     head = (name, f"{exposure.missed} of {exposure.missed + exposure.surrogates}")
-    yield (*head, "tags instead of surrogates", percent(1.0 if exposure.missed else None), "", "")
+    yield (*head, "tags instead of surrogates", percent(1.0 if exposure.missed else None, sign=""), "", "")
     for attack, made in exposure.attacks.items():
         yield (*head, attack, _figure(made.picked), _figure(made.tenth), _figure(made.auc))
-    yield (*head, "guessing", percent(exposure.chance), percent(0.1), percent(0.5))
+    yield (*head, "guessing", percent(exposure.chance, sign=""), percent(0.1, sign=""), percent(0.5, sign=""))
 
 
 def _figure(figure: "Figure") -> str:
     low, high = figure.interval.low, figure.interval.high
-    between = "" if low is None else f" ({percent(low)} to {percent(high)})"
-    return percent(figure.value) + between
+    between = "" if low is None else f" ({percent(low, sign='')} to {percent(high, sign='')})"
+    return percent(figure.value, sign="") + between

@@ -6,14 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.cli.options import (
     CommandParser,
-    add_allow_overlap,
     add_command,
     add_config,
-    add_device,
-    add_jobs,
-    add_quiet,
-    add_seed,
-    add_submodels,
+    add_shared,
     check_resamples,
     submodels_of,
 )
@@ -45,7 +40,7 @@ def add_commands(commands: Any) -> None:
     customize.add_argument("--budget", metavar="LIST", default="0,20,40,80,160,500,1000", help="in PHI instances of B")
     customize.add_argument("--ways", metavar="LIST", default=",".join(_WAYS), help=f"default: {','.join(_WAYS)}")
     customize.add_argument("--precision", metavar="P", type=float, default=0.85, help="for recall; default: 0.85")
-    add_allow_overlap(customize)
+    add_shared(customize, "allow-overlap")
     customize.rare().add_argument(
         "--view", metavar="NAME", default="token-binary", help="what is counted; default: token-binary"
     )
@@ -68,11 +63,7 @@ def _add_shared(parser: CommandParser) -> None:
     parser.add_argument("--map", metavar="MAP", help="labels: category, binary, hipaa, i2b2, NAME alone, a .toml file")
     parser.add_argument("--test-share", metavar="SHARE", type=float, default=0.4, help="of the patients; default: 0.4")
     add_config(parser)
-    add_submodels(parser)
-    add_jobs(parser, default=None)
-    add_device(parser)
-    add_seed(parser, default=None)
-    add_quiet(parser)
+    add_shared(parser, "submodels", "jobs", "device", "seed", "quiet")
     rare = parser.rare()
     rare.add_argument("--resamples", metavar="N", type=int, default=10_000, help="0 for no intervals")
     rare.add_argument("--folds", metavar="N", type=int, help="folds of the stack")

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ensemble_deid.evaluation.bootstrap import Interval, bootstrap_interval
-from ensemble_deid.evaluation.render.figures import percent, range_text
+from ensemble_deid.evaluation.render.figures import range_text
 from ensemble_deid.evaluation.render.results import Block, Point, Results, Table, csv_of, draw_points
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.digits import percent
 from research.cross_corpus import Cell, DividedCorpus
 
 VIEWS: Mapping[str, str] = {

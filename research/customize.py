@@ -104,7 +104,7 @@ def run_customize(
     for way, budget, drawn in steps:
 
         def customized(way: str = way, drawn: Sequence[Document] = drawn) -> ScoredAnswer:
-            return ScoredAnswer.of(_customize(way, a, drawn, model, plan, notify), test)
+            return ScoredAnswer.of(_customize(way, a, drawn, model, plan=plan, notify=notify), test)
 
         origin = {**base, **scored, "notes of B": fingerprint(drawn), "way": way}
         path = plan.folder / "runs" / f"{way.replace(' ', '-')}-{budget}.json"

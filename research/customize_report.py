@@ -8,10 +8,11 @@ from typing import Any
 from ensemble_deid.evaluation.bootstrap import PairedDifference, paired_difference
 from ensemble_deid.evaluation.curve import OperatingPoint, has_scores, trace_curve
 from ensemble_deid.evaluation.operating_points import find_point
-from ensemble_deid.evaluation.render.figures import interval_text, percent
+from ensemble_deid.evaluation.render.figures import interval_text
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.results import Block, Results, Table, csv_of
 from ensemble_deid.evaluation.views import count_view
+from ensemble_deid.note.digits import percent
 from ensemble_deid.note.document import Document
 from research.customize import OFF_THE_SHELF, WAYS, CustomizedSystem
 

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ensemble_deid.cli.options import add_command, add_seed
-from ensemble_deid.cli.terminal import percent, say
+from ensemble_deid.arrays import Int64s
+from ensemble_deid.cli.options import add_command, add_shared
+from ensemble_deid.cli.terminal import say
+from ensemble_deid.note.digits import percent
 from ensemble_deid.seeds import generator
 from ensemble_deid.surrogates.dates import possible_days
 
-Days = NDArray[np.int64]
+Days = Int64s
 """Days since some Monday, or shifts in days."""
 
 WINDOWS = (2, 5, 10, None)
@@ -97,7 +98,9 @@ def measure_linkage(
                 ]
                 certain = sum(len(np.unique(np.sign(each))) == 1 for each in left) / patients
                 median = float(np.median([len(each) for each in left]))
-                yield Linkage(name, window, count, len(shifts), median, certain)
+                yield Linkage(
+                    maker=name, window=window, visits=count, shifts=len(shifts), left=median, direction_certain=certain
+                )
 
 
 def add_commands(commands: Any) -> None:
@@ -109,7 +112,7 @@ def add_commands(commands: Any) -> None:
         example="date-linkage --patients 100",
     )
     parser.add_argument("--patients", metavar="N", type=int, default=500, help="simulated ones; default: 500")
-    add_seed(parser, default=1)
+    add_shared(parser, "seed", seed=1)
     parser.set_defaults(run=run_date_linkage)
 
 
@@ -119,6 +122,6 @@ def run_date_linkage(options: argparse.Namespace) -> int:
     say("|---|---|---|---|---|---|")
     for found in measure_linkage(patients=options.patients, seed=options.seed):
         window = "none" if found.window is None else f"{found.window} years"
-        figures = f"{found.shifts:,} | {found.left:,.0f} | {percent(found.direction_certain)}"
+        figures = f"{found.shifts:,} | {found.left:,.0f} | {percent(found.direction_certain, sign='')}"
         say(f"| {window} | {found.visits} | {found.maker} | {figures} |")
     return 0

@@ -127,7 +127,15 @@ def _train_all(
     seen = training_view(with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True))
     unseen = extractor.extract(dev)
     calls = (
-        delayed(_train)(k, seen, unseen, scheme, plan.section(run.system), run.seed, plan.config.device)
+        delayed(_train)(
+            k,
+            train=seen,
+            dev=unseen,
+            scheme=scheme,
+            section=plan.section(run.system),
+            seed=run.seed,
+            device=plan.config.device,
+        )
         for k, run in enumerate(runs)
     )
     for k, spans in in_processes(calls, jobs=plan.config.jobs, ordered=False):

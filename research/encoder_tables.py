@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ensemble_deid.arrays import Int64s
 from ensemble_deid.evaluation.alphanumeric_runs import runs_in, tokens_of
-from ensemble_deid.evaluation.bootstrap import Integers, PairedDifference, paired_difference
+from ensemble_deid.evaluation.bootstrap import PairedDifference, paired_difference
 from ensemble_deid.evaluation.official.rows import OfficialMacro, OfficialRow, macro_of
 from ensemble_deid.evaluation.pairs import pair_documents
 from ensemble_deid.evaluation.subgroups import seen_key
@@ -116,9 +117,9 @@ def encoder_tables(
     return EncoderTables(tuple(seeds), _size(train, known), _size(gold, known), groups, networks)
 
 
-def _pooled(gold: Notes, runs: Sequence[Notes]) -> Integers:
+def _pooled(gold: Notes, runs: Sequence[Notes]) -> Int64s:
     """Return strict counts of every note added up over seeds, (notes, 3)."""
-    pooled: Integers = np.stack([count_view(gold, run, "strict").per_document for run in runs]).sum(axis=0)
+    pooled: Int64s = np.stack([count_view(gold, run, "strict").per_document for run in runs]).sum(axis=0)
     return pooled
 
 

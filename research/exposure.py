@@ -9,17 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Flags, Floats, Int64s
 from ensemble_deid.deidentify.replacement import Key, Replacer
-from ensemble_deid.evaluation.bootstrap import (
-    RESAMPLES,
-    Integers,
-    Interval,
-    Reals,
-    percentile_interval,
-    resample_totals,
-)
+from ensemble_deid.evaluation.bootstrap import RESAMPLES, Interval, percentile_interval, resample_totals
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.model.seen_notes import Overlap, SeenNotes
 from ensemble_deid.note.document import Document
@@ -135,11 +128,11 @@ def _exposure(
     return Exposure(int((~missed).sum()), int(missed.sum()), made)
 
 
-def _attack(scores: Reals, missed: NDArray[np.bool_], groups: Sequence[str], resamples: int, seed: int) -> Attack:
+def _attack(scores: Floats, missed: Flags, groups: Sequence[str], resamples: int, seed: int) -> Attack:
     # Scores are compared to the third decimal, so that tables stay small; equal ones are in no order.
     values, step = np.unique(-np.round(scores * _STEPS).astype(np.int64), return_inverse=True)
     patients, patient = np.unique(np.asarray(groups, dtype=object), return_inverse=True)
-    by_patient: Integers = np.zeros((len(patients), 2 * len(values)), dtype=np.int64)
+    by_patient: Int64s = np.zeros((len(patients), 2 * len(values)), dtype=np.int64)
     np.add.at(by_patient, (patient, step + np.where(missed, 0, len(values))), 1)
     draws = resample_totals(by_patient, resamples=resamples, seed=seed)
     observed = by_patient.sum(axis=0, keepdims=True).astype(np.float64)
@@ -150,7 +143,7 @@ def _attack(scores: Reals, missed: NDArray[np.bool_], groups: Sequence[str], res
     return Attack(*figures)
 
 
-def _figures(totals: Reals) -> tuple[Reals, Reals, Reals]:
+def _figures(totals: Floats) -> tuple[Floats, Floats, Floats]:
     """Return `picked`, `tenth` and `auc` of rows of counts: misses by falling suspicion, then surrogates."""
     missed, surrogates = np.split(totals, 2, axis=1)
     all_missed, all_surrogates = missed.sum(axis=1), surrogates.sum(axis=1)
@@ -163,11 +156,11 @@ def _figures(totals: Reals) -> tuple[Reals, Reals, Reals]:
     return picked, tenth, auc
 
 
-def _among_first(number: Reals, missed: Reals, surrogates: Reals) -> Reals:
+def _among_first(number: Floats, missed: Floats, surrogates: Floats) -> Floats:
     """Return how many misses are to be expected among so many of the most suspect places."""
     every = missed + surrogates
     before = np.cumsum(every, axis=1) - every
     taken = np.clip(number[:, None] - before, 0, every)
     shares = np.divide(missed, every, out=np.zeros_like(missed), where=every > 0)
-    found: Reals = (taken * shares).sum(axis=1)
+    found: Floats = (taken * shares).sum(axis=1)
     return found

@@ -8,8 +8,8 @@ what it misses; what a reader sees and the parrot does not is then likely to be 
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Floats
 from ensemble_deid.config import Config, CrfConfig, RegexConfig
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.features.batch import training_view, with_lexicon
@@ -23,7 +23,6 @@ from research.exposure_places import HiddenNote, Place
 
 SURROGATE, MISSED = "SURROGATE", "MISSED"
 _LEAST = 2
-Floats = NDArray[np.float64]
 Suspicion = list[list[float]]
 """For every note, how likely each of its places is to be the original's: between 0 and 1."""
 

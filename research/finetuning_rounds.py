@@ -30,8 +30,8 @@ from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.evaluation.bootstrap import paired_difference
+from ensemble_deid.evaluation.error_list import worst_notes
 from ensemble_deid.evaluation.views import count_view
-from ensemble_deid.evaluation.worst_notes import worst_notes
 from ensemble_deid.model.manifest import fingerprint
 from ensemble_deid.note.document import Document
 from ensemble_deid.seeds import generator
@@ -143,7 +143,9 @@ def run_rounds(options: argparse.Namespace) -> int:
     for arm in options.arms.split(","):
         model, learned = first, set[str]()
         for round_ in range(1, options.rounds + 1):
-            model, learned = go_on(run, arm, round_, model, learned, pool, size=options.worst, config=config)
+            model, learned = go_on(
+                run, arm, round_, before=model, known=learned, pool=pool, size=options.worst, config=config
+            )
             answer = Deidentifier.load(model).predict(dev)
             lines.append(row(f"{arm}, round {round_}", answer, of_first, dev, len(learned)))
     sys.stdout.write("| model | notes of the pool | P | R | F1 | token recall | F1 minus first (95%) |\n")

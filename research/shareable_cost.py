@@ -13,11 +13,11 @@ from pathlib import Path
 
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.evaluation.render.figures import percent
 from ensemble_deid.model.directory import save_model
 from ensemble_deid.model.export import export_model
 from ensemble_deid.model.scan import ALL_FILES, ALL_LABELS, scan_model
 from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.digits import percent
 from ensemble_deid.training.train import train
 from ensemble_deid.training.training_notes import sample_sites
 

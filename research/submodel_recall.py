@@ -21,10 +21,10 @@ from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.evaluation.curve import Curve, trace_curve
 from ensemble_deid.evaluation.operating_points import find_point
-from ensemble_deid.evaluation.render.figures import percent
 from ensemble_deid.features.batch import training_view, with_lexicon
 from ensemble_deid.model.feature_extractor import fit_feature_extractor
 from ensemble_deid.model.submodels import fit_submodel
+from ensemble_deid.note.digits import percent
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.training.training_notes import in_fold_groups

@@ -16,7 +16,7 @@ from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.read import Corpus, read_corpus
 from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.evaluate import Evaluation, evaluate
-from ensemble_deid.evaluation.render.figures import percent
+from ensemble_deid.note.digits import percent
 from ensemble_deid.training.train import train
 
 FIGURES = ("strict F1", "token recall", "token precision", "notes without a leak")

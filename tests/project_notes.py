@@ -10,7 +10,7 @@ from typing import Any
 from marked_notes import marked_note
 
 from ensemble_deid import Deidentifier
-from ensemble_deid.model.description import ModelDescription
+from ensemble_deid.model.ensemble import ModelDescription
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 

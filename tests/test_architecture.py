@@ -13,6 +13,7 @@ PACKAGE = "ensemble_deid"
 
 FLOORS = (
     (
+        "arrays",
         "errors",
         "resources",
         "reproducible",
@@ -192,6 +193,45 @@ def test_nothing_read_can_run_code() -> None:
                 if ast.unparse(node.func) in UNSAFE_CALLS or pickled:
                     wrong.append(f"{path}:{node.lineno}: {ast.unparse(node.func)}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_call_has_more_than_five_positional_values() -> None:
+    """In the package, the research and the tools. Functions that take any number of values (`*values`) are exempt."""
+    paths = [path for folder in (PACKAGE, "research", "tools") for path in sorted((ROOT / folder).rglob("*.py"))]
+    functions = [n for p in paths for n in nodes(p) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    exempt = {"ignore_patterns", *(function.name for function in functions if function.args.vararg)}
+    wrong = []
+    for path in paths:
+        for call in (node for node in nodes(path) if isinstance(node, ast.Call) and len(node.args) > 5):
+            name = ast.unparse(call.func)
+            if name.rpartition(".")[2] not in exempt:
+                wrong.append(f"{path.relative_to(ROOT)}:{call.lineno}: {name} with {len(call.args)} positional values")
+    assert not wrong, "\n".join(wrong)
+
+
+def public_names(path: Path) -> Iterator[str]:
+    """Yield the classes, functions and type aliases that a module makes; constants and what begins with _ are not."""
+    for node in tree(path).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [node.name]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [target.id for target in targets if isinstance(target, ast.Name) and not target.id.isupper()]
+        else:
+            names = []
+        yield from (name for name in names if not name.startswith("_"))
+
+
+def test_no_two_public_things_have_one_name() -> None:
+    """Every file of `cli/` has its `add_commands` and a `run_COMMAND` for each command: those names may repeat."""
+    homes: dict[str, list[str]] = {}
+    for module, path in sources().items():
+        in_cli = module.startswith(f"{PACKAGE}.cli.")
+        for name in public_names(path):
+            if not (in_cli and re.fullmatch(r"add_(model_)?commands|run_\w+", name)):
+                homes.setdefault(name, []).append(module)
+    shared = [f"{name}: {', '.join(modules)}" for name, modules in sorted(homes.items()) if len(modules) > 1]
+    assert not shared, "\n".join(shared)
 
 
 def test_no_bare_excepts() -> None:

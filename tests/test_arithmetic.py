@@ -18,16 +18,15 @@ from ensemble_deid.cli import main as main_module
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import Config, NeuralConfig, TransformerConfig
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.model.arithmetic import arithmetic_in_use, arithmetic_of_training
+from ensemble_deid.model.ensemble import arithmetic_in_use, arithmetic_of_training
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.reproducible import MARK, pinned_environment
-from ensemble_deid.taggers.by_type import ByTypeTagger
+from ensemble_deid.taggers.by_type import ByTypeTagger, UncasedTagger
 from ensemble_deid.taggers.device import choose_device
 from ensemble_deid.taggers.neural.tagger import NeuralTagger
 from ensemble_deid.taggers.transformer import tagger, training
 from ensemble_deid.taggers.transformer.tagger import TransformerTagger
-from ensemble_deid.taggers.uncased import UncasedTagger
 
 ROOT = Path(__file__).parents[1]
 CPU = torch.device("cpu")

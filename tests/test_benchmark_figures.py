@@ -10,8 +10,8 @@ import pytest
 
 from ensemble_deid.corpora.read import Corpus
 from ensemble_deid.evaluation.curve import trace_curve
-from ensemble_deid.evaluation.render.figures import percent
 from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.digits import percent
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.taggers.base import Proposals

@@ -23,8 +23,7 @@ from ensemble_deid.note.label_map import label_groups
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.base import Proposals, Tagger, TokenScores
-from ensemble_deid.taggers.by_type import ByTypeTagger
-from ensemble_deid.taggers.uncased import uncased
+from ensemble_deid.taggers.by_type import ByTypeTagger, uncased
 from ensemble_deid.training.train import train
 
 LABELS = ("CITY", "DATE", "DOCTOR", "PATIENT")

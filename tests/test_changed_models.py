@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.cli.measured_recall import measured_recall
-from ensemble_deid.cli.report_facts import threshold_text
-from ensemble_deid.model.changes import changes_since_training, listed
+from ensemble_deid.cli.report_facts import measured_recall, threshold_text
+from ensemble_deid.model.additions import changes_since_training, listed
 from ensemble_deid.model.export import export_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, read_manifest

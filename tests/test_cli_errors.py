@@ -9,7 +9,7 @@ import tiny_stack
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.evaluation.worst_notes import worst_notes
+from ensemble_deid.evaluation.error_list import worst_notes
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 

@@ -12,10 +12,10 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError, CorpusError, ModelError
-from ensemble_deid.model.combiners import CHOICE, COMBINERS
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
+from ensemble_deid.model.options import CHOICE, COMBINERS
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.voting import choose_best_members, claims_of_best_members

@@ -84,7 +84,7 @@ def test_the_command_takes_several_splits(tmp_path: Path, capsys: pytest.Capture
     assert found[names[0]]["tokenization"] == {"spans_cut": 1, "spans_lost": 0}
     assert found[names[1]]["labels"]["DOCTOR"]["unseen_share"] == 1.0
     assert main(["corpus", "stats", names[0], names[0]]) == 2
-    assert "is named twice" in capsys.readouterr().err
+    assert "named twice" in capsys.readouterr().err
 
 
 def _slow_overlap(notes: list[Document], length: int) -> Overlap:

@@ -37,7 +37,7 @@ from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.note.span import Span
 from ensemble_deid.service.app import make_app
 from ensemble_deid.service.guard import Guard
-from ensemble_deid.service.settings import Settings
+from ensemble_deid.service.settings import ServiceSettings
 
 STYLES = ("tag", "surrogate", "mask")
 Spans = list[tuple[int, int, str]]
@@ -392,7 +392,7 @@ class Service:
 
 @pytest.fixture(scope="module")
 def service(tiny_model: Path, model: Deidentifier, files: ListFiles) -> Service:
-    settings = Settings(tiny_model, key=KEY, entities="own", time_limit=600.0)
+    settings = ServiceSettings(tiny_model, key=KEY, entities="own", time_limit=600.0)
     return Service(make_app(model, settings, files.read(model.labels)))
 
 

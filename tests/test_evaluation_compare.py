@@ -3,7 +3,7 @@
 import pytest
 
 from ensemble_deid.evaluation.agreement import measure_agreement
-from ensemble_deid.evaluation.bounds import Share
+from ensemble_deid.evaluation.bootstrap import Share
 from ensemble_deid.evaluation.compare import COMPARED_VIEWS, FoundBy, compare, holm
 from ensemble_deid.evaluation.error_list import list_errors
 from ensemble_deid.evaluation.pairs import EvaluationError

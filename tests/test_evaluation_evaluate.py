@@ -12,18 +12,20 @@ import numpy as np
 import pytest
 
 from ensemble_deid.evaluation.agreement import measure_agreement
-from ensemble_deid.evaluation.annotation_stats import AnnotationStats
-from ensemble_deid.evaluation.bootstrap import bootstrap_interval
-from ensemble_deid.evaluation.bounds import Share
+from ensemble_deid.evaluation.bootstrap import Share, bootstrap_interval
 from ensemble_deid.evaluation.compare import compare
 from ensemble_deid.evaluation.curve import spread
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.official import score_official
-from ensemble_deid.evaluation.operating_points import choose_threshold, find_operating_points
-from ensemble_deid.evaluation.pairs import EvaluationError
+from ensemble_deid.evaluation.operating_points import (
+    choose_threshold,
+    find_operating_points,
+    threshold_from_record,
+    threshold_to_record,
+)
+from ensemble_deid.evaluation.pairs import AnnotationStats, EvaluationError
 from ensemble_deid.evaluation.render.blocks import agreement_results, comparison_results, evaluation_results
 from ensemble_deid.evaluation.render.data import COLUMNS, agreement_data, comparison_data, evaluation_data
-from ensemble_deid.evaluation.threshold_record import threshold_from_record, threshold_to_record
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
@@ -194,6 +196,8 @@ def test_a_chosen_threshold_can_be_stored() -> None:
         {**record, "threshold": 2},
         {**record, "rule": "luck"},
         {**record, "notes": "x"},
+        {**record, "notes": {**record["notes"], "salt": 1}},
+        {**record, "notes": {"count": 1}},
         {**record, "chosen_at": {**record["chosen_at"], "tp": -1}},
         {**record, "chosen_at": 3},
     ]

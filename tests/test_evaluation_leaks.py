@@ -2,7 +2,7 @@
 
 import pytest
 
-from ensemble_deid.evaluation.bounds import Share, clopper_pearson_upper, rule_of_three
+from ensemble_deid.evaluation.bootstrap import Share, clopper_pearson_upper, rule_of_three
 from ensemble_deid.evaluation.leaks import NotesWithErrors, find_leaks
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.note.document import Document

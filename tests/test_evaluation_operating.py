@@ -1,5 +1,6 @@
 """Thresholds: the curve against a slow reference, and the refusal to choose on what is reported."""
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,14 @@ from hypothesis import strategies as st
 from ensemble_deid.cli.main import main
 from ensemble_deid.evaluation.curve import CURVE_VIEWS, has_scores, keep_above, trace_curve
 from ensemble_deid.evaluation.operating_points import (
+    KnownNotes,
     NoScoresError,
     choose_threshold,
     find_operating_points,
     report_threshold,
+    threshold_from_record,
+    threshold_to_record,
+    without_digests,
 )
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.evaluation.views import count_view
@@ -113,6 +118,33 @@ def test_choosing_on_what_is_reported_is_refused_unless_the_output_says_so() -> 
         find_operating_points(TEST[0] + DEV[0][:1], TEST[1] + DEV[1][:1], dev=DEV)
     assert find_operating_points(*DEV, oracle=True).oracle
     assert not find_operating_points(*TEST, dev=DEV, oracle=True).oracle
+
+
+def test_a_guessed_note_cannot_be_found_by_hashing_it() -> None:
+    text = "Seen, no change."
+    notes = [Document("a", text, (Span(0, 4, "ID"),)), *DEV[0]]
+    scored = [notes[0].with_spans([Span(0, 4, "ID", 0.7)]), *DEV[1]]
+    record = json.dumps(threshold_to_record(choose_threshold(notes, scored, wanted=0.5)))
+    spellings = {text, text.lower(), text + "\n", "".join(text.split())}
+    methods = ("sha256", "sha1", "md5", "sha512", "blake2b", "blake2s", "sha3_256")
+    tables = {hashlib.new(method, spelling.encode()).hexdigest() for method in methods for spelling in spellings}
+    assert not [digest for digest in tables if digest[:12] in record]
+    # Nor is it known from the digests of another choice.
+    other = KnownNotes.of(notes[:1])
+    assert not other.digests & KnownNotes.of(notes).digests
+    assert other == KnownNotes.of([replace(notes[0], id="b", text=f" {text}\n", spans=())])
+
+
+def test_notes_of_a_record_of_before_salts_are_known() -> None:
+    record = threshold_to_record(choose_threshold(*DEV, wanted=0.5))
+    old = {**record, "notes": [hashlib.sha256(note.text.encode()).hexdigest()[:16] for note in DEV[0]]}
+    assert threshold_from_record(old).notes.shared(DEV[0][1:] + TEST[0]) == len(DEV[0]) - 1
+
+
+def test_an_exported_record_keeps_the_number_of_notes() -> None:
+    exported = threshold_from_record(without_digests(threshold_to_record(choose_threshold(*DEV, wanted=0.5))))
+    assert exported.notes == KnownNotes(len(DEV[0]))
+    assert exported.notes.shared(DEV[0]) == 0
 
 
 def test_recall_at_precision_leaves_an_imprecise_system_alone() -> None:

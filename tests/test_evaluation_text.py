@@ -7,7 +7,7 @@ import pytest
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.evaluation.bounds import clopper_pearson_upper
+from ensemble_deid.evaluation.bootstrap import clopper_pearson_upper
 from ensemble_deid.evaluation.evaluate import Evaluation, evaluate
 from ensemble_deid.evaluation.operating_points import find_operating_points
 from ensemble_deid.evaluation.render.blocks import MOST_LABELS, evaluation_results

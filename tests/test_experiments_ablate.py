@@ -22,8 +22,15 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.training import ablate as ablation
-from ensemble_deid.training.ablate import AS_TRAINED, RETRAINED, AblationRow, ThresholdTarget, ablate
-from ensemble_deid.training.retrain import TrainingNotes, without_patterns
+from ensemble_deid.training.ablate import (
+    AS_TRAINED,
+    RETRAINED,
+    AblationRow,
+    ThresholdTarget,
+    TrainingNotes,
+    ablate,
+    without_patterns,
+)
 from ensemble_deid.training.train import train
 
 

@@ -18,9 +18,13 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.curve import just_below, keep_above, trace_curve
 from ensemble_deid.evaluation.evaluate import evaluate
-from ensemble_deid.evaluation.operating_points import choose_threshold, find_point
+from ensemble_deid.evaluation.operating_points import (
+    choose_threshold,
+    find_point,
+    threshold_from_record,
+    threshold_to_record,
+)
 from ensemble_deid.evaluation.pairs import EvaluationError
-from ensemble_deid.evaluation.threshold_record import threshold_from_record, threshold_to_record
 from ensemble_deid.model.directory import save_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import read_manifest
@@ -28,10 +32,9 @@ from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
-from ensemble_deid.stacking.candidates import CandidateTable
+from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns
 from ensemble_deid.stacking.context import CandidateContext
 from ensemble_deid.stacking.dataset import StackingDataset
-from ensemble_deid.stacking.named_columns import NamedColumns
 from ensemble_deid.training.thresholds import OF_TRAINING, freeze_threshold
 from ensemble_deid.training.train import Trained, train
 from ensemble_deid.training.training_points import training_points

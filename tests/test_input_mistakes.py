@@ -1,11 +1,11 @@
 """Mistakes in input are refused with one clear error, in bounded time."""
 
 import json
-import time
 import tomllib
 from pathlib import Path
 
 import pytest
+from bounded_work import no_hang
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.config_files import load_config
@@ -62,10 +62,8 @@ def test_json_from_outside_is_strict(content: str, said: str) -> None:
     ],
 )
 def test_toml_from_outside_is_bounded(content: str) -> None:
-    begun = time.perf_counter()
-    with pytest.raises(tomllib.TOMLDecodeError, match=r"more than 50 parts|nested too deeply"):
+    with no_hang(), pytest.raises(tomllib.TOMLDecodeError, match=r"more than 50 parts|nested too deeply"):
         strict_toml(content)
-    assert time.perf_counter() - begun < 5
 
 
 def test_toml_with_dots_in_its_values_is_read() -> None:

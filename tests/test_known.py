@@ -94,6 +94,8 @@ def test_staff_do_not_take_away_ordinary_words(tmp_path: Path, text: str, wanted
             ["1 555.555.0142", "555-0142", "5555550142"],
         ),
         ("phone", "+49 30 5550142", "030/5550142", ["030/5550142"]),
+        ("phone", "251-555-0138", "2\n5\n1\n-\n5\n5\n5\n-\n0\n1\n3\n8", ["2\n5\n1\n-\n5\n5\n5\n-\n0\n1\n3\n8"]),
+        ("phone", "251-555-0138", "251\n\n555-0138", ["555-0138"]),
         (
             "address",
             "12 N. Oak Street, Springfield, IL 62704",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.cli.measured_recall import measured_recall
+from ensemble_deid.cli.report_facts import measured_recall
 from ensemble_deid.model.manifest import Manifest
 
 POINTS = {

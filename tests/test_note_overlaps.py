@@ -7,7 +7,7 @@ from ensemble_deid.note.overlaps import (
     Covered,
     apart,
     clip_overlaps,
-    distinct,
+    distinct_spans,
     join_overlaps,
     keep_first,
     outside,
@@ -99,7 +99,7 @@ def test_what_is_kept_apart_and_distinct(spans: list[Span]) -> None:
         if not any(span.overlaps(other) for other in kept):
             kept.append(span)
     assert keep_first(spans) == tuple(sorted(kept))
-    different = distinct(spans)
+    different = distinct_spans(spans)
     assert sorted({span.key for span in spans}) == [span.key for span in different]
 
 

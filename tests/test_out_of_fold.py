@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.cli.measured_recall import measured_recall
+from ensemble_deid.cli.report_facts import measured_recall
 from ensemble_deid.config_files import load_config
 from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.curve import Curve, just_below

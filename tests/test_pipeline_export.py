@@ -44,6 +44,14 @@ def test_an_exported_model_is_the_model_without_its_private_files(tiny_model: Pa
     assert contents(model) == before
 
 
+def test_an_exported_model_has_no_digests_of_the_notes_its_threshold_was_chosen_on(model: Path, tiny_dev: Path) -> None:
+    assert main(["model", "threshold", str(model), str(tiny_dev), "--sensitivity", "0.5"]) == 0
+    chosen = read_manifest(model).figures["threshold"]["notes"]
+    exported = read_manifest(export(model)).figures["threshold"]["notes"]
+    assert chosen["digests"]
+    assert exported == {"count": chosen["count"], "salt": "", "digests": ""}
+
+
 def test_it_predicts_the_same_bytes(model: Path, tiny_dev: Path, tmp_path: Path) -> None:
     for folder in (model, export(model)):
         assert main(["predict", str(folder), str(tiny_dev), "--out", str(tmp_path / f"{folder.name}.found")]) == 0

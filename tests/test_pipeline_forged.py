@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bounded_work import no_hang
 from safetensors.numpy import load, save
 
 from ensemble_deid.cli.main import main
@@ -123,12 +123,11 @@ def test_a_forged_model_is_refused_at_once(forged: Callable[[Forge], Path], name
     change, expected = FORGED[name]
     model = forged(change)
     forget_the_most()
-    before, start = memory("VmRSS"), time.process_time()
-    with pytest.raises(ModelError) as caught:
+    before = memory("VmRSS")
+    with no_hang(), pytest.raises(ModelError) as caught:
         load_model(model)
     assert expected in str(caught.value)
     assert len(str(caught.value)) < 1000
-    assert time.process_time() - start < 5
     assert memory("VmHWM") - before < 1_000_000
 
 

@@ -1,11 +1,11 @@
 """Notes of any length and number pass through in portions of bounded size."""
 
-import time
 from functools import partial
 from pathlib import Path
 
 import pytest
 import tiny_stack
+from bounded_work import calls
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,17 +80,15 @@ def test_portions_are_bounded_in_tokens_too(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["a." * 20_000, "." * 40_000])
-def test_short_tokens_take_no_longer_than_others(tiny_model: Path, text: str) -> None:
+def test_short_tokens_are_no_more_work_than_others(tiny_model: Path, text: str) -> None:
     """As one line they were one sequence, which was computed by itself, token by token."""
     model = Deidentifier.load(tiny_model)
     model.predict([Document("warm", text[:100])])
     usual = "Seen by Dr. Kemp for chest pain, on 03/04/2019.\n" * 3_000
-    times = []
+    work = []
     for document in (Document("a", usual), Document("b", text)):
-        start = time.process_time()
-        model.predict([document])
-        times.append((time.process_time() - start) / len(tokenize([document])))
-    assert times[1] < 3 * times[0]
+        work.append(calls(lambda document=document: model.predict([document])) / len(tokenize([document])))
+    assert work[1] < 3 * work[0]
 
 
 def test_a_short_document_is_handed_on_as_it_is() -> None:

@@ -18,7 +18,7 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.service.app import make_app
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused
-from ensemble_deid.service.settings import Settings, is_loopback
+from ensemble_deid.service.settings import ServiceSettings, is_loopback
 from ensemble_deid.service.tokens import Tokens
 
 MARKER = "Zyxwvutsr"
@@ -180,7 +180,7 @@ class Broken:
 
 @pytest.mark.parametrize("path", ["/analyze", "/v1/deidentify", "/v1/deidentify/batch"])
 def test_a_fault_of_ours_says_nothing_of_the_note(path: str, caplog: pytest.LogCaptureFixture) -> None:
-    app = make_app(Broken(), Settings(Path("model")))  # type: ignore[arg-type]
+    app = make_app(Broken(), ServiceSettings(Path("model")))  # type: ignore[arg-type]
     body = json.dumps({"text": MARKER}).encode()
     sent: list[dict[str, Any]] = []
 
@@ -218,7 +218,7 @@ def test_a_service_for_other_machines_needs_a_token(
     monkeypatch.setenv("ENSEMBLE_DEID_TOKEN", "short")
     assert "at least 16 ASCII characters" in refused()
     monkeypatch.setenv("ENSEMBLE_DEID_TOKEN", "a token of sixteen characters")
-    assert "sixteen" not in repr(Settings(tiny_model, tokens=Tokens.of("a token of sixteen characters")))
+    assert "sixteen" not in repr(ServiceSettings(tiny_model, tokens=Tokens.of("a token of sixteen characters")))
     assert "port must be at most 65535" in refused("--port", "70000")
     assert "time_limit must be a positive number" in refused("--time-limit", "nan")
     assert "queue must be at least 1" in refused("--queue", "0")

@@ -13,12 +13,11 @@ from ensemble_deid.features.batch import Batch, plain_batch
 from ensemble_deid.model.pattern_choice import NO_PATTERNS
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
-from ensemble_deid.stacking import mentions
+from ensemble_deid.stacking import context as mentions
 from ensemble_deid.stacking.candidates import CandidateTable, collect
-from ensemble_deid.stacking.context import extract_candidates
+from ensemble_deid.stacking.context import extract_candidates, mention_columns
 from ensemble_deid.stacking.dataset import build_stacking_dataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
-from ensemble_deid.stacking.mentions import mention_columns
 from ensemble_deid.stacking.stacker import SETTINGS, Stacker
 from ensemble_deid.taggers.base import Proposals
 
@@ -120,7 +119,7 @@ def test_the_columns_are_features_and_go_with_their_submodel(tmp_path: Path) -> 
     assert "mention_other:neural" not in less.context.more.names
     plain = extract_candidates(proposals, batch, labels=LABELS, min_confidence=0.01, net=True)[1].more.names
     assert [name for name in context.more.names if name not in plain] == [
-        f"{kind}:{name}" for kind in mentions.KINDS for name in table.submodels
+        f"{kind}:{name}" for kind in mentions.MENTIONS for name in table.submodels
     ]
 
 

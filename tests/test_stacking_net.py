@@ -11,11 +11,10 @@ from ensemble_deid.features.knowledge import Knowledge
 from ensemble_deid.model.pattern_choice import NO_PATTERNS
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
-from ensemble_deid.stacking.candidates import collect
+from ensemble_deid.stacking.candidates import NamedColumns, collect
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import build_stacking_dataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
-from ensemble_deid.stacking.named_columns import NamedColumns
 from ensemble_deid.stacking.net import KINDS, alone, cast_net, unexplained_numbers
 from ensemble_deid.taggers.base import Proposals, TokenScores
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from ensemble_deid.config import make_config
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.note.overlaps import drop_overlaps, suppressed_scores
-from ensemble_deid.stacking.candidates import CandidateTable
-from ensemble_deid.stacking.named_columns import NamedColumns
-from ensemble_deid.stacking.opinion_pool import pooled, pooled_with_sequences
+from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns
+from ensemble_deid.stacking.sequence_scores import pooled, pooled_with_sequences
 from ensemble_deid.stacking.stacker import SETTINGS, Stacker
 
 PROBABILITIES = st.floats(0, 1)

@@ -16,8 +16,8 @@ from ensemble_deid.model.loading import load_model
 from ensemble_deid.note.overlaps import suppressed_scores
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
-from ensemble_deid.stacking.opinion_pool import pooled
 from ensemble_deid.stacking.search import strict_f1
+from ensemble_deid.stacking.sequence_scores import pooled
 from ensemble_deid.stacking.stacker import Stacker
 
 NOTES, OTHERS = tiny_stack.notes(), tiny_stack.notes(400, patients=2)

@@ -1,13 +1,17 @@
 """Databases: SQLite always; PostgreSQL on a server that the test starts from Debian's package."""
 
+import contextlib
 import re
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import sqlalchemy as sa
 from made_keys import KEY
 
 from ensemble_deid.cli.main import main
+from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.corpora.tables.sql import SqlQuery
 
 QUERY = "SELECT n, mrn, seen, score, body FROM notes ORDER BY n"
 OPTIONS = ("--text-column", "body", "--id-column", "n", "--patient-column", "mrn", "--date-columns", "seen")
@@ -119,6 +123,40 @@ def test_a_broken_run_leaves_no_table(tiny_model: Path, tmp_path: Path, monkeypa
         assert not sa.inspect(connection).has_table("clean")
     assert run(tiny_model, url, tmp_path) == 0
     check(engine)
+
+
+def table_of(url: str, name: str = "clean") -> SqlQuery:
+    return SqlQuery(url, "SELECT body FROM notes ORDER BY body", name, Columns(text="body"))
+
+
+@pytest.mark.long
+def test_a_table_on_a_server_is_locked_for_other_machines(
+    tiny_model: Path, tmp_path: Path, postgresql: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Runs elsewhere share neither folder nor process, so a second session stands for them."""
+    filled(postgresql, "CREATE TABLE notes (n integer, mrn text, seen text, score double precision, body text)")
+    with table_of(postgresql, "public.Clean").exclusive() as locked:
+        assert locked
+        assert run(tiny_model, postgresql, tmp_path) == 2
+        assert "clean: another run is writing there" in capsys.readouterr().err
+        assert run(tiny_model, postgresql, tmp_path / "other", table="another") == 0
+        assert "no locks" not in capsys.readouterr().err
+    assert run(tiny_model, postgresql, tmp_path) == 0
+
+
+def test_a_database_without_locks_is_named(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'notes.db'}"
+    filled(url, "CREATE TABLE notes (n INTEGER, mrn TEXT, seen TEXT, score REAL, body TEXT)")
+    # Its file is locked.
+    with table_of(url).exclusive() as locked:
+        assert locked
+    assert run(tiny_model, url, tmp_path) == 0
+    assert "no locks" not in capsys.readouterr().err
+    with patch.object(SqlQuery, "exclusive", lambda _: contextlib.nullcontext(False)):
+        assert run(tiny_model, url, tmp_path, table="again") == 0
+    assert "again: the database has no locks: start no other run with this table" in capsys.readouterr().err
 
 
 @pytest.mark.long

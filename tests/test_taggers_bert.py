@@ -11,8 +11,7 @@ from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
 from transformers import BertConfig, BertModel
 
 from ensemble_deid.config import TransformerConfig
-from ensemble_deid.taggers.transformer.bert import BertEncoder, is_plain_bert
-from ensemble_deid.taggers.transformer.network import encoder_to_read
+from ensemble_deid.taggers.transformer.network import BertEncoder, encoder_to_read, is_plain_bert
 from ensemble_deid.taggers.transformer.tagger import TransformerTagger
 
 SIZES = {

@@ -14,9 +14,9 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.tbed.curve import CountsByRule, best_number_of_rules
-from ensemble_deid.taggers.tbed.rule import Condition, Rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES, TbedTagger, find_templates
+from ensemble_deid.taggers.tbed.templates import Condition, Rule
 
 HEADER = {"corpus": "tiny", "templates": "by hand", "initial tagger": "regex"}
 CONFIG = TbedConfig()

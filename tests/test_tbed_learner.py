@@ -15,8 +15,7 @@ from nltk.tbl.template import Template as NltkTemplate
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.table import Column
 from ensemble_deid.taggers.tbed import apply_rules, learn_rules, parse_templates
-from ensemble_deid.taggers.tbed.rule import Condition, Rule
-from ensemble_deid.taggers.tbed.templates import Template
+from ensemble_deid.taggers.tbed.templates import Condition, Rule, Template
 
 TEMPLATES = [
     "word[0]",

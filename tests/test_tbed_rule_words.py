@@ -14,10 +14,9 @@ from ensemble_deid.features.windows import Window
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.resources import rules_directory
-from ensemble_deid.taggers.tbed.rule import Condition, Rule
 from ensemble_deid.taggers.tbed.rule_text import parse_rule
 from ensemble_deid.taggers.tbed.rule_words import _CLAUSES, rule_in_words
-from ensemble_deid.taggers.tbed.templates import TAG_COLUMN
+from ensemble_deid.taggers.tbed.templates import TAG_COLUMN, Condition, Rule
 
 PAGE = Path(__file__).parents[1] / "docs" / "rules.md"
 KNOWLEDGE = read_knowledge(rules_directory() / "knowledge" / "en")

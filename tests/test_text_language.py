@@ -2,8 +2,8 @@
 
 import pytest
 
+from ensemble_deid.model.pattern_choice import guess_language
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.language import guess_language
 
 TEXTS = {
     "en": "The patient was admitted to the hospital with chest pain and was seen by the doctor on the ward. "

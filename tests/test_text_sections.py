@@ -1,8 +1,7 @@
 """Line labels and sections, and that odd lines do not take for ever."""
 
-import time
-
 import pytest
+from bounded_work import no_hang
 
 from ensemble_deid.features.position import line_labels
 from ensemble_deid.note.document import Document
@@ -44,9 +43,8 @@ def test_labels_are_one_to_four_words(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["a" * 200_000, "word" + " " * 200_000 + "5", "a " * 100_000, "a." * 100_000])
-def test_long_lines_take_no_more_than_their_length(line: str) -> None:
+def test_long_lines_do_not_hang(line: str) -> None:
     documents = [Document("a", line)]
     tokens = tokenize(documents)
-    begun = time.process_time()
-    line_labels(documents, tokens)
-    assert time.process_time() - begun < 5
+    with no_hang():
+        line_labels(documents, tokens)

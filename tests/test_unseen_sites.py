@@ -37,19 +37,31 @@ def test_a_row_of_operating_points_for_each_corpus(tiny_model: Path, tiny_dev: P
     assert len(rows) == 2
     assert rows[0].split("|")[2:] == rows[1].split("|")[2:]
     assert len(rows[0].split("|")) == 8
-    assert done.stdout.count("best strict F1") == 2
+    assert done.stdout.count("strict F1") == 2
 
 
 def test_sites_are_split_by_their_names(script: ModuleType) -> None:
-    notes = [Document(str(k), "x", site=site) for k, site in enumerate(["E01", "S01", None, "S02", "171"])]
+    notes = [Document(str(k), "x", site=site) for k, site in enumerate(["E01", "S01", None, "R12", "R43"])]
     whole = ("all", [0, 1, 2, 3, 4])
     assert list(script.parts(notes, split_sites=False)) == [whole]
     assert list(script.parts(notes, split_sites=True)) == [
         whole,
-        ("sites of version 1", [0, 2, 4]),
-        ("later sites", [1, 3]),
+        ("sites of version 1", [0, 2]),
+        ("sites of version 2", [1]),
+        ("new registers", [3, 4]),
+        ("new registers, writers of test alone", [4]),
+        ("writers who also wrote training notes", [3]),
     ]
-    assert [name for name, _ in script.parts(notes[1:2], split_sites=True)] == ["all", "later sites"]
+    assert [name for name, _ in script.parts(notes[1:2], split_sites=True)] == ["all", "sites of version 2"]
+
+
+def test_intervals_resample_sites_and_need_ten(script: ModuleType) -> None:
+    notes = [Document(str(k), "x x", (Span(0, 1, "ID"), Span(2, 3, "ID")), site=f"S{k}") for k in range(10)]
+    half = [note.with_spans([Span(0, 1, "ID", 0.5)] if int(note.id) % 2 else []) for note in notes]
+    assert script.interval_by_site(notes[:9], half[:9], 0.1) == ""
+    low, high = map(float, script.interval_by_site(notes, half, 0.1).strip(" []").split(" to "))
+    assert 0 <= low < 25 < high <= 50
+    assert script.interval_by_site(notes, notes, 0.0) == " [100.00 to 100.00]"
 
 
 def test_what_is_undefined_on_notes_without_phi_is_said_to_be(script: ModuleType) -> None:
@@ -58,7 +70,7 @@ def test_what_is_undefined_on_notes_without_phi_is_said_to_be(script: ModuleType
     # Nothing leaks where nothing is to be found.
     assert row == "undefined at 250.0 (100%) | - | - | - | -"
     assert rest == (
-        "best strict F1 undefined; everything undefined at 250; false positives for a recall of "
+        "strict F1 0.00, best undefined; everything undefined at 250; false positives for a recall of "
         "98.5: undefined, 99: undefined, 99.5: undefined"
     )
 
@@ -67,7 +79,7 @@ def test_a_model_that_finds_nothing_has_figures(script: ModuleType) -> None:
     note = Document("a", "x x x x", (Span(0, 1, "ID"),))
     row, rest = script.lines_of([note], [note.with_spans([])], 0.1)
     assert row == "0.00 at 0.0 (0%) | - | - | - | -"
-    assert rest.startswith("best strict F1 0.00; everything 0.00 at 0; ")
+    assert rest.startswith("strict F1 0.00, best 0.00; everything 0.00 at 0; ")
     assert rest.endswith("98.5: not reached, 99: not reached, 99.5: not reached")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.patterns import parse_patterns, read_patterns
-from ensemble_deid.features.word_lists import inline_word_lists, read_word_list
+from ensemble_deid.features.word_lists import inline_word_lists, read_shared_words
 
 RULES = Path(__file__).parents[1] / "rules"
 LISTS = sorted((RULES / "words").glob("*.txt"))
@@ -25,7 +25,7 @@ def written(folder: Path, words: str, towns: str = "# source: invented\nBreda\nZ
 def test_a_list_is_read_in_its_order(tmp_path: Path) -> None:
     path = tmp_path / "towns.txt"
     path.write_text("# source: invented\nAda's Hill\nZeist\nÉvora\n", encoding="utf-8")
-    assert read_word_list(path) == ("Ada's Hill", "Zeist", "Évora")  # by code point
+    assert read_shared_words(path) == ("Ada's Hill", "Zeist", "Évora")  # by code point
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_errors_name_file_and_line(tmp_path: Path, text: str, message: str) -> N
     path = tmp_path / "x.txt"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(RuleError) as caught:
-        read_word_list(path)
+        read_shared_words(path)
     assert str(caught.value).startswith(f"{tmp_path}/{message}")
 
 
@@ -56,7 +56,7 @@ def test_a_list_that_is_no_text_file(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_bytes(b"# source: x\n\xff\n")
     for name, message in (("y.txt", "no such word list"), ("x.txt", "not UTF-8 at byte 12"), (".", "cannot be read")):
         with pytest.raises(RuleError, match=message):
-            read_word_list(tmp_path / name)
+            read_shared_words(tmp_path / name)
 
 
 def test_what_was_read_needs_the_list_no_more(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_only_the_entry_itself_is_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", LISTS, ids=lambda path: path.stem)
 def test_every_list_of_the_project_is_sound_and_says_its_language(path: Path) -> None:
-    assert len(read_word_list(path)) >= 15, "a shorter list stands in the pattern file"
+    assert len(read_shared_words(path)) >= 15, "a shorter list stands in the pattern file"
     assert path.stem[:3] in ("en-", "es-")
 
 

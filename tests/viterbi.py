@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from ensemble_deid.taggers.chain import Floats, Ints, LinearChain
+from ensemble_deid.arrays import Floats, Int32s
+from ensemble_deid.taggers.chain import LinearChain
 
 
-def viterbi(chain: LinearChain, emissions: Floats, lengths: Ints) -> Ints:
+def viterbi(chain: LinearChain, emissions: Floats, lengths: Int32s) -> Int32s:
     """Return the best tags, (batch, time), 0 after a sequence's end.
 
     `emissions` is (batch, time, tags), `lengths` (batch,) says how many steps of each count, in descending order.

@@ -6,9 +6,10 @@ from typing import Any
 
 from ensemble_deid.cli.options import add_command
 from ensemble_deid.cli.terminal import PROBLEMS, counted, say
+from ensemble_deid.corpora.locate import DEMO_SPLITS as SPLITS
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.resources import data_directory
-from tools.build import SPLITS, build_corpus
+from tools.build import build_corpus
 from tools.data_card import CARD_NAME, INTRODUCTION_NAME, KINDS_NAME, write_data_card
 from tools.note_sources import note_files, read_note_sources
 

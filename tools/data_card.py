@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.corpora.locate import DEMO_SPLITS as SPLITS
 from ensemble_deid.corpora.read import Corpus, read_corpus
 from ensemble_deid.corpora.statistics import CorpusStatistics, corpus_statistics
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.labels import I2B2_TYPES
 from ensemble_deid.parsing import strict_toml
-from tools.build import SPLITS
 from tools.variety import (
     NGRAM,
     SHORTEST_DENSE_NOTE,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Int64s
 from ensemble_deid.note.document import Document
 
 NAME_LABELS = ("PATIENT", "DOCTOR")
@@ -97,7 +97,7 @@ def ngram_overlap(notes: Sequence[Document], *, length: int = NGRAM) -> Overlap:
     return Overlap(float(shared.mean()) if len(shared) else 0.0, highest, name, part.count(0))
 
 
-def _ngrams(notes: Sequence[Document], length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _ngrams(notes: Sequence[Document], length: int) -> tuple[Int64s, Int64s]:
     """Return an id for every n-gram (equal n-grams, equal ids) and its note, both (n_ngrams,) in text order."""
     code: dict[str, int] = {}
     words: list[int] = []

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_files, add_seed, check_forms
+from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_files, add_shared, check_forms
 from ensemble_deid.cli.sources import read_gold
-from ensemble_deid.cli.terminal import counted, say, warn
+from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.formats import ANNOTATED, WRITABLE
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.read import Corpus, read_corpus
@@ -21,7 +21,7 @@ def add_commands(actions: Any) -> None:
     stats = add_command(
         actions,
         "stats",
-        "size and PHI by category and type, of one corpus or of several splits",
+        "count notes and PHI by category and type, in one or several corpora",
         example="corpus stats demo:train demo:dev --out phi.tex",
     )
     stats.add_argument("corpora", metavar="CORPUS", nargs="+", help="the others are compared with the first")
@@ -40,25 +40,25 @@ def add_commands(actions: Any) -> None:
     resample = add_command(
         actions,
         "resample",
-        "copies of the notes with every PHI replaced by a fresh value",
+        "copy the notes with surrogates in place of PHI",
         example="corpus resample demo:train --copies 2 --out resampled",
     )
     augment = add_command(
         actions,
         "augment",
-        "copies of the notes in another form: layout, case, typing errors",
+        "copy the notes in another form: layout, case, typing errors",
         example="corpus augment demo:train --changes wrap,case --out augmented",
     )
     augment.add_argument(
         "--changes",
         metavar="LIST",
-        help="of headers, formats, labels, sentences, wrap, noise, case; default: all",
+        help="changes to make, such as wrap,noise (docs/corpora.md); default: all",
     )
     for parser, run in ((resample, run_resample), (augment, run_augment)):
         _add_in_and_out(parser)
         parser.add_argument("--format", choices=ANNOTATED, default="i2b2", help="default: i2b2")
         parser.add_argument("--copies", metavar="N", type=int, default=1, help="of each note; default: 1")
-        add_seed(parser, default=13)
+        add_shared(parser, "seed", seed=13)
         parser.set_defaults(run=run)
     _add_harvest(actions)
 
@@ -72,7 +72,7 @@ def _add_harvest(actions: Any) -> None:
     harvest = add_command(
         actions,
         "harvest",
-        "patterns from sentences with PHI at fixed places (docs/rules.md)",
+        "make patterns from sentences with PHI at fixed places (docs/rules.md)",
         example="corpus harvest my/train --out harvested.toml",
     )
     harvest.add_argument("corpus", metavar="CORPUS", help="annotated notes, or what `predict` wrote")
@@ -97,10 +97,8 @@ def run_stats(options: argparse.Namespace) -> int:
     splits: dict[str, Corpus] = {}
     for name in options.corpora:
         if name in splits:
-            raise CorpusError(f"{name}: is named twice")
-        splits[name] = read_corpus(name)
-        for warning in splits[name].warnings:
-            warn(warning)
+            raise CorpusError(f"{name}: named twice")
+        splits[name] = read_gold(name)
     found = {name: corpus_statistics(corpus) for name, corpus in splits.items()}
     first = next(iter(found.values()))
     entries = {name: split.as_dict(known=None if split is first else first) for name, split in found.items()}
@@ -127,9 +125,7 @@ def run_convert(options: argparse.Namespace) -> int:
     label_map = load_label_map(options.map) if options.map else None
     maps = [Path(options.map)] if options.map else []
     refuse_output(options.out, locate_corpus(options.corpus), *maps, format=options.format)
-    corpus = read_corpus(options.corpus)
-    for warning in corpus.warnings:
-        warn(warning)
+    corpus = read_gold(options.corpus)
     documents = label_map.apply_all(corpus.documents) if label_map else corpus.documents
     paths = write_corpus(documents, options.out, options.format)
     if label_map:
@@ -172,7 +168,7 @@ def run_harvest(options: argparse.Namespace) -> int:
     from ensemble_deid.training.harvest_sentences import frequent_sentences
 
     if options.out is None and options.sentences is None:
-        raise ConfigError("--out or --sentences is needed")
+        raise ConfigError("--out or --sentences is required")
     refuse_output_files([options.out, options.sentences], options.corpus)
     limits = HarvestLimits(options.min_patients, options.min_occurrences, options.top)
     documents = read_gold(options.corpus).documents

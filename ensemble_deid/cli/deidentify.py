@@ -7,9 +7,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_resume, add_running, submodels_of
-from ensemble_deid.cli.replacement import add_columns, add_replacement, columns_of, run_choices, tell_of_key
-from ensemble_deid.cli.site_lists import add_lists, report_lists
+from ensemble_deid.cli.options import (
+    CommandParser,
+    add_command,
+    add_model,
+    add_running,
+    add_shared,
+    submodels_of,
+)
+from ensemble_deid.cli.replacement import (
+    add_columns,
+    add_lists,
+    add_replacement,
+    columns_of,
+    report_lists,
+    run_choices,
+    tell_of_key,
+)
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.input_options import FORMATS, InputOptions
 from ensemble_deid.errors import ConfigError
@@ -44,7 +58,7 @@ def add_options(parser: CommandParser) -> None:
     add_lists(parser, strict=True)
     add_replacement(parser)
     add_running(parser)
-    add_resume(parser)
+    add_shared(parser, "resume")
     rare = parser.rare()
     rare.add_argument("--run", metavar="DIR", dest="run_folder", type=Path, help="default: OUT.run")
     rare.add_argument("--spans", metavar="FILE", type=Path, help="a copy of the run's spans.jsonl")
@@ -58,7 +72,7 @@ def add_input(parser: CommandParser) -> None:
     )
     add_reading(parser)
     rare = parser.rare()
-    rare.add_argument("--keep-fields", action="store_true", help="FHIR and HL7: pass on all that is not note text")
+    rare.add_argument("--keep-fields", action="store_true", help="FHIR and HL7: pass other fields unchanged")
     rare.add_argument("--query", metavar="SQL", help="database: rows to read, ending with ORDER BY a unique column")
     rare.add_argument("--table-out", metavar="NAME", help="database: new table for the rows")
 
@@ -68,7 +82,7 @@ def add_reading(parser: CommandParser) -> None:
     add_columns(parser)
     rare = parser.rare()
     rare.add_argument("--input-format", choices=FORMATS, help="default: by the suffix; standard input: plain")
-    rare.add_argument("--recursive", action="store_true", help="also the folders in INPUT, which OUT will have, too")
+    rare.add_argument("--recursive", action="store_true", help="include subfolders of INPUT; OUT has the same")
 
 
 def run_deidentify(options: argparse.Namespace) -> int:
@@ -106,9 +120,9 @@ def run_deidentify(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> bool:
     """Return whether the output goes to standard output. Raises ConfigError where nothing says where it goes."""
     if options.out is None and options.table_out is None and options.input != STANDARD:
-        raise ConfigError("--out is needed, but where INPUT is - or a database")
+        raise ConfigError("--out is required unless INPUT is - or a database")
     if options.resume and options.out is None and options.run_folder is None:
-        raise ConfigError("--resume needs --run where there is no --out")
+        raise ConfigError("--resume without --out needs --run")
     return options.out is None and options.table_out is None
 
 
@@ -192,9 +206,9 @@ def _report(
 
 
 def _tell_recall(summary: "RunSummary", *, tell: Callable[[str], None]) -> None:
-    from ensemble_deid.cli.measured_recall import measured_recall
-    from ensemble_deid.model.combiners import SVM
+    from ensemble_deid.cli.report_facts import measured_recall
     from ensemble_deid.model.manifest import read_manifest
+    from ensemble_deid.model.options import SVM
 
     model, prediction = summary.model, summary.options.prediction
     if model is None or model.source is None:

@@ -6,22 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import (
-    SYSTEM,
-    add_combiner,
-    add_command,
-    add_files,
-    add_labels,
-    add_resampling,
-    add_text,
-    check_forms,
-)
-from ensemble_deid.cli.sources import System, overlap_warning, read_gold, read_system, resampling
+from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_resampling, add_shared, check_forms
+from ensemble_deid.cli.sources import System, overlap_warning, publish, read_gold, read_system, resampling
 from ensemble_deid.cli.terminal import say, warn
 from ensemble_deid.corpora.read import Corpus
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.evaluation.render.results import FILE_FORMS, Results
+from ensemble_deid.evaluation.render.results import FILE_FORMS
 
 if TYPE_CHECKING:
     from ensemble_deid.evaluation.operating_points import OperatingPoints
@@ -38,9 +29,9 @@ def add_commands(commands: Any) -> None:
         example="evaluate demo:test en --out f.json",
     )
     _add_gold_and_system(evaluate)
-    evaluate.add_argument("--full", action="store_true", help="print every table, not the summary alone")
-    evaluate.add_argument("--scheme", choices=("i2b2", "meddocan"), help="print what that task's own script does")
-    add_combiner(evaluate)
+    evaluate.add_argument("--full", action="store_true", help="print every table")
+    evaluate.add_argument("--scheme", choices=("i2b2", "meddocan"), help="print what that task's script prints")
+    add_shared(evaluate, "combiner")
     add_files(evaluate, FILE_FORMS)
     evaluate.set_defaults(run=run_evaluate)
 
@@ -50,13 +41,13 @@ def add_research_commands(commands: Any) -> None:
     compare = add_command(
         commands,
         "compare",
-        "the difference between two systems, with interval and p value",
+        "compare two systems, with interval and p value",
         example="research compare demo:test model other --out difference.json",
     )
     compare.add_argument("gold", metavar="GOLD", help=_GOLD)
     compare.add_argument("a", metavar="A", help=SYSTEM)
     compare.add_argument("b", metavar="B", help=SYSTEM)
-    add_labels(compare)
+    add_shared(compare, "labels")
     add_resampling(compare)
     add_files(compare, FILE_FORMS)
     compare.set_defaults(run=run_compare)
@@ -67,11 +58,11 @@ def add_corpus_commands(commands: Any) -> None:
     agreement = add_command(
         commands,
         "agreement",
-        "agreement between two annotators",
+        "measure agreement between two annotators",
         example="corpus agreement first/ second/ --out agreement.json",
     )
-    agreement.add_argument("a", metavar="A", help="the notes as one annotated them")
-    agreement.add_argument("b", metavar="B", help="the same notes as the other did")
+    agreement.add_argument("a", metavar="A", help="one annotator's notes")
+    agreement.add_argument("b", metavar="B", help="the other annotator's")
     add_resampling(agreement)
     add_files(agreement, FILE_FORMS)
     agreement.set_defaults(run=run_agreement)
@@ -82,23 +73,23 @@ def add_model_commands(commands: Any) -> None:
     report = add_command(
         commands,
         "report",
-        "one HTML page with figures, curves and errors",
+        "write an HTML page with figures, curves and errors",
         example="model report demo:test en --out report.html --text",
     )
     _add_gold_and_system(report)
     report.add_argument("--out", metavar="FILE.html", type=Path, required=True, help="the page")
-    add_text(report)
-    report.add_argument("--summary", action="store_true", help="some pages to print; errors go into FILE-errors.html")
+    add_shared(report, "text")
+    report.add_argument("--summary", action="store_true", help="a few printable pages; errors go into FILE-errors.html")
     rare = report.rare()
     rare.add_argument(
         "--name-list",
         metavar="ORIGIN=FILE",
         action="append",
         default=[],
-        help="names of one origin, one a line, to compare how well names are hidden; several times",
+        help="names of one origin, one a line, for subgroups; repeatable",
     )
     rare.add_argument("--annotators", metavar="TEXT", help="who annotated the notes, for the first page")
-    rare.add_argument("--agreement", metavar="TEXT", help="how far the annotators agree, for the first page")
+    rare.add_argument("--agreement", metavar="TEXT", help="the annotators' agreement, for the first page")
     rare.add_argument("--date", metavar="YYYY-MM-DD", help="the report's day; default: SOURCE_DATE_EPOCH, or today")
     report.set_defaults(run=run_report)
 
@@ -110,13 +101,8 @@ def _add_gold_and_system(parser: argparse.ArgumentParser) -> None:
         "--dev", nargs=2, metavar=("GOLD", "SYSTEM"), help="choose the thresholds of operating points on these"
     )
     parser.add_argument("--oracle", action="store_true", help="choose thresholds on the scored notes, and say so")
-    add_labels(parser)
+    add_shared(parser, "labels")
     add_resampling(parser)
-
-
-def _write(results: Results, files: Sequence[Path]) -> None:
-    for file in files:
-        results.write(file)
 
 
 def _say_warnings(warnings: Sequence[str]) -> None:
@@ -189,7 +175,8 @@ def run_evaluate(options: argparse.Namespace) -> int:
     say(render_official(official) if official else results.render(".txt"))
     if not official and not options.full:
         say("\nEvery table: --full. All figures as data: --out FILE.json, FILE.csv.")
-    _write(results, options.out)
+    for file in options.out:
+        results.write(file)
     return 0
 
 
@@ -205,9 +192,7 @@ def run_compare(options: argparse.Namespace) -> int:
     comparison = compare(gold.documents, a.answer, b.answer, **resampling(options))
     warnings = [f"{name}: {line}" for name, system in (("A", a), ("B", b)) for line in system.warnings]
     _say_warnings(warnings)
-    results = comparison_results(comparison, name_a=options.a, name_b=options.b, warnings=warnings)
-    say(results.render(".txt"))
-    _write(results, options.out)
+    publish(comparison_results(comparison, name_a=options.a, name_b=options.b, warnings=warnings), options.out)
     return 0
 
 
@@ -220,9 +205,7 @@ def run_agreement(options: argparse.Namespace) -> int:
     check_forms(options.out, FILE_FORMS)
     a, b = read_gold(options.a), read_gold(options.b)
     agreement = measure_agreement(a.documents, b.documents, resamples=options.resamples, seed=options.seed)
-    results = agreement_results(agreement)
-    say(results.render(".txt"))
-    _write(results, options.out)
+    publish(agreement_results(agreement), options.out)
     return 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_model, add_text, check_forms
+from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_model, add_shared, check_forms
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.locate import locate_corpus
@@ -19,7 +19,7 @@ from ensemble_deid.note.digits import four_digits
 from ensemble_deid.resources import data_directory
 
 if TYPE_CHECKING:
-    from ensemble_deid.evaluation.worst_notes import NoteErrors
+    from ensemble_deid.evaluation.error_list import NoteErrors
     from ensemble_deid.note.document import Document
     from ensemble_deid.training.explain import Explanation, PlaceExplanation
 
@@ -32,30 +32,32 @@ def add_model_commands(commands: Any) -> None:
     explain = add_command(
         commands,
         "explain",
-        "which submodels proposed each span of a note, and why it was kept or not",
+        "show show which submodels proposed each span of a note, and why it was kept or not",
         example="model explain en note.txt --at 120-126",
     )
     add_model(explain)
     explain.add_argument("note", metavar="NOTE", help="a file with one note")
     explain.add_argument(
-        "--at", metavar="START[-END]", action="append", help="a place, found or not, by offsets; several times"
+        "--at", metavar="START[-END]", action="append", help="a place, found or not, by offsets; repeatable"
     )
     add_files(explain, _EXPLAIN_FORMS)
-    add_text(explain)
+    add_shared(explain, "text")
     explain.set_defaults(run=run_explain)
 
     errors = add_command(
         commands,
         "errors",
-        "the notes in which a model makes most errors",
+        "list the notes in which a model errs most",
         example="model errors my/train model --top 20 --notes worst.jsonl",
     )
-    errors.add_argument("gold", metavar="GOLD", help="annotated notes to correct and learn from, not those of a test")
+    errors.add_argument("gold", metavar="GOLD", help="annotated notes to correct and learn from, never a test set")
     errors.add_argument("system", metavar="SYSTEM", help=SYSTEM)
     errors.add_argument("--top", metavar="N", type=int, default=20, help="how many notes; default: 20")
     errors.add_argument("--notes", metavar="OUT", type=Path, help="write these notes as annotated; they contain PHI")
     add_files(errors, _ERRORS_FORMS)
-    errors.add_argument("--test-split", action="store_true", help="allow demo:test, which learning from it spoils")
+    errors.add_argument(
+        "--test-split", action="store_true", help="allow demo:test; learning from it spoils it as a test"
+    )
     errors.set_defaults(run=run_errors)
 
 
@@ -153,14 +155,14 @@ def _quote(quoted: "Document | None", start: int, end: int) -> str:
 def run_errors(options: argparse.Namespace) -> int:
     """Print the notes with their numbers of errors, and write them where that is asked for."""
     from ensemble_deid.corpora.write import write_corpus
-    from ensemble_deid.evaluation.worst_notes import worst_notes
+    from ensemble_deid.evaluation.error_list import worst_notes
 
     if options.top < 1:
         raise ConfigError(f"--top: at least 1, not {options.top}")
     location = locate_corpus(options.gold)
     if not options.test_split and location.source.resolve() == (data_directory() / "demo" / "test").resolve():
         raise ConfigError(
-            f"{options.gold}: what is learned from the errors of test notes makes them useless as a test; "
+            f"{options.gold}: learning from the errors of test notes makes them useless as a test; "
             "--test-split allows it"
         )
     if options.notes is not None:

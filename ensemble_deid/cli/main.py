@@ -27,7 +27,6 @@ def build_parser() -> argparse.ArgumentParser:
         deidentify,
         evaluation,
         explain,
-        keygen,
         model_changes,
         models,
         prediction,
@@ -45,7 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (training, deidentify, prediction, evaluation, review, service, spark, models, keygen):
+    for module in (training, deidentify, prediction, evaluation, review, service, spark, models):
         module.add_commands(commands)
     of_model = add_group(commands, "model", "look into a model, adjust it, hand it on")
     for adds in (models, model_changes, explain, evaluation):

@@ -7,20 +7,21 @@ from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.options import (
+    CORPUS,
     SYSTEM,
     CommandParser,
-    add_allow_overlap,
     add_command,
     add_group,
     add_model,
+    add_shared,
     add_target,
     target_of,
 )
 from ensemble_deid.cli.sources import read_gold
-from ensemble_deid.cli.terminal import counted, percent, say
+from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.note.digits import four_digits
+from ensemble_deid.note.digits import four_digits, percent
 
 
 def add_model_commands(commands: Any) -> None:
@@ -40,7 +41,7 @@ def add_model_commands(commands: Any) -> None:
     wanted = threshold.add_mutually_exclusive_group(required=True)
     add_target(wanted)
     wanted.add_argument("--reset", action="store_true", help="restore the threshold that training chose")
-    add_allow_overlap(threshold)
+    add_shared(threshold, "allow-overlap")
     threshold.set_defaults(run=run_threshold)
 
     members = add_command(
@@ -52,7 +53,7 @@ def add_model_commands(commands: Any) -> None:
     add_model(members)
     members.add_argument("dev", metavar="DEV", help="annotated notes to choose them on")
     members.add_argument("--top", metavar="N", type=int, default=2, help="submodels for each label; default: 2")
-    add_allow_overlap(members)
+    add_shared(members, "allow-overlap")
     members.set_defaults(run=run_choose_members)
     _add_patterns(add_group(commands, "patterns", "check patterns on notes; add them to a model, or remove them"))
     _add_inclusion(add_group(commands, "inclusion", "sentences without PHI: check a list, put it into a model"))
@@ -62,15 +63,15 @@ def _add_patterns(actions: Any) -> None:
     check = add_command(
         actions,
         "check",
-        "hits of each pattern on annotated notes, right and wrong",
+        "count each pattern's right and wrong hits on annotated notes",
         example="model patterns check ward.toml my/dev --out measured.toml",
     )
     check.add_argument("file", metavar="FILE", type=Path, help="a file of patterns")
-    check.add_argument("corpus", metavar="CORPUS", help="annotated notes")
+    check.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     check.add_argument("--out", metavar="FILE.toml", type=Path, help="the patterns with the precision measured here")
     check.set_defaults(run=run_check)
     add = add_command(
-        actions, "add", "add patterns to a model, which records it", example="model patterns add model ward.toml"
+        actions, "add", "add patterns to a model, and record it", example="model patterns add model ward.toml"
     )
     add_model(add)
     add.add_argument("file", metavar="FILE", type=Path, help="a file of patterns")
@@ -78,7 +79,7 @@ def _add_patterns(actions: Any) -> None:
     remove = add_command(
         actions,
         "remove",
-        "take an added pattern out of a model, which records it",
+        "remove an added pattern from a model, and record it",
         example="model patterns remove model ward_extension",
     )
     add_model(remove)
@@ -97,23 +98,23 @@ def _add_inclusion(actions: Any) -> None:
     check = add_command(
         actions,
         "check",
-        "what a list would drop of a system's spans on annotated notes",
+        "show which spans of a system a list would drop",
         example="model inclusion check sentences.toml my/dev model",
     )
     check.add_argument("file", metavar="FILE", type=Path, help="a list of sentences")
-    check.add_argument("corpus", metavar="CORPUS", help="annotated notes")
+    check.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     check.add_argument("system", metavar="SYSTEM", nargs="?", help=f"{SYSTEM}; default: the annotations")
     check.set_defaults(run=run_inclusion_check)
     put = add_command(
         actions,
         "put",
-        "put a reviewed list into a model, in the place of the one it has",
+        "set a model's reviewed list",
         example="model inclusion put model sentences.toml",
     )
     add_model(put)
     put.add_argument("file", metavar="FILE", type=Path, help="a list of sentences")
     put.set_defaults(run=run_put)
-    remove = add_command(actions, "remove", "take the list out of a model", example="model inclusion remove model")
+    remove = add_command(actions, "remove", "remove a model's list", example="model inclusion remove model")
     add_model(remove)
     remove.set_defaults(run=run_inclusion_remove)
     show = add_command(actions, "show", "print a model's list", example="model inclusion show model")
@@ -125,7 +126,7 @@ def _add_inclusion(actions: Any) -> None:
 
 def add_remark(parser: CommandParser) -> None:
     """Add what the model's record of changes says of this one."""
-    parser.add_argument("--remark", metavar="TEXT", default="", help="for the record: who wanted it, and why")
+    parser.add_argument("--remark", metavar="TEXT", default="", help="for the record: who asked for it, and why")
 
 
 def run_threshold(options: argparse.Namespace) -> int:
@@ -156,8 +157,9 @@ def run_threshold(options: argparse.Namespace) -> int:
         say(f"threshold {four_digits(chosen.threshold)} is now in {options.model}")
     if point is not None:
         counts, rate = point.counts, point.fp_per_1000
+        recall, precision = percent(counts.recall, sign=""), percent(counts.precision, sign="")
         say(
-            f"on {notes}: token recall {percent(counts.recall)}, precision {percent(counts.precision)}, "
+            f"on {notes}: token recall {recall}, precision {precision}, "
             f"{'undefined' if rate is None else f'{rate:.2f}'} false positives in 1000 tokens"
         )
     return 0

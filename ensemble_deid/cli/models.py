@@ -1,4 +1,4 @@
-"""`model list`, `export`, `package`, `scan`, `sign`: handing models on; `verify`: checking a model or a run."""
+"""`model list`, `export`, `package`, `scan`, `sign`: handing models on; `verify`: a check; `keygen`: a secret key."""
 
 import argparse
 import json
@@ -12,19 +12,28 @@ from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.deidentify.outputs import refuse_output_files, refuse_output_model
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.keys import make_key_file
 
 _SCAN_FORMS = (".json",)
 
 
 def add_commands(commands: Any) -> None:
-    """Add `verify` to the parser."""
+    """Add `verify` and `keygen` to the parser."""
     verify = add_command(
         commands, "verify", "check a model and its signature, or a run of deidentify", example="verify clean.run"
     )
     add_model(verify, metavar="MODEL|RUN")
     add_key_file(verify, required=False)
-    verify.add_argument("--head", metavar="HASH", help="of a run: the last hash of its manifest, as it was printed")
+    verify.add_argument("--head", metavar="HASH", help="run: the last hash of its manifest")
     verify.set_defaults(run=run_verify)
+    keygen = add_command(
+        commands,
+        "keygen",
+        "make a secret key, for surrogates, hashes, pseudonyms and signatures",
+        example="keygen site.key",
+    )
+    keygen.add_argument("file", metavar="FILE", type=Path, help="a new file, readable by you alone")
+    keygen.set_defaults(run=run_keygen)
 
 
 def add_model_commands(commands: Any) -> None:
@@ -47,11 +56,11 @@ def add_model_commands(commands: Any) -> None:
     package = add_command(
         commands,
         "package",
-        "make a Python package of a model, to be installed and used by name",
+        "make a Python package of a model",
         example="model package model --name ours --version 1.0.0 --out ours --wheel dist",
     )
     add_model(package)
-    package.add_argument("--name", metavar="NAME", required=True, help="the name that the installed model is used by")
+    package.add_argument("--name", metavar="NAME", required=True, help="the installed model's name")
     package.add_argument("--version", metavar="V", required=True, dest="package_version", help="such as 1.0.0")
     package.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder of the package's project")
     package.add_argument("--licence", metavar="FILE", type=Path, help="the licence's text")
@@ -77,7 +86,7 @@ def add_model_commands(commands: Any) -> None:
     sign = add_command(
         commands,
         "sign",
-        "sign a model with a key, so that no other model passes for it",
+        "sign a model with a key",
         example="model sign model --key-file site.key",
     )
     add_model(sign)
@@ -108,7 +117,8 @@ def run_package(options: argparse.Namespace) -> int:
     )
     if corpora:
         folder = packaged_model(project, options.name)
-        model, manifest = Deidentifier.load(folder), read_manifest(folder)
+        # The package's own manifest no longer knows the notes that its threshold was chosen on.
+        model, manifest = Deidentifier.load(folder), read_manifest(options.model)
         rows = {name: measure_model(model, notes, manifest=manifest) for name, notes in corpora.items()}
         figures = [
             (figures_table(name, notes, rows[name]), figures_record(name, notes, rows[name]))
@@ -185,7 +195,7 @@ def run_verify(options: argparse.Namespace) -> int:
     if is_run(options.model):
         return _verify_run(options.model, options.head)
     if options.key_file is None:
-        raise ConfigError(f"{options.model}: is no run; to verify a model, name the key with --key-file")
+        raise ConfigError(f"{options.model}: not a run; to verify a model, name the key with --key-file")
     manifest = read_manifest(options.model, key=options.key_file)
     say(f"{options.model} is whole and signed with this key; checksum {manifest.checksum}")
     return 0
@@ -202,4 +212,11 @@ def _verify_run(folder: Path, head: str | None) -> int:
     for name, digest in run.tables.items():
         say(f"the table {name} had rows with the digest {digest}: the run's command with --resume compares them")
     say(f"the manifest ends in {run.head}")
+    return 0
+
+
+def run_keygen(options: argparse.Namespace) -> int:
+    """Write a new key; an existing file stays as it is."""
+    key = make_key_file(options.file)
+    say(f"{options.file}: a new key, with the id {key.id}; guard it like the notes, and keep a copy")
     return 0

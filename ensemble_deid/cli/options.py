@@ -139,7 +139,7 @@ def find_models(options: argparse.Namespace) -> None:
 def add_files(parser: Container, forms: Sequence[str]) -> None:
     """Add `--out` for a command that prints its figures."""
     kinds = " or ".join([", ".join(forms[:-1]), forms[-1]] if forms[1:] else forms)
-    several = "; several times for several" if forms[1:] else ""
+    several = "; repeatable" if forms[1:] else ""
     parser.add_argument(
         "--out", metavar="FILE", type=Path, action="append", default=[], help=f"also write them: {kinds}{several}"
     )
@@ -152,10 +152,38 @@ def check_forms(files: Iterable[Path], forms: Sequence[str]) -> None:
             raise ConfigError(f"--out {file}: the name must end in one of {', '.join(forms)}")
 
 
+_SHARED: dict[str, dict[str, Any]] = {
+    "allow-overlap": {"action": "store_true", "help": "accept notes or patients seen in training"},
+    "combiner": {
+        "metavar": "NAME",
+        "default": "svm",
+        "help": "svm (the final estimator), union, majority or per-type",
+    },
+    "device": {"choices": ("auto", "cpu", "cuda"), "help": "device for networks"},
+    "group-by": {"choices": ("auto", "patient", "site"), "help": "what folds keep together"},
+    "jobs": {"metavar": "N", "type": int, "help": "processes at a time"},
+    "labels": {"metavar": "LIST", "help": "score only these labels, categories or groups A to D"},
+    "quiet": {"action": "store_true", "help": "no progress bar"},
+    # `main` starts the command again with pinned libraries where it is given.
+    "reproducible": {"action": "store_true", "help": "same result on every processor; slower"},
+    "resume": {"action": "store_true", "help": "continue an interrupted run"},
+    "seed": {"metavar": "N", "type": int, "help": "seed of everything random"},
+    "submodels": {"metavar": "LIST", "help": "only these, such as regex,tbed,crf,neural"},
+    "text": {"action": "store_true", "help": "quote the notes: the output contains PHI"},
+}
+
+
+def add_shared(parser: Container, *names: str, **defaults: int) -> None:
+    """Add options by name, in this order; a keyword has an option's default (a setting's is the configuration's)."""
+    for name in names:
+        settings = _SHARED[name] | ({"default": defaults[name]} if name in defaults else {})
+        parser.add_argument(f"--{name}", **settings)
+
+
 def add_resampling(parser: Container, *, default: int = 10_000) -> None:
     """Add the options of bootstrap intervals."""
     parser.add_argument("--resamples", metavar="N", type=int, default=default, help="0 for no intervals")
-    add_seed(parser, default=0)
+    add_shared(parser, "seed", seed=0)
 
 
 def check_resamples(options: argparse.Namespace) -> None:
@@ -164,54 +192,9 @@ def check_resamples(options: argparse.Namespace) -> None:
         raise ConfigError(f"--resamples is 0 or more, not {options.resamples}")
 
 
-def add_labels(parser: Container) -> None:
-    """Add the option that limits figures to some labels."""
-    parser.add_argument("--labels", metavar="LIST", help="score only these labels, categories or groups A to D")
-
-
-def add_seed(parser: Container, *, default: int | None) -> None:
-    """Add the seed; None leaves it to the configuration."""
-    parser.add_argument("--seed", metavar="N", type=int, default=default, help="seed of everything random")
-
-
-def add_jobs(parser: Container, *, default: int | None) -> None:
-    """Add the number of processes; None leaves it to the configuration."""
-    parser.add_argument("--jobs", metavar="N", type=int, default=default, help="processes at a time")
-
-
-def add_device(parser: Container) -> None:
-    """Add the device that networks run on."""
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), help="what networks run on")
-
-
-def add_quiet(parser: Container) -> None:
-    """Add the option for no progress bar."""
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
-
-
 def add_port(parser: Container, *, default: int) -> None:
     """Add the port of a service."""
     parser.add_argument("--port", metavar="N", type=int, default=default, help=f"default: {default}; 0: a free one")
-
-
-def add_resume(parser: Container) -> None:
-    """Add the option to continue a run."""
-    parser.add_argument("--resume", action="store_true", help="continue a run that was broken off")
-
-
-def add_allow_overlap(parser: Container) -> None:
-    """Add the option that accepts notes or patients which should be unseen."""
-    parser.add_argument("--allow-overlap", action="store_true", help="accept notes or patients seen in training")
-
-
-def add_text(parser: Container) -> None:
-    """Add the option that lets the output quote notes."""
-    parser.add_argument("--text", action="store_true", help="quote the notes: the output contains PHI")
-
-
-def add_reproducible(parser: Container) -> None:
-    """Add the option; `main` starts the command again with pinned libraries where it is given."""
-    parser.add_argument("--reproducible", action="store_true", help="the same result on every processor; slower")
 
 
 def add_config(parser: Container, *, default: str | None = None) -> None:
@@ -223,38 +206,17 @@ def add_config(parser: Container, *, default: str | None = None) -> None:
     )
 
 
-def add_submodels(parser: Container) -> None:
-    """Add the choice of submodels."""
-    parser.add_argument("--submodels", metavar="LIST", help="only these, such as regex,tbed,crf,neural")
-
-
 def submodels_of(options: argparse.Namespace) -> list[str] | None:
     """Return the submodels that are named, None for all."""
     return None if options.submodels is None else [name.strip() for name in options.submodels.split(",")]
 
 
-def add_group_by(parser: Container) -> None:
-    """Add what folds keep together."""
-    parser.add_argument("--group-by", choices=("auto", "patient", "site"), help="what folds keep together")
-
-
-def add_combiner(parser: Container) -> None:
-    """Add what makes one answer of the submodels' answers."""
-    parser.add_argument(
-        "--combiner", metavar="NAME", default="svm", help="svm (the final estimator), union, majority or per-type"
-    )
-
-
 def add_running(parser: CommandParser) -> None:
     """Add the options of every command that runs a model over notes."""
-    parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
-    add_jobs(parser, default=1)
-    add_quiet(parser)
+    parser.add_argument("--threshold", metavar="T", type=float, help="least probability of an accepted span, 0 to 1")
+    add_shared(parser, "jobs", "quiet", jobs=1)
     rare = parser.rare()
-    add_submodels(rare)
-    add_combiner(rare)
-    add_device(rare)
-    add_reproducible(rare)
+    add_shared(rare, "submodels", "combiner", "device", "reproducible")
 
 
 def add_target(parser: argparse._MutuallyExclusiveGroup) -> None:

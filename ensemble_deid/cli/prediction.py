@@ -10,7 +10,7 @@ from typing import Any
 
 from ensemble_deid.atomic import exclusive
 from ensemble_deid.cli.options import add_command, add_model, add_running, submodels_of
-from ensemble_deid.cli.site_lists import add_lists, list_files, read_lists, report_lists
+from ensemble_deid.cli.replacement import add_lists, list_files, read_lists, report_lists
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED, format_named
 from ensemble_deid.corpora.locate import Location, locate_corpus
@@ -36,14 +36,14 @@ def add_commands(commands: Any) -> None:
     predict.add_argument("--format", choices=ANNOTATED, help="default: the input's own, jsonl for plain text")
     add_lists(predict, strict=False)
     add_running(predict)
-    predict.rare().add_argument("--submodel", metavar="NAME", help="that submodel's answer instead of the ensemble's")
+    predict.rare().add_argument("--submodel", metavar="NAME", help="one submodel's spans instead of the ensemble's")
     predict.set_defaults(run=run_predict)
 
 
 def run_predict(options: argparse.Namespace) -> int:
     """Write each note with the spans found, in the chosen format, or highlight them on a page, or both."""
     if options.out is None and options.html is None:
-        raise ConfigError("predict: --out DIR or --html FILE says where the spans go")
+        raise ConfigError("predict: name --out DIR or --html FILE for the spans")
     location = locate_corpus(options.input)
     own = location.format.name
 

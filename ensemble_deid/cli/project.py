@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_new_private_file
 from ensemble_deid.cli.deidentify import add_options, add_reading, opened, project_key, reading_of
-from ensemble_deid.cli.options import CommandParser, add_command, add_jobs
-from ensemble_deid.cli.replacement import add_key_file
-from ensemble_deid.cli.site_lists import add_lists, named_lists
+from ensemble_deid.cli.options import CommandParser, add_command, add_shared
+from ensemble_deid.cli.replacement import add_key_file, add_lists, named_lists
 from ensemble_deid.cli.terminal import PROBLEMS, counted, say
 from ensemble_deid.errors import ConfigError
 
@@ -85,7 +84,7 @@ def _add_diff(commands: Any) -> None:
     diff.add_argument("--model", metavar="DIR", type=Path, help="a model's folder, or an installed one's name")
     diff.add_argument("--most", metavar="N", type=int, default=200, help="notes to read; default: 200")
     add_lists(diff, strict=False)
-    add_jobs(diff, default=1)
+    add_shared(diff, "jobs", jobs=1)
     add_reading(diff)
     diff.set_defaults(run=run_diff, models=("model",), keep_fields=False, query=None, table_out=None)
 

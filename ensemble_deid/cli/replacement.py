@@ -1,19 +1,60 @@
-"""The options that say what columns hold and what takes the place of PHI, and the options of a run that they make."""
+"""Options of a run: site lists, what columns hold, and what takes the place of PHI."""
 
 import argparse
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ensemble_deid.cli.options import Container
-from ensemble_deid.cli.site_lists import named_lists
-from ensemble_deid.cli.terminal import say
+from ensemble_deid.cli.terminal import counted, say, warn
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import ConfigError
 
 if TYPE_CHECKING:
+    from ensemble_deid.deidentify.known.site_lists import ListFiles, SiteLists
     from ensemble_deid.deidentify.options import RunChoices
     from ensemble_deid.deidentify.replacement import Replacer
+
+
+def add_lists(parser: argparse.ArgumentParser, *, strict: bool) -> None:
+    """Add the options to a command; `strict` for one that writes notes without PHI."""
+    parser.add_argument("--known", metavar="FILE", type=Path, help="identifiers of patients and staff, CSV or TSV")
+    parser.add_argument("--allow", metavar="FILE", type=Path, help="strings that are never PHI, one a line")
+    parser.add_argument("--deny", metavar="FILE", type=Path, help="strings to remove everywhere, CSV or TSV")
+    if strict:
+        parser.add_argument("--strict", action="store_true", help="withhold notes that still hold a known identifier")
+
+
+def named_lists(options: argparse.Namespace) -> "ListFiles":
+    """Return the files that the options name."""
+    from ensemble_deid.deidentify.known.site_lists import ListFiles
+
+    return ListFiles(options.known, options.allow, options.deny, getattr(options, "strict", False))
+
+
+def read_lists(options: argparse.Namespace, labels: Collection[str]) -> "SiteLists":
+    """Read the files that the options name."""
+    return named_lists(options).read(labels)
+
+
+def list_files(options: argparse.Namespace) -> tuple[Path | None, ...]:
+    """Return the files that are read, which no output may overwrite."""
+    return options.known, options.allow, options.deny
+
+
+def report_lists(lists: "SiteLists", counts: Counter[str]) -> None:
+    """Warn of known identifiers in the output, and of notes for which there were none."""
+    from ensemble_deid.deidentify.known.site_lists import LEFT, UNKNOWN
+
+    if lists.known is None:
+        return
+    if counts[UNKNOWN]:
+        warn(f"{counted(counts[UNKNOWN], 'note')} of patients without known identifiers, or without a patient")
+    if counts[LEFT]:
+        action = "and withheld" if lists.strict else "and written; --strict withholds such notes"
+        warn(f"{counted(counts[LEFT], 'known identifier')} found in the output, {action}")
+
 
 _KEYED = ("surrogate", "hash")
 
@@ -33,7 +74,7 @@ def add_replacement(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--policy", metavar="NAME|FILE.toml", help="safe-harbor, limited-data-set, everything, a file")
     add_key_file(parser, required=False)
-    parser.add_argument("--scope", metavar="NAME", default="", help="another name gives other surrogates")
+    parser.add_argument("--scope", metavar="NAME", default="", help="each scope has its own surrogates")
 
 
 def add_key_file(parser: argparse.ArgumentParser, *, required: bool) -> None:
@@ -72,10 +113,10 @@ def add_columns(parser: Container) -> None:
     table = parser.add_argument_group("columns of a table, fields of JSONL (commas between several)")
     table.add_argument("--text-column", metavar="NAME", default="text", help="the notes; default: text")
     table.add_argument("--id-column", metavar="NAME", help="becomes a keyed pseudonym; in JSONL: id")
-    table.add_argument("--patient-column", metavar="NAME", help="notes treated together; a pseudonym, too")
-    table.add_argument("--date-columns", metavar="NAMES", help="are shifted like the dates in the patient's notes")
-    table.add_argument("--date-order", metavar="ORDER", help="of numbers in date columns: dmy, mdy or ymd")
-    table.add_argument("--keep-columns", metavar="NAMES", help="are passed through unchanged; all: every other column")
+    table.add_argument("--patient-column", metavar="NAME", help="groups a patient's notes; becomes a pseudonym")
+    table.add_argument("--date-columns", metavar="NAMES", help="shift like the dates in the patient's notes")
+    table.add_argument("--date-order", metavar="ORDER", help="order of numeric dates in columns: dmy, mdy or ymd")
+    table.add_argument("--keep-columns", metavar="NAMES", help="pass unchanged; all: every other column")
 
 
 def columns_of(options: argparse.Namespace) -> Columns:

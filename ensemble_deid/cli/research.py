@@ -8,28 +8,20 @@ from typing import Any
 from ensemble_deid.cli.options import (
     CORPUS,
     CommandParser,
-    add_allow_overlap,
     add_command,
     add_config,
-    add_device,
     add_files,
     add_group,
-    add_group_by,
-    add_jobs,
     add_model,
-    add_quiet,
     add_resampling,
-    add_resume,
-    add_seed,
-    add_submodels,
+    add_shared,
     add_target,
-    add_text,
     check_forms,
     check_resamples,
     submodels_of,
     target_of,
 )
-from ensemble_deid.cli.sources import overlap_warning, read_gold, read_system, training_overlap
+from ensemble_deid.cli.sources import publish, read_gold, read_system
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.config import Config
 from ensemble_deid.config_files import load_config
@@ -78,25 +70,20 @@ def _add_tune(commands: Any) -> None:
         action="append",
         required=True,
         dest="ranges",
-        help="KEY=low..high, KEY=low..high:log or KEY=a|b|c; several times",
+        help="KEY=low..high, KEY=low..high:log or KEY=a|b|c; repeatable",
     )
-    tune.add_argument("--minutes", metavar="M", type=float, required=True, help="begin no trial that would end later")
+    tune.add_argument("--minutes", metavar="M", type=float, required=True, help="start no trial that would end later")
     tune.add_argument("--trials", metavar="N", type=int, help="no more than N trials")
-    add_allow_overlap(tune)
+    add_shared(tune, "allow-overlap")
     _add_run(tune)
     tune.set_defaults(run=run_tune)
 
 
 def _add_run(parser: CommandParser) -> None:
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the run folder")
-    add_resume(parser)
+    add_shared(parser, "resume")
     add_config(parser)
-    add_submodels(parser)
-    add_group_by(parser)
-    add_jobs(parser, default=None)
-    add_device(parser)
-    add_seed(parser, default=None)
-    add_quiet(parser)
+    add_shared(parser, "submodels", "group-by", "jobs", "device", "seed", "quiet")
 
 
 def _add_ablate(commands: Any) -> None:
@@ -115,8 +102,7 @@ def _add_ablate(commands: Any) -> None:
     ablate.add_argument(
         "--rows", choices=("all", "zhao2020"), default="all", help="zhao2020: the systems of that paper's tables 4 to 6"
     )
-    add_jobs(ablate, default=2)
-    add_quiet(ablate)
+    add_shared(ablate, "jobs", "quiet", jobs=2)
     ablate.set_defaults(run=run_ablate)
 
 
@@ -136,15 +122,15 @@ def _add_comparisons(commands: Any) -> None:
     disagreements = add_command(
         commands,
         "disagreements",
-        "places where a model's submodels disagree, and who was right",
+        "list places where submodels disagree, and which were right",
         example="research disagreements my/dev model --rescued-by crf --out places.csv",
     )
     disagreements.add_argument("gold", metavar="GOLD", help="annotated notes")
     add_model(disagreements)
-    add_submodels(disagreements)
-    disagreements.add_argument("--rescued-by", metavar="NAME", help="list only places where it alone was right")
+    add_shared(disagreements, "submodels")
+    disagreements.add_argument("--rescued-by", metavar="NAME", help="only places where it alone was right")
     add_files(disagreements, FILE_FORMS)
-    add_text(disagreements)
+    add_shared(disagreements, "text")
     disagreements.set_defaults(run=run_disagreements)
 
 
@@ -155,15 +141,15 @@ def _add_word_vectors(commands: Any) -> None:
         "train word vectors (neural.word_vectors) on unlabelled notes",
         example="research embeddings notes --out vectors.txt",
     )
-    vectors.add_argument("notes", metavar="NOTES", help="notes; annotations are not looked at")
-    vectors.add_argument("--out", metavar="FILE", type=Path, required=True, help="holds words of the notes")
+    vectors.add_argument("notes", metavar="NOTES", help="notes; annotations are ignored")
+    vectors.add_argument("--out", metavar="FILE", type=Path, required=True, help="output; it holds words of the notes")
     vectors.add_argument("--dimension", metavar="N", type=int, default=200, help="numbers of a vector; default: 200")
     vectors.add_argument("--window", metavar="N", type=int, default=5, help="words on each side; default: 5")
     vectors.add_argument("--epochs", metavar="N", type=int, default=5, help="default: 5")
     vectors.add_argument("--min-occurrences", metavar="M", type=int, default=10, help="of a word; default: 10")
     vectors.add_argument("--min-patients", metavar="K", type=int, default=5, help="of a word; default: 5")
     vectors.add_argument("--keep-digits", action="store_true", help="do not write digits as 0")
-    add_seed(vectors, default=13)
+    add_shared(vectors, "seed", seed=13)
     vectors.set_defaults(run=run_embeddings)
 
     download = add_group(commands, "download", "fetch models of other projects, for features")
@@ -248,9 +234,8 @@ def run_tune(options: argparse.Namespace) -> int:
 
 def run_ablate(options: argparse.Namespace) -> int:
     """Run the ablations, write the report, print it."""
-    from ensemble_deid.training.ablate import ThresholdTarget, ablate
+    from ensemble_deid.training.ablate import ThresholdTarget, TrainingNotes, ablate
     from ensemble_deid.training.reports import ablation_results
-    from ensemble_deid.training.retrain import TrainingNotes
 
     if options.retrain_dev and not options.retrain:
         raise ConfigError("--retrain-dev goes with --retrain")
@@ -258,10 +243,7 @@ def run_ablate(options: argparse.Namespace) -> int:
     rule = None if target is None else ThresholdTarget(*target)
     refuse_output_files(options.out, options.model, options.dev, options.retrain, options.retrain_dev)
     check_forms(options.out, FILE_FORMS)
-    corpus = read_gold(options.dev)
-    overlap = training_overlap(options.model, corpus.documents)
-    if overlap:
-        warn(overlap_warning(overlap))
+    corpus = read_gold(options.dev, model=options.model)
     notes = None
     if options.retrain:
         stop_by = read_gold(options.retrain_dev) if options.retrain_dev else corpus
@@ -276,10 +258,7 @@ def run_ablate(options: argparse.Namespace) -> int:
             retrain=notes,
             as_zhao2020=options.rows == "zhao2020",
         )
-    published = ablation_results(rows, rule)
-    for file in options.out:
-        published.write(file)
-    say(published.render(".txt"))
+    publish(ablation_results(rows, rule), options.out)
     return 0
 
 
@@ -291,17 +270,11 @@ def run_combiners(options: argparse.Namespace) -> int:
     check_resamples(options)
     refuse_output_files(options.out, options.model, options.corpus)
     check_forms(options.out, FILE_FORMS)
-    corpus = read_gold(options.corpus)
-    overlap = training_overlap(options.model, corpus.documents)
-    if overlap:
-        warn(overlap_warning(overlap))
+    corpus = read_gold(options.corpus, model=options.model)
     figures = compare_combiners(options.model, corpus.documents, resamples=options.resamples, seed=options.seed)
     if not any(figure.combiner == "per-type" for figure in figures):
         warn("the model does not say which submodels are best for each label: no row for per-type (model members)")
-    published = combiners_results(figures, notes=len(corpus.documents))
-    for file in options.out:
-        published.write(file)
-    say(published.render(".txt"))
+    publish(combiners_results(figures, notes=len(corpus.documents)), options.out)
     return 0
 
 
@@ -373,5 +346,5 @@ def run_embeddings(options: argparse.Namespace) -> int:
     vectors = train_vectors(corpus.documents, chosen)
     vectors.write(options.out)
     say(f"{counted(len(vectors.words), 'word')} written to {options.out}; {vectors.left_out:,} rarer ones left out")
-    say("the file holds words of the notes: keep it as you keep them")
+    say("the file holds words of the notes: keep it with them")
     return 0

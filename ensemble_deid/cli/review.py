@@ -5,15 +5,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.options import (
-    add_command,
-    add_device,
-    add_group,
-    add_jobs,
-    add_model,
-    add_port,
-    add_quiet,
-)
+from ensemble_deid.cli.options import add_command, add_group, add_model, add_port, add_shared
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError
@@ -25,29 +17,27 @@ def add_commands(commands: Any) -> None:
     start = add_command(
         actions,
         "start",
-        "open the page in which people correct a model's spans",
+        "open the page for correcting a model's spans",
         example="review start en notes --store decisions.sqlite",
     )
     add_model(start)
     start.add_argument("notes", metavar="NOTES", help="a folder or file of notes, or demo:train")
-    start.add_argument("--store", metavar="FILE", type=Path, required=True, help="where every decision is kept")
+    start.add_argument("--store", metavar="FILE", type=Path, required=True, help="file that stores every decision")
     add_port(start, default=8001)
     start.add_argument("--add-labels", metavar="LIST", help="labels that the model lacks, comma-separated")
-    add_jobs(start, default=1)
-    add_device(start)
-    add_quiet(start)
+    add_shared(start, "jobs", "device", "quiet", jobs=1)
     start.set_defaults(run=run_review)
 
     export = add_command(
         actions,
         "export",
-        "write what reviewers decided as a corpus",
+        "write the reviewers' decisions as a corpus",
         example="review export decisions.sqlite --out reviewed.jsonl",
     )
     export.add_argument("store", metavar="STORE", type=Path, help="the file of `review start --store`")
     export.add_argument("--out", metavar="OUT", type=Path, required=True, help="a folder, or a .jsonl file")
     export.add_argument("--format", choices=("jsonl", "brat"), default="jsonl", help="default: jsonl")
-    export.add_argument("--reviewer", metavar="NAME", help="only this reviewer's decisions; `adjudication` is one, too")
+    export.add_argument("--reviewer", metavar="NAME", help="only this reviewer's decisions, or `adjudication`")
     export.set_defaults(run=run_export)
 
 
@@ -63,10 +53,10 @@ def run_review(options: argparse.Namespace) -> int:
     from ensemble_deid.deidentify.deidentifier import Deidentifier
     from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
     from ensemble_deid.service.review.fill import fill
-    from ensemble_deid.service.settings import Settings, tokens_from_environment
+    from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
     from ensemble_deid.training.progress import Step
 
-    settings = Settings(
+    settings = ServiceSettings(
         model=options.model,
         port=options.port,
         device=options.device,
@@ -130,7 +120,7 @@ def _further_labels(text: str | None) -> list[str]:
     labels = [] if text is None else [label.strip() for label in text.split(",")]
     for label in labels:
         if not label or not label.isprintable() or any(character.isspace() for character in label):
-            raise ConfigError("--add-labels: a label has at least one character, and no white space")
+            raise ConfigError("--add-labels: labels need at least one character and no white space")
     return labels
 
 

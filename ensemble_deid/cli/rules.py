@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.model_changes import add_remark
-from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_text
+from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_model, add_shared
 from ensemble_deid.cli.sources import read_gold
-from ensemble_deid.cli.terminal import DIFFERENCES, counted, percent, say, warn
+from ensemble_deid.cli.terminal import DIFFERENCES, counted, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError, CorpusError, RuleError
-from ensemble_deid.note.digits import rounded
+from ensemble_deid.note.digits import percent, rounded
 
 if TYPE_CHECKING:
     from ensemble_deid.training.rules import RuleModel
@@ -26,11 +26,11 @@ def add_commands(actions: Any) -> None:
     show = add_command(
         actions,
         "show",
-        "print a model's rules, in the order they were learned and are applied",
+        "print a model's rules, in order",
         example="rules show en --labels DATE --top 10 --words",
     )
     add_model(show)
-    show.add_argument("--labels", metavar="LIST", help="only rules that give or take one of these labels")
+    show.add_argument("--labels", metavar="LIST", help="only rules that add or remove one of these labels")
     show.add_argument("--template", metavar="TEMPLATE", help="only rules of this template: 'lower[-1] & tag[1]'")
     show.add_argument("--top", metavar="N", type=int, help="only the first N of these")
     show.add_argument("--words", action="store_true", help="each rule as a sentence, after its number in the list")
@@ -39,23 +39,27 @@ def add_commands(actions: Any) -> None:
     check = add_command(
         actions,
         "check",
-        "what each rule fixes and breaks on annotated notes",
+        "count what each rule fixes and breaks on annotated notes",
         example="rules check en my/dev",
     )
     add_model(check)
-    check.add_argument("corpus", metavar="CORPUS", help="annotated notes")
+    check.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     _add_rules(check)
     check.set_defaults(run=run_check)
 
-    diff = add_command(actions, "diff", "which rules two lists do not share", example="rules diff model reviewed.rules")
+    diff = add_command(
+        actions, "diff", "list the rules that two lists do not share", example="rules diff model reviewed.rules"
+    )
     for name in ("a", "b"):
         add_model(diff, name, metavar=name.upper(), help="a file of rules, or a MODEL")
     diff.set_defaults(run=run_diff)
 
-    explain = add_command(actions, "explain", "how each span of a note came about", example="rules explain en note.txt")
+    explain = add_command(
+        actions, "explain", "show which rules made each span of a note", example="rules explain en note.txt"
+    )
     add_model(explain)
     explain.add_argument("note", metavar="NOTE", help="a file with one note")
-    add_text(explain)
+    add_shared(explain, "text")
     explain.set_defaults(run=run_explain)
 
     apply = add_command(
@@ -71,7 +75,7 @@ def add_commands(actions: Any) -> None:
     curve = add_command(
         actions,
         "curve",
-        "a picture of F1 on train and dev against the number of rules",
+        "plot F1 on train and dev against the number of rules",
         example="rules curve en --out curve.png",
     )
     add_model(curve)
@@ -81,14 +85,14 @@ def add_commands(actions: Any) -> None:
 
 
 def _add_rules(parser: CommandParser) -> None:
-    parser.add_argument("--rules", metavar="FILE", type=Path, help="a rule list in the place of the model's own")
+    parser.add_argument("--rules", metavar="FILE", type=Path, help="a rule list instead of the model's")
 
 
 def _add_changes(actions: Any) -> None:
     review = add_command(
         actions,
         "review",
-        "one HTML page to review a model's rules on; it contains PHI",
+        "write an HTML page for reviewing a model's rules; it contains PHI",
         example="rules review model --corpus my/dev --out rules.html",
     )
     add_model(review)
@@ -99,7 +103,7 @@ def _add_changes(actions: Any) -> None:
     approve = add_command(
         actions,
         "approve",
-        "store in a model who approves which of its rules",
+        "record approvals of a model's rules",
         example="rules approve model --rule 3,5 --by 'A. Reviewer'",
     )
     add_model(approve)
@@ -113,7 +117,7 @@ def _add_changes(actions: Any) -> None:
     put = add_command(
         actions,
         "replace",
-        "put a reviewed rule list into a model, which records it",
+        "replace a model's rule list, and record it",
         example="rules replace model reviewed.rules --remark 'rule 7 hurts'",
     )
     add_model(put)
@@ -244,8 +248,8 @@ def run_apply(options: argparse.Namespace) -> int:
 
 def run_curve(options: argparse.Namespace) -> int:
     """Draw the curve that training measured."""
-    from ensemble_deid.training.rule_curve import draw_curve, model_curve
     from ensemble_deid.training.rule_replacement import has_trained_rules
+    from ensemble_deid.training.rules import draw_curve, model_curve
 
     refuse_output_files([options.out], options.model)
     points = model_curve(options.model)
@@ -253,7 +257,7 @@ def run_curve(options: argparse.Namespace) -> int:
     if not has_trained_rules(options.model):
         warn("the curve is that of the rules as trained; other rules are in the model now")
     last = points[-1]
-    figures = f"F1 {percent(last.train_f1)} on train, {percent(last.dev_f1)} on dev"
+    figures = f"F1 {percent(last.train_f1, sign='')} on train, {percent(last.dev_f1, sign='')} on dev"
     say(f"{counted(last.rules, 'rule')}: {figures}; see {options.out}")
     return 0
 
@@ -284,7 +288,7 @@ def run_approve(options: argparse.Namespace) -> int:
 def _numbers(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        raise ConfigError(f"--rule: expected numbers of rules with commas between them, such as 3,5, not {text!r}")
+        raise ConfigError(f"--rule: expected rule numbers such as 3,5, not {text!r}")
     return [int(part) for part in parts]
 
 

@@ -4,9 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.options import add_command, add_device, add_model, add_port, add_submodels
-from ensemble_deid.cli.replacement import add_key_file
-from ensemble_deid.cli.site_lists import add_lists, named_lists
+from ensemble_deid.cli.options import add_command, add_model, add_port, add_shared
+from ensemble_deid.cli.replacement import add_key_file, add_lists, named_lists
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.errors import ConfigError
 
@@ -23,17 +22,18 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="to listen on; default: this machine")
     add_port(parser, default=8000)
     parser.add_argument("--jobs", metavar="N", type=int, default=1, help="processes, each with the whole model")
-    parser.add_argument("--queue", metavar="N", type=int, default=64, help="requests that a process accepts at a time")
-    parser.add_argument("--max-body", metavar="BYTES", type=int, default=1_000_000, help="of a request, or a line")
-    parser.add_argument("--time-limit", metavar="SECONDS", type=float, default=30.0, help="for one note")
+    parser.add_argument("--queue", metavar="N", type=int, default=64, help="waiting requests a process")
+    parser.add_argument(
+        "--max-body", metavar="BYTES", type=int, default=1_000_000, help="longest request, or line of a batch"
+    )
+    parser.add_argument("--time-limit", metavar="SECONDS", type=float, default=30.0, help="time for one note")
     parser.add_argument("--tokens", metavar="FILE", type=Path, help="lines of TOKEN predict [replace] [known]")
-    parser.add_argument("--entities", choices=("presidio", "own"), default="presidio", help="names in /analyze")
+    parser.add_argument("--entities", choices=("presidio", "own"), default="presidio", help="entity names in /analyze")
     add_key_file(parser, required=False)
     add_lists(parser, strict=True)
-    add_submodels(parser)
-    add_device(parser)
+    add_shared(parser, "submodels", "device")
     parser.rare().add_argument(
-        "--arrival-limit", metavar="SECONDS", type=float, default=10.0, help="for a body; for all waits of a batch"
+        "--arrival-limit", metavar="SECONDS", type=float, default=10.0, help="wait for a body; total wait for a batch"
     )
     parser.set_defaults(run=run_serve)
 
@@ -46,12 +46,12 @@ def run_serve(options: argparse.Namespace) -> int:
         raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
     from ensemble_deid.deidentify.replacement import Key
     from ensemble_deid.model.manifest import read_manifest
-    from ensemble_deid.service.settings import Settings, tokens_from_environment
+    from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
 
     lists = named_lists(options)
     # Each worker reads them again; a mistake in them is said before anything is served.
     lists.read(read_manifest(options.model).labels)
-    settings = Settings(
+    settings = ServiceSettings(
         model=options.model,
         host=options.host,
         port=options.port,

@@ -1,17 +1,19 @@
 """What a command names as a system: a folder of annotations, or a model that is run on gold's notes."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.cli.terminal import warn
+from ensemble_deid.cli.terminal import say, warn
 from ensemble_deid.corpora.read import Corpus, read_corpus
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.installed import model_of
 from ensemble_deid.note.document import Document
 
 if TYPE_CHECKING:
+    from ensemble_deid.evaluation.render.results import Results
     from ensemble_deid.model.seen_notes import Overlap
 
 Documents = tuple[Document, ...]
@@ -54,12 +56,22 @@ def overlap_warning(overlap: "Overlap", *, where: str = "scored here") -> str:
     )
 
 
-def read_gold(name: str) -> Corpus:
-    """Read a corpus and pass on the reader's warnings."""
+def read_gold(name: str, *, model: Path | None = None) -> Corpus:
+    """Read a corpus and pass on the reader's warnings; warn of notes that the model to be scored was trained on."""
     corpus = read_corpus(name)
     for warning in corpus.warnings:
         warn(warning)
+    overlap = None if model is None else training_overlap(model, corpus.documents)
+    if overlap:
+        warn(overlap_warning(overlap))
     return corpus
+
+
+def publish(results: "Results", files: Sequence[Path]) -> None:
+    """Write a command's figures to the files of `--out`, and print them."""
+    for file in files:
+        results.write(file)
+    say(results.render(".txt"))
 
 
 def read_system(name: str, gold: Documents, *, votes: bool = False, combiner: str = "svm") -> System:
@@ -71,7 +83,7 @@ def read_system(name: str, gold: Documents, *, votes: bool = False, combiner: st
     model = model_of(name)
     if model is None:
         if combiner != "svm":
-            raise ConfigError(f"--combiner {combiner}: {name} is no model; annotations are scored as they are")
+            raise ConfigError(f"--combiner {combiner}: {name} is not a model; annotations are scored as they are")
         documents = read_gold(name).documents
         return System(documents, documents)
     from ensemble_deid.deidentify.deidentifier import Deidentifier
@@ -90,7 +102,14 @@ def read_system(name: str, gold: Documents, *, votes: bool = False, combiner: st
     overlap = training_overlap(model, gold)
     phrases = deidentifier.ensemble.feature_extractor.lexicon.phrases
     seen = frozenset(seen_key("".join(phrase)) for phrase in phrases)
-    return System(keep_above(scored, threshold), scored, threshold, by_submodel, overlap, seen)
+    return System(
+        answer=keep_above(scored, threshold),
+        scored=scored,
+        threshold=threshold,
+        votes=by_submodel,
+        overlap=overlap,
+        seen=seen,
+    )
 
 
 def resampling(options: argparse.Namespace) -> dict[str, Any]:

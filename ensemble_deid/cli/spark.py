@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.options import add_command, add_model
-from ensemble_deid.cli.replacement import add_columns, add_replacement, columns_of, run_choices, tell_of_key
-from ensemble_deid.cli.site_lists import add_lists
+from ensemble_deid.cli.replacement import add_columns, add_lists, add_replacement, columns_of, run_choices, tell_of_key
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, say, warn
 from ensemble_deid.deidentify.outputs import refuse_output
 
@@ -26,7 +25,7 @@ def add_commands(commands: Any) -> None:
     add_columns(parser)
     add_lists(parser, strict=True)
     add_replacement(parser)
-    parser.add_argument("--threshold", metavar="T", type=float, help="probability to accept a span at, 0 to 1")
+    parser.add_argument("--threshold", metavar="T", type=float, help="least probability of an accepted span, 0 to 1")
     rare = parser.rare()
     rare.add_argument("--failed", metavar="PATH", help="table of withheld notes; default: OUT.parquet.failed")
     rare.add_argument("--master", metavar="URL", help="such as local[8]; default: what Spark's own settings say")
@@ -36,7 +35,7 @@ def add_commands(commands: Any) -> None:
 def run_spark(options: argparse.Namespace) -> int:
     """Write the table and the table of withheld notes, and say how many notes there were."""
     from ensemble_deid.deidentify.options import RunOptions, files_of
-    from ensemble_deid.integrations.spark_table import deidentify_parquet
+    from ensemble_deid.integrations.spark import deidentify_parquet
     from ensemble_deid.model.manifest import read_manifest
 
     failed = options.failed or f"{options.output.rstrip('/')}.failed"

@@ -83,8 +83,3 @@ def warn(text: str) -> None:
 def counted(number: int, noun: str) -> str:
     """Return the number with its noun, which takes an s for any number but one."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def percent(value: float | None) -> str:
-    """Return a share as a percentage with two decimals; `undefined` where it is."""
-    return "undefined" if value is None else f"{100 * value:.2f}"

@@ -6,28 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.cli.options import (
-    CORPUS,
-    add_allow_overlap,
-    add_command,
-    add_config,
-    add_device,
-    add_group_by,
-    add_jobs,
-    add_model,
-    add_quiet,
-    add_reproducible,
-    add_seed,
-    add_submodels,
-    submodels_of,
-)
+from ensemble_deid.cli.options import CORPUS, add_command, add_config, add_model, add_shared, submodels_of
 from ensemble_deid.cli.sources import read_gold
-from ensemble_deid.cli.terminal import counted, percent, progress_bar, say, warn
+from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.deidentify.outputs import refuse_output_model
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.note.digits import four_digits
+from ensemble_deid.note.digits import four_digits, percent
 from ensemble_deid.reproducible import is_pinned
 
 if TYPE_CHECKING:
@@ -44,28 +30,24 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--dev", metavar="DEV", help="notes to choose the network's epoch by, and to score")
     add_model(train, "--start-from", help="train this model's submodels further")
     add_config(train)
-    add_submodels(train)
+    add_shared(train, "submodels")
     train.add_argument("--shareable", action="store_true", default=None, help="close the vocabulary to rare words")
     train.add_argument("--recall-first", action="store_true", help="choose the threshold for recall, not for F1")
-    add_jobs(train, default=None)
-    add_device(train)
-    add_seed(train, default=None)
-    add_quiet(train)
+    add_shared(train, "jobs", "device", "seed", "quiet")
     rare = train.rare()
-    rare.add_argument("--sites", metavar="N", type=int, help="train on the notes of N sites alone, drawn by the seed")
+    rare.add_argument("--sites", metavar="N", type=int, help="train on N sites, drawn by the seed")
     rare.add_argument(
-        "--language", choices=("auto", "en", "es", "none"), help="whose patterns; auto: told by the notes"
+        "--language", choices=("auto", "en", "es", "none"), help="language of the patterns; auto: that of the notes"
     )
     rare.add_argument("--map", metavar="MAP", help="the patterns' labels -> the corpus's: a .toml file, category ...")
     rare.add_argument("--folds", metavar="N", type=int, help="folds of the stack")
-    add_group_by(rare)
-    add_allow_overlap(rare)
-    add_reproducible(rare)
+    add_shared(rare, "group-by", "allow-overlap", "reproducible")
     train.set_defaults(run=run_train)
 
 
 def run_train(options: argparse.Namespace) -> int:
     """Train, save, and print the dev figures."""
+    from ensemble_deid.evaluation.render.figures import counts_cells
     from ensemble_deid.model.directory import refuse_foreign_folder
     from ensemble_deid.note.tags import TagLoss
     from ensemble_deid.training.train import train
@@ -110,7 +92,8 @@ def run_train(options: argparse.Namespace) -> int:
     if trained.dev_counts:
         say("strict entity figures on dev   precision  recall      F1")
         for name, counts in trained.dev_counts.items():
-            say(f"  {name:<28} {percent(counts.precision):>9} {percent(counts.recall):>7} {percent(counts.f1):>7}")
+            precision, recall, f1 = counts_cells(counts)
+            say(f"  {name:<28} {precision:>9} {recall:>7} {f1:>7}")
     _say_points(trained.points)
     figures = trained.manifest.training
     say(f"tokenization: {TagLoss(figures['spans'], figures['spans_cut'], figures['spans_lost'])}")
@@ -142,10 +125,10 @@ def _say_points(points: "TrainingPoints") -> None:
             if row is None:
                 continue
             strict, tokens = row
-            figures = f"{percent(strict.f1):>9}  {percent(tokens.counts.recall):>12}"
+            figures = f"{percent(strict.f1, sign=''):>9}  {percent(tokens.counts.recall, sign=''):>12}"
             rate = "undefined" if tokens.fp_per_1000 is None else f"{tokens.fp_per_1000:.2f}"
             head = f"    {name:<22} {four_digits(point.threshold):>9}"
-            say(f"{head}  {figures}  {percent(tokens.counts.precision):>15}  {rate:>30}")
+            say(f"{head}  {figures}  {percent(tokens.counts.precision, sign=''):>15}  {rate:>30}")
 
 
 def _overrides(options: argparse.Namespace) -> list[str]:

@@ -27,7 +27,14 @@ from ensemble_deid.corpora.checks import (
     note_with_spans,
     read_utf8,
 )
-from ensemble_deid.corpora.json_fields import kind_of, list_field, object_of, optional_string, parse_json, string_field
+from ensemble_deid.corpora.json_fields import (
+    json_kind,
+    list_field,
+    object_of,
+    optional_string,
+    parse_json,
+    string_field,
+)
 from ensemble_deid.corpora.xml_parser import XmlNode, read_tree
 from ensemble_deid.corpora.xml_tags import IN_ATTRIBUTE, IN_TEXT, refuse_unwritable
 from ensemble_deid.errors import CorpusError
@@ -50,7 +57,7 @@ class Annotation:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class _Part:
     """A passage or a sentence (`kind`); `offset` is -1 where it has none."""
 
     place: str
@@ -58,7 +65,7 @@ class Part:
     offset: int
     text: str = field(repr=False)
     annotations: Sequence[Callable[[], Annotation]] = field(repr=False)
-    sentences: Sequence["Part"] = ()
+    sentences: Sequence["_Part"] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,7 @@ class BiocDocument:
     name: str
     infons: Mapping[str, str] = field(repr=False)
     annotations: Sequence[Callable[[], Annotation]] = field(repr=False)
-    passages: Sequence[Part]
+    passages: Sequence[_Part]
 
 
 @dataclass(slots=True)
@@ -80,7 +87,7 @@ class _Reading:
     length: int = 0
     annotations: list[Callable[[], Annotation]] = field(default_factory=list, repr=False)
 
-    def add(self, part: Part) -> None:
+    def add(self, part: _Part) -> None:
         """Put a passage or sentence at its offset."""
         self.annotations += part.annotations
         if not part.text:
@@ -176,15 +183,15 @@ def _document_of_node(node: XmlNode, path: Path) -> BiocDocument:
     return BiocDocument(place, name, _infons_of_node(node, path), _annotations_of_node(node, path), passages)
 
 
-def _part_of_node(node: XmlNode, path: Path) -> Part:
+def _part_of_node(node: XmlNode, path: Path) -> _Part:
     offset, text = node.first("offset"), node.first("text")
-    return Part(
-        f"{path}:{node.line}",
-        node.name,
-        -1 if offset is None else _integer_of_text(offset.text),
-        "" if text is None else text.text,
-        _annotations_of_node(node, path),
-        [_part_of_node(sentence, path) for sentence in node.all("sentence")],
+    return _Part(
+        place=f"{path}:{node.line}",
+        kind=node.name,
+        offset=-1 if offset is None else _integer_of_text(offset.text),
+        text="" if text is None else text.text,
+        annotations=_annotations_of_node(node, path),
+        sentences=[_part_of_node(sentence, path) for sentence in node.all("sentence")],
     )
 
 
@@ -285,7 +292,7 @@ def _document_of_object(entry: object, place: str) -> BiocDocument:
     )
 
 
-def _parts(entry: dict[str, Any], kind: str, place: str) -> list[Part]:
+def _parts(entry: dict[str, Any], kind: str, place: str) -> list[_Part]:
     """Return the passages of a document, or the sentences of a passage."""
     parts = []
     for number, item in enumerate(list_field(entry, f"{kind}s", place), start=1):
@@ -294,7 +301,14 @@ def _parts(entry: dict[str, Any], kind: str, place: str) -> list[Part]:
         sentences = _parts(part, "sentence", here) if kind == "passage" else []
         text = optional_string(part, "text", here) or ""
         parts.append(
-            Part(here, kind, _integer_of_value(part.get("offset")), text, _annotations_of_object(part, here), sentences)
+            _Part(
+                place=here,
+                kind=kind,
+                offset=_integer_of_value(part.get("offset")),
+                text=text,
+                annotations=_annotations_of_object(part, here),
+                sentences=sentences,
+            )
         )
     return parts
 
@@ -320,7 +334,7 @@ def _infons_of_object(entry: dict[str, Any], place: str) -> dict[str, str]:
         if value is None:
             continue
         if isinstance(value, dict | list):
-            raise CorpusError(f"{place}: infon {number} must be a string, not {kind_of(value)}")
+            raise CorpusError(f"{place}: infon {number} must be a string, not {json_kind(value)}")
         text = value if isinstance(value, str) else json.dumps(value)
         check_text(key, f"{place}: the key of infon {number}")
         check_text(text, f"{place}: infon {number}")

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.overlaps import distinct, overlapping_pairs
+from ensemble_deid.note.overlaps import distinct_spans, overlapping_pairs
 from ensemble_deid.note.span import Span
 
 _WHITE = str.maketrans("\t\n\r", "   ")
@@ -158,7 +158,7 @@ def note_with_spans(
 ) -> ReadNote:
     """Return the note with its spans in text order; repeated spans are dropped, overlapping ones kept, both counted."""
     given = tuple(spans)
-    ordered = distinct(given)
+    ordered = distinct_spans(given)
     counts: Counter[Notice] = Counter(notices or {})
     counts[Notice.REPEATED] += len(given) - len(ordered)
     counts[Notice.OVERLAP] += len(overlapping_pairs(ordered))

@@ -15,7 +15,7 @@ from ensemble_deid.corpora.checks import ReadNote, check_span, check_text, note_
 from ensemble_deid.corpora.json_fields import (
     Utf16Offsets,
     integer_field,
-    kind_of,
+    json_kind,
     list_field,
     note_fields,
     note_of_fields,
@@ -69,7 +69,7 @@ def _span(item: object, text: str, offsets: Utf16Offsets, place: str) -> Span:
     elif isinstance(item, dict):
         values = item
     else:
-        raise CorpusError(f"{place}: expected [start, end, label], not {kind_of(item)}")
+        raise CorpusError(f"{place}: expected [start, end, label], not {json_kind(item)}")
     units = (integer_field(values, "start_offset", place), integer_field(values, "end_offset", place))
     label = string_field(values, "label", place)
     if not label:

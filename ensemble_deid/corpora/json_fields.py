@@ -1,9 +1,14 @@
-"""Values of a parsed JSON object, checked: what is missing or of another type is an error that names the place."""
+"""JSON that is read with care: fields checked for presence and type, and values that know where they are written.
+
+`read_places` parses a text so that one value can be replaced and every other byte stays; the json module forgets how
+values were written.
+"""
 
 import difflib
 import json
 import re
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
@@ -27,7 +32,7 @@ def parse_json(content: str, place: str) -> Any:
         raise CorpusError(f"{place}: broken JSON: {error}") from None
 
 
-def kind_of(value: object) -> str:
+def json_kind(value: object) -> str:
     """Return what kind of value this is, as messages say it."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
@@ -36,7 +41,7 @@ def kind_of(value: object) -> str:
 def object_of(value: object, place: str) -> dict[str, Any]:
     """Return the value if it is an object, else raise CorpusError."""
     if not isinstance(value, dict):
-        raise CorpusError(f"{place}: expected an object, not {kind_of(value)}")
+        raise CorpusError(f"{place}: expected an object, not {json_kind(value)}")
     return value
 
 
@@ -56,7 +61,7 @@ def list_field(entry: dict[str, Any], key: str, place: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise CorpusError(f"{place}: '{key}' must be a list, not {kind_of(value)}")
+        raise CorpusError(f"{place}: '{key}' must be a list, not {json_kind(value)}")
     return value
 
 
@@ -64,7 +69,7 @@ def string_field(entry: dict[str, Any], key: str, place: str) -> str:
     """Return a string that a note can hold; CorpusError if it is missing, something else, or holds NUL."""
     value = entry.get(key)
     if not isinstance(value, str):
-        raise CorpusError(f"{place}: '{key}' must be a string, not {kind_of(value) if key in entry else 'missing'}")
+        raise CorpusError(f"{place}: '{key}' must be a string, not {json_kind(value) if key in entry else 'missing'}")
     check_text(value, f"{place}: '{key}'")
     return value
 
@@ -78,7 +83,7 @@ def integer_field(entry: dict[str, Any], key: str, place: str) -> int:
     """Return an integer; CorpusError if it is missing or something else."""
     value = entry.get(key)
     if type(value) is not int:
-        raise CorpusError(f"{place}: '{key}' must be an integer, not {kind_of(value) if key in entry else 'missing'}")
+        raise CorpusError(f"{place}: '{key}' must be an integer, not {json_kind(value) if key in entry else 'missing'}")
     return value
 
 
@@ -86,11 +91,11 @@ def metadata_field(entry: dict[str, Any], place: str) -> dict[str, str]:
     """Return the object `metadata`, whose values are strings; empty where it is missing or null."""
     metadata = {} if entry.get("metadata") is None else entry["metadata"]
     if not isinstance(metadata, dict):
-        raise CorpusError(f"{place}: 'metadata' must be an object, not {kind_of(metadata)}")
+        raise CorpusError(f"{place}: 'metadata' must be an object, not {json_kind(metadata)}")
     for number, (key, value) in enumerate(metadata.items(), start=1):
         # Neither is quoted: a key, too, may be anything.
         if not isinstance(value, str):
-            raise CorpusError(f"{place}: value {number} of 'metadata' must be a string, not {kind_of(value)}")
+            raise CorpusError(f"{place}: value {number} of 'metadata' must be a string, not {json_kind(value)}")
         check_text(key, f"{place}: key {number} of 'metadata'")
         check_text(value, f"{place}: value {number} of 'metadata'")
     return dict(metadata)
@@ -159,3 +164,67 @@ class Utf16Offsets:
         if self._units is None:
             return unit if 0 <= unit <= self._length else None
         return self._points.get(unit)
+
+
+_DECODER = json.JSONDecoder()
+_BLANK = re.compile(r"[ \t\r\n]*")
+_SURROGATE_PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_PIECE = re.compile(rf"{_SURROGATE_PAIR}|\\u[0-9a-fA-F]{{4}}|\\.|[^\\]", re.DOTALL)
+_DEEPEST = 100
+
+
+@dataclass(slots=True)
+class JsonValue:
+    """A value and where it is written, `[start, end)`; of an object and a list only their members know their values."""
+
+    start: int
+    end: int = -1
+    plain: Any = field(default=None, repr=False)
+    members: dict[str, "JsonValue"] = field(default_factory=dict, repr=False)
+    items: list["JsonValue"] = field(default_factory=list, repr=False)
+
+    def string(self, name: str) -> str | None:
+        """Return the string that is the member of that name, None where there is none."""
+        member = self.members.get(name)
+        return member.plain if member is not None and isinstance(member.plain, str) else None
+
+    def pieces(self, raw: str) -> list[str]:
+        """Return how each character of a string is written."""
+        inner = raw[self.start + 1 : self.end - 1]
+        return _PIECE.findall(inner) if "\\" in inner else list(inner)
+
+
+def read_places(raw: str, place: str) -> JsonValue:
+    """Return the value with its places. Raises CorpusError where it is broken, too deep, or a key occurs twice."""
+    parse_json(raw, place)
+    # What is valid as a whole is walked through once more, without looking for errors.
+    return _value(raw, _skip(raw, 0), place, 0)
+
+
+def _value(raw: str, at: int, place: str, depth: int) -> JsonValue:
+    if depth > _DEEPEST:
+        raise CorpusError(f"{place}: values are nested more than {_DEEPEST} deep")
+    value = JsonValue(at)
+    if raw[at] not in "{[":
+        value.plain, value.end = _DECODER.raw_decode(raw, at)
+        return value
+    close = "}" if raw[at] == "{" else "]"
+    at = _skip(raw, at + 1)
+    while raw[at] != close:
+        if close == "}":
+            name, at = _DECODER.raw_decode(raw, at)
+            at = _skip(raw, _skip(raw, at) + 1)
+            member = value.members[name] = _value(raw, at, place, depth + 1)
+        else:
+            member = _value(raw, at, place, depth + 1)
+            value.items.append(member)
+        at = _skip(raw, member.end)
+        if raw[at] == ",":
+            at = _skip(raw, at + 1)
+    value.end = at + 1
+    return value
+
+
+def _skip(raw: str, at: int) -> int:
+    found = _BLANK.match(raw, at)
+    return found.end() if found else at

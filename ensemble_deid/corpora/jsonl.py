@@ -22,7 +22,7 @@ from ensemble_deid.corpora.checks import (
     reading,
 )
 from ensemble_deid.corpora.json_fields import (
-    kind_of,
+    json_kind,
     list_field,
     metadata_field,
     object_of,
@@ -86,7 +86,7 @@ def _span(item: object, text: str, place: str) -> Span:
     refuse_unknown_keys(item, _SPAN_FIELDS, place)
     for key in ("start", "end"):
         if type(item.get(key)) is not int:
-            raise CorpusError(f"{place}: '{key}' must be an integer, not {kind_of(item.get(key))}")
+            raise CorpusError(f"{place}: '{key}' must be an integer, not {json_kind(item.get(key))}")
     label = string_field(item, "label", place)
     source = string_field(item, "source", place) if "source" in item else ""
     surface = string_field(item, "text", place) if item.get("text") is not None else None

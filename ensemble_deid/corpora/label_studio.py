@@ -14,7 +14,7 @@ from ensemble_deid.corpora.checks import ReadNote, check_span, check_text, note_
 from ensemble_deid.corpora.json_fields import (
     Utf16Offsets,
     integer_field,
-    kind_of,
+    json_kind,
     list_field,
     note_fields,
     note_of_fields,
@@ -39,7 +39,7 @@ def read_label_studio_notes(path: Path, *, gold: bool = True) -> Iterator[tuple[
     content = parse_json(read_utf8(path).removeprefix("\ufeff"), str(path))
     tasks = [content] if isinstance(content, dict) else content
     if not isinstance(tasks, list):
-        raise CorpusError(f"{path}: expected a list of tasks, not {kind_of(content)}")
+        raise CorpusError(f"{path}: expected a list of tasks, not {json_kind(content)}")
     for number, task in enumerate(tasks, start=1):
         place = f"{path}: task {number}"
         try:

@@ -77,7 +77,14 @@ def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
     files = tuple(entry for entry in names if entry.suffix.lower() == found.suffix)
     if not files and not unreadable:
         raise CorpusError(_nothing_there(source, found.suffix))
-    return Location(source, files, found, _remarks(source, names, files, found), folders, unreadable)
+    return Location(
+        source,
+        files,
+        format=found,
+        remarks=_remarks(source, names, files, found),
+        folders=folders,
+        unreadable=unreadable,
+    )
 
 
 def _unreadable(entry: Path) -> str:

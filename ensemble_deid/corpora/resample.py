@@ -18,7 +18,7 @@ from ensemble_deid.note.folding import fold, match_case, without_marks
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.date_forms import is_day_first
-from ensemble_deid.surrogates.patient import PatientSurrogates, Settings, is_spanish, kind_of
+from ensemble_deid.surrogates.patient import PatientSurrogates, SurrogateSettings, is_spanish, kind_of
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _DIGIT = re.compile(r"\d")
@@ -95,7 +95,7 @@ class _PatientCopy:
     @classmethod
     def of(cls, notes: Sequence[Document], corpus: _CorpusValues, keyed: Keyed) -> "_PatientCopy":
         known = frozenset(" ".join(_surface(n, span).casefold().split()) for n in notes for span in n.spans)
-        settings = Settings(day_first=corpus.day_first)
+        settings = SurrogateSettings(day_first=corpus.day_first)
         scope = (keyed.scope[0], keyed.scope[1])
         return cls(corpus, keyed, PatientSurrogates(keyed.secret, scope, settings, known, corpus.spanish))
 

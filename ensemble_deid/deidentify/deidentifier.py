@@ -11,8 +11,7 @@ from ensemble_deid.deidentify.one_pass import DeidentificationResult, NotePass, 
 from ensemble_deid.deidentify.options import RunChoices, RunOptions
 from ensemble_deid.deidentify.prediction import Note, check_note, describe_apart, predict_apart, predict_here
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
-from ensemble_deid.model.description import ModelDescription
-from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.ensemble import Ensemble, ModelDescription
 from ensemble_deid.model.inclusion import InclusionList
 from ensemble_deid.model.installed import find_model
 from ensemble_deid.model.loading import ModelSource, load_again, load_model, model_source

@@ -26,7 +26,7 @@ from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.keys import Key
 from ensemble_deid.model.installed import find_model
 
-Place = str | Path | BinaryIO
+_Place = str | Path | BinaryIO
 AS_NAMED = InputOptions()
 
 
@@ -58,8 +58,8 @@ class RunSummary:
 class _Job:
     """One call: what is read and how, and where everything goes."""
 
-    source: Place
-    out: Place | None
+    source: _Place
+    out: _Place | None
     input: InputOptions
     run: Path | None
     resume: bool
@@ -69,8 +69,8 @@ class _Job:
 
 
 def deidentify_table(
-    source: Place,
-    out: Place | None,
+    source: _Place,
+    out: _Place | None,
     model: Deidentifier | str | Path,
     *,
     columns: Columns | None = None,
@@ -117,8 +117,8 @@ def deidentify_table(
 
 
 def deidentify_files(
-    source: Place,
-    out: Place,
+    source: _Place,
+    out: _Place,
     model: Deidentifier | str | Path,
     *,
     input: InputOptions = AS_NAMED,
@@ -220,7 +220,7 @@ def _deidentify(job: _Job, loading: _Loading, options: RunOptions | None, choice
         source = note_source(places.input, job.input, leave_out=[places.out, places.run])
         read = (loading.directory, *(files_of(choices) if options is None else options.files))
         out = check_outputs(source, Path(places.input), places.out, places.run, job.spans, *read)
-        with exclusive(places.run, _written_to(source, out)) as unlocked:
+        with exclusive(places.run, _written_to(source, out)) as unlocked, _locked_table(source) as no_lock:
             finished = job.resume and is_run(places.run) and job.within is None
             if isinstance(source, SqlQuery) and not finished:
                 source.refuse_existing()
@@ -230,12 +230,13 @@ def _deidentify(job: _Job, loading: _Loading, options: RunOptions | None, choice
             chosen = replace(chosen, replacer=replace(chosen.replacer, key=key))
             loaded.description.check_options(chosen.prediction)
             if job.within is not None:
-                summary = _night(job, places, source, out, loaded, chosen)
+                summary = _night(job, places, source, out, model=loaded, options=chosen)
             else:
-                run = _run(job, places, source, out, loaded, chosen)
+                run = _run(job, places, source, out, model=loaded, options=chosen)
                 summary = _finished(run) if finished else _done(run, resume=job.resume)
             _copy_out(job, places, out)
     remarks = [f"{place}: the file system has no locks: start no other run with this output" for place in unlocked]
+    remarks += [f"{table}: the database has no locks: start no other run with this table" for table in no_lock]
     return replace(summary, warnings=(*remarks, *summary.warnings))
 
 
@@ -246,8 +247,18 @@ def _written_to(source: NoteSource, out: Path) -> Path:
     return out
 
 
+@contextmanager
+def _locked_table(source: NoteSource) -> Iterator[list[str]]:
+    """Lock the new table of a database; give its name where that cannot be done."""
+    if not isinstance(source, SqlQuery):
+        yield []
+        return
+    with source.exclusive() as locked:
+        yield [] if locked else [source.table_out]
+
+
 def _night(
-    job: _Job, places: _Places, source: NoteSource, out: Path, model: Deidentifier, options: RunOptions
+    job: _Job, places: _Places, source: NoteSource, out: Path, *, model: Deidentifier, options: RunOptions
 ) -> RunSummary:
     """Do what a project has not handed out yet. Raises ConfigError where the output is that of another night."""
     if job.within is None:
@@ -255,7 +266,7 @@ def _night(
     options = job.within.options(options)
     night = Night(job.within, source, out, "" if model.source is None else model.source.checksum)
     night.plan()
-    run = _run(job, places, source, out, model, options)
+    run = _run(job, places, source, out, model=model, options=options)
     run.source = NewNotes(source, night)
     run.finding = {**run.finding, "night": night.digest}
     run.settings, run.written = {**run.settings, **run.finding}, night.written
@@ -305,7 +316,7 @@ def _copy_out(job: _Job, places: _Places, out: Path) -> None:
 
 def _run(job: _Job, places: _Places, source: NoteSource, out: Path, model: Deidentifier, options: RunOptions) -> Run:
     columns = getattr(source, "columns", None) or Columns()
-    finding = _finding(job, places, source, columns, model, options)
+    finding = _finding(job, places, source, columns, model=model, options=options)
     replacer = options.replacer
     styles = replacer.styles
     # A policy is a file that may have changed: what it says counts.

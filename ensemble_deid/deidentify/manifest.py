@@ -234,7 +234,14 @@ def verify_run(folder: str | Path, *, head: str | None = None) -> VerifiedRun:
             raise CorpusError(f"{path}: is missing; the run wrote it")
         if digest_of(path) != entry["sha256"]:
             raise CorpusError(f"{path}: is not as the run wrote it")
-    return VerifiedRun(first["settings"], last["counts"], len(outputs), found, printed, tables)
+    return VerifiedRun(
+        settings=first["settings"],
+        counts=last["counts"],
+        files=len(outputs),
+        head=found,
+        printed=printed,
+        tables=tables,
+    )
 
 
 def _read_chain(path: Path) -> tuple[list[dict[str, Any]], str]:

@@ -10,8 +10,7 @@ from joblib import delayed
 
 from ensemble_deid.corpora.checks import check_text
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
-from ensemble_deid.model.description import ModelDescription
-from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.ensemble import Ensemble, ModelDescription
 from ensemble_deid.model.loading import ModelSource, load_once
 from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.model.portions import PORTION

@@ -20,7 +20,7 @@ WORD = re.compile(r"\w+")
 """What strings are searched as: no letter, digit or underscore beside them."""
 _LEAST = 3
 _LEAST_DIGITS = 5
-Strings = dict[str, tuple[str, float]]
+_Strings = dict[str, tuple[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Known:
     """
 
     taken: frozenset[str] = field(repr=False)
-    wanted: Strings = field(repr=False)
+    wanted: _Strings = field(repr=False)
     hides: Hides
     spanish: bool = False
 
@@ -72,7 +72,7 @@ class PatientStrings:
 
     normalise: Callable[[str], str]
     hides: Hides = lambda label: True
-    strings: dict[str, Strings] = field(default_factory=dict, repr=False)
+    strings: dict[str, _Strings] = field(default_factory=dict, repr=False)
     # The notes of a patient mostly follow each other.
     _last: tuple[str, Known] | None = field(default=None, init=False, repr=False)
 
@@ -92,26 +92,26 @@ class PatientStrings:
     def of(self, document: Document) -> Known:
         """Return what is known of the document's patient; of a note without one, what was found in itself."""
         if document.patient_id is None:
-            alone: Strings = {}
+            alone: _Strings = {}
             self._add(alone, document)
             return self._known(alone)
         if self._last is None or self._last[0] != document.patient_id:
             self._last = (document.patient_id, self._known(self.strings.get(document.patient_id, {})))
         return self._last[1]
 
-    def _known(self, strings: Strings) -> Known:
+    def _known(self, strings: _Strings) -> Known:
         telling = sorted(filter(_is_telling, strings), key=lambda surface: (-len(surface), surface))
         spanish = any(is_spanish(label) for label, _ in strings.values())
         wanted = {surface: strings[surface] for surface in telling}
         return Known(frozenset(map(self.normalise, strings)), wanted, self.hides, spanish)
 
-    def _add(self, strings: Strings, document: Document) -> None:
+    def _add(self, strings: _Strings, document: Document) -> None:
         note = as_read(document)
         for span in sorted(note.spans):
             surface = note.text[span.start : span.end]
             self._take(strings, surface, span.label, span.score)
 
-    def _take(self, strings: Strings, surface: str, label: str, score: float) -> None:
+    def _take(self, strings: _Strings, surface: str, label: str, score: float) -> None:
         known = strings.get(surface)
         # What is a name in one note and a town in another must not be shown as the town. The order of notes, which may
         # come night by night, decides nothing.

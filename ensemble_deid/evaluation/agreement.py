@@ -6,17 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ensemble_deid.arrays import Flags, Floats
 from ensemble_deid.evaluation.alphanumeric_runs import label_tokens, tokens_of
-from ensemble_deid.evaluation.annotation_stats import AnnotationStats, count_annotations
-from ensemble_deid.evaluation.bootstrap import (
-    LEVEL,
-    RESAMPLES,
-    Reals,
-    percentile_interval,
-    resample_totals,
-    sum_by_group,
-)
-from ensemble_deid.evaluation.pairs import Pair, pair_documents
+from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES, percentile_interval, resample_totals, sum_by_group
+from ensemble_deid.evaluation.pairs import AnnotationStats, Pair, count_annotations, pair_documents
 from ensemble_deid.evaluation.scores import Estimate, Resampling, Row, Score, score_rows
 from ensemble_deid.evaluation.views import VIEWS, Naming, count_sides, name_under, sides_of
 from ensemble_deid.note.document import Document
@@ -129,7 +122,7 @@ def _kappa(
     return Kappa(naming, observed, expected, Estimate(kappa, interval), listed)
 
 
-def _kappas(sums: Reals, names: int) -> tuple[Reals, Reals, Reals]:
+def _kappas(sums: Floats, names: int) -> tuple[Floats, Floats, Floats]:
     """Return observed and expected agreement and kappa of (n, 1 + 2 names) sums; NaN where undefined."""
     agreed, of_a, of_b = sums[:, 0], sums[:, 1 : 1 + names], sums[:, 1 + names :]
     tokens = of_a.sum(axis=1)
@@ -139,11 +132,11 @@ def _kappas(sums: Reals, names: int) -> tuple[Reals, Reals, Reals]:
     return observed, expected, _divide(observed - expected, 1 - expected, some & (expected < 1))
 
 
-def _divide(numerator: Reals, denominator: Reals, where: np.typing.NDArray[np.bool_]) -> Reals:
+def _divide(numerator: Floats, denominator: Floats, where: Flags) -> Floats:
     values = np.full(numerator.shape, np.nan)
     np.divide(numerator, denominator, out=values, where=where)
     return values
 
 
-def _defined(values: Reals) -> float | None:
+def _defined(values: Floats) -> float | None:
     return None if np.isnan(values[0]) else float(values[0])

@@ -4,6 +4,8 @@ The spans of one patient are not independent, so the patient is what is drawn (w
 span: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", chapters 8 and 13. The comparison of two
 systems is paired (both are scored on the same draw: Koehn 2004, EMNLP) and tested by approximate randomisation
 (Noreen 1989, "Computer-Intensive Methods for Testing Hypotheses"; Yeh 2000, COLING).
+
+Rates of independent trials, such as notes with a leak, have an exact upper bound instead (`Share`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,13 +13,56 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
+from scipy.stats import beta
 
+from ensemble_deid.arrays import Floats, Int64s
 from ensemble_deid.evaluation.pairs import EvaluationError
+from ensemble_deid.note.counts import ratio
 from ensemble_deid.seeds import generator
 
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """`count` of `total`: of notes, patients or annotations; undefined (None) where there were none."""
+
+    count: int
+    total: int
+
+    @property
+    def share(self) -> float | None:
+        """count / total."""
+        return ratio(self.count, self.total)
+
+    @property
+    def upper(self) -> float | None:
+        """The exact one-sided 95% upper bound of the rate; None where there was no trial."""
+        return clopper_pearson_upper(self.count, self.total) if self.total else None
+
+    @property
+    def three_in_n(self) -> float | None:
+        """The rule of three, 3 / n, where nothing was seen in n trials; None otherwise."""
+        return rule_of_three(self.total) if self.total and not self.count else None
+
+
+def clopper_pearson_upper(count: int, total: int, *, level: float = 0.95) -> float:
+    """Return the exact one-sided upper bound (Clopper and Pearson 1934): for "0 in n" it is 1 - (1 - level)^(1/n).
+
+    Raises EvaluationError unless 0 <= count <= total, total > 0 and 0 < level < 1.
+    """
+    if not (0 <= count <= total and total > 0):
+        raise EvaluationError(f"a rate needs 0 <= count <= total and a total above 0, not {count} of {total}")
+    if not 0 < level < 1:
+        raise EvaluationError(f"the level of a bound lies between 0 and 1, not {level}")
+    return 1.0 if count == total else float(beta.ppf(level, count + 1, total - count))
+
+
+def rule_of_three(total: int) -> float:
+    """Return 3 / n, at most 1: the 95% upper bound of a rate never seen in n trials (Hanley and Lippman-Hand 1983)."""
+    if total <= 0:
+        raise EvaluationError(f"a rate needs a total above 0, not {total}")
+    return min(1.0, 3 / total)
+
+
 Measure = Literal["f1", "precision", "recall"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
 RESAMPLES = 10_000
@@ -57,7 +102,7 @@ class PairedDifference:
     p_value: float | None
 
 
-def sum_by_group(counts: Integers, groups: Sequence[str]) -> Integers:
+def sum_by_group(counts: Int64s, groups: Sequence[str]) -> Int64s:
     """Add up the rows of `counts`, (documents, ...), that belong to one patient; patients in order of their ids."""
     if len(counts) != len(groups):
         raise EvaluationError(f"{len(counts)} rows of counts came with {len(groups)} patients")
@@ -67,7 +112,7 @@ def sum_by_group(counts: Integers, groups: Sequence[str]) -> Integers:
     return summed
 
 
-def resample_totals(group_counts: Integers, *, resamples: int = RESAMPLES, seed: int = 0) -> Reals:
+def resample_totals(group_counts: Int64s, *, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
     """Draw patients with replacement and add their counts: (patients, k) to (resamples, k).
 
     The draws depend on `seed`, the number of patients and `resamples` alone, so that tables of the same patients
@@ -85,10 +130,10 @@ def resample_totals(group_counts: Integers, *, resamples: int = RESAMPLES, seed:
     return totals
 
 
-def measure_of(totals: Reals, measure: Measure) -> Reals:
+def measure_of(totals: Floats, measure: Measure) -> Floats:
     """Return F1, precision or recall of counts (..., 3); NaN where it is undefined."""
     tp, fp, fn = totals[..., 0], totals[..., 1], totals[..., 2]
-    over: dict[Measure, tuple[Reals, Reals]] = {
+    over: dict[Measure, tuple[Floats, Floats]] = {
         "f1": (2 * tp, 2 * tp + fp + fn),
         "precision": (tp, tp + fp),
         "recall": (tp, tp + fn),
@@ -101,7 +146,7 @@ def measure_of(totals: Reals, measure: Measure) -> Reals:
     return values
 
 
-def percentile_interval(values: Reals, *, level: float = LEVEL, patients: int) -> Interval:
+def percentile_interval(values: Floats, *, level: float = LEVEL, patients: int) -> Interval:
     """Return the central `level` of the defined `values`, (resamples,)."""
     if not 0 < level < 1:
         raise EvaluationError(f"the level of an interval lies between 0 and 1, not {level}")
@@ -114,7 +159,7 @@ def percentile_interval(values: Reals, *, level: float = LEVEL, patients: int) -
 
 
 def bootstrap_interval(
-    counts: Integers,
+    counts: Int64s,
     groups: Sequence[str],
     *,
     measure: Measure = "f1",
@@ -129,8 +174,8 @@ def bootstrap_interval(
 
 
 def paired_difference(
-    counts_a: Integers,
-    counts_b: Integers,
+    counts_a: Int64s,
+    counts_b: Int64s,
     groups: Sequence[str],
     *,
     measure: Measure = "f1",
@@ -148,7 +193,7 @@ def paired_difference(
         raise EvaluationError(f"the counts differ in shape: {counts_a.shape} and {counts_b.shape}")
     a, b = sum_by_group(counts_a, groups), sum_by_group(counts_b, groups)
 
-    def difference(totals: Reals) -> Reals:
+    def difference(totals: Floats) -> Floats:
         return measure_of(totals[..., :3], measure) - measure_of(totals[..., 3:], measure)
 
     both = np.concatenate([a, b], axis=1)
@@ -158,18 +203,18 @@ def paired_difference(
     value = _defined(difference(observed))
     return PairedDifference(
         measure,
-        _defined(measure_of(observed[:3], measure)),
-        _defined(measure_of(observed[3:], measure)),
-        value,
-        interval,
-        None
+        a=_defined(measure_of(observed[:3], measure)),
+        b=_defined(measure_of(observed[3:], measure)),
+        difference=value,
+        interval=interval,
+        p_value=None
         if value is None or not resamples
         else _randomisation_p(a, b, value, difference, resamples=resamples, seed=seed),
     )
 
 
 def _randomisation_p(
-    a: Integers, b: Integers, observed: float, difference: Callable[[Reals], Reals], *, resamples: int, seed: int
+    a: Int64s, b: Int64s, observed: float, difference: Callable[[Floats], Floats], *, resamples: int, seed: int
 ) -> float:
     """Exchange each patient's counts with probability 1/2; return how often the difference is at least as large."""
     rng = generator(seed, "evaluation/randomisation")
@@ -184,7 +229,7 @@ def _randomisation_p(
     return (1 + as_large) / (1 + resamples)
 
 
-def sign_flip_p(contributions: Reals, *, resamples: int = RESAMPLES, seed: int = 0) -> float:
+def sign_flip_p(contributions: Floats, *, resamples: int = RESAMPLES, seed: int = 0) -> float:
     """Test whether the sum of the patients' contributions, (patients,), lies below 0 beyond chance; one-sided.
 
     Each patient's contribution has mean 0 where nothing is amiss, so its sign is drawn at random: the p value counts
@@ -206,6 +251,6 @@ def _pieces(resamples: int, patients: int) -> Iterator[tuple[int, int]]:
         yield first, min(most, resamples - first)
 
 
-def _defined(value: Reals) -> float | None:
+def _defined(value: Floats) -> float | None:
     number = float(value)
     return None if np.isnan(number) else number

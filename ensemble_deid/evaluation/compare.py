@@ -6,15 +6,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ensemble_deid.evaluation.bootstrap import (
-    LEVEL,
-    MEASURES,
-    RESAMPLES,
-    Integers,
-    Measure,
-    PairedDifference,
-    paired_difference,
-)
+from ensemble_deid.arrays import Int64s
+from ensemble_deid.evaluation.bootstrap import LEVEL, MEASURES, RESAMPLES, Measure, PairedDifference, paired_difference
 from ensemble_deid.evaluation.count_table import CountTable
 from ensemble_deid.evaluation.pairs import Pair, keep_labels, labels_of_pairs, pair_documents
 from ensemble_deid.evaluation.scores import Resampling
@@ -83,7 +76,7 @@ def compare(
     tables = {view: (_count(pairs_a, view), _count(pairs_b, view)) for view in COMPARED_VIEWS}
     groups = tuple(pair.group for pair in pairs_a)
 
-    def differ(one: Integers, other: Integers, measure: Measure) -> PairedDifference:
+    def differ(one: Int64s, other: Int64s, measure: Measure) -> PairedDifference:
         return paired_difference(
             one,
             other,
@@ -120,7 +113,7 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def _by_label(
-    a: CountTable, b: CountTable, differ: Callable[[Integers, Integers], PairedDifference]
+    a: CountTable, b: CountTable, differ: Callable[[Int64s, Int64s], PairedDifference]
 ) -> tuple[LabelDifference, ...]:
     found = {
         label: differ(a.only([label]).per_document, b.only([label]).per_document)

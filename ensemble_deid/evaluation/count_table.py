@@ -1,18 +1,81 @@
-"""Counts of every document and label, from which every total, mean and resample is a sum."""
+"""Counts of every document and label, from which every total, mean and resample is a sum.
+
+The annotations of a note are matched one to one: each `match_` function takes the distinct `(start, end, label)` keys
+of both sides and returns the matched pairs.
+"""
 
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from ensemble_deid.evaluation.matching import Key
+from ensemble_deid.arrays import Int64s
 from ensemble_deid.evaluation.pairs import Pair
 from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.span import SpanKey
 
-Sides = tuple[Set[Key], Set[Key]]
+RELAXED_END = 2
+"""Characters by which the ends of a relaxed match may differ: the 2014 i2b2 script's "fuzzy end"."""
+
+
+def match_strict(golds: Set[SpanKey], systems: Set[SpanKey]) -> list[tuple[SpanKey, SpanKey]]:
+    """Same start, end and label."""
+    return [(key, key) for key in golds & systems]
+
+
+def match_relaxed(golds: Set[SpanKey], systems: Set[SpanKey]) -> list[tuple[SpanKey, SpanKey]]:
+    """Same start and label, and ends at most `RELAXED_END` characters apart."""
+    return _match(golds, systems, lambda g, s: g[0] == s[0] and g[2] == s[2] and abs(g[1] - s[1]) <= RELAXED_END)
+
+
+def match_overlapping(golds: Set[SpanKey], systems: Set[SpanKey]) -> list[tuple[SpanKey, SpanKey]]:
+    """Same label and at least one character in common."""
+    return _match(golds, systems, lambda g, s: g[2] == s[2])
+
+
+def _match(
+    golds: Set[SpanKey], systems: Set[SpanKey], alike: Callable[[SpanKey, SpanKey], bool]
+) -> list[tuple[SpanKey, SpanKey]]:
+    """Match as many of the overlapping pairs with the same label as possible."""
+    left, right = sorted(golds), sorted(systems)
+    edges = [(i, j) for i, j in _overlapping(left, right) if alike(left[i], right[j])]
+    return _most_pairs(left, right, edges)
+
+
+def _overlapping(golds: Sequence[SpanKey], systems: Sequence[SpanKey]) -> list[tuple[int, int]]:
+    """Return the index pairs that share a character; both sides are sorted by start."""
+    found: list[tuple[int, int]] = []
+    longest = max((end - start for start, end, _ in systems), default=0)
+    first = 0
+    for i, (start, end, _) in enumerate(golds):
+        # Invariant: every system span before `first` ends at or before this gold start, and all later ones' too.
+        while first < len(systems) and systems[first][0] + longest <= start:
+            first += 1
+        for j in range(first, len(systems)):
+            if systems[j][0] >= end:
+                break
+            if start < systems[j][1]:
+                found.append((i, j))
+    return found
+
+
+def _most_pairs(
+    golds: Sequence[SpanKey], systems: Sequence[SpanKey], edges: Sequence[tuple[int, int]]
+) -> list[tuple[SpanKey, SpanKey]]:
+    """Return a maximum matching: a largest set of edges in which no annotation occurs twice."""
+    if len({i for i, _ in edges}) == len(edges) == len({j for _, j in edges}):
+        return [(golds[i], systems[j]) for i, j in edges]
+    rows, columns = zip(*edges, strict=True)
+    graph = csr_array((np.ones(len(edges), dtype=np.int8), (rows, columns)), shape=(len(golds), len(systems)))
+    partner = maximum_bipartite_matching(graph, perm_type="column")
+    return [(golds[i], systems[j]) for i, j in enumerate(partner) if j >= 0]
+
+
+Sides = tuple[Set[SpanKey], Set[SpanKey]]
 """The distinct keys of one note: gold's and the system's."""
-Match = Callable[[Set[Key], Set[Key]], list[tuple[Key, Key]]]
+MatchKeys = Callable[[Set[SpanKey], Set[SpanKey]], list[tuple[SpanKey, SpanKey]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +88,7 @@ class CountTable:
     document_ids: tuple[str, ...]
     groups: tuple[str, ...]
     labels: tuple[str, ...]
-    counts: npt.NDArray[np.int64]
+    counts: Int64s
 
     @property
     def total(self) -> Counts:
@@ -38,7 +101,7 @@ class CountTable:
         return {label: to_counts(row) for label, row in zip(self.labels, self.counts.sum(axis=0), strict=True)}
 
     @property
-    def per_document(self) -> npt.NDArray[np.int64]:
+    def per_document(self) -> Int64s:
         """Counts over all labels, document by document: (documents, 3)."""
         return np.asarray(self.counts.sum(axis=1), dtype=np.int64)
 
@@ -50,12 +113,12 @@ class CountTable:
         return CountTable(self.document_ids, self.groups, chosen, self.counts[:, kept, :])
 
 
-def to_counts(row: npt.NDArray[np.int64]) -> Counts:
+def to_counts(row: Int64s) -> Counts:
     """Return the three numbers of `row`, (3,), as Counts."""
     return Counts(int(row[0]), int(row[1]), int(row[2]))
 
 
-def tabulate(pairs: Sequence[Pair], sides: Sequence[Sides], match: Match) -> CountTable:
+def tabulate(pairs: Sequence[Pair], sides: Sequence[Sides], match: MatchKeys) -> CountTable:
     """Match each note's two sets of keys; a match counts under its gold key's label."""
     labels = tuple(sorted({key[2] for both in sides for keys in both for key in keys}))
     width = 3 * len(labels)

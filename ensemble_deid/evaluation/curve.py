@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ensemble_deid.arrays import Flags, Floats, Int64s
 from ensemble_deid.evaluation.alphanumeric_runs import runs_in, tokens_of
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents
 from ensemble_deid.evaluation.views import Naming, View, name_under, token_keys, view_named
@@ -49,9 +49,9 @@ class Curve:
     """Counts at each distinct score, from the highest threshold to the lowest; `gold` is TP + FN throughout."""
 
     view: str
-    thresholds: npt.NDArray[np.float64]
-    tp: npt.NDArray[np.int64]
-    fp: npt.NDArray[np.int64]
+    thresholds: Floats
+    tp: Int64s
+    fp: Int64s
     gold: int
     tokens: int
 
@@ -141,12 +141,10 @@ def _scored_keys(text: str, span: Span, as_tokens: bool, naming: Naming) -> list
     return [(start, end, name) for start, end in places]
 
 
-def _accumulate(
-    view: str, scores: npt.NDArray[np.float64], right: npt.NDArray[np.bool_], gold: int, tokens: int
-) -> Curve:
+def _accumulate(view: str, scores: Floats, right: Flags, gold: int, tokens: int) -> Curve:
     order = np.argsort(-scores, kind="stable")
     ordered = scores[order]
     # The last place of each distinct score: all annotations of one score are kept or dropped together.
     last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], [True] * (len(ordered) > 0)))
     tp = np.cumsum(right[order], dtype=np.int64)[last]
-    return Curve(view, ordered[last], tp, last + 1 - tp, gold, tokens)
+    return Curve(view, thresholds=ordered[last], tp=tp, fp=last + 1 - tp, gold=gold, tokens=tokens)

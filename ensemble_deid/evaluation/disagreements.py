@@ -99,11 +99,11 @@ def member_records(cases: Sequence[Disagreement], names: Sequence[str]) -> tuple
         records.append(
             MemberRecord(
                 name,
-                sum(name in case.right for case in cases),
-                len(alone),
-                sum(case.solved for case in alone),
-                len(others),
-                sum(not case.solved for case in others),
+                right=sum(name in case.right for case in cases),
+                alone_right=len(alone),
+                rescued=sum(case.solved for case in alone),
+                alone_wrong=len(others),
+                misled=sum(not case.solved for case in others),
             )
         )
     return tuple(records)

@@ -1,14 +1,18 @@
-"""Every error of a system with its kind, and which labels are confused with which."""
+"""Every error of a system with its kind, and which labels are confused with which.
+
+`worst_notes` sorts notes by their errors, as Murugadoss et al. 2021 choose what to annotate next ("Model fine-tuning
+details").
+"""
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
 
 from ensemble_deid.evaluation.alphanumeric_runs import Place, label_tokens, tokens_of
-from ensemble_deid.evaluation.bounds import Share
+from ensemble_deid.evaluation.bootstrap import Share
 from ensemble_deid.evaluation.leaks import KIND_KEY
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
 from ensemble_deid.note.document import Document
@@ -70,7 +74,9 @@ def list_errors(gold: Sequence[Document], system: Sequence[Document], *, kind_ke
             kind = _kind_of(one, other)
             if kind is not None:
                 near = tokens.near(one) if kind == "missed" and one is not None else None
-                errors.append(Error(pair.id, note_kind, kind, one, other, near))
+                errors.append(
+                    Error(document_id=pair.id, note_kind=note_kind, kind=kind, gold=one, system=other, near=near)
+                )
     return ErrorList(tuple(errors), MappingProxyType(confusion), missed_beside_right(pairs))
 
 
@@ -160,3 +166,35 @@ def _kind_of(gold: Span | None, system: Span | None) -> ErrorKind | None:
     if gold.label == system.label:
         return None if same_place else "wrong boundary"
     return "wrong label" if same_place else "wrong label and boundary"
+
+
+@dataclass(frozen=True, slots=True)
+class NoteErrors:
+    """The errors of one note: how many of each kind, and how many annotations it has in gold."""
+
+    id: str
+    site: str | None
+    annotations: int
+    kinds: Mapping[ErrorKind, int]
+
+    @property
+    def errors(self) -> int:
+        """All errors of the note."""
+        return sum(self.kinds.values())
+
+    @property
+    def missed(self) -> int:
+        """Annotations that nothing found overlaps."""
+        return self.kinds.get("missed", 0)
+
+
+def worst_notes(gold: Sequence[Document], system: Sequence[Document]) -> tuple[NoteErrors, ...]:
+    """Return the notes with errors, most errors first, of equals the one with more missed, then by id.
+
+    Raises EvaluationError when the documents do not match.
+    """
+    kinds: defaultdict[str, Counter[ErrorKind]] = defaultdict(Counter)
+    for error in list_errors(gold, system).errors:
+        kinds[error.document_id][error.kind] += 1
+    found = [NoteErrors(note.id, note.site, len(note.spans), kinds[note.id]) for note in gold if note.id in kinds]
+    return tuple(sorted(found, key=lambda note: (-note.errors, -note.missed, note.id)))

@@ -6,16 +6,17 @@ from types import MappingProxyType
 
 import numpy as np
 
+from ensemble_deid.arrays import Int64s
 from ensemble_deid.evaluation.alphanumeric_runs import tokens_of
-from ensemble_deid.evaluation.annotation_stats import AnnotationStats, count_annotations
-from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES
-from ensemble_deid.evaluation.bounds import Share
+from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES, Share
 from ensemble_deid.evaluation.count_table import CountTable, Sides
 from ensemble_deid.evaluation.error_list import missed_beside_right
 from ensemble_deid.evaluation.leaks import KIND_KEY, LeakView, leaks_of_pairs
 from ensemble_deid.evaluation.pairs import (
+    AnnotationStats,
     EvaluationError,
     Pair,
+    count_annotations,
     keep_labels,
     labels_of_pairs,
     pair_documents,
@@ -24,10 +25,10 @@ from ensemble_deid.evaluation.pairs import (
 from ensemble_deid.evaluation.scores import (
     Estimate,
     MacroScore,
-    Part,
     Resampling,
     Row,
     Score,
+    ScorePart,
     estimate_ratio,
     macro_score,
     score_rows,
@@ -97,7 +98,7 @@ class Evaluation:
     missed_beside_right: Share
     resampling: Resampling
 
-    def score(self, view: str = "strict", part: Part = "total", name: str = "all") -> Score:
+    def score(self, view: str = "strict", part: ScorePart = "total", name: str = "all") -> Score:
         """Return the score of that view and part. Raises EvaluationError when there is none."""
         for score in self.scores:
             if (score.view, score.part, score.name) == (view, part, name):
@@ -189,9 +190,7 @@ def _categories(labels: Sequence[str]) -> Mapping[str, frozenset[str]]:
     )
 
 
-def _token_rates(
-    view: str, table: CountTable, tokens: np.typing.NDArray[np.int64], resampling: Resampling
-) -> TokenRates:
+def _token_rates(view: str, table: CountTable, tokens: Int64s, resampling: Resampling) -> TokenRates:
     counts = table.per_document
     return TokenRates(
         view,

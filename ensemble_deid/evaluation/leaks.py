@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ensemble_deid.evaluation.bounds import Share
+from ensemble_deid.evaluation.bootstrap import Share
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
 from ensemble_deid.note.counts import ratio
 from ensemble_deid.note.document import Document
@@ -113,12 +113,14 @@ def leaks_of_pairs(pairs: Sequence[Pair], *, kind_key: str = KIND_KEY) -> LeakVi
     characters = Share(sum(note.leaked_characters for note in notes), sum(note.characters for note in notes))
     return LeakView(
         total,
-        Share(sum(note.missed_whole for note in notes), phi),
-        characters,
-        MappingProxyType({label: _label_leaks(notes, label) for label in sorted({k for n in notes for k in n.phi})}),
-        _by_errors(leaking, phi),
-        _by_kind(notes),
-        notes,
+        missed_whole=Share(sum(note.missed_whole for note in notes), phi),
+        characters=characters,
+        by_label=MappingProxyType(
+            {label: _label_leaks(notes, label) for label in sorted({k for n in notes for k in n.phi})}
+        ),
+        by_errors=_by_errors(leaking, phi),
+        by_kind=_by_kind(notes),
+        notes=notes,
     )
 
 
@@ -157,7 +159,16 @@ def _note_leaks(pair: Pair, kind_key: str) -> NoteLeaks:
         counted.update(counts)
         leaked.update(leaks)
     kind = pair.gold.metadata.get(kind_key)
-    return NoteLeaks(pair.id, pair.group, kind, phi, missed, whole, len(counted), len(leaked))
+    return NoteLeaks(
+        pair.id,
+        pair.group,
+        kind,
+        phi,
+        missed=missed,
+        missed_whole=whole,
+        characters=len(counted),
+        leaked_characters=len(leaked),
+    )
 
 
 def _label_leaks(notes: Sequence[NoteLeaks], label: str) -> LabelLeaks:
@@ -179,7 +190,16 @@ def _by_errors(leaking: Sequence[NoteLeaks], phi: int) -> tuple[NotesWithErrors,
         cumulative += errors * len(notes)
         coverage = ratio(phi - (everything - cumulative), phi)
         mean_labels = sum(len(note.missed) for note in notes) / len(notes)
-        rows.append(NotesWithErrors(errors, len(notes), errors * len(notes), cumulative, coverage, mean_labels))
+        rows.append(
+            NotesWithErrors(
+                errors,
+                notes=len(notes),
+                total_errors=errors * len(notes),
+                cumulative_errors=cumulative,
+                coverage=coverage,
+                mean_labels=mean_labels,
+            )
+        )
     return tuple(rows)
 
 

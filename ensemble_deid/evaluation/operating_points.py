@@ -6,23 +6,23 @@ Inform Decis Mak), "R@P", after Eban et al. 2017, for recall at precision.
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from ensemble_deid.evaluation.curve import Curve, OperatingPoint, has_scores, trace_curve
+from ensemble_deid.evaluation.curve import CURVE_VIEWS, Curve, OperatingPoint, has_scores, trace_curve
 from ensemble_deid.evaluation.pairs import EvaluationError, select_labels
 from ensemble_deid.evaluation.views import resolve_labels
+from ensemble_deid.keys import salted_digest
+from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 
 SENSITIVITIES: tuple[float, ...] = (0.990, 0.997, 0.999, 1.0)
 PRECISION = 0.85
 ThresholdRule = Literal["sensitivity", "precision", "false-positives"]
 """`false-positives`: the highest recall at so many false positives in 1000 tokens of the notes, or fewer."""
-OUT_OF_FOLD: tuple[str, ...] = ()
-"""The `notes` of a threshold that was chosen on a curve measured out of fold in training."""
 # Below this, a ratio of two counts is no longer told from the wanted one by rounding alone.
 _ROUNDING = 1e-12
 
@@ -32,13 +32,52 @@ class NoScoresError(EvaluationError):
 
 
 @dataclass(frozen=True, slots=True)
+class KnownNotes:
+    """How many notes a threshold was chosen on, and salted digests by which they are known again.
+
+    Whoever guesses a note can still confirm the guess with the salt, so exported models keep the count only.
+    """
+
+    count: int
+    salt: str = ""
+    digests: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, documents: Sequence[Document]) -> "KnownNotes":
+        """Take the digests of notes; the salt comes from their texts, so that the same notes give the same record."""
+        texts = sorted(_words(document) for document in documents)
+        salt = hashlib.sha256(f"salt of chosen notes\n{texts!r}".encode()).hexdigest()[:32]
+        return cls(len(texts), salt, frozenset(salted_digest(salt, "note", text) for text in texts))
+
+    def shared(self, documents: Sequence[Document]) -> int:
+        """Count the notes that are among these; their white space may differ."""
+        if not self.digests:
+            return 0
+        return sum(self._digest(document) in self.digests for document in documents)
+
+    def _digest(self, document: Document) -> str:
+        if self.salt:
+            return salted_digest(self.salt, "note", _words(document))
+        # Models up to en 1.2.0 hold unsalted digests of the texts.
+        return hashlib.sha256(document.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _words(document: Document) -> str:
+    return " ".join(document.text.split())
+
+
+OUT_OF_FOLD = KnownNotes(0)
+"""The `notes` of a threshold that was chosen on a curve measured out of fold in training."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChosenThreshold:
     """A threshold and where it comes from, to be stored in a model.
 
     `rule` and `wanted` say what was asked for, `threshold` is None where no threshold gives it, `chosen_at` is the
-    operating point on the notes it was chosen on, and `notes` are digests of those notes' texts, by which a later
-    report sees whether it reports on the notes that were chosen on; `OUT_OF_FOLD` (none) where it was chosen on the
-    model's training notes, each scored by what had not seen it.
+    operating point on the notes it was chosen on, and `notes` tells whether a later report is on notes that were
+    chosen on; `OUT_OF_FOLD` (none) where it was chosen on the model's training notes, each scored by what had not seen
+    it.
     """
 
     rule: ThresholdRule
@@ -46,7 +85,7 @@ class ChosenThreshold:
     view: str
     threshold: float | None
     chosen_at: OperatingPoint | None
-    notes: tuple[str, ...]
+    notes: KnownNotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +146,14 @@ def choose_threshold(
     if not has_scores(dev_system):
         raise NoScoresError("a threshold needs a system that scores its annotations; all scores are the same")
     point = find_point(trace_curve(dev_gold, dev_system, view=view), rule=rule, wanted=wanted)
-    return ChosenThreshold(rule, wanted, view, None if point is None else point.threshold, point, digests(dev_gold))
+    return ChosenThreshold(
+        rule,
+        wanted,
+        view,
+        threshold=None if point is None else point.threshold,
+        chosen_at=point,
+        notes=KnownNotes.of(dev_gold),
+    )
 
 
 def check_target(rule: ThresholdRule, wanted: float) -> None:
@@ -139,7 +185,7 @@ def report_threshold(
     Raises EvaluationError when some of them are among the notes it was chosen on, unless `oracle` says that this is
     meant; the result then says so.
     """
-    shared = len(set(digests(gold)) & set(chosen.notes))
+    shared = chosen.notes.shared(gold)
     if shared and not oracle:
         raise EvaluationError(
             f"{shared} of the {len(gold)} notes reported on are among those the threshold was chosen on; "
@@ -199,15 +245,12 @@ def find_operating_points(
         view,
         curve,
         as_it_is,
-        reported,
-        RecallAtPrecision(precision, adjusted, at.point if adjusted and at.point else as_it_is, at.oracle),
-        any(point.oracle for point in reported) or at.oracle,
+        sensitivities=reported,
+        recall_at_precision=RecallAtPrecision(
+            precision, adjusted, at.point if adjusted and at.point else as_it_is, at.oracle
+        ),
+        oracle=any(point.oracle for point in reported) or at.oracle,
     )
-
-
-def digests(documents: Sequence[Document]) -> tuple[str, ...]:
-    """Return a digest of each note's text, sorted: enough to know a note again, not to read it."""
-    return tuple(sorted(hashlib.sha256(d.text.encode("utf-8", "surrogatepass")).hexdigest()[:16] for d in documents))
 
 
 def _reach_sensitivity(curve: Curve, wanted: float) -> OperatingPoint | None:
@@ -242,3 +285,82 @@ _REACH: Mapping[ThresholdRule, Callable[[Curve, float], OperatingPoint | None]] 
     "precision": _reach_precision,
     "false-positives": _reach_false_positives,
 }
+
+
+CHOSEN = "threshold"
+"""The figure of a model's manifest that holds this record."""
+
+
+def threshold_to_record(chosen: ChosenThreshold) -> dict[str, Any]:
+    """Return the choice as JSON-ready data; of the notes it was chosen on it has salted digests."""
+    at = chosen.chosen_at
+    return {
+        "rule": chosen.rule,
+        "wanted": chosen.wanted,
+        "view": chosen.view,
+        "threshold": chosen.threshold,
+        "chosen_at": None
+        if at is None
+        else {"tp": at.counts.tp, "fp": at.counts.fp, "fn": at.counts.fn, "tokens": at.tokens},
+        "notes": {
+            "count": chosen.notes.count,
+            "salt": chosen.notes.salt,
+            "digests": " ".join(sorted(chosen.notes.digests)),
+        },
+    }
+
+
+def without_digests(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record as an exported model has it: it keeps only the number of notes."""
+    chosen = threshold_from_record(record)
+    return threshold_to_record(replace(chosen, notes=KnownNotes(chosen.notes.count)))
+
+
+def threshold_from_record(record: Mapping[str, Any]) -> ChosenThreshold:
+    """Read back what `threshold_to_record` gave. Raises EvaluationError where it is not such a record."""
+    keys = {"rule", "wanted", "view", "threshold", "chosen_at", "notes"}
+    if set(record) != keys:
+        raise EvaluationError(f"a stored threshold has the keys {sorted(keys)}, not {sorted(record)}")
+    threshold, at = record["threshold"], record["chosen_at"]
+    if record["rule"] not in get_args(ThresholdRule) or record["view"] not in CURVE_VIEWS:
+        raise EvaluationError(f"a stored threshold cannot have rule {record['rule']!r} and view {record['view']!r}")
+    rule, wanted = record["rule"], record["wanted"]
+    most = 1000 if rule == "false-positives" else 1
+    if not (_is_number(wanted, most=most) and (threshold is None or _is_number(threshold))):
+        raise EvaluationError(
+            f"a stored threshold is a number between 0 and 1, and what it was wanted for one up to {most}"
+        )
+    if (threshold is None) != (at is None):
+        raise EvaluationError("a stored threshold comes with the operating point it was chosen at, or without both")
+    point = None if threshold is None or at is None else _point(float(threshold), at)
+    return ChosenThreshold(
+        rule=record["rule"],
+        wanted=float(record["wanted"]),
+        view=record["view"],
+        threshold=None if threshold is None else float(threshold),
+        chosen_at=point,
+        notes=_known_notes(record["notes"]),
+    )
+
+
+def _known_notes(notes: Any) -> KnownNotes:
+    if isinstance(notes, list) and all(isinstance(note, str) for note in notes):
+        # As models up to en 1.2.0 have them.
+        return KnownNotes(len(notes), "", frozenset(notes))
+    kinds = {"count": int, "salt": str, "digests": str}
+    if not (isinstance(notes, Mapping) and {name: type(value) for name, value in notes.items()} == kinds):
+        raise EvaluationError("the notes of a stored threshold are a count, a salt and digests")
+    return KnownNotes(notes["count"], notes["salt"], frozenset(notes["digests"].split()))
+
+
+def _point(threshold: float, at: Any) -> OperatingPoint:
+    keys = ("tp", "fp", "fn", "tokens")
+    if not (isinstance(at, Mapping) and set(at) == set(keys) and all(isinstance(at[key], int) for key in keys)):
+        raise EvaluationError(f"the operating point of a stored threshold has the whole numbers {', '.join(keys)}")
+    if min(at[key] for key in keys) < 0:
+        raise EvaluationError("the operating point of a stored threshold has a negative count")
+    return OperatingPoint(threshold, Counts(at["tp"], at["fp"], at["fn"]), at["tokens"])
+
+
+def _is_number(value: Any, *, most: float = 1) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ensemble_deid.errors import DeidError
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.overlaps import distinct_spans, overlapping_pairs
 
 
 class EvaluationError(DeidError):
@@ -84,3 +85,23 @@ def _refuse_lone(ids: Sequence[str], side: str, other: str) -> None:
     if ids:
         named = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
         raise EvaluationError(f"{len(ids)} documents of the {side} side are not on the {other} side: {named}")
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationStats:
+    """Annotations of one side: all, those that repeat another (same offsets and label), and overlapping neighbours."""
+
+    annotations: int
+    repeated: int
+    overlapping: int
+
+
+def count_annotations(documents: Iterable[Document]) -> AnnotationStats:
+    """Count the annotations of one side, and those to mention beside the figures: repeated and overlapping ones."""
+    annotations = repeated = overlapping = 0
+    for document in documents:
+        different = distinct_spans(document.spans)
+        annotations += len(document.spans)
+        repeated += len(document.spans) - len(different)
+        overlapping += len(overlapping_pairs(different))
+    return AnnotationStats(annotations, repeated, overlapping)

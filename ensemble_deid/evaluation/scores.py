@@ -6,20 +6,13 @@ from typing import Literal
 
 import numpy as np
 
-from ensemble_deid.evaluation.bootstrap import (
-    Integers,
-    Interval,
-    Reals,
-    measure_of,
-    percentile_interval,
-    resample_totals,
-    sum_by_group,
-)
+from ensemble_deid.arrays import Floats, Int64s
+from ensemble_deid.evaluation.bootstrap import Interval, measure_of, percentile_interval, resample_totals, sum_by_group
 from ensemble_deid.evaluation.count_table import CountTable, to_counts
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.note.counts import Counts
 
-Part = Literal["total", "label", "category", "subset"]
+ScorePart = Literal["total", "label", "category", "subset"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +46,7 @@ class Score:
     """The micro figures of one part (`part`, `name`) of the annotations under one view."""
 
     view: str
-    part: Part
+    part: ScorePart
     name: str
     counts: Counts
     precision: Estimate
@@ -85,9 +78,9 @@ class Row:
     """What a Score is made of: counts of every document, (documents, 3)."""
 
     view: str
-    part: Part
+    part: ScorePart
     name: str
-    counts: Integers
+    counts: Int64s
 
 
 def score_rows(rows: Sequence[Row], groups: Sequence[str], resampling: Resampling) -> tuple[Score, ...]:
@@ -103,16 +96,16 @@ def score_rows(rows: Sequence[Row], groups: Sequence[str], resampling: Resamplin
                 row.part,
                 row.name,
                 counts,
-                Estimate(counts.precision, precision),
-                Estimate(counts.recall, recall),
-                Estimate(counts.f1, f1),
+                precision=Estimate(counts.precision, precision),
+                recall=Estimate(counts.recall, recall),
+                f1=Estimate(counts.f1, f1),
             )
         )
     return tuple(scores)
 
 
 def estimate_ratio(
-    numerators: Integers, denominators: Integers, groups: Sequence[str], resampling: Resampling, *, per: float = 1.0
+    numerators: Int64s, denominators: Int64s, groups: Sequence[str], resampling: Resampling, *, per: float = 1.0
 ) -> Estimate:
     """Estimate `per` times the sum of numerators over the sum of denominators, (documents,) each."""
     whole, part = float(denominators.sum()), float(numerators.sum())
@@ -137,7 +130,7 @@ def macro_score(view: str, table: CountTable) -> MacroScore:
     )
 
 
-def _macro(values: Reals) -> Macro:
+def _macro(values: Floats) -> Macro:
     defined = values[~np.isnan(values)]
     if not len(defined):
         return Macro(None, None, 0)

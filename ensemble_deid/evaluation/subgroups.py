@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ensemble_deid.evaluation.bootstrap import Integers, sign_flip_p, sum_by_group
+from ensemble_deid.arrays import Int64s
+from ensemble_deid.evaluation.bootstrap import sign_flip_p, sum_by_group
 from ensemble_deid.evaluation.compare import holm
 from ensemble_deid.evaluation.leaks import KIND_KEY, cover, leaking_places
 from ensemble_deid.evaluation.pairs import Pair
@@ -89,7 +90,9 @@ def measure_subgroups(
             without[dimension] = absent
         for name in found:
             member = np.array([other == name for other in names], dtype=np.int64)
-            groups.append(_measure(dimension, name, member, hidden, documents, patients, resampling))
+            groups.append(
+                _measure(dimension, name, member, hidden, documents=documents, patients=patients, resampling=resampling)
+            )
     p_values = {f"{g.dimension}\t{g.name}": g.p for g in groups if g.p is not None}
     adjusted = holm(p_values)
     return Subgroups(
@@ -169,9 +172,9 @@ def _origin(note: Document, key: SpanKey, name_lists: Mapping[str, Set[str]]) ->
 def _measure(
     dimension: str,
     name: str,
-    member: Integers,
-    hidden: Integers,
-    documents: Integers,
+    member: Int64s,
+    hidden: Int64s,
+    documents: Int64s,
     patients: Sequence[str],
     resampling: Resampling,
 ) -> Subgroup:
@@ -191,4 +194,4 @@ def _measure(
         overall = by_patient[:, 2] - pooled * by_patient[:, 3]
         p = sign_flip_p(surplus - in_all / everything * overall, resamples=resampling.resamples, seed=resampling.seed)
     rest = (all_hidden - in_hidden) / others if others else None
-    return Subgroup(dimension, name, in_all, in_patients, recall, rest, p)
+    return Subgroup(dimension, name, annotations=in_all, patients=in_patients, recall=recall, rest=rest, p=p)

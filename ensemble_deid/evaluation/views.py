@@ -6,11 +6,19 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 from ensemble_deid.evaluation.alphanumeric_runs import runs_in
-from ensemble_deid.evaluation.count_table import CountTable, Match, Sides, tabulate
-from ensemble_deid.evaluation.matching import Key, match_overlapping, match_relaxed, match_strict
+from ensemble_deid.evaluation.count_table import (
+    CountTable,
+    MatchKeys,
+    Sides,
+    match_overlapping,
+    match_relaxed,
+    match_strict,
+    tabulate,
+)
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import GROUPS, I2B2_CATEGORIES, category_of, is_hipaa, known_labels, labels_in_group
+from ensemble_deid.note.span import SpanKey
 
 # Which labels a figure is about: single labels, categories, the HIPAA subset and the groups A-D by name.
 
@@ -62,7 +70,7 @@ class View:
     name: str
     unit: Unit
     naming: Naming
-    match: Match
+    match: MatchKeys
     definition: str
 
 
@@ -117,7 +125,7 @@ def count_sides(
     return tabulate(pairs, sides, view.match)
 
 
-def token_keys(document: Document) -> frozenset[Key]:
+def token_keys(document: Document) -> frozenset[SpanKey]:
     """Return the tokens in the annotations of a document, each with the annotation's label."""
     return frozenset(
         (start, end, span.label)
@@ -133,9 +141,9 @@ def name_under(naming: Naming, label: str) -> str:
     return (category_of(label) or label) if naming == "category" else label
 
 
-def _entity_keys(document: Document) -> frozenset[Key]:
+def _entity_keys(document: Document) -> frozenset[SpanKey]:
     return frozenset(span.key for span in document.spans)
 
 
-def _rename(keys: Set[Key], names: Mapping[str, str]) -> frozenset[Key]:
+def _rename(keys: Set[SpanKey], names: Mapping[str, str]) -> frozenset[SpanKey]:
     return frozenset((start, end, names[label]) for start, end, label in keys if label in names)

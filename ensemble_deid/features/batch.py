@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Int32s
 from ensemble_deid.features.knowledge import Knowledge, as_training_sees, knowledge_columns, training_columns
 from ensemble_deid.features.lexicon import Lexicon, lexicon_columns
 from ensemble_deid.features.patterns import PatternSet, find_all
@@ -51,9 +51,6 @@ def note_columns(lower: Column, case: Column, initial: Column, tokens: TokenTabl
     return {"in_note": Column(codes, labels)}
 
 
-Ints = NDArray[np.int32]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """Documents as columns. `initial` holds the matches of the regex patterns, which any learner may use.
@@ -67,10 +64,10 @@ class Batch:
     tokens: TokenTable = field(repr=False)
     table: FeatureTable = field(repr=False)
     initial: tuple[tuple[Span, ...], ...] = field(repr=False)
-    same_word: Ints = field(repr=False)
+    same_word: Int32s = field(repr=False)
     added: tuple[tuple[Span, ...], ...] = field(default=(), repr=False)
 
-    def gold(self, scheme: TagScheme) -> Ints:
+    def gold(self, scheme: TagScheme) -> Int32s:
         """Return the annotated tags as codes, int32 (n_tokens,)."""
         return spans_to_tags([document.spans for document in self.documents], self.tokens, scheme).codes
 
@@ -86,21 +83,23 @@ def select_documents(batch: Batch, indexes: Sequence[int]) -> Batch:
     sizes = [len(part) for part in ranges]
     owners = np.repeat(np.arange(len(indexes), dtype=np.int32), sizes)
     tokens = TokenTable(
-        batch.tokens.start[rows],
-        batch.tokens.end[rows],
-        owners,
-        _renumbered(batch.tokens.line[rows], owners),
-        _renumbered(batch.tokens.sentence[rows], owners),
-        np.cumsum([0, *sizes]).astype(np.int32),
+        start=batch.tokens.start[rows],
+        end=batch.tokens.end[rows],
+        document=owners,
+        line=_renumbered(batch.tokens.line[rows], owners),
+        sentence=_renumbered(batch.tokens.sentence[rows], owners),
+        document_starts=np.cumsum([0, *sizes]).astype(np.int32),
     )
     columns = {name: Column(column.codes[rows], column.values) for name, column in batch.table.columns.items()}
     documents = tuple(batch.documents[d] for d in indexes)
     initial = tuple(batch.initial[d] for d in indexes)
     added = tuple(batch.added[d] for d in indexes) if batch.added else ()
-    return Batch(documents, tokens, FeatureTable(columns), initial, batch.same_word[rows], added)
+    return Batch(
+        documents, tokens, table=FeatureTable(columns), initial=initial, same_word=batch.same_word[rows], added=added
+    )
 
 
-def _renumbered(column: Ints, owners: Ints) -> Ints:
+def _renumbered(column: Int32s, owners: Int32s) -> Int32s:
     """Return runs of equal values counted from 0; a new document begins a new run."""
     steps = np.ones(len(column), dtype=np.int32)
     if len(column):
@@ -152,7 +151,9 @@ def plain_batch(
             known = training_columns(known, knowledge_columns(knowledge, word, tokens, hidden=True))
         columns.update(known)
     later = () if added is None else tuple(_added_matches(added, document) for document in documents)
-    return Batch(documents, tokens, FeatureTable(columns), initial, columns["lower"].codes, later)
+    return Batch(
+        documents, tokens, table=FeatureTable(columns), initial=initial, same_word=columns["lower"].codes, added=later
+    )
 
 
 def word_column(documents: Sequence[Document], tokens: TokenTable) -> Column:

@@ -24,6 +24,7 @@ from ensemble_deid.errors import RuleError
 from ensemble_deid.features.table import Column, FeatureTable
 from ensemble_deid.note.folding import unaccented
 from ensemble_deid.note.tokens import TokenTable, first_rows
+from ensemble_deid.parsing import read_text
 
 WORDS, PHRASES = ".words.gz", ".phrases.gz"
 PREFIX = "knowledge_"
@@ -82,12 +83,7 @@ def read_knowledge(folder: Path, own: tuple[tuple[str, tuple[str, ...]], ...] = 
 
 def read_word_list(path: Path) -> tuple[str, ...]:
     """Read a list of the user's own, a word or phrase a line; blank lines and lines that begin with # are left out."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise RuleError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError as error:
-        raise RuleError(f"{path}: not UTF-8 at byte {error.start}") from None
+    lines = read_text(path, RuleError).splitlines()
     entries = tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
     if not entries:
         raise RuleError(f"{path}: the list is empty")

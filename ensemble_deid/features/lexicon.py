@@ -23,7 +23,7 @@ from ensemble_deid.parsing import strict_json
 
 Phrase = tuple[str, ...]
 NONE = "-"
-Key = TypeVar("Key")
+_Key = TypeVar("_Key")
 _LONGEST = 12
 
 
@@ -126,13 +126,13 @@ def learn_lexicon(
     )
 
 
-def _frequent(pairs: Mapping[str, set[tuple[Key, str]]], least: int) -> set[tuple[Key, str]]:
+def _frequent(pairs: Mapping[str, set[tuple[_Key, str]]], least: int) -> set[tuple[_Key, str]]:
     """Return the (key, label) pairs that at least so many owners have."""
     owners = Counter(pair for own in pairs.values() for pair in own)
     return {pair for pair, n in owners.items() if n >= least}
 
 
-def _keep(counts: dict[Key, Counter[str]], pairs: set[tuple[Key, str]]) -> None:
+def _keep(counts: dict[_Key, Counter[str]], pairs: set[tuple[_Key, str]]) -> None:
     """Delete from counts by key and label what is not among the pairs."""
     for key, by_label in counts.items():
         for label in [label for label in by_label if (key, label) not in pairs]:

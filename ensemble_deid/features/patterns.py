@@ -36,7 +36,7 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import normalised_literals
 from ensemble_deid.note.reading import read
 from ensemble_deid.note.span import Span
-from ensemble_deid.parsing import strict_toml
+from ensemble_deid.parsing import read_text, strict_toml
 
 _KEYS = {"name", "label", "regex", "flags", "group", "positive", "negative", "confidence"}
 _CALL = re.compile(r"\(\?&(\w+)\)")
@@ -144,12 +144,7 @@ def read_patterns(path: Path) -> PatternSet:
 
     Raises RuleError with the file and the pattern, or the line of the word list, at fault.
     """
-    try:
-        source = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise RuleError(f"{path}: no such pattern file") from None
-    except UnicodeDecodeError as error:
-        raise RuleError(f"{path}: not UTF-8 at byte {error.start}") from None
+    source = read_text(path, RuleError, missing="no such pattern file")
     try:
         source = inline_word_lists(source, path)
     except tomllib.TOMLDecodeError as error:
@@ -250,8 +245,15 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str) -> 
     confidence = table.get("confidence")
     if confidence is not None and not (type(confidence) in (int, float) and 0 <= confidence <= 1):
         raise RuleError(f"{place}: 'confidence' must be a number from 0 to 1")
-    examples = tuple(table.get("positive", ())), tuple(table.get("negative", ()))
-    return Pattern(table["name"], table["label"], compiled, group, *examples, confidence)
+    return Pattern(
+        table["name"],
+        table["label"],
+        regex=compiled,
+        group=group,
+        positive=tuple(table.get("positive", ())),
+        negative=tuple(table.get("negative", ())),
+        confidence=confidence,
+    )
 
 
 def failed_examples(pattern: Pattern, *, limit: TimeLimit | None = None) -> list[str]:

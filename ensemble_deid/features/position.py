@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Int32s
 from ensemble_deid.features.table import Column
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.tokens import TokenTable, first_rows
@@ -60,12 +60,12 @@ _EDGES = (1, 2, 3, 4, 6, 9, 13, 20, 40)
 _NAMES = ("0", "1", "2", "3", "4-5", "6-8", "9-12", "13-19", "20-39", "40+")
 
 
-def _bucketed(numbers: NDArray[np.int32]) -> Column:
+def _bucketed(numbers: Int32s) -> Column:
     """Return small numbers as they are, larger ones in increasingly wide buckets."""
     return Column(np.searchsorted(_EDGES, numbers, side="right").astype(np.int32), _NAMES)
 
 
-def _rank_within(groups: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _rank_within(groups: Int32s) -> tuple[Int32s, Int32s]:
     """Return each row's rank in its run of equal values, and the run's length."""
     starts = first_rows(groups)
     sizes = np.diff(np.append(starts, len(groups))).astype(np.int32)

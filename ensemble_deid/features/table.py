@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-Codes = NDArray[np.int32]
+from ensemble_deid.arrays import Flags, Int32s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -17,7 +16,7 @@ class Column:
     outside their batch: a trained model keeps its own vocabulary of values and looks each value up once.
     """
 
-    codes: Codes
+    codes: Int32s
     values: tuple[str, ...] = field(repr=False)
 
     @classmethod
@@ -37,12 +36,12 @@ class Column:
         values = self.values
         return [values[code] for code in self.codes.tolist()]
 
-    def is_any_of(self, *values: str) -> NDArray[np.bool_]:
+    def is_any_of(self, *values: str) -> Flags:
         """Return which tokens have one of the values, bool (n_tokens,)."""
         wanted = np.array([value in values for value in self.values], dtype=bool)
         return wanted[self.codes] if len(wanted) else np.zeros(len(self.codes), dtype=bool)
 
-    def lookup(self, vocabulary: Mapping[str, int], *, unknown: int) -> Codes:
+    def lookup(self, vocabulary: Mapping[str, int], *, unknown: int) -> Int32s:
         """Return each token's index in a model's own vocabulary, `unknown` where it has none."""
         table = np.asarray([vocabulary.get(value, unknown) for value in self.values] or [unknown], np.int32)
         return table[self.codes]

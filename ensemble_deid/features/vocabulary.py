@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Flags, Int32s, Int64s
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.table import Column, FeatureTable
 from ensemble_deid.features.words import AFFIX_LENGTHS, digit_class, short_shape
@@ -108,34 +108,34 @@ def learn_vocabulary(
     return Vocabulary(kept)
 
 
-def patient_of_token(documents: Sequence[Document], tokens: TokenTable) -> NDArray[np.int64]:
+def patient_of_token(documents: Sequence[Document], tokens: TokenTable) -> Int64s:
     """Return a number for the patient of each token, int64 (n_tokens,)."""
     number: dict[str, int] = {}
     owner = [number.setdefault(document.patient, len(number)) for document in documents]
     return np.array(owner or [0], dtype=np.int64)[tokens.document]
 
 
-def patients_by_value(codes: NDArray[np.int32], patient: NDArray[np.int64], *, n_values: int) -> NDArray[np.int64]:
+def patients_by_value(codes: Int32s, patient: Int64s, *, n_values: int) -> Int64s:
     """Return for every value how many different patients have it, int64 (n_values,)."""
     n_patients = int(patient.max()) + 1 if len(patient) else 1
     pairs = np.unique(codes.astype(np.int64) * n_patients + patient)
     return np.bincount(pairs // n_patients, minlength=n_values)
 
 
-def _frequent(column: Column, eligible: NDArray[np.bool_], patient: NDArray[np.int64], least: int) -> frozenset[str]:
+def _frequent(column: Column, eligible: Flags, patient: Int64s, least: int) -> frozenset[str]:
     """Return the values that at least so many patients have among the eligible tokens."""
     counts = patients_by_value(column.codes[eligible], patient[eligible], n_values=len(column.values)).tolist()
     return frozenset(value for value, n in zip(column.values, counts, strict=True) if n >= least)
 
 
-def _listed_words(table: FeatureTable) -> NDArray[np.bool_]:
+def _listed_words(table: FeatureTable) -> Flags:
     """Return which distinct values of the column `word` are public, bool (distinct words,)."""
     word = table["word"]
     always = np.array([_is_public(value) for value in word.values], dtype=bool)
     return always | (_level(table, _PUBLIC_LISTS) > _level(table, _NAME_LISTS))
 
 
-def _level(table: FeatureTable, lists: Sequence[str]) -> NDArray[np.int64]:
+def _level(table: FeatureTable, lists: Sequence[str]) -> Int64s:
     """Return the highest frequency bin (0 for none) that any of the lists has for each distinct word."""
     word = table["word"]
     levels = np.zeros(len(word.values), dtype=np.int64)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Int32s, Int64s
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.table import Column, FeatureTable
 
@@ -91,13 +91,13 @@ def _skip_space(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def joined_column(table: FeatureTable, windows: Sequence[Window], sequence: NDArray[np.int32]) -> Column:
+def joined_column(table: FeatureTable, windows: Sequence[Window], sequence: Int32s) -> Column:
     """Return what windows of one place each show for every token, joined; `<>` where that is outside the sequence.
 
     `sequence` is int32 (n_tokens,). Values are joined once per distinct combination. Raises ValueError for a window of
     several places, which has no single value.
     """
-    code: NDArray[np.int64] | None = None
+    code: Int64s | None = None
     values: list[tuple[str, ...]] = []
     for window in windows:
         if window.first != window.last:
@@ -116,7 +116,7 @@ def joined_column(table: FeatureTable, windows: Sequence[Window], sequence: NDAr
     return Column(codes, tuple("\x1f".join(parts) for parts in values))
 
 
-def _shifted(codes: NDArray[np.int32], offset: int, sequence: NDArray[np.int32], pad: int) -> NDArray[np.int64]:
+def _shifted(codes: Int32s, offset: int, sequence: Int32s, pad: int) -> Int64s:
     """Return the codes `offset` tokens away, `pad` where that is outside the token's sequence."""
     out = np.full(len(codes), pad, dtype=np.int64)
     n = len(codes)

@@ -11,21 +11,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from ensemble_deid.errors import RuleError
-from ensemble_deid.parsing import strict_toml
+from ensemble_deid.parsing import read_text, strict_toml
 
 _HEAD = "# source: "
 
 
-def read_word_list(path: Path) -> tuple[str, ...]:
+def read_shared_words(path: Path) -> tuple[str, ...]:
     """Return the entries of a word list file. Raises RuleError with the file and the line at fault."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise RuleError(f"{path}: no such word list") from None
-    except UnicodeDecodeError as error:
-        raise RuleError(f"{path}: not UTF-8 at byte {error.start}") from None
-    except OSError as error:
-        raise RuleError(f"{path}: cannot be read ({error.strerror})") from None
+    text = read_text(path, RuleError, missing="no such word list")
     head, *entries = text.removesuffix("\n").split("\n")
     if not head.removeprefix(_HEAD).strip() or not head.startswith(_HEAD):
         raise RuleError(f"{path}:1: expected '{_HEAD}...', what the list is and where it comes from")
@@ -70,7 +63,7 @@ def inline_word_lists(source: str, path: Path) -> str:
     for name, value in named.items():
         if set(value) != {"file"} or not isinstance(value["file"], str):
             raise RuleError(f'{path}: [words] {name}: a word list is named by {{ file = "..." }} and nothing else')
-        lists[name] = list(read_word_list(path.parent / value["file"]))
+        lists[name] = list(read_shared_words(path.parent / value["file"]))
         line = re.compile(rf"^{re.escape(name)}[ \t]*=[ \t]*\{{[^{{}}\n]*\}}", re.MULTILINE)
         # An array of strings is written alike in JSON and TOML.
         array = f"{name} = {json.dumps(lists[name], ensure_ascii=False)}"

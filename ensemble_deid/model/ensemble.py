@@ -1,26 +1,113 @@
-"""A trained ensemble as one object: documents in, spans out."""
+"""A trained ensemble as one object, documents in, spans out; and what other processes need to know of it.
 
-from collections.abc import Mapping, Sequence
+Part of that is the arithmetic of its networks. Single precision on two processors differs in the last digits. Eight
+bits and bfloat16 round far more coarsely, and are used where a processor has instructions for them: a span near the
+threshold may then be found on one machine alone.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ensemble_deid.config import Config
+from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.model.arithmetic import arithmetic_in_use
-from ensemble_deid.model.combiners import SVM, combine_named
-from ensemble_deid.model.description import ModelDescription
 from ensemble_deid.model.feature_extractor import FeatureExtractor
 from ensemble_deid.model.inclusion import InclusionList
-from ensemble_deid.model.options import AS_TRAINED, PredictionOptions
+from ensemble_deid.model.options import AS_TRAINED, COMBINERS, SVM, PredictionOptions, combine_named
 from ensemble_deid.model.portions import portions
+from ensemble_deid.model.submodels import refuse_unknown
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.reading import read
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.reproducible import one_thread
-from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.stacking.stacker import Stacker, check_threshold
 from ensemble_deid.stacking.voting import BestMembers
-from ensemble_deid.taggers.base import Proposals, Tagger
+from ensemble_deid.taggers.base import Computing, Proposals, Tagger
+from ensemble_deid.taggers.by_type import ByTypeTagger, UncasedTagger
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDescription:
+    """A loaded model's submodels, labels and threshold, and in which arithmetic its networks compute, by submodel.
+
+    `best_members` and `inclusion` as in `Ensemble`. A parent process that leaves predicting to others needs only this.
+    """
+
+    submodels: tuple[str, ...]
+    labels: tuple[str, ...]
+    threshold: float
+    arithmetic: Mapping[str, str]
+    best_members: BestMembers = field(repr=False)
+    inclusion: InclusionList | None = field(repr=False)
+
+    def check_options(self, options: PredictionOptions) -> None:
+        """Raise ConfigError for options that the model cannot serve.
+
+        These are a submodel or a combiner that it does not have, a threshold outside [0, 1], and two of them that
+        exclude each other: only the final estimator has a threshold, and an answer of one submodel is not combined.
+        """
+        refuse_unknown(options.submodel, self.submodels)
+        check_threshold(options.threshold)
+        combiner = options.combiner
+        if combiner not in COMBINERS:
+            raise ConfigError(f"there is no combiner {combiner!r}; there are: {', '.join(COMBINERS)}")
+        if combiner == SVM:
+            return
+        if options.submodel is not None:
+            raise ConfigError(f"the combiner {combiner} and the submodel {options.submodel}: give one of the two")
+        if options.threshold is not None:
+            raise ConfigError(f"the combiner {combiner} has no threshold: its claims are those of the submodels")
+        if combiner == "per-type":
+            self._check_best_members()
+
+    def _check_best_members(self) -> None:
+        if not self.best_members:
+            raise ConfigError(
+                "this model does not say which submodels are best for each label, which the combiner per-type needs: "
+                "choose them on dev notes (ensemble-deid model members MODEL DEV)"
+            )
+        for label in self.labels:
+            if not set(self.best_members[label]) & set(self.submodels):
+                raise ConfigError(f"the combiner per-type: none of the best submodels for {label} is loaded")
+
+
+def arithmetic_in_use(taggers: Mapping[str, Tagger]) -> dict[str, str]:
+    """Return the arithmetic of each submodel that is a network, such as `eight bits, cpu`."""
+    found = {
+        name: sorted({member.arithmetic for member in _members(tagger) if isinstance(member, Computing)})
+        for name, tagger in taggers.items()
+    }
+    return {name: " and ".join(kinds) for name, kinds in found.items() if kinds}
+
+
+def arithmetic_of_training(config: Config) -> dict[str, str]:
+    """Return the arithmetic in which this process trains each submodel that is a network."""
+    if not {"neural", "transformer"} & set(config.submodels):
+        return {}
+    # torch, which only networks need.
+    from ensemble_deid.taggers.device import choose_device, described
+
+    device = choose_device(config.device)
+    found = {name: described("single precision", device) for name in ("neural",) if name in config.submodels}
+    if "transformer" in config.submodels:
+        from ensemble_deid.taggers.transformer.training import bfloat16_helps
+
+        kind = "products in bfloat16" if bfloat16_helps(device) else "single precision"
+        found["transformer"] = described(kind, device)
+    return found
+
+
+def _members(tagger: Tagger) -> Iterator[Tagger]:
+    """Yield the models that a submodel consists of."""
+    if isinstance(tagger, ByTypeTagger):
+        for member in tagger.members:
+            yield from _members(member)
+    elif isinstance(tagger, UncasedTagger):
+        yield from _members(tagger.tagger)
+    else:
+        yield tagger
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +132,12 @@ class Ensemble:
     def description(self) -> ModelDescription:
         """The model's metadata."""
         return ModelDescription(
-            tuple(self.taggers),
-            self.scheme.labels,
-            self.stacker.threshold,
-            arithmetic_in_use(self.taggers),
-            self.best_members,
-            self.inclusion,
+            submodels=tuple(self.taggers),
+            labels=self.scheme.labels,
+            threshold=self.stacker.threshold,
+            arithmetic=arithmetic_in_use(self.taggers),
+            best_members=self.best_members,
+            inclusion=self.inclusion,
         )
 
     def propose(self, batch: Batch) -> dict[str, Proposals]:

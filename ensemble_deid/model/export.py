@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ensemble_deid.config import make_config
 from ensemble_deid.errors import ModelError, RuleError
+from ensemble_deid.evaluation.operating_points import CHOSEN, without_digests
 from ensemble_deid.features.vocabulary import Vocabulary
 from ensemble_deid.model.additions import INCLUSION, PATTERNS
 from ensemble_deid.model.directory import beside, refuse_foreign_folder, write_manifest
@@ -21,15 +22,18 @@ from ensemble_deid.taggers.tbed.tagger import RULES, TbedTagger, is_unused_head
 def export_model(model: Path, out: Path, *, shareable: bool = False, compact: bool = False) -> tuple[str, ...]:
     """Copy a model without its private files, and return the names of the files that were copied.
 
-    The digests of the training notes leave the manifest, too: by trying all numbers, somebody could read the patients'
-    numbers out of them. With `shareable` the model must have been trained shareable, and its rules must be within its
+    The digests of notes leave the manifest, too: by trying all numbers, or notes of few words, somebody could read them
+    out of it. With `shareable` the model must have been trained shareable, and its rules must be within its
     vocabulary; what reviewers remarked on changes of the rules is then deleted from the manifest. With `compact`
     weights are rounded and files compressed (`_compact`). A signature is copied if nothing was changed. Raises
     ModelError for a model that is damaged or not shareable, and where `out` is a folder that holds anything but a
     model.
     """
     manifest = read_manifest(model)
-    exported = replace(_without_remarks(model, manifest) if shareable else manifest, seen_notes={})
+    figures = dict(manifest.figures)
+    if CHOSEN in figures:
+        figures[CHOSEN] = without_digests(figures[CHOSEN])
+    exported = replace(_without_remarks(model, manifest) if shareable else manifest, seen_notes={}, figures=figures)
     if model.resolve() in (out.resolve(), *out.resolve().parents):
         raise ModelError(f"{out}: is the model itself or lies in its folder")
     refuse_foreign_folder(out)

@@ -85,7 +85,9 @@ def fit_feature_extractor(
         for_training=True,
     )
     lexicon = fit_lexicon(plain, config=config)
-    return plain, FeatureExtractor(patterns, lexicon, options.split_lines, bpe, annotate, knowledge, stem)
+    return plain, FeatureExtractor(
+        patterns, lexicon, options.split_lines, bpe, annotate=annotate, knowledge=knowledge, stem=stem
+    )
 
 
 def load_knowledge(config: Config, language: str) -> Knowledge | None:

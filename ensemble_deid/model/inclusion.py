@@ -13,7 +13,7 @@ from ensemble_deid.errors import RuleError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tokens import tokenize
-from ensemble_deid.parsing import strict_toml
+from ensemble_deid.parsing import read_text, strict_toml
 
 # The sentences of a note as ranges of characters, and the form in which two of them are the same sentence.
 
@@ -70,12 +70,7 @@ class InclusionList:
 
 def read_inclusion_list(path: Path) -> InclusionList:
     """Read an inclusion list. Raises RuleError, which names the file and the place and quotes no sentence."""
-    try:
-        source = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise RuleError(f"{path}: no such inclusion list") from None
-    except UnicodeDecodeError as error:
-        raise RuleError(f"{path}: not UTF-8 at byte {error.start}") from None
+    source = read_text(path, RuleError, missing="no such inclusion list")
     return parse_inclusion_list(source, path=str(path))
 
 

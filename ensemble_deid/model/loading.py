@@ -12,11 +12,11 @@ from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.lexicon import Lexicon
 from ensemble_deid.features.patterns import parse_patterns
 from ensemble_deid.model.additions import check_proposer, load_added_patterns, load_inclusion_list
-from ensemble_deid.model.combiners import best_members_of
 from ensemble_deid.model.directory import BPE, KNOWLEDGE, LEXICON, PATTERNS, variant_name
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.feature_extractor import FeatureExtractor, load_stem, reload_annotator, reload_knowledge
 from ensemble_deid.model.manifest import FILE, Manifest, read_manifest
+from ensemble_deid.model.options import best_members_of
 from ensemble_deid.model.pattern_choice import NO_PATTERNS, relabelled
 from ensemble_deid.model.submodels import load_submodel
 from ensemble_deid.note.bpe import Bpe
@@ -147,7 +147,9 @@ def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config)
         knowledge = reload_knowledge(content, config=config)
     added = load_added_patterns(directory, manifest)
     annotate, stem = reload_annotator(manifest.choices, config=config), load_stem(config)
-    return FeatureExtractor(patterns, lexicon, config.text.split_lines, bpe, annotate, knowledge, stem, added)
+    return FeatureExtractor(
+        patterns, lexicon, config.text.split_lines, bpe, annotate=annotate, knowledge=knowledge, stem=stem, added=added
+    )
 
 
 @lru_cache(maxsize=1)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ensemble_deid.model.manifest import Manifest
-from ensemble_deid.note.digits import four_digits
+from ensemble_deid.note.digits import four_digits, percent
 
 FILE = "MODEL_CARD.md"
 _WHAT = (
@@ -59,18 +59,14 @@ def _figures(manifest: Manifest) -> str:
         ]
         keys = ("strict_f1", "token_recall", "token_precision")
         for name, point in points.items():
-            shares = " | ".join(_percent(point.get(key)) for key in keys)
+            shares = " | ".join(percent(point.get(key), sign="") for key in keys)
             wrong = _number(point.get("false_positives_per_1000"))
             lines.append(f"| {name} | {four_digits(point['threshold'])} | {shares} | {wrong} |")
     dev: Mapping[str, Any] = manifest.figures.get("dev_strict_f1", {})
     if dev:
-        scores = ", ".join(f"{name} {_percent(value)}" for name, value in dev.items())
+        scores = ", ".join(f"{name} {percent(value, sign='')}" for name, value in dev.items())
         lines.append(f"\nStrict entity F1 on the dev notes: {scores}.")
     return "\n".join(lines) if lines else "None were measured in training."
-
-
-def _percent(value: float | None) -> str:
-    return "undefined" if value is None else f"{100 * value:.2f}"
 
 
 def _number(value: float | None) -> str:

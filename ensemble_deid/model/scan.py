@@ -40,7 +40,7 @@ _SHORTEST = 3
 _CONTROL_SEED = 20
 
 Runs = tuple[str, ...]
-Strings = dict[tuple[str, str], dict[Runs, set[str]]]
+_Strings = dict[tuple[str, str], dict[Runs, set[str]]]
 """(unit, label) -> the strings to search for, each as its runs, and the patients who have it."""
 
 
@@ -119,7 +119,7 @@ def scan_model(
     by_file[ALL_FILES] = set().union(*by_file.values())
     keys = sorted({*own, *other}, key=lambda key: (UNITS.index(key[0]), key[1] != ALL_LABELS, key[1]))
     return tuple(
-        _row(file, key, set(own.get(key, ())), set(other.get(key, ())), found, singles[key[0]])
+        _row(file, key, own=set(own.get(key, ())), other=set(other.get(key, ())), found=found, singles=singles[key[0]])
         for file, found in by_file.items()
         for key in keys
     )
@@ -144,9 +144,9 @@ def _files(model: Path) -> Iterator[Path]:
     return (path for path in sorted(model.rglob("*")) if path.is_file())
 
 
-def _strings(documents: Iterable[Document]) -> Strings:
+def _strings(documents: Iterable[Document]) -> _Strings:
     """Return the strings of annotated notes, whole and in words, by label and for all labels."""
-    strings: Strings = defaultdict(lambda: defaultdict(set))
+    strings: _Strings = defaultdict(lambda: defaultdict(set))
     for document in documents:
         for span in document.spans:
             runs = tuple(_RUN.findall(document.text[span.start : span.end].lower()))
@@ -159,12 +159,12 @@ def _strings(documents: Iterable[Document]) -> Strings:
     return strings
 
 
-def _only_in_first(first: Strings, second: Strings) -> tuple[Strings, Strings]:
+def _only_in_first(first: _Strings, second: _Strings) -> tuple[_Strings, _Strings]:
     """Return both sides without the strings that occur on the other, under whatever label."""
     return _without(first, second), _without(second, first)
 
 
-def _without(strings: Strings, others: Strings) -> Strings:
+def _without(strings: _Strings, others: _Strings) -> _Strings:
     every = {unit: others.get((unit, ALL_LABELS), {}) for unit in UNITS}
     return {
         key: {runs: owners for runs, owners in found.items() if runs not in every[key[0]]}
@@ -172,7 +172,7 @@ def _without(strings: Strings, others: Strings) -> Strings:
     }
 
 
-def _of_one_patient(strings: Strings, unit: str) -> set[Runs]:
+def _of_one_patient(strings: _Strings, unit: str) -> set[Runs]:
     """Return the strings that one patient alone has, under any label."""
     return {runs for runs, owners in strings.get((unit, ALL_LABELS), {}).items() if len(owners) == 1}
 
@@ -184,5 +184,13 @@ def _row(
     hits, chance = len(mine & found), len(theirs & found)
     table = [[hits, len(mine) - hits], [chance, len(theirs) - chance]]
     p = float(fisher_exact(table, alternative="greater").pvalue)
-    single = (len(mine), hits, len(theirs), chance)
-    return ScanRow(file, *key, len(own), len(own & found), len(other), len(other & found), single, p)
+    return ScanRow(
+        file,
+        *key,
+        strings=len(own),
+        found=len(own & found),
+        control_strings=len(other),
+        control_found=len(other & found),
+        single=(len(mine), hits, len(theirs), chance),
+        p=p,
+    )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ensemble_deid.errors import CorpusError, ModelError
+from ensemble_deid.keys import salted_digest
 from ensemble_deid.note.document import Document
 
 _DIGITS = 16
@@ -104,12 +105,7 @@ def _digests(documents: Iterable[Document], salt: str) -> tuple[list[str], set[s
     for document in documents:
         # Formats differ in the white space that they keep; a note is the same in each.
         words = " ".join(document.text.split())
-        notes.append(_digest(salt, "note", words) if words else "")
+        notes.append(salted_digest(salt, "note", words) if words else "")
         if document.patient_id is not None:
-            patients.add(_digest(salt, "patient", document.patient_id))
+            patients.add(salted_digest(salt, "patient", document.patient_id))
     return notes, patients
-
-
-def _digest(salt: str, kind: str, content: str) -> str:
-    key = f"{salt}:{kind}:".encode()
-    return hashlib.sha256(key + content.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]

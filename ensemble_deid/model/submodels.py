@@ -21,8 +21,7 @@ from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.note.tokens import tokenize
 from ensemble_deid.submodels import BY_NAME
 from ensemble_deid.taggers.base import CompactableTagger, Tagger, TrainableTagger
-from ensemble_deid.taggers.by_type import ByTypeTagger, change_files
-from ensemble_deid.taggers.uncased import UncasedTagger
+from ensemble_deid.taggers.by_type import ByTypeTagger, UncasedTagger, change_files
 
 # More to learn from: the training notes of a submodel, with copies of them in which other values stand for the PHI.
 

@@ -92,10 +92,10 @@ class Bpe:
         starts = np.append(np.zeros(1, np.int32), ends[:-1])[: len(ends)]
         starts[bounds[:-1]] = tokens.start
         return TokenTable(
-            starts.astype(np.int32),
-            ends.astype(np.int32),
-            tokens.document[row],
-            tokens.line[row],
-            tokens.sentence[row],
-            bounds[tokens.document_starts].astype(np.int32),
+            start=starts.astype(np.int32),
+            end=ends.astype(np.int32),
+            document=tokens.document[row],
+            line=tokens.line[row],
+            sentence=tokens.sentence[row],
+            document_starts=bounds[tokens.document_starts].astype(np.int32),
         )

@@ -1,7 +1,14 @@
-"""Scores and thresholds with four significant digits, as they are shown and written.
+"""Figures as text: shares in percent; scores and thresholds with four significant digits.
 
-Decimals would not do: single tokens have scores down to 1e-13, and a threshold among them is not 0.0000.
+Decimals would not do for scores: single tokens have scores down to 1e-13, and a threshold among them is not 0.0000.
 """
+
+UNDEFINED = "undefined"
+
+
+def percent(value: float | None, *, sign: str = "%") -> str:
+    """Return a share in percent, or the word for one that is undefined; no `sign` where a table's head has it."""
+    return UNDEFINED if value is None else f"{100 * value:.2f}{sign}"
 
 
 def four_digits(value: float) -> str:

@@ -1,6 +1,5 @@
 """Label maps: from a corpus's labels to others, read from a file, or built-in maps to coarser schemes."""
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,8 +7,8 @@ from pathlib import Path
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import I2B2_CATEGORIES, category_of, is_hipaa, to_i2b2
-from ensemble_deid.note.overlaps import distinct
-from ensemble_deid.parsing import strict_toml
+from ensemble_deid.note.overlaps import distinct_spans
+from ensemble_deid.parsing import read_toml
 
 BINARY_LABEL = "PHI"
 UNLISTED = ("refuse", "keep", "drop")
@@ -31,7 +30,7 @@ class LabelMap:
         """Return the document with translated labels; spans that become equal are merged into one."""
         labelled = ((span, self.new_label(span.label)) for span in document.spans)
         return document.with_spans(
-            distinct(replace(span, label=label) for span, label in labelled if label is not None)
+            distinct_spans(replace(span, label=label) for span, label in labelled if label is not None)
         )
 
     def apply_all(self, documents: Iterable[Document]) -> list[Document]:
@@ -78,12 +77,7 @@ def load_label_map(name: str) -> LabelMap:
         raise ConfigError(
             f"'{name}' is no label map: name a .toml file or one of {', '.join((*BUILT_IN, *I2B2_CATEGORIES))}"
         )
-    try:
-        content = strict_toml(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read as TOML: {error}") from None
+    content = read_toml(path, ConfigError)
     unknown = sorted(set(content) - set(_KEYS))
     if unknown:
         raise ConfigError(f"{path}: unknown key '{unknown[0][:60]}'; known are {', '.join(_KEYS)}")

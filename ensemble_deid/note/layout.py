@@ -53,7 +53,8 @@ def _is_word(letters: str, separator: str) -> bool:
 @cache
 def _letters(separator: str) -> re.Pattern[str]:
     mark = re.escape(separator)
-    gap = rf"(?:{mark}(?:[ \n]{mark}){{0,8}}+|{mark}{mark})"
+    # As wide as between columns of a table.
+    gap = rf"(?:{mark}(?:[ \n]{mark}){{0,80}}+|{mark}{mark})"
     # Punctuation may follow the last letter at once.
     return re.compile(rf"(?<![\w/.-])[^\W_](?!\w)(?:{gap}\S(?!\w))++")
 
@@ -173,12 +174,30 @@ _LOOSE = re.compile(
     r"|(?<!\d)\d ?\d ?\d ?([-.]) ?\d ?\d ?\d ?(?:\4 ?)?\d ?\d ?\d ?\d(?![\d/])"
 )
 _BLANKS = re.compile(" +")
+_RECORD = r"(?:mrn|mr ?#|(?:medical |hospital |patient )?record|account|acct)"
+_AFTER_LABEL = r"(?: (?:number|no|num|id|code))?\b[ .:#=]{0,12}"
+# Groups of digits are ordinary (`943 476 5919`), and so are columns of single ones: the label says what is one number.
+_NUMBERED = re.compile(
+    rf"(?i:(?<![^\W_]){_RECORD}{_AFTER_LABEL})(?P<groups>\d{{1,4}}(?: \d{{1,4}}){{1,5}})(?![\w/:%-]| \d|\.\d)"
+    rf"|(?:(?i:(?<![^\W_])(?:{_RECORD}|zip|ssn|phone|tel|fax|id|no|number){_AFTER_LABEL})|, [A-Z]{{2}} )"
+    r"(?P<single>\d(?: \d){4,14})(?![\w/:%-]| \d|\.\d)"
+)
+_SINGLE = re.compile(r"(?<![\w.,/:%-])(?<!\d )(?:[A-Z]{1,4}-?)?\d(?: \d){4,14}(?![\w/:%-]| \d|\.\d)")
+_LEAST_NUMBER = 5
 
 
 def blanks_in_numbers(text: str) -> list[Change]:
-    """Return the changes that close blanks inside dates and telephone numbers (`4 / 2 / 20 71`)."""
-    found = (match for match in _LOOSE.finditer(text) if " " in match[0] and _is_number(match))
-    return [(gap.start(), gap.end(), "") for match in found for gap in _BLANKS.finditer(text, *match.span())]
+    """Return the changes that close blanks inside dates, telephone numbers and labelled numbers (`MRN 48 213 07`)."""
+    places = [match.span() for match in _LOOSE.finditer(text) if " " in match[0] and _is_number(match)]
+    shown = False
+    for match in _NUMBERED.finditer(text):
+        shown = shown or match["single"] is not None
+        place = match.span("groups" if match["groups"] else "single")
+        if len(text[slice(*place)].replace(" ", "")) >= _LEAST_NUMBER:
+            places.append(place)
+    places += [match.span() for match in _SINGLE.finditer(text) if shown or match[0][0].isalpha()]
+    gaps = {(gap.start(), gap.end(), "") for place in places for gap in _BLANKS.finditer(text, *place)}
+    return _apart([*gaps])
 
 
 def _is_number(match: re.Match[str]) -> bool:

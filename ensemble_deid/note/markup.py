@@ -103,7 +103,7 @@ _PERCENT_SHOWN = re.compile(
 )
 
 
-def percent(text: str) -> list[Change]:
+def percent_encoding(text: str) -> list[Change]:
     """Return the changes that decode percent-encoding (`Ada%20Strong`), where a letter stands beside an escape."""
     if "%" not in text or not _PERCENT_SHOWN.search(text):
         return []

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from ensemble_deid.note.span import Span
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-Item = TypeVar("Item")
-Ints: TypeAlias = "NDArray[np.int64]"
-Floats: TypeAlias = "NDArray[np.float64]"
-Column: TypeAlias = "NDArray[Any]"
+    from ensemble_deid.arrays import Floats, Int64s
+
+_Item = TypeVar("_Item")
+_Column: TypeAlias = "NDArray[Any]"
 
 RELATIONS = ("same", "inside", "around", "crossing")
 _SUPPRESSED = 1 - 1e-6
@@ -56,9 +55,9 @@ def keep_first(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(sorted(kept))
 
 
-def overlapping_groups(items: Iterable[Item], span: Callable[[Item], Span]) -> list[list[Item]]:
+def overlapping_groups(items: Iterable[_Item], span: Callable[[_Item], Span]) -> list[list[_Item]]:
     """Group items whose spans overlap, directly or through others: in text order, the longest first at each start."""
-    groups: list[list[Item]] = []
+    groups: list[list[_Item]] = []
     end = 0
     for item in sorted(items, key=lambda item: (span(item).start, -span(item).end)):
         here = span(item)
@@ -136,7 +135,7 @@ def outside(around: Iterable[Span], spans: Iterable[Span]) -> list[Span]:
     return sorted(span for span in spans if not inside(span))
 
 
-def distinct(spans: Iterable[Span]) -> list[Span]:
+def distinct_spans(spans: Iterable[Span]) -> list[Span]:
     """Return the spans in text order, of those with equal offsets and label the first."""
     unique: dict[tuple[int, int, str], Span] = {}
     for span in spans:
@@ -193,23 +192,23 @@ class SpanRows(Protocol):
     """The columns of such a table, (rows,) each."""
 
     @property
-    def document(self) -> Column:
+    def document(self) -> _Column:
         """The number of the row's document."""
 
     @property
-    def start(self) -> Column:
+    def start(self) -> _Column:
         """Where the row's span begins."""
 
     @property
-    def end(self) -> Column:
+    def end(self) -> _Column:
         """Where it ends."""
 
     @property
-    def label(self) -> Column:
+    def label(self) -> _Column:
         """The number of its label."""
 
 
-def overlapping_rows(rows: SpanRows) -> tuple[Ints, Ints]:
+def overlapping_rows(rows: SpanRows) -> "tuple[Int64s, Int64s]":
     """Return all ordered pairs (i, j), i != j, of rows that overlap in the same document."""
     import numpy as np
 
@@ -226,7 +225,7 @@ def overlapping_rows(rows: SpanRows) -> tuple[Ints, Ints]:
     return np.array(left, dtype=np.int64), np.array(right, dtype=np.int64)
 
 
-def relation(rows: SpanRows, i: Ints, j: Ints) -> Ints:
+def relation(rows: SpanRows, i: "Int64s", j: "Int64s") -> "Int64s":
     """Return how j overlaps i, as an index into `RELATIONS`: same offsets, inside i, around i, or crossing it."""
     import numpy as np
 
@@ -236,7 +235,7 @@ def relation(rows: SpanRows, i: Ints, j: Ints) -> Ints:
     return np.select([same, inside, around], [0, 1, 2], 3)
 
 
-def suppressed_scores(rank: Floats, scores: Floats, rows: SpanRows) -> Floats:
+def suppressed_scores(rank: "Floats", scores: "Floats", rows: SpanRows) -> "Floats":
     """Return the scores (n,), changed so that `drop_overlaps` resolves the rows by `rank` (n,), not by their scores.
 
     Greedy non-maximum suppression: in order of `rank`, a row that is not suppressed yet suppresses those that it

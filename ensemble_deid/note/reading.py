@@ -9,26 +9,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Int64s
 from ensemble_deid.note import characters, layout, markup
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.markup import Change
 from ensemble_deid.note.overlaps import join_overlaps
 from ensemble_deid.note.span import Span
 
-Places = NDArray[np.int64]
-Step = Callable[[str], Sequence[Change]]
+Places = Int64s
+_Step = Callable[[str], Sequence[Change]]
 
-_ENCODINGS: tuple[tuple[str, Step], ...] = (
+_ENCODINGS: tuple[tuple[str, _Step], ...] = (
     ("RTF", markup.rtf),
     ("quoted-printable", markup.quoted_printable),
     ("base64", markup.base64_blocks),
-    ("percent-encoding", markup.percent),
+    ("percent-encoding", markup.percent_encoding),
     ("HTML tags", markup.tags),
     ("HTML entities", markup.entities),
 )
-_CHARACTERS: tuple[tuple[str, Step], ...] = (
+_CHARACTERS: tuple[tuple[str, _Step], ...] = (
     ("styled letters", characters.styled),
     ("digits of other scripts", characters.digits),
     ("blanks and hyphens", characters.alike),
@@ -38,7 +38,7 @@ _CHARACTERS: tuple[tuple[str, Step], ...] = (
     ("marks and invisible characters", characters.overmarked),
     ("look-alikes", characters.confusables),
 )
-_LAYOUT: tuple[tuple[str, Step], ...] = (
+_LAYOUT: tuple[tuple[str, _Step], ...] = (
     ("letters apart", layout.letters_apart),
     ("written blanks", layout.written_blanks),
     ("words cut at line ends", layout.line_end_hyphens),
@@ -152,9 +152,9 @@ class _View:
     def reading(self, *, unread: int) -> Reading:
         seen = {**self.touched, **layout.unread_layouts(self.text)}
         forms = {name: min(1.0, count / self.size) for name, count in seen.items()}
-        return Reading(self.text, self.starts, self.ends, forms, unread, self.in_order)
+        return Reading(self.text, self.starts, self.ends, forms, unread=unread, in_order=self.in_order)
 
-    def apply(self, steps: Sequence[tuple[str, Step]]) -> None:
+    def apply(self, steps: Sequence[tuple[str, _Step]]) -> None:
         for name, step in steps:
             changes = step(self.text)
             if changes:
@@ -167,7 +167,7 @@ class _View:
         runs = characters.reversed_runs(self.text)
         if not runs:
             return
-        order: list[NDArray[np.int64]] = []
+        order: list[Int64s] = []
         position = 0
         for start, end, after in runs:
             order += [np.arange(position, start - 1), np.arange(start, end)[::-1]]

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Floats, Int32s
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tokens import TokenTable
 
-Ints = NDArray[np.int32]
 OUTSIDE = "O"
 
 
@@ -41,9 +40,9 @@ class TagScheme:
     def begin(label: int) -> int: ...
     @overload
     @staticmethod
-    def begin(label: Ints) -> Ints: ...
+    def begin(label: Int32s) -> Int32s: ...
     @staticmethod
-    def begin(label: int | Ints) -> int | Ints:
+    def begin(label: int | Int32s) -> int | Int32s:
         """Return the code of the `B-` tag of a label index."""
         return 2 * label + 1
 
@@ -52,9 +51,9 @@ class TagScheme:
     def inside(label: int) -> int: ...
     @overload
     @staticmethod
-    def inside(label: Ints) -> Ints: ...
+    def inside(label: Int32s) -> Int32s: ...
     @staticmethod
-    def inside(label: int | Ints) -> int | Ints:
+    def inside(label: int | Int32s) -> int | Int32s:
         """Return the code of the `I-` tag of a label index."""
         return 2 * label + 2
 
@@ -63,9 +62,9 @@ class TagScheme:
     def label_of(tag: int) -> int: ...
     @overload
     @staticmethod
-    def label_of(tag: Ints) -> Ints: ...
+    def label_of(tag: Int32s) -> Int32s: ...
     @staticmethod
-    def label_of(tag: int | Ints) -> int | Ints:
+    def label_of(tag: int | Int32s) -> int | Int32s:
         """Return the label index of a tag code, -1 for `O`."""
         return (tag - 1) // 2
 
@@ -78,7 +77,7 @@ class EncodedTags:
     no token of their own.
     """
 
-    codes: Ints
+    codes: Int32s
     cut: int
     lost: int
 
@@ -136,7 +135,7 @@ def tag_loss(documents: Sequence[Document], tokens: TokenTable) -> TagLoss:
     return TagLoss(sum(map(len, spans)), encoded.cut, encoded.lost)
 
 
-def entity_rows(codes: Ints, tokens: TokenTable) -> tuple[Ints, Ints, Ints]:
+def entity_rows(codes: Int32s, tokens: TokenTable) -> tuple[Int32s, Int32s, Int32s]:
     """Return the first row, the row after the last, and the label index of every entity in a tag sequence.
 
     An `I-` that does not continue an entity of its label starts one, so that PHI of which a model missed the beginning
@@ -158,12 +157,12 @@ def entity_rows(codes: Ints, tokens: TokenTable) -> tuple[Ints, Ints, Ints]:
 
 
 def tags_to_spans(
-    codes: Ints,
+    codes: Int32s,
     tokens: TokenTable,
     scheme: TagScheme,
     *,
     source: str = "",
-    scores: NDArray[np.float64] | None = None,
+    scores: Floats | None = None,
 ) -> list[tuple[Span, ...]]:
     """Decode tags into spans, one tuple per document; `scores` has one confidence per entity, in order."""
     spans: list[list[Span]] = [[] for _ in range(len(tokens.document_starts) - 1)]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Int32s
 from ensemble_deid.note.document import Document
 
 # Where to split a line into sentences: never after an abbreviation, which would cut names in two.
@@ -30,7 +31,7 @@ ABBREVIATIONS = frozenset(
 )
 
 
-def sentence_breaks(text: str, starts: NDArray[np.int32], ends: NDArray[np.int32]) -> NDArray[np.int32]:
+def sentence_breaks(text: str, starts: Int32s, ends: Int32s) -> Int32s:
     """Return 1 for each token that starts a sentence after sentence-final punctuation, (n_tokens,).
 
     A token starts a sentence when there is white space before it, it begins with an upper-case letter or a digit, and
@@ -61,8 +62,6 @@ def _may_end_sentence(word: str, adjacent: bool) -> bool:
     return word.isdigit() or word in ")]}\"'%"
 
 
-Ints = NDArray[np.int32]
-
 _SPACE, _LETTER, _DIGIT, _OTHER = 0, 1, 2, 3
 _UPPER, _LOWER, _NEWLINE, _MARK = 4, 8, 16, 32
 _KIND = 3
@@ -78,12 +77,12 @@ class TokenTable:
     the tokens of document d are the rows `document_starts[d]` to `document_starts[d + 1]`.
     """
 
-    start: Ints
-    end: Ints
-    document: Ints
-    line: Ints
-    sentence: Ints
-    document_starts: Ints
+    start: Int32s
+    end: Int32s
+    document: Int32s
+    line: Int32s
+    sentence: Int32s
+    document_starts: Int32s
 
     def __len__(self) -> int:
         return len(self.start)
@@ -99,12 +98,12 @@ class TokenTable:
         return words
 
     @property
-    def sentence_starts(self) -> Ints:
+    def sentence_starts(self) -> Int32s:
         """Return the first row of each sentence, ascending."""
         return first_rows(self.sentence)
 
 
-def first_rows(column: Ints) -> Ints:
+def first_rows(column: Int32s) -> Int32s:
     """Return the rows at which a column's value changes, and the first row."""
     if not len(column):
         return np.zeros(0, np.int32)
@@ -143,7 +142,7 @@ def _base_characters(classes: NDArray[np.uint8]) -> NDArray[np.intp]:
     return np.flatnonzero(~(joins & (base >= 0) & ((classes[base] & _KIND) == _LETTER)))
 
 
-def _tokenize_text(text: str) -> tuple[Ints, Ints, Ints]:
+def _tokenize_text(text: str) -> tuple[Int32s, Int32s, Int32s]:
     """Return starts, ends and line numbers of one text's tokens."""
     classes = _classes(text)
     places = _base_characters(classes)
@@ -170,7 +169,7 @@ def tokenize(documents: Sequence[Document], *, split_lines: bool = False) -> Tok
     A sentence is a line, or with `split_lines` the part of a line up to sentence-final punctuation (but not after an
     abbreviation, see `text.sentences`). The computation is vectorised over a document's characters.
     """
-    parts: list[tuple[Ints, Ints, Ints, Ints]] = []
+    parts: list[tuple[Int32s, Int32s, Int32s, Int32s]] = []
     line_count = sentence_count = 0
     sizes = [0]
     for document in documents:
@@ -188,7 +187,16 @@ def tokenize(documents: Sequence[Document], *, split_lines: bool = False) -> Tok
         sizes.append(len(starts))
     if not parts:
         empty = np.zeros(0, np.int32)
-        return TokenTable(empty, empty, empty, empty, empty, np.zeros(1, np.int32))
+        return TokenTable(
+            start=empty, end=empty, document=empty, line=empty, sentence=empty, document_starts=np.zeros(1, np.int32)
+        )
     columns = [np.concatenate([part[i] for part in parts]).astype(np.int32) for i in range(4)]
     owners = np.repeat(np.arange(len(documents), dtype=np.int32), sizes[1:])
-    return TokenTable(columns[0], columns[1], owners, columns[2], columns[3], np.cumsum(sizes).astype(np.int32))
+    return TokenTable(
+        start=columns[0],
+        end=columns[1],
+        document=owners,
+        line=columns[2],
+        sentence=columns[3],
+        document_starts=np.cumsum(sizes).astype(np.int32),
+    )

@@ -24,17 +24,17 @@ from ensemble_deid.service.own import own_routes
 from ensemble_deid.service.presidio import presidio_routes
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused, problem
-from ensemble_deid.service.settings import Settings
+from ensemble_deid.service.settings import ServiceSettings
 
 
-def create_app(settings: Settings) -> Guard:
+def create_app(settings: ServiceSettings) -> Guard:
     """Load the model and return the application; called once in each worker. Raises ModelError, CorpusError."""
     set_up()
     model = Deidentifier.load(settings.model, device=settings.device, submodels=settings.submodels)
     return make_app(model, settings, settings.lists.read(model.labels))
 
 
-def make_app(model: Deidentifier, settings: Settings, lists: SiteLists | None = None) -> Guard:
+def make_app(model: Deidentifier, settings: ServiceSettings, lists: SiteLists | None = None) -> Guard:
     """Return the application for a model and a site's lists that are loaded."""
     processor = Processor(places=settings.queue, time_limit=settings.time_limit)
 

@@ -40,6 +40,16 @@ class BoundedProtocol(H11Protocol):
         super().data_received(data)
         self._watch()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP; the request that it belongs to ends as if its client had left."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+            if self.cycle.response_started:
+                self.transport.close()
+                return
+        super().send_400_response(msg)
+
     def on_response_complete(self) -> None:
         """Begin the wait for the next request."""
         super().on_response_complete()

@@ -16,7 +16,7 @@ from ensemble_deid.service.logs import LOG, describe
 from ensemble_deid.service.metrics import Metrics
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused
-from ensemble_deid.service.settings import Settings
+from ensemble_deid.service.settings import ServiceSettings
 
 HEALTH = "/health"
 BATCH = "/v1/deidentify/batch"
@@ -100,7 +100,7 @@ class Guard:
     def __init__(
         self,
         app: ASGIApp,
-        settings: Settings,
+        settings: ServiceSettings,
         processor: Processor,
         metrics: Metrics,
         *,

@@ -22,7 +22,7 @@ from ensemble_deid.parsing import strict_json
 from ensemble_deid.service.guard import BATCH, Patience
 from ensemble_deid.service.notes import KEYED_STYLES, NoteService
 from ensemble_deid.service.refusal import Refused, problem
-from ensemble_deid.service.settings import Settings
+from ensemble_deid.service.settings import ServiceSettings
 from ensemble_deid.service.tokens import REPLACE, require
 
 # Lines out of a body that arrives in pieces, and lines as an answer.
@@ -132,7 +132,7 @@ class BatchLine(BaseModel):
     patient_id: str | None = None
 
 
-def own_routes(notes: NoteService, settings: Settings) -> APIRouter:
+def own_routes(notes: NoteService, settings: ServiceSettings) -> APIRouter:
     """Return the routes."""
     routes = APIRouter()
 
@@ -184,7 +184,7 @@ async def _deidentified(notes: NoteService, text: str, patient: str | None, opti
 
 
 async def _answers(
-    notes: NoteService, request: Request, options: RunOptions, settings: Settings
+    notes: NoteService, request: Request, options: RunOptions, settings: ServiceSettings
 ) -> AsyncIterator[bytes]:
     """Yield a line for each line that is not blank, as soon as it is processed."""
     source = lines(request.stream(), longest=settings.max_body, time_limit=settings.arrival_limit)

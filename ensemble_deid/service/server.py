@@ -21,14 +21,17 @@ from ensemble_deid.service.connections import BoundedProtocol
 from ensemble_deid.service.guard import Guard
 from ensemble_deid.service.logs import LOG, describe, set_up
 from ensemble_deid.service.processor import THREAD
-from ensemble_deid.service.settings import Settings
+from ensemble_deid.service.settings import ServiceSettings
 
 # After the time limits of a body and of its processing, what is left of a stop is writing the last answers.
 _LAST_WORDS = 5
 
 
 def serve(
-    settings: Settings, *, started: Callable[[str], None], create: Callable[[Settings], ASGIApp] = create_app
+    settings: ServiceSettings,
+    *,
+    started: Callable[[str], None],
+    create: Callable[[ServiceSettings], ASGIApp] = create_app,
 ) -> None:
     """Serve until a signal ends it; requests in work are finished, others refused.
 
@@ -68,7 +71,7 @@ def _run_one(config: uvicorn.Config, listener: socket.socket) -> None:
                 os._exit(0)
 
 
-def _create_worker_app(settings: Settings) -> Guard:
+def _create_worker_app(settings: ServiceSettings) -> Guard:
     """Return the application of one of several workers; where that fails, no worker is started again."""
     try:
         return create_app(settings)
@@ -77,7 +80,7 @@ def _create_worker_app(settings: Settings) -> Guard:
         sys.exit(STARTUP_FAILURE)
 
 
-def _config(settings: Settings, create: Callable[[Settings], ASGIApp]) -> uvicorn.Config:
+def _config(settings: ServiceSettings, create: Callable[[ServiceSettings], ASGIApp]) -> uvicorn.Config:
     return uvicorn.Config(
         partial(create if settings.workers == 1 else _create_worker_app, settings),
         factory=True,

@@ -16,7 +16,7 @@ ENTITIES = ("presidio", "own")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServiceSettings:
     """The options of `ensemble-deid serve`; worker processes receive a copy.
 
     `max_body` is in bytes, `time_limit` in seconds, `queue` the number of requests that one worker accepts at a time.

@@ -6,12 +6,44 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Flags, Floats, Int32s, Int64s
 from ensemble_deid.note.span import Span, SpanKey
 from ensemble_deid.note.tokens import TokenTable
 from ensemble_deid.taggers.base import Proposals
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedColumns:
+    """`values` float64 (n, names); a name is `kind:` and what it is about, such as `phi:crf`."""
+
+    names: tuple[str, ...]
+    values: Floats
+
+    @classmethod
+    def none(cls, n: int) -> "NamedColumns":
+        """Return no columns for `n` candidates."""
+        return cls((), np.zeros((n, 0)))
+
+    def of_kinds(self, *kinds: str) -> Floats:
+        """Return the values of the columns of some kinds, (n, columns)."""
+        return self.values[:, [k for k, name in enumerate(self.names) if name.partition(":")[0] in kinds]]
+
+    def select(self, rows: Int64s) -> "NamedColumns":
+        """Return some of the rows, by index."""
+        return NamedColumns(self.names, self.values[rows])
+
+    def without(self, names: Sequence[str]) -> "NamedColumns":
+        """Return the columns without those that have one of the names."""
+        kept = [k for k, name in enumerate(self.names) if name not in names]
+        return NamedColumns(tuple(self.names[k] for k in kept), self.values[:, kept])
+
+    def without_submodels(self, submodels: Sequence[str]) -> "NamedColumns":
+        """Return the columns without those about some of the submodels, of whatever kind."""
+        return self.without([name for name in self.names if name.partition(":")[2] in submodels])
+
+    def beside(self, others: "NamedColumns") -> "NamedColumns":
+        """Return these columns and, after them, others of the same candidates."""
+        return NamedColumns(self.names + others.names, np.concatenate([self.values, others.values], axis=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,30 +56,30 @@ class CandidateTable:
 
     labels: tuple[str, ...]
     submodels: tuple[str, ...]
-    document: Ints
-    start: Ints
-    end: Ints
-    label: Ints
+    document: Int32s
+    start: Int32s
+    end: Int32s
+    label: Int32s
     confidence: Floats
-    chosen: NDArray[np.bool_]
+    chosen: Flags
 
     def __len__(self) -> int:
         return len(self.document)
 
-    def select(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> "CandidateTable":
+    def select(self, rows: NDArray[np.intp] | Flags) -> "CandidateTable":
         """Return some of the rows."""
         return CandidateTable(
             self.labels,
             self.submodels,
-            self.document[rows],
-            self.start[rows],
-            self.end[rows],
-            self.label[rows],
-            self.confidence[rows],
-            self.chosen[rows],
+            document=self.document[rows],
+            start=self.start[rows],
+            end=self.end[rows],
+            label=self.label[rows],
+            confidence=self.confidence[rows],
+            chosen=self.chosen[rows],
         )
 
-    def token_ranges(self, tokens: TokenTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def token_ranges(self, tokens: TokenTable) -> tuple[Int64s, Int64s]:
         """Return the row of each candidate's first token, and the row after its last, (n,) each."""
         first = np.zeros(len(self), dtype=np.int64)
         after = np.zeros(len(self), dtype=np.int64)
@@ -58,12 +90,12 @@ class CandidateTable:
             after[rows] = low + np.searchsorted(tokens.start[low:high], self.end[rows], side="left")
         return first, after
 
-    def is_gold(self, gold: Sequence[Sequence[Span]]) -> NDArray[np.bool_]:
+    def is_gold(self, gold: Sequence[Sequence[Span]]) -> Flags:
         """Return whether each candidate matches an annotated span exactly, (n,)."""
         keys = [{span.key for span in spans} for spans in gold]
         return np.array([key in keys[d] for d, key in zip(self.document.tolist(), self.keys(), strict=True)], bool)
 
-    def has_label(self, labels: Sequence[str]) -> NDArray[np.bool_]:
+    def has_label(self, labels: Sequence[str]) -> Flags:
         """Return whether each candidate has one of the labels, (n,)."""
         return np.isin(self.label, [k for k, label in enumerate(self.labels) if label in labels])
 
@@ -76,7 +108,7 @@ class CandidateTable:
         rows = zip(self.start.tolist(), self.end.tolist(), self.label.tolist(), strict=True)
         return [(start, end, self.labels[label]) for start, end, label in rows]
 
-    def spans(self, scores: Floats, keep: NDArray[np.bool_], n_documents: int) -> list[list[Span]]:
+    def spans(self, scores: Floats, keep: Flags, n_documents: int) -> list[list[Span]]:
         """Return the kept rows as spans with the given scores, a list for each document."""
         found: list[list[Span]] = [[] for _ in range(n_documents)]
         keys = self.keys()
@@ -111,7 +143,14 @@ def collect(
     chosen_by = np.array(flags, dtype=bool).reshape(len(keys), len(submodels))
     places = np.array(keys, dtype=np.int32).reshape(len(keys), 4)
     table = CandidateTable(
-        labels, submodels, places[:, 0], places[:, 1], places[:, 2], places[:, 3], confidence, chosen_by
+        labels,
+        submodels,
+        document=places[:, 0],
+        start=places[:, 1],
+        end=places[:, 2],
+        label=places[:, 3],
+        confidence=confidence,
+        chosen=chosen_by,
     )
     return table.select(chosen_by.any(axis=1) | (confidence.max(axis=1, initial=0.0) >= min_confidence))
 
@@ -135,15 +174,15 @@ def merge_rows(
         table.submodels,
         document,
         start,
-        end,
-        label,
-        np.concatenate([table.confidence, blank]),
-        np.concatenate([table.chosen, blank.astype(bool)]),
+        end=end,
+        label=label,
+        confidence=np.concatenate([table.confidence, blank]),
+        chosen=np.concatenate([table.chosen, blank.astype(bool)]),
     )
     return longer.select(order), order
 
 
-def maxima(values: Floats, owners: NDArray[np.int64], size: int) -> Floats:
+def maxima(values: Floats, owners: Int64s, size: int) -> Floats:
     """Return the largest of the values (pairs, ...) of each owner, 0 where it has none."""
     out = np.zeros((size, *values.shape[1:]))
     np.maximum.at(out, owners, values)

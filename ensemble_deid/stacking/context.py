@@ -1,6 +1,10 @@
 """The context of a candidate, whichever submodel proposed it: its words, form, neighbours and other occurrences.
 
 It is stored with the out-of-fold candidates, so that the final estimator can be refitted without the notes.
+
+Other mentions are part of it: what the submodels think of other places in a note that have a word in common with a
+candidate. `Dr. Marcia Hidalgo` in the heading tells whose name `Hidalgo` or `Marcia` is further down, where nothing
+else does.
 """
 
 from collections import defaultdict
@@ -10,13 +14,65 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Floats, Int64s
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import PLACES, PREFIX
-from ensemble_deid.stacking.candidates import CandidateTable, collect
-from ensemble_deid.stacking.mentions import mention_columns
-from ensemble_deid.stacking.named_columns import Floats, NamedColumns
+from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns, collect, maxima
 from ensemble_deid.stacking.net import cast_net
 from ensemble_deid.taggers.base import Proposals
+
+MENTIONS = ("mention_same", "mention_other")
+_LEAST_CHARACTERS = 3
+_MOST = 50
+"""Candidates with a word that are looked at, the surest ones: time and memory grow with them, and a form has many."""
+
+
+def mention_columns(table: CandidateTable, batch: Batch) -> NamedColumns:
+    """Return the columns of every candidate, two for each submodel.
+
+    They are its highest confidence in a candidate elsewhere in the note with a word in common, of at least three
+    letters and in any case: with the same label (`mention_same:`) and with another one (`mention_other:`); 0 where
+    there is none. Candidates that overlap are not elsewhere.
+    """
+    target, source = _pairs(*_words(table, batch), table.confidence.max(axis=1, initial=0.0))
+    apart = (table.end[source] <= table.start[target]) | (table.end[target] <= table.start[source])
+    target, source = target[apart], source[apart]
+    same = table.label[source] == table.label[target]
+    columns = [
+        maxima(table.confidence[source, k] * chosen, target, len(table))
+        for chosen in (same, ~same)
+        for k in range(len(table.submodels))
+    ]
+    names = tuple(f"{kind}:{name}" for kind in MENTIONS for name in table.submodels)
+    return NamedColumns(names, np.stack(columns, axis=1) if columns else np.zeros((len(table), 0)))
+
+
+def _words(table: CandidateTable, batch: Batch) -> tuple[Int64s, Int64s]:
+    """Return candidates, by row, and the words that they have, both (n,); a number stands for a word of one note."""
+    first, after = table.token_ranges(batch.tokens)
+    sizes = after - first
+    rows = np.repeat(np.arange(len(table)), sizes)
+    tokens = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + first[rows]
+    long = batch.tokens.end - batch.tokens.start >= _LEAST_CHARACTERS
+    counted = (long & ~batch.table["case"].is_any_of("none"))[tokens]
+    rows, tokens = rows[counted], tokens[counted]
+    most = int(batch.same_word.max(initial=0)) + 1
+    words = table.document[rows].astype(np.int64) * most + batch.same_word[tokens]
+    # A candidate that has a word twice has it once.
+    found = np.unique(np.stack([words, rows], axis=1), axis=0)
+    return found[:, 1], found[:, 0]
+
+
+def _pairs(rows: Int64s, words: Int64s, strength: Floats) -> tuple[Int64s, Int64s]:
+    """Return pairs of rows with a word in common, (pairs,) each: every row, and the strongest that share its word."""
+    order = np.lexsort((rows, -strength[rows], words))
+    rows, words = rows[order], words[order]
+    begins = np.searchsorted(words, words, side="left")
+    counts = np.minimum(np.searchsorted(words, words, side="right") - begins, _MOST)
+    target = np.repeat(np.arange(len(rows)), counts)
+    source = np.arange(len(target)) - np.repeat(np.cumsum(counts) - counts, counts) + begins[target]
+    return rows[target], rows[source]
+
 
 # What the public lists say of a candidate's words: columns for the final estimator, where there are lists.
 
@@ -61,20 +117,18 @@ def list_columns(table: CandidateTable, batch: Batch) -> NamedColumns:
     return NamedColumns(tuple(columns), np.stack(list(columns.values()), axis=1))
 
 
-def _total(values: NDArray[np.generic], first: NDArray[np.int64], after: NDArray[np.int64]) -> Floats:
+def _total(values: NDArray[np.generic], first: Int64s, after: Int64s) -> Floats:
     """Return the sum of the tokens' values over each candidate, (n,)."""
     running = np.zeros(len(values) + 1)
     np.cumsum(values.astype(np.float64), out=running[1:])
     return np.asarray(running[after] - running[first], dtype=np.float64)
 
 
-def _share(
-    values: NDArray[np.generic], first: NDArray[np.int64], after: NDArray[np.int64], size: NDArray[np.generic]
-) -> Floats:
+def _share(values: NDArray[np.generic], first: Int64s, after: Int64s, size: NDArray[np.generic]) -> Floats:
     return np.asarray(_total(values, first, after) / np.maximum(size, 1), dtype=np.float64)
 
 
-def _largest(values: Floats, first: NDArray[np.int64], after: NDArray[np.int64]) -> Floats:
+def _largest(values: Floats, first: Int64s, after: Int64s) -> Floats:
     if not len(first):
         return np.zeros(0)
     bounds = np.stack([first, np.maximum(after, first + 1)], axis=1).ravel()
@@ -100,20 +154,26 @@ class CandidateContext:
 
     form: Floats
     keys: dict[str, list[str]] = field(repr=False)
-    string: NDArray[np.int64]
-    elsewhere: NDArray[np.int64]
+    string: Int64s
+    elsewhere: Int64s
     groups: list[str]
     patients: list[str] = field(repr=False)
     more: NamedColumns
 
-    def select(self, rows: NDArray[np.int64]) -> "CandidateContext":
+    def select(self, rows: Int64s) -> "CandidateContext":
         """Return some of the rows, by index."""
         chosen = rows.tolist()
         keys = {kind: [names[i] for i in chosen] for kind, names in self.keys.items()}
         groups, patients = ([names[i] for i in chosen] for names in (self.groups, self.patients))
         string = _numbered(self.string[rows].tolist())
         return CandidateContext(
-            self.form[rows], keys, string, self.elsewhere[rows], groups, patients, self.more.select(rows)
+            form=self.form[rows],
+            keys=keys,
+            string=string,
+            elsewhere=self.elsewhere[rows],
+            groups=groups,
+            patients=patients,
+            more=self.more.select(rows),
         )
 
 
@@ -147,17 +207,17 @@ def extract_context(table: CandidateTable, batch: Batch, more: NamedColumns | No
     first, after = table.token_ranges(batch.tokens)
     owners = [batch.documents[d] for d in table.document.tolist()]
     return CandidateContext(
-        _form(table, batch, first, after),
-        _keys(batch, first, after),
-        _strings(batch, first, after),
-        _elsewhere(table, batch, first, after),
-        [document.group for document in owners],
-        [document.patient for document in owners],
-        more or NamedColumns.none(len(table)),
+        form=_form(table, batch, first, after),
+        keys=_keys(batch, first, after),
+        string=_strings(batch, first, after),
+        elsewhere=_elsewhere(table, batch, first, after),
+        groups=[document.group for document in owners],
+        patients=[document.patient for document in owners],
+        more=more or NamedColumns.none(len(table)),
     )
 
 
-def _keys(batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]) -> dict[str, list[str]]:
+def _keys(batch: Batch, first: Int64s, after: Int64s) -> dict[str, list[str]]:
     words, forms = batch.table["lower"].strings(), batch.table["short_shape"].strings()
     nearest = batch.table["field"].strings()
     document = batch.tokens.document
@@ -171,21 +231,19 @@ def _keys(batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]) -> d
     return keys
 
 
-def _strings(batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]) -> NDArray[np.int64]:
+def _strings(batch: Batch, first: Int64s, after: Int64s) -> Int64s:
     """Return a number for the words of each candidate, int64 (n,)."""
     words = batch.same_word.tolist()
     return _numbered(tuple(words[a:b]) for a, b in zip(first.tolist(), after.tolist(), strict=True))
 
 
-def _numbered(things: Iterable[Hashable]) -> NDArray[np.int64]:
+def _numbered(things: Iterable[Hashable]) -> Int64s:
     """Return a number for each thing, in order of first appearance; equal things have equal numbers."""
     index: dict[Hashable, int] = {}
     return np.array([index.setdefault(thing, len(index)) for thing in things], dtype=np.int64)
 
 
-def _elsewhere(
-    table: CandidateTable, batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _elsewhere(table: CandidateTable, batch: Batch, first: Int64s, after: Int64s) -> Int64s:
     codes, bounds = batch.same_word, batch.tokens.document_starts
     out = np.zeros(len(table), dtype=np.int64)
     for d in np.unique(table.document).tolist():
@@ -202,7 +260,7 @@ def _elsewhere(
     return out
 
 
-def _form(table: CandidateTable, batch: Batch, first: NDArray[np.int64], after: NDArray[np.int64]) -> Floats:
+def _form(table: CandidateTable, batch: Batch, first: Int64s, after: Int64s) -> Floats:
     lines = batch.tokens.line
     last = max(0, len(lines) - 1)
     opens = (first == 0) | (lines[np.maximum(first - 1, 0)] != lines[np.minimum(first, last)])

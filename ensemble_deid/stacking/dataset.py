@@ -10,16 +10,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from ensemble_deid.arrays import Flags, Int64s
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch, training_view
 from ensemble_deid.parsing import strict_json
-from ensemble_deid.stacking.candidates import CandidateTable
+from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns
 from ensemble_deid.stacking.context import KINDS, CandidateContext, extract_candidates
-from ensemble_deid.stacking.named_columns import NamedColumns
 from ensemble_deid.stacking.net import alone
 from ensemble_deid.taggers.base import Proposals
 
@@ -37,14 +36,14 @@ class StackingDataset:
 
     table: CandidateTable
     context: CandidateContext = field(repr=False)
-    correct: NDArray[np.bool_]
+    correct: Flags
     n_gold: int
     unseen: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.table)
 
-    def select(self, rows: NDArray[np.int64]) -> "StackingDataset":
+    def select(self, rows: Int64s) -> "StackingDataset":
         """Return the dataset of some of the rows, by index; `n_gold` stays that of all notes."""
         return replace(
             self, table=self.table.select(rows), context=self.context.select(rows), correct=self.correct[rows]
@@ -60,7 +59,14 @@ class StackingDataset:
         names = tuple(self.table.submodels[k] for k in kept)
         base = self.table
         narrowed = CandidateTable(
-            base.labels, names, base.document, base.start, base.end, base.label, confidence, chosen
+            base.labels,
+            submodels=names,
+            document=base.document,
+            start=base.start,
+            end=base.end,
+            label=base.label,
+            confidence=confidence,
+            chosen=chosen,
         )
         highest = confidence.max(axis=1, initial=0.0)
         proposed = chosen.any(axis=1) | ((highest >= min_confidence) & (highest > 0))
@@ -104,24 +110,24 @@ class StackingDataset:
             arrays = load((directory / ARRAYS).read_bytes())
             content = strict_json((directory / KEYS).read_text(encoding="utf-8"))
             table = CandidateTable(
-                tuple(content["labels"]),
-                tuple(content["submodels"]),
-                arrays["document"],
-                arrays["start"],
-                arrays["end"],
-                arrays["label"],
-                arrays["confidence"],
-                arrays["chosen"],
+                labels=tuple(content["labels"]),
+                submodels=tuple(content["submodels"]),
+                document=arrays["document"],
+                start=arrays["start"],
+                end=arrays["end"],
+                label=arrays["label"],
+                confidence=arrays["confidence"],
+                chosen=arrays["chosen"],
             )
             keys = {kind: list(content["keys"][kind]) for kind in KINDS}
             context = CandidateContext(
-                arrays["form"],
-                keys,
-                arrays["string"],
-                arrays["elsewhere"],
-                list(content["groups"]),
-                list(content["patients"]),
-                NamedColumns(tuple(content["more"]), arrays["more"]),
+                form=arrays["form"],
+                keys=keys,
+                string=arrays["string"],
+                elsewhere=arrays["elsewhere"],
+                groups=list(content["groups"]),
+                patients=list(content["patients"]),
+                more=NamedColumns(tuple(content["more"]), arrays["more"]),
             )
             return cls(table, context, arrays["correct"], int(content["n_gold"]), tuple(content.get("unseen", ())))
         except (SafetensorError, KeyError, ValueError, TypeError, OverflowError) as error:

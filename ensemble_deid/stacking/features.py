@@ -1,15 +1,13 @@
 """The final estimator's features of a candidate: confidence, competitors, label, form, note, training statistics."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Flags, Floats
 from ensemble_deid.note.overlaps import RELATIONS, overlapping_rows, relation
 from ensemble_deid.stacking.candidates import CandidateTable, maxima
 from ensemble_deid.stacking.context import KINDS, CandidateContext
 from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.submodels import BY_NAME
-
-Floats = NDArray[np.float64]
 
 
 def _log_odds(probability: Floats) -> Floats:
@@ -25,7 +23,7 @@ def statistics_keys(table: CandidateTable, context: CandidateContext) -> dict[st
 
 
 def measure_statistics(
-    table: CandidateTable, context: CandidateContext, correct: NDArray[np.bool_], *, min_patients: int = 1
+    table: CandidateTable, context: CandidateContext, correct: Flags, *, min_patients: int = 1
 ) -> KeyStatistics:
     """Count, over the training candidates, how often those with each key are correct.
 
@@ -41,7 +39,7 @@ def candidate_features(
     context: CandidateContext,
     statistics: KeyStatistics,
     *,
-    counted: NDArray[np.bool_] | None = None,
+    counted: Flags | None = None,
 ) -> Floats:
     """Return the feature matrix, (n, features).
 

@@ -22,10 +22,10 @@ from itertools import chain, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Flags, Int64s
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE
-from ensemble_deid.stacking.candidates import CandidateTable, merge_rows
-from ensemble_deid.stacking.named_columns import NamedColumns
+from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns, merge_rows
 from ensemble_deid.stacking.sequence_scores import SequenceScores
 from ensemble_deid.taggers.base import Proposals
 
@@ -57,7 +57,7 @@ _PATTERNS = (
 EXPLAINED = re.compile("|".join(f"(?:{pattern})" for pattern in _PATTERNS))
 
 
-def unexplained_numbers(batch: Batch) -> NDArray[np.bool_]:
+def unexplained_numbers(batch: Batch) -> Flags:
     """Return which tokens are numbers of two and more digits, or stand in a code, without a measurement's form."""
     numeric, letters = ~batch.table["digits"].is_any_of("none"), ~batch.table["case"].is_any_of("none")
     tokens = batch.tokens
@@ -72,7 +72,7 @@ def unexplained_numbers(batch: Batch) -> NDArray[np.bool_]:
     return np.asarray(wanted & ~_explained(batch, np.flatnonzero(wanted)), dtype=bool)
 
 
-def _explained(batch: Batch, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _explained(batch: Batch, rows: NDArray[np.intp]) -> Flags:
     out = np.zeros(len(batch.tokens), dtype=bool)
     tokens = batch.tokens
     for d in np.unique(tokens.document[rows]).tolist():
@@ -94,12 +94,11 @@ _MOST = 20
 """Occurrences of one string that are taken: what is more frequent is a word of the form, or of the language."""
 _CAPITALISED = ("upper", "title", "mixed")
 
-Ints = NDArray[np.int64]
-Found = tuple[str, float, int, int, int]
+_Found = tuple[str, float, int, int, int]
 """The kind of a candidate, the confidence in the string it repeats, its first token, that after its last, its label."""
 
 
-def repeats(table: CandidateTable, batch: Batch, first: Ints, after: Ints, free: NDArray[np.bool_]) -> Iterator[Found]:
+def repeats(table: CandidateTable, batch: Batch, first: Int64s, after: Int64s, free: Flags) -> Iterator[_Found]:
     """Yield every repeat, then every part, of each note.
 
     `first` and `after` are the candidates' tokens, and `free` bool (n_tokens,) tells where no candidate lies; only
@@ -129,9 +128,7 @@ String = tuple[float, int, int, int]
 """Confidence, first token, token after the last, label of a string that is believed."""
 
 
-def _whole(
-    strings: list[String], places: dict[int, list[int]], batch: Batch, free: NDArray[np.bool_]
-) -> Iterator[Found]:
+def _whole(strings: list[String], places: dict[int, list[int]], batch: Batch, free: Flags) -> Iterator[_Found]:
     words, document = batch.same_word, batch.tokens.document
     for belief, first, after, label in strings:
         size = after - first
@@ -148,10 +145,10 @@ def _parts(
     strings: list[String],
     places: dict[int, list[int]],
     batch: Batch,
-    free: NDArray[np.bool_],
-    capital: NDArray[np.bool_],
-    unknown: NDArray[np.bool_],
-) -> Iterator[Found]:
+    free: Flags,
+    capital: Flags,
+    unknown: Flags,
+) -> Iterator[_Found]:
     for belief, first, after, label in strings:
         for word in range(first, after) if after - first > 1 else ():
             if not capital[word] or batch.tokens.end[word] - batch.tokens.start[word] < _LEAST_CHARACTERS:
@@ -161,7 +158,7 @@ def _parts(
                     yield "part", belief, row, row + 1, label
 
 
-def _not_english(batch: Batch) -> NDArray[np.bool_]:
+def _not_english(batch: Batch) -> Flags:
     """Return which tokens are on no English list; none where there is no list."""
     name = KNOWLEDGE + "english"
     if name not in batch.table.names:
@@ -177,7 +174,7 @@ _LEAST_TOKENS, _SHARE = 12, 20
 _LISTS = (KNOWLEDGE + "english", KNOWLEDGE + "medical")
 
 
-def alone(columns: NamedColumns) -> NDArray[np.bool_]:
+def alone(columns: NamedColumns) -> Flags:
     """Return which candidates no submodel proposed, (n,), given their columns."""
     return np.asarray(columns.of_kinds("net").any(axis=1), dtype=bool)
 
@@ -222,7 +219,7 @@ def cast_net(
     return merged, NamedColumns(net_names(scores.models), described)
 
 
-def _suspicions(scores: SequenceScores, batch: Batch, free: NDArray[np.bool_]) -> Iterator[Found]:
+def _suspicions(scores: SequenceScores, batch: Batch, free: Flags) -> Iterator[_Found]:
     """Yield runs of adjacent tokens of a line that have the same kind and likeliest label."""
     if not scores.models or not len(free):
         return
@@ -247,7 +244,7 @@ def _suspicions(scores: SequenceScores, batch: Batch, free: NDArray[np.bool_]) -
         yield KINDS[kind[row]], 0.0, row, stop, int(label[row])
 
 
-def _unknown(batch: Batch) -> NDArray[np.bool_]:
+def _unknown(batch: Batch) -> Flags:
     """Return which tokens are words on no list of English or medical words; none where there are no such lists."""
     columns = [batch.table[name] for name in _LISTS if name in batch.table.names]
     if len(columns) < len(_LISTS):

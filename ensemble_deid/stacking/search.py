@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from joblib import delayed
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Flags, Floats, Int64s
 from ensemble_deid.config import Config, StackConfig
 from ensemble_deid.note.counts import f1_score
 from ensemble_deid.note.overlaps import drop_overlaps, suppressed_scores
@@ -16,8 +16,8 @@ from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.dataset import StackingDataset
-from ensemble_deid.stacking.opinion_pool import pooled_with_sequences
-from ensemble_deid.stacking.svm import ZHAO2020, Floats, Sigmoid, Svm, SvmSettings
+from ensemble_deid.stacking.sequence_scores import pooled_with_sequences
+from ensemble_deid.stacking.svm import ZHAO2020, Sigmoid, Svm, SvmSettings
 
 _FOLDS = 3
 _THRESHOLDS = tuple(k / 100 for k in range(5, 96, 5))
@@ -39,9 +39,7 @@ class Chosen:
     probability: Floats
 
 
-def strict_f1(
-    table: CandidateTable, scores: Floats, threshold: float, correct: NDArray[np.bool_], n_gold: int
-) -> float | None:
+def strict_f1(table: CandidateTable, scores: Floats, threshold: float, correct: Flags, n_gold: int) -> float | None:
     """Return the strict F1 after threshold and resolution; gold spans that are no candidates are missed.
 
     None where it is undefined: there is no gold and nothing stands.
@@ -54,7 +52,7 @@ def strict_f1(
     return f1_score(true_positives, gold=n_gold, system=found)
 
 
-def _decisions(features: Floats, correct: NDArray[np.bool_], folds: NDArray[np.int64], settings: SvmSettings) -> Floats:
+def _decisions(features: Floats, correct: Flags, folds: Int64s, settings: SvmSettings) -> Floats:
     """Return the decision function of each row, by an SVM trained without its fold."""
     out = np.zeros(len(features))
     with one_thread():
@@ -133,12 +131,12 @@ def _search(
     return grid[int(np.argmax([_rank(_best_threshold(part, d, truth, n_gold)[2]) for d in decided]))]
 
 
-def _decided(features: Floats, correct: NDArray[np.bool_], held_out: Floats, settings: SvmSettings) -> Floats:
+def _decided(features: Floats, correct: Flags, held_out: Floats, settings: SvmSettings) -> Floats:
     with one_thread():
         return Svm.fit(features, correct, settings).decision_function(held_out)
 
 
-def sample_rows(rows: NDArray[np.int64], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def sample_rows(rows: Int64s, size: int, rng: np.random.Generator) -> Int64s:
     """Return at most `size` of the rows, in their order: the time to fit an SVM grows with the square of their number.
 
     Single rows, not whole groups, since every group has something to teach; what is held out is chosen before.
@@ -146,7 +144,7 @@ def sample_rows(rows: NDArray[np.int64], size: int, rng: np.random.Generator) ->
     return rows if len(rows) <= size else np.sort(rng.choice(rows, size, replace=False))
 
 
-def _sample(groups: Sequence[str], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _sample(groups: Sequence[str], size: int, rng: np.random.Generator) -> Int64s:
     """Return the rows of shuffled groups, whole ones, until there are at least `size`, in table order."""
     names, index = np.unique(np.asarray(groups, dtype=object), return_inverse=True)
     counts = np.bincount(index, minlength=len(names))
@@ -156,15 +154,13 @@ def _sample(groups: Sequence[str], size: int, rng: np.random.Generator) -> NDArr
 
 
 def _best_threshold(
-    table: CandidateTable, decisions: Floats, correct: NDArray[np.bool_], n_gold: int
+    table: CandidateTable, decisions: Floats, correct: Flags, n_gold: int
 ) -> tuple[Sigmoid, float, float | None]:
     sigmoid = Sigmoid.fit(decisions, correct)
     return sigmoid, *_best_of(table, sigmoid.probability(decisions), correct, n_gold)
 
 
-def _best_of(
-    table: CandidateTable, probability: Floats, correct: NDArray[np.bool_], n_gold: int
-) -> tuple[float, float | None]:
+def _best_of(table: CandidateTable, probability: Floats, correct: Flags, n_gold: int) -> tuple[float, float | None]:
     """Return the threshold with the best strict F1, and that."""
     f1s = {t: strict_f1(table, probability, t, correct, n_gold) for t in _THRESHOLDS}
     threshold = max(_THRESHOLDS, key=lambda t: (_rank(f1s[t]), -abs(t - 0.5), t))

@@ -3,9 +3,9 @@
 What no submodel and no net proposes cannot be found at any threshold of the candidates. Johnson et al. 2020 (table 5)
 fix sensitivities up to 99.9, which a system can serve only where other tokens have a score, too. A token's is `HIGHEST`
 times the probability of PHI that the sequence models' mean log odds stand for; where candidates' scores are pooled with
-these (`opinion_pool.py`), it is the pool with an SVM that is sure of nothing there, and below `HIGHEST`. So all of them
-lie below the thresholds that training searches for the best F1, and nearly all below every candidate; they matter to
-those alone who ask for more than the candidates can give.
+these (`sequence_scores.py`), it is the pool with an SVM that is sure of nothing there, and below `HIGHEST`. So all of
+them lie below the thresholds that training searches for the best F1, and nearly all below every candidate; they matter
+to those alone who ask for more than the candidates can give.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Flags, Floats, Int32s
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.note.span import Span
-from ensemble_deid.stacking.named_columns import Floats
-from ensemble_deid.stacking.opinion_pool import pooled
-from ensemble_deid.stacking.sequence_scores import SequenceScores
+from ensemble_deid.stacking.sequence_scores import SequenceScores, pooled
 from ensemble_deid.taggers.base import Proposals
 
 HIGHEST = 0.05
@@ -64,13 +63,13 @@ def single_tokens(
     return found
 
 
-def _has_letter_or_digit(text: str, starts: NDArray[np.int32], ends: NDArray[np.int32]) -> NDArray[np.bool_]:
+def _has_letter_or_digit(text: str, starts: Int32s, ends: Int32s) -> Flags:
     """Return which of these strings of a text have a letter or digit."""
     bounds = zip(starts.tolist(), ends.tolist(), strict=True)
     return np.array([any(map(str.isalnum, text[start:end])) for start, end in bounds], dtype=bool)
 
 
-def _uncovered(starts: NDArray[np.int32], ends: NDArray[np.int32], spans: Sequence[Span]) -> NDArray[np.intp]:
+def _uncovered(starts: Int32s, ends: Int32s, spans: Sequence[Span]) -> NDArray[np.intp]:
     """Return the places of the tokens that no span touches."""
     change = np.zeros(len(starts) + 1, dtype=np.int64)
     np.add.at(change, np.searchsorted(ends, [span.start for span in spans], side="right"), 1)
@@ -84,7 +83,7 @@ def _scores(odds: Floats, pool_weight: float) -> Floats:
     return np.minimum(pooled(np.zeros(len(odds)), odds, pool_weight), np.nextafter(HIGHEST, 0))
 
 
-def _mean_log_odds(phi: Floats) -> NDArray[np.float64]:
+def _mean_log_odds(phi: Floats) -> Floats:
     """Return the models' mean log odds, (n_tokens,), from their probabilities, (n_tokens, models)."""
     bounded = np.clip(phi, _LEAST, 1 - _LEAST)
     return np.asarray(np.log(bounded / (1 - bounded)).mean(axis=1), dtype=np.float64)

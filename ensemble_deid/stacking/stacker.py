@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ensemble_deid.arrays import Floats
 from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
@@ -17,15 +18,15 @@ from ensemble_deid.note.span import Span
 from ensemble_deid.parsing import strict_json
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator
+from ensemble_deid.stacking.context import KINDS as MENTIONS
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
-from ensemble_deid.stacking.mentions import KINDS as MENTIONS
-from ensemble_deid.stacking.opinion_pool import pooled_with_sequences
 from ensemble_deid.stacking.search import choose, sample_rows
+from ensemble_deid.stacking.sequence_scores import pooled_with_sequences
 from ensemble_deid.stacking.single_tokens import HIGHEST, single_tokens
 from ensemble_deid.stacking.statistics import KeyStatistics
-from ensemble_deid.stacking.svm import Floats, Sigmoid, Svm
+from ensemble_deid.stacking.svm import Sigmoid, Svm
 from ensemble_deid.taggers.base import Proposals
 
 SVM, STATISTICS, SETTINGS = "stacker.safetensors", "stacker_statistics.json", "stacker.json"
@@ -45,7 +46,7 @@ class Stacker:
     `threshold` is the one in use: `cv_threshold`, chosen by cross-validation, unless the configuration or
     `experiments/thresholds.py` set another. Of the labels `unseen` it has learned nothing: in place of a probability,
     their candidates have the highest confidence of a submodel. `pool_weight` is that of the sequence models in a
-    candidate's score (`opinion_pool.py`).
+    candidate's score (`sequence_scores.py`).
     """
 
     submodels: tuple[str, ...]
@@ -93,16 +94,16 @@ class Stacker:
             table.labels,
             svm,
             statistics,
-            chosen.sigmoid,
-            chosen.cv_threshold if config.stack.threshold is None else config.stack.threshold,
-            chosen.cv_threshold,
-            config.stack.min_confidence,
-            chosen.cv_f1,
-            bool(dataset.context.more.of_kinds("net").shape[1]),
-            bool(dataset.context.more.of_kinds(*MENTIONS).shape[1]),
-            config.stack.tokens,
-            dataset.unseen,
-            config.stack.pool_weight,
+            sigmoid=chosen.sigmoid,
+            threshold=chosen.cv_threshold if config.stack.threshold is None else config.stack.threshold,
+            cv_threshold=chosen.cv_threshold,
+            min_confidence=config.stack.min_confidence,
+            cv_f1=chosen.cv_f1,
+            net=bool(dataset.context.more.of_kinds("net").shape[1]),
+            mentions=bool(dataset.context.more.of_kinds(*MENTIONS).shape[1]),
+            tokens=config.stack.tokens,
+            unseen=dataset.unseen,
+            pool_weight=config.stack.pool_weight,
         )
         probability = table.highest_confidence()
         probability[judged] = chosen.probability
@@ -181,20 +182,20 @@ class Stacker:
             check_threshold(threshold)
             check_threshold(cv_threshold)
             return cls(
-                tuple(content["submodels"]),
-                tuple(content["labels"]),
-                svm,
-                statistics,
-                sigmoid,
-                threshold,
-                cv_threshold,
-                float(content["min_confidence"]),
-                content["cv_f1"],
-                bool(content["net"]),
-                bool(content.get("mentions", False)),
-                bool(content.get("tokens", False)),
-                tuple(content.get("unseen", ())),
-                _weight(content.get("pool_weight", 0.0)),
+                submodels=tuple(content["submodels"]),
+                labels=tuple(content["labels"]),
+                svm=svm,
+                statistics=statistics,
+                sigmoid=sigmoid,
+                threshold=threshold,
+                cv_threshold=cv_threshold,
+                min_confidence=float(content["min_confidence"]),
+                cv_f1=content["cv_f1"],
+                net=bool(content["net"]),
+                mentions=bool(content.get("mentions", False)),
+                tokens=bool(content.get("tokens", False)),
+                unseen=tuple(content.get("unseen", ())),
+                pool_weight=_weight(content.get("pool_weight", 0.0)),
             )
         except ConfigError as error:
             raise ModelError(f"{settings}: damaged: {error}") from None

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Flags, Floats
 from ensemble_deid.errors import ModelError
 from ensemble_deid.parsing import strict_json
 from ensemble_deid.stacking.context import KINDS
@@ -28,7 +28,7 @@ class KeyStatistics:
     prior: float
 
     @classmethod
-    def measured(cls, keys: Mapping[str, Sequence[str]], correct: NDArray[np.bool_]) -> "KeyStatistics":
+    def measured(cls, keys: Mapping[str, Sequence[str]], correct: Flags) -> "KeyStatistics":
         """Count keys; each kind has a sequence with one key per candidate."""
         counts: dict[str, dict[str, tuple[int, int]]] = {}
         truth = correct.tolist()
@@ -57,9 +57,9 @@ class KeyStatistics:
         self,
         keys: Mapping[str, Sequence[str]],
         *,
-        own_correct: NDArray[np.bool_] | None = None,
+        own_correct: Flags | None = None,
         own_group: Sequence[str] | None = None,
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Return, for each kind, the log odds of being correct and the log count of its key, (n, 2 * kinds).
 
         Pass `own_correct` and `own_group` for the candidates that were counted: their own group's contribution is
@@ -97,7 +97,7 @@ class KeyStatistics:
             raise ModelError("the stacker's statistics are damaged") from None
 
 
-def _own_counts(names: Sequence[str], groups: Sequence[str], correct: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _own_counts(names: Sequence[str], groups: Sequence[str], correct: Flags) -> Floats:
     """Return the (correct, total) that each candidate's own group contributes to its key, (n, 2)."""
     index: dict[tuple[str, str], int] = {}
     owner = np.array([index.setdefault(pair, len(index)) for pair in zip(names, groups, strict=True)], dtype=np.int64)

@@ -5,14 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from ensemble_deid.arrays import Flags, Floats
 from ensemble_deid.errors import ModelError
 from ensemble_deid.parsing import strict_json
 
-Floats = NDArray[np.float64]
 _ROWS = 2048
 _BOUND = 3.0
 """Standardised features are clipped to this many standard deviations."""
@@ -47,7 +46,7 @@ class Svm:
     intercept: float
 
     @classmethod
-    def fit(cls, features: Floats, correct: NDArray[np.bool_], settings: SvmSettings) -> "Svm":
+    def fit(cls, features: Floats, correct: Flags, settings: SvmSettings) -> "Svm":
         """Train on candidates (n, features). With one class only, every decision is that class."""
         mean = features.mean(axis=0) if len(features) else np.zeros(features.shape[1])
         scale = features.std(axis=0) if len(features) else np.ones(features.shape[1])
@@ -55,14 +54,28 @@ class Svm:
         scale = np.where(np.ptp(features, axis=0) > 1e-9, scale, 1.0) if len(features) else scale
         if correct.all() or not correct.any():
             empty = np.zeros((0, features.shape[1]))
-            return cls(settings, mean, scale, empty, np.zeros(0), 1.0 if len(correct) and correct.all() else -1.0)
+            return cls(
+                settings,
+                mean,
+                scale,
+                vectors=empty,
+                weights=np.zeros(0),
+                intercept=1.0 if len(correct) and correct.all() else -1.0,
+            )
         # Here, not above: only training needs scikit-learn, and it takes a second to load.
         from sklearn.svm import SVC
 
         costs = {1: settings.c_positive, 0: settings.c_negative}
         svc = SVC(C=1.0, kernel="rbf", gamma=settings.gamma, class_weight=costs, cache_size=500)
         svc.fit(_standardised(features, mean, scale), correct.astype(np.int64))
-        return cls(settings, mean, scale, svc.support_vectors_, svc.dual_coef_[0], float(svc.intercept_[0]))
+        return cls(
+            settings,
+            mean,
+            scale,
+            vectors=svc.support_vectors_,
+            weights=svc.dual_coef_[0],
+            intercept=float(svc.intercept_[0]),
+        )
 
     def decision_function(self, features: Floats) -> Floats:
         """Return the decision function of each row, (n,): positive means correct."""
@@ -92,7 +105,7 @@ class Svm:
             content = strict_json(strict_json(data[8 : 8 + length])["__metadata__"]["svm"])
             settings = SvmSettings(*(float(content[name]) for name in ("c_positive", "c_negative", "gamma")))
             mean, scale, vectors, weights = (arrays[name] for name in ("mean", "scale", "vectors", "weights"))
-            svm = cls(settings, mean, scale, vectors, weights, float(content["intercept"]))
+            svm = cls(settings, mean, scale, vectors, weights=weights, intercept=float(content["intercept"]))
         except (SafetensorError, KeyError, ValueError, TypeError) as error:
             raise ModelError(f"the stacker's file is damaged ({type(error).__name__})") from None
         if svm.vectors.shape != (*svm.weights.shape, *svm.mean.shape) or svm.scale.shape != svm.mean.shape:
@@ -124,7 +137,7 @@ class Sigmoid:
     offset: float
 
     @classmethod
-    def fit(cls, decisions: Floats, correct: NDArray[np.bool_]) -> "Sigmoid":
+    def fit(cls, decisions: Floats, correct: Flags) -> "Sigmoid":
         """Fit to decisions about candidates that the SVM was not trained on."""
         if correct.all() or not correct.any():
             return cls(1.0, 0.0)

@@ -5,28 +5,28 @@ from collections.abc import Mapping
 
 from ensemble_deid.note.folding import match_case
 
-Styles = tuple[tuple[str, ...], ...]
+_Styles = tuple[tuple[str, ...], ...]
 
 
 def _split(words: str) -> tuple[str, ...]:
     return tuple(words.split())
 
 
-MONTH_STYLES: Styles = (
+MONTH_STYLES: _Styles = (
     _split("January February March April May June July August September October November December"),
     _split("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"),
     _split("Jan Feb March April May June July Aug Sept Oct Nov Dec"),
     _split("enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre"),
     _split("ene feb mar abr may jun jul ago sep oct nov dic"),
 )
-WEEKDAY_STYLES: Styles = (
+WEEKDAY_STYLES: _Styles = (
     _split("Monday Tuesday Wednesday Thursday Friday Saturday Sunday"),
     _split("Mon Tue Wed Thu Fri Sat Sun"),
     _split("Mon Tues Weds Thurs Fri Sat Sun"),
     _split("Mo Tu We Th Fr Sa Su"),
     _split("lunes martes miércoles jueves viernes sábado domingo"),
 )
-SEASON_STYLES: Styles = (
+SEASON_STYLES: _Styles = (
     _split("spring summer fall winter"),
     _split("spring summer autumn winter"),
     _split("primavera verano otoño invierno"),
@@ -76,14 +76,14 @@ HOLIDAYS: Mapping[str, tuple[int, int]] = {
 """Names with the day around which they fall (moving feasts: their middle)."""
 
 
-def words_pattern(styles: Styles) -> str:
+def words_pattern(styles: _Styles) -> str:
     """Return the alternation of all words, longest first, so that no word prevents a longer match."""
     return "|".join(
         re.escape(word) for word in sorted({w for style in styles for w in style}, key=lambda w: (-len(w), w))
     )
 
 
-def find_word(word: str, styles: Styles) -> tuple[int, int]:
+def find_word(word: str, styles: _Styles) -> tuple[int, int]:
     """Return (style, index) of the first style that contains the word, ignoring case; KeyError if none does."""
     folded = word.casefold()
     for style, words in enumerate(styles):

@@ -77,7 +77,7 @@ _LEAP = (2, 29)
 _MONTH_YEAR, _MONTH_DAY, _DAY_MONTH, _MONTH_SHORT_YEAR, _YEAR_FIRST, _YEAR, _SHORT_YEAR, _DAY = range(11, 19)
 
 
-class Part(Enum):
+class _Part(Enum):
     """What a part of a string names."""
 
     DAY = "a day of the month alone"
@@ -93,7 +93,7 @@ class Parts:
 
     def __init__(self) -> None:
         self.years: list[int] = []
-        self._kinds: set[Part] = set()
+        self._kinds: set[_Part] = set()
         self._range_of_years = False
 
     def clear(self) -> None:
@@ -102,11 +102,11 @@ class Parts:
         self._kinds.clear()
         self._range_of_years = False
 
-    def add(self, part: Part, year: int) -> None:
+    def add(self, part: _Part, year: int) -> None:
         """Take up the next part; `year` is the one that it names or is taken to be in."""
         if has_year(part):
             self.years.append(year)
-        self._range_of_years |= part is Part.YEAR and Part.NAMED in self._kinds
+        self._range_of_years |= part is _Part.YEAR and _Part.NAMED in self._kinds
         self._kinds.add(part)
 
     def stand_apart(self) -> bool:
@@ -115,14 +115,14 @@ class Parts:
         So they may where a year stands beside what has none (`25 Dec (2014)`), a day of the month beside anything
         else (`March 2014, the 5th`), or a year behind a season with its year (`winter of 2013-2014`).
         """
-        if self._range_of_years or {Part.YEAR, Part.UNDATED} <= self._kinds:
+        if self._range_of_years or {_Part.YEAR, _Part.UNDATED} <= self._kinds:
             return True
-        return Part.DAY in self._kinds and len(self._kinds) > 1
+        return _Part.DAY in self._kinds and len(self._kinds) > 1
 
 
-def has_year(part: Part) -> bool:
+def has_year(part: _Part) -> bool:
     """Whether a year is written in such a part."""
-    return part in (Part.DATED, Part.NAMED, Part.YEAR)
+    return part in (_Part.DATED, _Part.NAMED, _Part.YEAR)
 
 
 def keyed_days(keyed: Keyed, *, whole_weeks: bool) -> int:
@@ -215,7 +215,7 @@ class DateText:
     def _mover(self, match: "re.Match[str]", reference: int) -> Move:
         digits = match.groupdict().get("y")
         year = int(digits) if digits else reference
-        part = Part.DATED if digits else Part.UNDATED
+        part = _Part.DATED if digits else _Part.UNDATED
 
         def move(month: int, day: int) -> date | None:
             moved = self._day(part, year, month, day)
@@ -225,7 +225,7 @@ class DateText:
 
         return move
 
-    def _day(self, part: Part, year: int, month: int, day: int) -> date | None:
+    def _day(self, part: _Part, year: int, month: int, day: int) -> date | None:
         if (month, day) == _LEAP and not has_year(part):
             # Where no year is written, 29 February is that of the last leap year.
             year = next(y for y in range(year, year - 9, -1) if y % 4 == 0 and (y % 100 != 0 or y % 400 == 0))
@@ -258,13 +258,13 @@ class DateText:
         if short != (first + 1) % 100 and short <= 12:
             return None
         second = full_year(short, first + 99)
-        moved = [self._day(Part.YEAR, year, 7, 1) for year in (first, second)]
+        moved = [self._day(_Part.YEAR, year, 7, 1) for year in (first, second)]
         if moved[0] is None or moved[1] is None:
             return None
         return f"{moved[0].year:04d}{match[2]}{moved[1].year % 100:02d}", match.end()
 
     def _year_month(self, match: "re.Match[str]", _year: int) -> tuple[str, int] | None:
-        moved = self._day(Part.DATED, int(match["y"]), int(match["m"]), 15)
+        moved = self._day(_Part.DATED, int(match["y"]), int(match["m"]), 15)
         return None if moved is None else (f"{moved.year:04d}{match['sep']}{moved.month:02d}", match.end())
 
     def _weekday(self, match: "re.Match[str]", _year: int) -> tuple[str, int]:
@@ -276,7 +276,7 @@ class DateText:
     def _decade(self, match: "re.Match[str]", reference: int) -> tuple[str, int] | None:
         digits = match.group().lstrip("'’")
         first = int(digits) if len(digits) == 4 else full_year(int(digits), reference)
-        moved = self._day(Part.DECADE, first + 5, 1, 1)
+        moved = self._day(_Part.DECADE, first + 5, 1, 1)
         if moved is None:
             return None
         head = match.group()[: len(match.group()) - len(digits)]
@@ -312,7 +312,7 @@ class DateText:
         after = _YEAR_AFTER.match(match.string, match.end())
         digits = after[2].lstrip("'’") if after else ""
         year = int(digits) if len(digits) == 4 else full_year(int(digits), reference) if digits else reference
-        moved = self._day(Part.NAMED if digits else Part.UNDATED, year, *place)
+        moved = self._day(_Part.NAMED if digits else _Part.UNDATED, year, *place)
         if moved is None:
             return None
         if after is None:
@@ -326,12 +326,12 @@ def _days_from(holiday: str, day: date) -> int:
     return min(away, 365 - away)
 
 
-def _part_of(found: dict[str, str]) -> Part:
+def _part_of(found: dict[str, str]) -> _Part:
     if not {"mon", "m", "d"} & set(found):
-        return Part.YEAR
+        return _Part.YEAR
     if "y" in found or "yy" in found:
-        return Part.DATED
-    return Part.UNDATED if "mon" in found or "m" in found else Part.DAY
+        return _Part.DATED
+    return _Part.UNDATED if "mon" in found or "m" in found else _Part.DAY
 
 
 def _stands_alone(index: int, match: "re.Match[str]") -> bool:

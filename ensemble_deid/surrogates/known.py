@@ -57,7 +57,7 @@ class Avoided:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class NamePart:
     """A part of a name: characters `[start, end)` of the string, and whether it is a given name or a surname.
 
     The role is empty for a title, a credential, `de`, `Jr.` and the like, which stay.
@@ -75,11 +75,11 @@ class KnownNames:
     def __init__(self, known: Collection[str]) -> None:
         self.lists: NameLists = name_lists()
         self.words: set[str] = set()
-        self.full: list[tuple[Part, ...]] = []
+        self.full: list[tuple[NamePart, ...]] = []
         self._votes: dict[str, Counter[str]] = {}
         for string in sorted(known):
             self._learn(string)
-        self._by_initials: dict[str, tuple[Part, ...]] = {}
+        self._by_initials: dict[str, tuple[NamePart, ...]] = {}
         self._by_word: dict[str, list[int]] = {}
         # With all parts first, then with the first and the last one.
         for place, name in enumerate(self.full):
@@ -89,14 +89,14 @@ class KnownNames:
         for name in self.full:
             self._by_initials.setdefault("".join(sorted((name[0].word[0], name[-1].word[0]))), name)
 
-    def parts(self, surface: str, *, usual: str) -> list[Part]:
+    def parts(self, surface: str, *, usual: str) -> list[NamePart]:
         """Return the parts of a name; `usual` is the role of one part alone of which nothing is known."""
         tokens = parts_of_name(_POSSESSIVE.sub("", surface))
         words = [fold(surface[start:end]) for start, end in tokens]
         kept = kept_parts(surface, tokens)
         names = [index for index, stays in enumerate(kept) if not stays]
         roles = self._roles(surface, tokens, words, names, usual)
-        return [Part(start, end, words[index], roles.get(index, "")) for index, (start, end) in enumerate(tokens)]
+        return [NamePart(start, end, words[index], roles.get(index, "")) for index, (start, end) in enumerate(tokens)]
 
     def canonical(self, word: str, role: str) -> str:
         """Return the full form of a given name (`johnny` -> `john`), of several that which the notes have."""
@@ -105,11 +105,11 @@ class KnownNames:
         forms = self.lists.full_forms.get(word, ())
         return next((form for form in forms if form in self.words), forms[0] if forms else word)
 
-    def of_initials(self, letters: Collection[str]) -> tuple[Part, ...] | None:
+    def of_initials(self, letters: Collection[str]) -> tuple[NamePart, ...] | None:
         """Return the first full name with these initials, None for none."""
         return self._by_initials.get("".join(sorted(letters)))
 
-    def owner_of(self, letter: str, beside: Collection[str]) -> Part | None:
+    def owner_of(self, letter: str, beside: Collection[str]) -> NamePart | None:
         """Return the part of a full name that a single letter stands for, in a name with a part in `beside`."""
         for place in sorted({place for word in beside for place in self._by_word.get(word, ())}):
             for part in self.full[place]:

@@ -6,6 +6,7 @@ from itertools import chain
 
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.folding import fold
+from ensemble_deid.parsing import read_text
 from ensemble_deid.resources import rules_directory
 
 DEFAULT_ORIGIN = {"en": "english", "es": "hispanic"}
@@ -105,8 +106,5 @@ def plain_list(name: str) -> tuple[str, ...]:
 
 def _lines(name: str) -> list[str]:
     path = rules_directory() / "surrogates" / f"{name}.txt"
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise ConfigError(f"{path}: the list of surrogates cannot be read ({error.strerror})") from None
+    lines = read_text(path, ConfigError).splitlines()
     return [line for line in lines if line and not line.startswith("#")]

@@ -9,7 +9,7 @@ from ensemble_deid.note.folding import fold, match_case
 from ensemble_deid.surrogates.affixes import ALSO_NAMES, KEPT_PARTS, parts_of_name
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.codes import Codes
-from ensemble_deid.surrogates.known import FAMILY, GIVEN, Avoided, KnownNames, Part
+from ensemble_deid.surrogates.known import FAMILY, GIVEN, Avoided, KnownNames, NamePart
 from ensemble_deid.surrogates.lists import DEFAULT_ORIGIN, MEN, SURNAMES, WOMEN
 
 _FORMAL = re.compile(r"\b(?:mr|mrs|ms|mx|miss|dr|sr|sra|dra|d|dña)\.?\s*$", re.IGNORECASE)
@@ -167,10 +167,10 @@ class PersonNames:
         value = unused or keyed.pick(pool, "name", role, word, fits=fits)
         return value or "".join(_ALPHABET[keyed.number(len(_ALPHABET), "name", role, word, str(i))] for i in range(6))
 
-    def _word(self, part: Part) -> str:
+    def _word(self, part: NamePart) -> str:
         return self.known.canonical(part.word, part.role)
 
-    def _initials(self, surface: str, names: list[Part]) -> list[str] | None:
+    def _initials(self, surface: str, names: list[NamePart]) -> list[str] | None:
         """Return the letters of a string that is nothing but initials, such as `J.S.` or `JAS`; else None."""
         if all(len(part.word) == 1 for part in names):
             return [part.word for part in names]
@@ -179,7 +179,7 @@ class PersonNames:
         short = len(names) == 1 and len(word) <= _LONGEST_INITIALS and written.isupper()
         return list(word) if short and not known and len(word) == len(written) else None
 
-    def _replaced_initials(self, surface: str, names: list[Part], letters: list[str], *, staff: bool) -> list[str]:
+    def _replaced_initials(self, surface: str, names: list[NamePart], letters: list[str], *, staff: bool) -> list[str]:
         full = self.known.of_initials(letters)
         fresh = []
         for letter in letters:
@@ -198,7 +198,7 @@ class PersonNames:
         value = keyed.pick(tuple(_ALPHABET), "initial", letter, fits=lambda other: other.casefold() != letter)
         return value or _ALPHABET[0]
 
-    def _filled(self, surface: str, names: list[Part], fresh: list[str], *, staff: bool) -> str:
+    def _filled(self, surface: str, names: list[NamePart], fresh: list[str], *, staff: bool) -> str:
         """Put the new parts in the place of the old ones. Digits between them are a number, a date, or an address."""
         codes = Codes(self.staff if staff and self.staff is not None else self.keyed, self.avoided)
         done, cursor = "", 0

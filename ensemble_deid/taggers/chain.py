@@ -10,10 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Floats, Int32s, Int64s
 from ensemble_deid.note.tags import TagScheme
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,15 +28,15 @@ class LinearChain:
         return len(self.start)
 
 
-def _running(lengths: Ints) -> list[int]:
+def _running(lengths: Int32s) -> list[int]:
     """Return for each step how many sequences are longer; lengths descend, so these are the first ones of the batch."""
     steps = np.arange(int(lengths[0]))
     return [int(n) for n in (lengths[None, :] > steps[:, None]).sum(axis=1)]
 
 
 def n_best(
-    chain: LinearChain, emissions: Floats, lengths: Ints, n: int, *, likely: NDArray[np.int64] | None = None
-) -> tuple[Ints, Floats]:
+    chain: LinearChain, emissions: Floats, lengths: Int32s, n: int, *, likely: Int64s | None = None
+) -> tuple[Int32s, Floats]:
     """Return the n best tag sequences (batch, n, time) and their scores (batch, n), best first.
 
     `emissions` is (batch, time, tags), `lengths` (batch,) gives the steps of each sequence in descending order; the
@@ -81,7 +79,7 @@ def n_best(
     return paths, scores
 
 
-def _likely_tags(chain: LinearChain, emissions: Floats, lengths: Ints, n: int) -> NDArray[np.int64]:
+def _likely_tags(chain: LinearChain, emissions: Floats, lengths: Int32s, n: int) -> Int64s:
     """Return for each step the n tags with the best paths through them, in the order of tags, (batch, time, n).
 
     No other tag is on a path better than the n-th best: the best paths through these n are n different ones, and none
@@ -105,7 +103,7 @@ def _likely_tags(chain: LinearChain, emissions: Floats, lengths: Ints, n: int) -
     return np.sort(top(forward + backward, n), axis=2)
 
 
-def top(values: Floats, n: int) -> NDArray[np.int64]:
+def top(values: Floats, n: int) -> Int64s:
     """Return the indexes of n of the largest of the last axis, largest first; equal ones in the order of indexes."""
     if values.shape[-1] <= n:
         return np.argsort(-values, axis=-1, kind="stable")[..., :n]
@@ -126,10 +124,10 @@ class Marginals:
     backward: Floats
     local: Floats
     moves: Floats
-    lengths: Ints
+    lengths: Int32s
 
     @classmethod
-    def from_emissions(cls, chain: LinearChain, emissions: Floats, lengths: Ints) -> "Marginals":
+    def from_emissions(cls, chain: LinearChain, emissions: Floats, lengths: Int32s) -> "Marginals":
         """Run forward-backward over emissions (batch, time, tags); `lengths` is as in `n_best`."""
         size, time, _ = emissions.shape
         running = _running(lengths)
@@ -189,7 +187,7 @@ class Marginals:
         return float(min(1.0, max(0.0, total)))
 
 
-def path_probability(marginals: Marginals, tags: Ints) -> Floats:
+def path_probability(marginals: Marginals, tags: Int32s) -> Floats:
     """Return the probability of one tagging a sequence, (batch,)."""
     rows = np.arange(len(tags))
     running = _running(marginals.lengths)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Flags, Floats, Int32s
 from ensemble_deid.note.tags import TagScheme
-from ensemble_deid.taggers.chain import Floats, Ints, LinearChain, Marginals, n_best, path_probability, top
+from ensemble_deid.taggers.chain import LinearChain, Marginals, n_best, path_probability, top
 
 _BATCH_TOKENS = 4096
 _LEAST_BATCH = 16
@@ -36,13 +37,13 @@ class Decoded:
     those of `TokenScores`.
     """
 
-    best: Ints
+    best: Int32s
     phi: NDArray[np.float32]
     label: NDArray[np.int16]
     candidates: list[SequenceSpan] = field(default_factory=list)
 
 
-def length_batches(starts: Ints, n_tokens: int) -> Iterator[Ints]:
+def length_batches(starts: Int32s, n_tokens: int) -> Iterator[Int32s]:
     """Yield indexes of sequences in batches, longest first, within a batch and overall.
 
     A batch has at most about 4096 tokens, or 16 sequences if these are long: a step takes hardly longer for many
@@ -65,13 +66,13 @@ class _PaddedBatch:
     `first` and `lengths` (sequences,) are those of each sequence; `within` is false where `rows` is padding.
     """
 
-    first: Ints
-    lengths: Ints
-    rows: Ints
-    within: NDArray[np.bool_]
+    first: Int32s
+    lengths: Int32s
+    rows: Int32s
+    within: Flags
 
 
-def _padded_batches(starts: Ints, n_tokens: int) -> Iterator[_PaddedBatch]:
+def _padded_batches(starts: Int32s, n_tokens: int) -> Iterator[_PaddedBatch]:
     bounds = np.append(starts, n_tokens).astype(np.int32)
     for batch in length_batches(starts, n_tokens):
         first, lengths = bounds[batch], bounds[batch + 1] - bounds[batch]
@@ -80,7 +81,7 @@ def _padded_batches(starts: Ints, n_tokens: int) -> Iterator[_PaddedBatch]:
         yield _PaddedBatch(first, lengths, rows, steps[None, :] < lengths[:, None])
 
 
-def decode(chain: LinearChain, emissions: Floats, starts: Ints, *, n: int, certain: float = 0.999) -> Decoded:
+def decode(chain: LinearChain, emissions: Floats, starts: Int32s, *, n: int, certain: float = 0.999) -> Decoded:
     """Decode all tokens: emissions (n_tokens, tags), sequences beginning at `starts`.
 
     With `n` > 0 the spans of the n best sequences become candidates. A sequence whose best tagging has probability
@@ -111,12 +112,14 @@ def decode(chain: LinearChain, emissions: Floats, starts: Ints, *, n: int, certa
         paths, scores = n_best(chain, emissions[rows], part.lengths, max(1, n), likely=likely)
         best[rows[within]] = paths[:, 0][within]
         if n > 0:
-            _add_candidates(found, part, paths, scores, batch.first[searched], certain)
+            _add_candidates(
+                found, marginals=part, paths=paths, scores=scores, first_rows=batch.first[searched], certain=certain
+            )
     found.candidates.sort(key=lambda span: (span.first, span.after, span.label))
     return found
 
 
-def tag_probabilities(chain: LinearChain, emissions: Floats, starts: Ints) -> Floats:
+def tag_probabilities(chain: LinearChain, emissions: Floats, starts: Int32s) -> Floats:
     """Return the marginal probability of every tag at every token, (n_tokens, tags); arguments as in `decode`."""
     found = np.zeros_like(emissions)
     for batch in _padded_batches(starts, len(emissions)):
@@ -126,7 +129,7 @@ def tag_probabilities(chain: LinearChain, emissions: Floats, starts: Ints) -> Fl
 
 
 def _add_candidates(
-    found: Decoded, marginals: Marginals, paths: Ints, scores: Floats, first_rows: Ints, certain: float
+    found: Decoded, marginals: Marginals, paths: Int32s, scores: Floats, first_rows: Int32s, certain: float
 ) -> None:
     unsure = path_probability(marginals, paths[:, 0]) <= certain
     for i, offset in enumerate(first_rows.tolist()):
@@ -138,7 +141,7 @@ def _add_candidates(
             found.candidates.append(SequenceSpan(first + offset, after + offset, label, probability))
 
 
-def spans_of(tags: Sequence[int] | Ints) -> list[tuple[int, int, int]]:
+def spans_of(tags: Sequence[int] | Int32s) -> list[tuple[int, int, int]]:
     """Return (first, after, label index) of the entities in a tag sequence; an `I-` with none before it opens one."""
     spans: list[tuple[int, int, int]] = []
     opened, label, going_on = -1, 0, 0

@@ -1,19 +1,18 @@
 """The sequences that a learner sees: whole lines, merged up to a maximum length."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Int32s
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme, entity_rows
 from ensemble_deid.note.tokens import TokenTable, first_rows
 from ensemble_deid.taggers.base import Proposals, TokenScores
 from ensemble_deid.taggers.decoding import Decoded, SequenceSpan
 
-Ints = NDArray[np.int32]
 _LONGEST = 1000
 
 
-def merge_lines(tokens: TokenTable, *, max_tokens: int) -> Ints:
+def merge_lines(tokens: TokenTable, *, max_tokens: int) -> Int32s:
     """Return the first row of each sequence: lines of one document, merged up to `max_tokens`.
 
     A longer line is a sequence of its own, so that every token keeps its context, unless it has more than 1000 tokens:
@@ -33,7 +32,7 @@ def merge_lines(tokens: TokenTable, *, max_tokens: int) -> Ints:
     return np.asarray(starts, dtype=np.int32)
 
 
-def _split_endless(lines: Ints, tokens: TokenTable, *, longest: int) -> Ints:
+def _split_endless(lines: Int32s, tokens: TokenTable, *, longest: int) -> Int32s:
     """Return the first rows of the lines and of the parts of longer ones, which are split where a sentence begins."""
     lengths = np.diff(np.append(lines, len(tokens)))
     sentences = tokens.sentence_starts
@@ -47,7 +46,7 @@ def _split_endless(lines: Ints, tokens: TokenTable, *, longest: int) -> Ints:
     return np.sort(np.append(lines, splits)).astype(np.int32) if splits else lines
 
 
-def sequence_of_rows(starts: Ints, n_tokens: int) -> Ints:
+def sequence_of_rows(starts: Int32s, n_tokens: int) -> Int32s:
     """Return the index of each row's sequence, (n_tokens,)."""
     marks = np.zeros(n_tokens, dtype=np.int32)
     marks[starts[1:]] = 1

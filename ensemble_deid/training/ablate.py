@@ -1,9 +1,9 @@
 """Ablation: what each submodel contributes to the ensemble (Zhao et al. 2020, table 6).
 
 Leaving a submodel out drops its candidates and its columns of the final estimator's features, and refits the final
-estimator on the stored training set; the other submodels stay as trained. That is all there is to it for most
-submodels, since they do not see each other. The patterns alone are also features of other submodels, so that "without
-regex" has a second meaning: the other submodels are trained again without them (`experiments/retrain.py`).
+estimator on the stored training set; the other submodels stay as trained. For most submodels that is all, since they
+do not see each other. The patterns alone are also features of other submodels: the pattern columns of the network, and
+the initial tags of TBED. So "without regex" has a second meaning: the other submodels are trained again without them.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,8 @@ from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.manifest import fingerprint, read_manifest
+from ensemble_deid.model.pattern_choice import NO_PATTERNS
 from ensemble_deid.model.private import private_files
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
@@ -29,17 +31,64 @@ from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.search import with_settings
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.stacking.voting import METHODS, combine
-from ensemble_deid.submodels import BY_NAME
+from ensemble_deid.submodels import BY_NAME, SUBMODELS
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.training.progress import Reporter, Step
-from ensemble_deid.training.retrain import (
-    FEATURE_SOURCES,
-    TrainingNotes,
-    check_training_notes,
-    train_again,
-    without_patterns,
-)
-from ensemble_deid.training.train import Trained
+from ensemble_deid.training.train import Trained, train
+from ensemble_deid.training.training_notes import training_notes
+
+FEATURE_SOURCES = tuple(row.name for row in SUBMODELS if row.feeds_others)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingNotes:
+    """The notes that a model was trained on; `dev` are those that its network's epoch was chosen on, if any."""
+
+    train: Sequence[Document] = field(repr=False)
+    dev: Sequence[Document] = field(repr=False)
+
+
+def check_training_notes(model: Path, notes: TrainingNotes) -> TrainingNotes:
+    """Return the notes to train on as the model was trained: without dev notes if it had none.
+
+    Raises ModelError when they are not the notes that the model was trained on.
+    """
+    manifest = read_manifest(model)
+    if fingerprint(training_notes(notes.train)) != manifest.fingerprint:
+        raise ModelError(f"{model}: was trained on other notes; retraining needs the same ones")
+    if "started_from" in manifest.choices:
+        raise ModelError(
+            f"{model}: was trained further from another model; it cannot be retrained from these notes alone"
+        )
+    if not manifest.dev_fingerprint:
+        return TrainingNotes(notes.train, ())
+    if fingerprint(notes.dev) != manifest.dev_fingerprint:
+        raise ModelError(f"{model}: was trained with other dev notes; retraining needs the same ones (--retrain-dev)")
+    return notes
+
+
+def without_patterns(config: Config) -> Config:
+    """Return the configuration of the same stack in which nothing comes from the patterns.
+
+    It is for this one comparison, so no further final estimators are fitted, whose submodels might all be gone. Raises
+    ModelError when no submodel is left.
+    """
+    left = [name for name in config.submodels if name not in FEATURE_SOURCES]
+    if not left:
+        raise ModelError("without the patterns no submodel is left to retrain")
+    content = config.model_dump(mode="json")
+    content["regex"] |= {"patterns": NO_PATTERNS.name}
+    content["stack"] |= {"also_without": ()}
+    if content["tbed"]["initial"] == "regex":
+        content["tbed"] |= {"initial": "none"}
+    return make_config({**content, "jobs": config.jobs, "submodels": left})
+
+
+def train_again(notes: TrainingNotes, *, config: Config, report: Reporter) -> Trained:
+    """Train a stack again on the same notes, with the configuration that `without_patterns` gave."""
+    # Whether dev notes of training patients are acceptable was decided when the model was trained.
+    return train(notes.train, notes.dev, config=config, report=report, allow_overlap=True)
+
 
 AS_TRAINED, RETRAINED = "as trained", "retrained without patterns"
 _FULL = "ensemble"
@@ -139,7 +188,14 @@ def ablate(
     )
     total = 1 + len(plan) + (notes is not None)
     report(Step(0, total, "the ensemble"))
-    stack = _stack(AS_TRAINED, ensemble, StackingDataset.load(private), documents, config, threshold_rule)
+    stack = _stack(
+        members=AS_TRAINED,
+        ensemble=ensemble,
+        dataset=StackingDataset.load(private),
+        documents=documents,
+        config=config,
+        rule=threshold_rule,
+    )
     systems = [] if as_zhao2020 else [stack.system(_FULL, ensemble.stacker)]
     for done, (name, removed) in enumerate(plan.items(), 1):
         report(Step(done, total, name))
@@ -168,14 +224,21 @@ def _stack(
     rule: ThresholdTarget | None,
 ) -> _Stack:
     batch = ensemble.feature_extractor.extract(documents)
-    return _Stack(members, dataset, ensemble.propose(batch), batch, config, rule)
+    return _Stack(members, dataset, proposals=ensemble.propose(batch), batch=batch, config=config, rule=rule)
 
 
 def _retrained(
     trained: Trained, documents: Sequence[Document], config: Config, rule: ThresholdTarget | None
 ) -> list[_System]:
     """Return the ensemble without the patterns, and without all submodels that have no marginals."""
-    stack = _stack(RETRAINED, trained.ensemble, trained.stacking_dataset, documents, config, rule)
+    stack = _stack(
+        members=RETRAINED,
+        ensemble=trained.ensemble,
+        dataset=trained.stacking_dataset,
+        documents=documents,
+        config=config,
+        rule=rule,
+    )
     systems = [stack.system(_without(FEATURE_SOURCES), trained.ensemble.stacker)]
     others = _rule_based(tuple(stack.proposals))
     if 0 < len(others) < len(stack.proposals):

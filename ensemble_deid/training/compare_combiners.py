@@ -12,10 +12,10 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.evaluation.bootstrap import PairedDifference, paired_difference
 from ensemble_deid.evaluation.count_table import CountTable
 from ensemble_deid.evaluation.views import count_view
-from ensemble_deid.model.combiners import CHOICE, COMBINERS, DEV, SVM, combine_named, members_record
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
+from ensemble_deid.model.options import CHOICE, COMBINERS, DEV, SVM, combine_named, members_record
 from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document

@@ -22,9 +22,9 @@ from ensemble_deid.reproducible import one_thread
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.stacking.single_tokens import SOURCE
 from ensemble_deid.taggers.base import Proposals
-from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rule_words import rule_in_words
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
+from ensemble_deid.taggers.tbed.templates import Rule
 from ensemble_deid.training.rules import RuleModel
 
 NET = "net"
@@ -170,9 +170,9 @@ def _place(
         start,
         end,
         found,
-        tuple(near),
-        tuple(filter(here, patterns)),
-        tuple(sorted(filter(here, rules), key=_by_number)),
+        candidates=tuple(near),
+        patterns=tuple(filter(here, patterns)),
+        rules=tuple(sorted(filter(here, rules), key=_by_number)),
     )
 
 

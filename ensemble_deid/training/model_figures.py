@@ -7,13 +7,11 @@ from typing import Any
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.evaluation.curve import OperatingPoint, keep_above, trace_curve
 from ensemble_deid.evaluation.evaluate import evaluate
-from ensemble_deid.evaluation.operating_points import digests, find_point
+from ensemble_deid.evaluation.operating_points import CHOSEN, find_point, threshold_from_record
 from ensemble_deid.evaluation.render.results import Table
-from ensemble_deid.evaluation.threshold_record import threshold_from_record
 from ensemble_deid.model.manifest import Manifest, fingerprint
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
-from ensemble_deid.training.thresholds import CHOSEN
 
 BOUNDS = (2.0, 5.0, 10.0, 15.0)
 """False positives in 1000 tokens within which the highest recall is looked for."""
@@ -78,7 +76,7 @@ def measure_model(
 def _chosen_on(documents: Sequence[Document], manifest: Manifest | None) -> bool:
     """Return whether a model's threshold was chosen on any of these notes."""
     record = None if manifest is None else manifest.figures.get(CHOSEN)
-    return record is not None and bool(set(digests(documents)) & set(threshold_from_record(record).notes))
+    return record is not None and bool(threshold_from_record(record).notes.shared(documents))
 
 
 def _row(
@@ -87,16 +85,16 @@ def _row(
     found = evaluate(gold, keep_above(scored, point.threshold), resamples=0)
     strict, leaks = found.score("strict"), found.leaks.total.notes.share
     return FiguresRow(
-        name,
-        point.threshold,
-        oracle,
-        strict.precision.value,
-        strict.recall.value,
-        strict.f1.value,
-        point.counts.recall,
-        point.counts.precision,
-        point.fp_per_1000,
-        None if leaks is None else 1 - leaks,
+        point=name,
+        threshold=point.threshold,
+        oracle=oracle,
+        strict_precision=strict.precision.value,
+        strict_recall=strict.recall.value,
+        strict_f1=strict.f1.value,
+        token_recall=point.counts.recall,
+        token_precision=point.counts.precision,
+        false_positives_per_1000=point.fp_per_1000,
+        fully_redacted=None if leaks is None else 1 - leaks,
     )
 
 

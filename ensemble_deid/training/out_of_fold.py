@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ensemble_deid.arrays import Int64s
 from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.curve import CURVE_VIEWS, Curve, OperatingPoint, just_below
 from ensemble_deid.evaluation.pairs import EvaluationError
@@ -23,8 +23,6 @@ from ensemble_deid.note.document import Document
 # Of tens of thousands of points some hundred are kept. What is read back answers for a threshold between two of them
 # with the lowest recall and the most false positives that any threshold there has, so that it never promises too much.
 
-
-Integers = npt.NDArray[np.int64]
 
 # Between two kept points recall grows by less than a fifth of a per cent, and false positives by no more than one in
 # ten thousand tokens, or a fiftieth of what they are: what is printed with one digit behind the point.
@@ -43,7 +41,7 @@ class StoredCurve(Curve):
     `reaches_the_end` is False for a record of an earlier version, in which nothing was kept below the last point.
     """
 
-    fp_between: Integers
+    fp_between: Int64s
     reaches_the_end: bool = True
 
     def at(self, threshold: float) -> OperatingPoint:
@@ -82,7 +80,7 @@ def curve_to_record(curve: Curve) -> dict[str, Any]:
     }
 
 
-def _kept(curve: Curve) -> Integers:
+def _kept(curve: Curve) -> Int64s:
     """Return the indexes of the points to store: the first, each where a step is exceeded, and the first of all PHI."""
     steps = curve.tp * _RECALL_STEPS // max(1, curve.gold)
     kept: list[int] = []
@@ -122,7 +120,16 @@ def curve_from_record(record: Any) -> StoredCurve:
     lies_between = bool((between >= fp).all()) and bool((between[:-1] <= fp[1:]).all())
     if not (falls and rises and lies_between and tokens >= 0 and gold >= int(tp.max(initial=0))):
         raise EvaluationError("a stored curve falls from threshold to threshold, and its counts rise up to all PHI")
-    return StoredCurve(record["view"], thresholds, tp, fp, gold, tokens, between, _BETWEEN in record)
+    return StoredCurve(
+        view=record["view"],
+        thresholds=thresholds,
+        tp=tp,
+        fp=fp,
+        gold=gold,
+        tokens=tokens,
+        fp_between=between,
+        reaches_the_end=_BETWEEN in record,
+    )
 
 
 CURVES = "out_of_fold_curves"

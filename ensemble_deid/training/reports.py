@@ -6,10 +6,10 @@ from typing import Any
 
 from ensemble_deid.evaluation.bootstrap import PairedDifference
 from ensemble_deid.evaluation.operating_points import target_text
-from ensemble_deid.evaluation.render.figures import UNDEFINED, counts_cells, difference_cells, percent, range_text
+from ensemble_deid.evaluation.render.figures import counts_cells, difference_cells, range_text
 from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points
 from ensemble_deid.note.counts import Counts
-from ensemble_deid.note.digits import four_digits
+from ensemble_deid.note.digits import UNDEFINED, four_digits, percent
 from ensemble_deid.training.ablate import AS_TRAINED, RETRAINED, AblationRow, ThresholdTarget
 from ensemble_deid.training.compare_combiners import CombinerFigures
 from ensemble_deid.training.crossval import CrossValidation, SystemFigures, as_records

@@ -2,9 +2,12 @@
 
 Rules read the feature table of their own model: its patterns, its lexicon, its columns. So a list is only ever run
 inside a model, in the place of the list that the model holds.
+
+`rule_curve` has strict F1 after each rule: once dev stops rising, further rules only memorise the training notes.
 """
 
 import difflib
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -12,23 +15,28 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ensemble_deid.errors import ModelError, RuleError
+from ensemble_deid.arrays import Flags
+from ensemble_deid.atomic import write_bytes_atomically
+from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.features.table import Column
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.model.options import PredictionOptions
+from ensemble_deid.note.counts import f1_score
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.reading import as_read, read
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme, entity_rows, tags_to_spans
 from ensemble_deid.taggers.tbed.applier import Firing, RuleApplier
-from ensemble_deid.taggers.tbed.rule import Rule
+from ensemble_deid.taggers.tbed.curve import strict_counts_by_rule
+from ensemble_deid.taggers.tbed.initial import fit_initial
 from ensemble_deid.taggers.tbed.rule_text import write_rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.tagger import TbedTagger, final_tags
-from ensemble_deid.taggers.tbed.templates import TAG_COLUMN
+from ensemble_deid.taggers.tbed.templates import TAG_COLUMN, Rule
 
 _SUBMODEL = "tbed"
 
@@ -137,7 +145,7 @@ def check_rules(model: RuleModel, documents: Sequence[Document], *, examples: in
     for firing in model.firings(batch):
         row, right = checked[firing.rule], gold[firing.tokens]
         fixed, broken = right == row.rule.to_tag, right == row.rule.from_tag
-        masks: dict[Effect, NDArray[np.bool_]] = {"fixed": fixed, "broken": broken, "still wrong": ~(fixed | broken)}
+        masks: dict[Effect, Flags] = {"fixed": fixed, "broken": broken, "still wrong": ~(fixed | broken)}
         places = {effect: firing.tokens[mask][:examples].tolist() for effect, mask in masks.items()}
         checked[firing.rule] = replace(
             row,
@@ -202,3 +210,63 @@ def diff_rules(a: RuleList, b: RuleList) -> list[str]:
             lines += [f"- {k + 1}: {write_rule(a.rules[k])}" for k in range(low, high)]
             lines += [f"+ {k + 1}: {write_rule(b.rules[k])}" for k in range(start, end)]
     return lines
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """Strict entity F1 on train and dev after the first `rules` rules; None where it is undefined."""
+
+    rules: int
+    train_f1: float | None
+    dev_f1: float | None
+
+
+def rule_curve(tagger: TbedTagger, train: Batch, dev: Batch | None) -> list[CurvePoint]:
+    """Return train and dev F1 after each rule, from none to all."""
+    start = fit_initial(tagger.initial.kind, train, tagger.scheme)[1]
+    on_train = _f1_by_rule(tagger, train, start)
+    on_dev = [None] * len(on_train) if dev is None else _f1_by_rule(tagger, dev, tagger.initial.tag(dev))
+    return [CurvePoint(k, a, b) for k, (a, b) in enumerate(zip(on_train, on_dev, strict=True))]
+
+
+def model_curve(model: Path) -> list[CurvePoint]:
+    """Return the curve that training measured. Raises ModelError where there is none."""
+    points = read_manifest(model).figures.get("rule_curve")
+    if not points:
+        raise ModelError(f"{model}: the model has no rule list: it was trained without tbed")
+    return [CurvePoint(int(rules), on_train, on_dev) for rules, on_train, on_dev in points]
+
+
+def _f1_by_rule(tagger: TbedTagger, batch: Batch, initial: Column) -> list[float | None]:
+    counts = strict_counts_by_rule(tagger.rules.rules, batch, initial, tagger.scheme)
+    return [f1_score(right, gold=counts.n_gold, system=found) for right, found in counts.by_rule]
+
+
+# The picture of F1 against the number of rules (needs the extra `plot`).
+
+
+def draw_curve(points: Sequence[CurvePoint], path: Path) -> None:
+    """Write the curves of train and, where it was measured, dev as a PNG. Raises ConfigError without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ConfigError("drawing needs matplotlib: pip install 'ensemble_deid[plot]'") from None
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    rules = [point.rules for point in points]
+    for name, values in (
+        ("train", [point.train_f1 for point in points]),
+        ("dev", [point.dev_f1 for point in points]),
+    ):
+        defined = [(k, 100 * value) for k, value in zip(rules, values, strict=True) if value is not None]
+        if defined:
+            axes.step(*zip(*defined, strict=True), where="post", label=name)
+    axes.set_xlabel("rules applied")
+    axes.set_ylabel("strict entity F1 (%)")
+    axes.set_title("The rule list, rule by rule")
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right")
+    picture = io.BytesIO()
+    # Without the library's version in the file, the same curve is the same bytes.
+    figure.savefig(picture, format="png", dpi=150, metadata={"Software": None})
+    write_bytes_atomically(path, picture.getvalue())

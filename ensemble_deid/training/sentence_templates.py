@@ -170,7 +170,9 @@ def _pattern(syntax: Syntax, slot: Slot, name: str, confidence: float | None) ->
     last = syntax[-1]
     parts.append(r"(?!\S)" if last.kind == LITERAL and last.text in _FINAL else _LINE_END)
     compiled = regex.compile("".join(parts), regex.MULTILINE)
-    return Pattern(name, slot.label, compiled, "phi", ("".join(example),), (), confidence)
+    return Pattern(
+        name, slot.label, regex=compiled, group="phi", positive=("".join(example),), negative=(), confidence=confidence
+    )
 
 
 def in_words(syntax: Syntax) -> str:

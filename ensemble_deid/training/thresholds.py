@@ -9,15 +9,16 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, trace_curve
 from ensemble_deid.evaluation.operating_points import (
+    CHOSEN,
     OUT_OF_FOLD,
     ChosenThreshold,
     ThresholdRule,
     check_target,
     choose_threshold,
     find_point,
+    threshold_to_record,
 )
-from ensemble_deid.evaluation.threshold_record import threshold_to_record
-from ensemble_deid.model.changes import changeable_files, changes_since_training, listed
+from ensemble_deid.model.additions import changeable_files, changes_since_training, listed
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
 from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
@@ -26,9 +27,9 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.training.out_of_fold import OutOfFold, out_of_fold
 
-# Figures of the manifest: how the model's threshold was chosen, with which files of those that can be changed after
-# training, and the threshold that training chose.
-CHOSEN, CHOSEN_WITH, OF_TRAINING = "threshold", "threshold_chosen_with", "training_threshold"
+# Figures of the manifest: with which files, of those that can be changed after training, the threshold was chosen; and
+# the threshold that training chose.
+CHOSEN_WITH, OF_TRAINING = "threshold_chosen_with", "training_threshold"
 
 
 def freeze_threshold(
@@ -74,7 +75,7 @@ def freeze_out_of_fold_threshold(
     point = find_point(stored.curve, rule=rule, wanted=wanted)
     if point is None:
         raise _unreached(model, stored.curve, rule, wanted, stored.notes)
-    chosen = ChosenThreshold(rule, wanted, stored.curve.view, point.threshold, point, OUT_OF_FOLD)
+    chosen = ChosenThreshold(rule, wanted, stored.curve.view, point.threshold, chosen_at=point, notes=OUT_OF_FOLD)
     return _freeze(model, chosen, point, {}), stored
 
 

@@ -11,12 +11,11 @@ from ensemble_deid.config import Config
 from ensemble_deid.corpora.augment import copies_for_training
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.features.batch import Batch, select_documents, training_view, with_lexicon, with_vocabulary
-from ensemble_deid.model.arithmetic import arithmetic_of_training
-from ensemble_deid.model.combiners import OUT_OF_FOLD, members_record
 from ensemble_deid.model.directory import save_model
-from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.ensemble import Ensemble, arithmetic_of_training
 from ensemble_deid.model.feature_extractor import FeatureExtractor, fit_feature_extractor
 from ensemble_deid.model.manifest import Manifest, fingerprint, installed_packages
+from ensemble_deid.model.options import OUT_OF_FOLD, members_record
 from ensemble_deid.model.pattern_choice import choose_patterns
 from ensemble_deid.model.seen_notes import overlap_choice
 from ensemble_deid.note.counts import Counts, strict_counts
@@ -30,15 +29,13 @@ from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.stacking.voting import choose_best_members
 from ensemble_deid.taggers.base import Tagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
-from ensemble_deid.training.final_estimators import FinalEstimators, fit_final_estimators
 from ensemble_deid.training.fold_training import TrainingProgress, train_submodels
 from ensemble_deid.training.out_of_fold import CURVES, curves_record
 from ensemble_deid.training.progress import Reporter, Step
-from ensemble_deid.training.rule_curve import rule_curve
+from ensemble_deid.training.rules import rule_curve
 from ensemble_deid.training.thresholds import OF_TRAINING
-from ensemble_deid.training.training_notes import checked_notes, training_counts
-from ensemble_deid.training.training_points import Scored, TrainingPoints
-from ensemble_deid.training.warm_start import COLD, WarmStart, read_warm_start
+from ensemble_deid.training.training_notes import COLD, WarmStart, checked_notes, read_warm_start, training_counts
+from ensemble_deid.training.training_points import FinalEstimators, Scored, TrainingPoints, fit_final_estimators
 
 _LOG = logging.getLogger(__name__)
 
@@ -207,7 +204,15 @@ def _fit_ensemble(
         progress=progress.say,
     )
     members = choose_best_members(documents, proposals, labels=scheme.labels, best=config.stack.best_members)
-    ensemble = Ensemble(config, scheme, extractor, taggers, fitted.stacker, fitted.smaller, best_members=members)
+    ensemble = Ensemble(
+        config,
+        scheme,
+        feature_extractor=extractor,
+        taggers=taggers,
+        stacker=fitted.stacker,
+        smaller=fitted.smaller,
+        best_members=members,
+    )
     return ensemble, fitted, progress
 
 

@@ -1,25 +1,31 @@
-"""The operating points that training offers, from the final estimator's out-of-fold predictions: which one to freeze.
+"""Fitting a model's final estimators, and the operating points that training offers from their out-of-fold predictions.
 
 The candidates of a training note come from submodels that did not see its patient, and their probabilities from an SVM
 that did not either. Two points are offered: the best strict F1, and, for those to whom a missed name costs more than a
 removed word, the highest recall that a number of false positives allows (Johnson et al. 2020, section 3.4).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from ensemble_deid.config import StackConfig
+from ensemble_deid.arrays import Floats
+from ensemble_deid.config import Config, StackConfig
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, trace_curve
 from ensemble_deid.evaluation.operating_points import find_point
+from ensemble_deid.features.batch import Batch
 from ensemble_deid.note.counts import Counts, strict_counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.span import Span
-from ensemble_deid.stacking.dataset import StackingDataset
-from ensemble_deid.stacking.svm import Floats
+from ensemble_deid.stacking.dataset import StackingDataset, build_stacking_dataset
+from ensemble_deid.stacking.search import with_settings
+from ensemble_deid.stacking.single_tokens import single_tokens
+from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.taggers.base import Progress, Proposals
 
 VIEW = "token-binary"
 Name = Literal["f1", "recall", "given"]
@@ -135,3 +141,65 @@ def training_points(
     points = tuple(TrainingPoint(name, threshold, *scored.at(threshold)) for name, threshold in thresholds.items())
     unreached = config.operating_point == "recall" and recall is None
     return TrainingPoints(points, frozen, config.max_false_positives, unreached, scored.curve)
+
+
+@dataclass(frozen=True, slots=True)
+class FinalEstimators:
+    """The final estimator of all submodels, its training set and operating points, and the `smaller` ones.
+
+    `curves` has the curve of each on the training notes, out of fold, by its submodels.
+    """
+
+    stacker: Stacker
+    dataset: StackingDataset
+    points: TrainingPoints
+    smaller: tuple[Stacker, ...]
+    curves: Mapping[tuple[str, ...], Curve]
+
+
+def fit_final_estimators(
+    proposals: Mapping[str, Proposals], batch: Batch, *, labels: tuple[str, ...], config: Config, progress: Progress
+) -> FinalEstimators:
+    """Fit to the submodels' out-of-fold proposals for annotated notes.
+
+    The smaller ones (`Config.smaller_stacks`) take C, gamma and class weights from that of all submodels. Each has a
+    threshold of its own, chosen in the same way. Labels that no note has (those of a model to start from) are left to
+    the submodels' confidence.
+    """
+    stacker, dataset, points = _fit(proposals, batch, labels, config, progress)
+    same = with_settings(config, stacker.svm.settings)
+    smaller: list[Stacker] = []
+    curves = {stacker.submodels: points.curve}
+    for names in config.smaller_stacks:
+        fitted, _, its_points = _fit({name: proposals[name] for name in names}, batch, labels, same, progress)
+        smaller.append(fitted)
+        curves[names] = its_points.curve
+    return FinalEstimators(stacker, dataset, points, tuple(smaller), curves)
+
+
+def _fit(
+    proposals: Mapping[str, Proposals], batch: Batch, labels: tuple[str, ...], config: Config, progress: Progress
+) -> tuple[Stacker, StackingDataset, TrainingPoints]:
+    options = config.stack
+    annotated = {span.label for document in batch.documents for span in document.spans}
+    dataset = build_stacking_dataset(
+        proposals,
+        batch,
+        labels=labels,
+        min_confidence=options.min_confidence,
+        net=options.net,
+        mentions=options.mentions,
+        unseen=tuple(label for label in labels if label not in annotated),
+    )
+    stacker, probability = Stacker.fit_and_score(dataset, config=config, progress=progress)
+    points = training_points(
+        batch.documents,
+        dataset,
+        probability,
+        cv_threshold=stacker.cv_threshold,
+        config=options,
+        others=partial(single_tokens, proposals=proposals, batch=batch, labels=labels, pool_weight=options.pool_weight)
+        if options.tokens
+        else None,
+    )
+    return replace(stacker, threshold=points.threshold), dataset, points

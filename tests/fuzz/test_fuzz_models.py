@@ -1,12 +1,12 @@
 """Model files with anything in them and all hashes right: a ModelError or a model that works, in bounded time."""
 
 import json
-import time
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from bounded_work import no_hang
 from budget import Budget
 from hostile import MARKER, damaged
 from hypothesis import strategies as st
@@ -22,16 +22,15 @@ _HOSTILE = (None, True, -1, 0, 10**9, 10**30, 1e308, float("nan"), "", "x" * 100
 
 
 def load_and_predict(model: Path) -> None:
-    start = time.process_time()
     result: object
-    try:
-        (result,) = Deidentifier.load(model).predict_each([_NOTE])
-    except (ModelError, ConfigError) as error:
-        result = error
+    with no_hang():
+        try:
+            (result,) = Deidentifier.load(model).predict_each([_NOTE])
+        except (ModelError, ConfigError) as error:
+            result = error
     assert isinstance(result, Document | CorpusError | ModelError | ConfigError)
     assert MARKER not in str(result)
     assert len(str(result)) < 2000
-    assert time.process_time() - start < 60
 
 
 def test_damaged_files(tiny_model: Path, budget: Budget) -> None:

@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 
 from ensemble_deid.corpora.checks import check_text, decode_utf8
 from ensemble_deid.corpora.edits import Edit
-from ensemble_deid.corpora.json_places import Value, read_places
+from ensemble_deid.corpora.json_fields import JsonValue, read_places
 from ensemble_deid.corpora.messages.content import EncodedText, Message, add_xhtml
 from ensemble_deid.corpora.messages.structure import CODES, ELEMENTS, TEXT_TYPE, is_code, is_fhir_structure
 from ensemble_deid.errors import CorpusError
@@ -98,7 +98,7 @@ def _within(edits: Sequence[Edit], start: int, end: int) -> list[Edit]:
     return found
 
 
-def _walk(reading: _Reading, value: Value, path: tuple[str, ...], resource: str) -> None:
+def _walk(reading: _Reading, value: JsonValue, path: tuple[str, ...], resource: str) -> None:
     """Look at every value; each is a field of note text, or kept."""
     where = f"{reading.place}: {_shown(path)}"
     resource = value.string("resourceType") or resource
@@ -127,7 +127,7 @@ def _walk(reading: _Reading, value: Value, path: tuple[str, ...], resource: str)
         reading.kept.append(_shown(path))
 
 
-def _add_patient(reading: _Reading, value: Value, path: tuple[str, ...]) -> None:
+def _add_patient(reading: _Reading, value: JsonValue, path: tuple[str, ...]) -> None:
     """A patient's own resource, also one of a bundle or contained in another resource, is about that patient."""
     name = value.string("id")
     contained = f"#{name}"
@@ -147,7 +147,7 @@ def _local(reference: str) -> str:
     return f"Patient/{reference.removeprefix(urn)}" if reference.startswith(urn) else reference
 
 
-def _is_attachment(holder: Value, path: tuple[str, ...], resource: str) -> bool:
+def _is_attachment(holder: JsonValue, path: tuple[str, ...], resource: str) -> bool:
     # One without a type is one, too, and is refused.
     holds = (path[-1] if path else resource).lower().endswith(_HOLDERS)
     return holds or holder.string("contentType") is not None or resource == "Binary"
@@ -157,7 +157,7 @@ def _is_free_text(resource: str, path: tuple[str, ...]) -> bool:
     return (resource, path[-1]) in _FREE_TEXT or path[-2:] == ("note", "text")
 
 
-def _is_structure(reading: _Reading, holder: Value, path: tuple[str, ...]) -> bool:
+def _is_structure(reading: _Reading, holder: JsonValue, path: tuple[str, ...]) -> bool:
     """Whether a member is a value of the standard, which says nothing of a patient."""
     name = path[-1]
     value = holder.members[name].plain
@@ -170,7 +170,7 @@ def _is_structure(reading: _Reading, holder: Value, path: tuple[str, ...]) -> bo
     return is_fhir_structure(name, value)
 
 
-def _fits_attachment(reading: _Reading, holder: Value, name: str) -> bool:
+def _fits_attachment(reading: _Reading, holder: JsonValue, name: str) -> bool:
     """Whether a size or a hash is that of the data beside it."""
     try:
         data = base64.b64decode("".join((holder.string("data") or "").split()), validate=True)
@@ -191,26 +191,26 @@ def _shown(path: tuple[str, ...]) -> str:
     return ".".join(name if name.removeprefix("_") in ELEMENTS else "?" for name in path)
 
 
-def _json_string(reading: _Reading, value: Value) -> tuple[list[str], Callable[[str], str]]:
+def _json_string(reading: _Reading, value: JsonValue) -> tuple[list[str], Callable[[str], str]]:
     """Return how each character is written, and how new ones are: as ASCII alone where the old ones are."""
     pieces = value.pieces(reading.raw)
     ascii_only = reading.raw.isascii()
     return pieces, lambda text: json.dumps(text, ensure_ascii=ascii_only)[1:-1]
 
 
-def _in_place(value: Value, encoded: EncodedText, encode: Callable[[str], str]) -> _Field:
+def _in_place(value: JsonValue, encoded: EncodedText, encode: Callable[[str], str]) -> _Field:
     def changes(edits: Sequence[Edit]) -> list[_Change]:
         return [(value.start + 1, value.end - 1, encoded.edited(edits, encode))] if edits else []
 
     return _Field(encoded.text, changes)
 
 
-def _free_text(reading: _Reading, value: Value) -> _Field:
+def _free_text(reading: _Reading, value: JsonValue) -> _Field:
     pieces, encode = _json_string(reading, value)
     return _in_place(value, EncodedText(list(value.plain), pieces), encode)
 
 
-def _narrative(reading: _Reading, value: Value, path: tuple[str, ...]) -> _Field:
+def _narrative(reading: _Reading, value: JsonValue, path: tuple[str, ...]) -> _Field:
     pieces, encode = _json_string(reading, value)
     check_text(value.plain, f"{reading.place}: {_shown(path)}")
     encoded = EncodedText()
@@ -219,7 +219,7 @@ def _narrative(reading: _Reading, value: Value, path: tuple[str, ...]) -> _Field
     return _in_place(value, encoded, lambda text: encode(escape(text)))
 
 
-def _attachment(reading: _Reading, holder: Value, value: Value, where: str) -> _Field:
+def _attachment(reading: _Reading, holder: JsonValue, value: JsonValue, where: str) -> _Field:
     kind = TEXT_TYPE.fullmatch(holder.string("contentType") or "")
     if kind is None:
         raise CorpusError(f"{where}: an attachment is neither plain text nor XHTML in a known character set")
@@ -249,7 +249,7 @@ def _attachment(reading: _Reading, holder: Value, value: Value, where: str) -> _
     return _Field(encoded.text, changes)
 
 
-def _attachment_changes(holder: Value, value: Value, new: bytes) -> list[_Change]:
+def _attachment_changes(holder: JsonValue, value: JsonValue, new: bytes) -> list[_Change]:
     found = [(value.start, value.end, json.dumps(base64.b64encode(new).decode("ascii")))]
     size, digest = holder.members.get("size"), holder.members.get("hash")
     if size is not None:

@@ -77,7 +77,7 @@ def read_hl7(data: bytes, place: str) -> Message:
         segment, end = match.group(1), match.group(2)
         if segment.strip(_START_BLOCK + _END_BLOCK + "\ufeff"):
             where = f"{place}:{number}"
-            name = _segment(segment, where, encoded, delimiters, charset, kept)
+            name = _segment(segment, where, encoded, delimiters, charset=charset, kept=kept)
             if name == "MSH" and name in seen:
                 raise CorpusError(f"{where}: another message begins here; each message needs a file of its own")
             if name == "PID":

@@ -11,8 +11,7 @@ from typing import Any, BinaryIO
 from ensemble_deid.atomic import open_atomically
 from ensemble_deid.corpora.checks import check_id, check_text, decode_utf8, reading
 from ensemble_deid.corpora.edits import spliced
-from ensemble_deid.corpora.json_fields import object_of, parse_json, refuse_unknown_keys
-from ensemble_deid.corpora.json_places import Value, read_places
+from ensemble_deid.corpora.json_fields import JsonValue, object_of, parse_json, read_places, refuse_unknown_keys
 from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, digest_of
 from ensemble_deid.corpora.tables.columns import ALL, Columns
 from ensemble_deid.errors import CorpusError
@@ -27,7 +26,7 @@ class _Line:
     mark: str
     raw: str
     values: dict[str, Any]
-    places: dict[str, Value]
+    places: dict[str, JsonValue]
 
 
 @dataclass(slots=True)

@@ -55,6 +55,9 @@ class SqlQuery:
             raise ConfigError(f"the database's URL cannot be used ({type(error).__name__})") from None
         if self.engine.dialect.name == "sqlite":
             sa.event.listen(self.engine, "connect", _read_broken_text)
+        if self.engine.dialect.name == "postgresql":
+            # As it takes names without quotes; inspection compares them as they are.
+            self.table_out = self.table_out.lower()
         with self._connected() as connection:
             result = connection.execute(sa.text(f"SELECT * FROM ({self._inner}) AS notes WHERE 1 = 0"))
             self.columns.check(list(result.keys()), "the query")
@@ -133,6 +136,25 @@ class SqlQuery:
             connection.execute(sa.text(f"ALTER TABLE {unfinished} RENAME TO {self.table_out.rpartition('.')[2]}"))
             connection.commit()
         on_output(Path(self.table_out), digest)
+
+    @contextmanager
+    def exclusive(self) -> Iterator[bool]:
+        """Lock the new table until the block ends, for runs on any machine; False where the database has no such lock.
+
+        PostgreSQL frees its lock with the session, however that ends; `atomic.exclusive` locks a database in a file.
+        Raises ConfigError where another run writes the table.
+        """
+        if self.engine.dialect.name != "postgresql":
+            yield self.file is not None
+            return
+        schema, _, name = self.table_out.rpartition(".")
+        with self._connected() as connection:
+            session = connection.execution_options(isolation_level="AUTOCOMMIT")
+            named = f"ensemble_deid {schema or connection.dialect.default_schema_name}.{name}"
+            key = int.from_bytes(hashlib.sha256(named.encode()).digest()[:8], "big", signed=True)
+            if not session.execute(sqlalchemy().text("SELECT pg_try_advisory_lock(:key)"), {"key": key}).scalar_one():
+                raise ConfigError(f"{self.table_out}: another run is writing there; wait for its end")
+            yield True
 
     def refuse_existing(self) -> None:
         """Raise CorpusError where the new table exists already."""

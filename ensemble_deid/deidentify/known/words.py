@@ -13,6 +13,7 @@ from ensemble_deid.note.reading import Reading, read
 _WORD = re.compile(r"[^\W\d_]+(?:['’`][^\W\d_]+)*|\d+")
 _POSSESSIVE = re.compile(r"['’`]s\Z")
 _APOSTROPHES = str.maketrans("", "", "'’`")
+_BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _WIDEST_GAP = 3
 _LETTERS_AND_DIGITS = [
     *(str.maketrans("013457", letters) for letters in ("oleast", "oieast")),
@@ -101,7 +102,7 @@ class Words:
     def joined(self, number: int) -> bool:
         """Whether a word and the next one can be parts of one value: little stands between them."""
         gap = self.gap(number)
-        return len(gap.strip()) <= _WIDEST_GAP and len(gap) <= 2 * _WIDEST_GAP and gap.count("\n") < 2
+        return len(gap.strip()) <= _WIDEST_GAP and len(gap) <= 2 * _WIDEST_GAP and not _BLANK_LINE.search(gap)
 
     def capitalised(self, number: int) -> bool:
         """Whether a word begins with a capital letter, or is of a script that has none."""

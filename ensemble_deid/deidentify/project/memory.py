@@ -85,6 +85,7 @@ def remember(
     note: Document,
     believed: Document,
     result: DeidentificationResult,
+    *,
     known: Known,
     options: RunOptions,
     key: Key,

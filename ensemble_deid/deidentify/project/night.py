@@ -153,7 +153,8 @@ class Night:
             raise CorpusError(f"{record.name}: the input has changed while it was read")
         options, passed = self._rows.notes.options, self._rows.notes
         known = passed.known(note, self._rows.years.taken(record))
-        kept = remember(note, passed.believed(note), rewritten.result, known, options, self.store.key)
+        believed, key = passed.believed(note), self.store.key
+        kept = remember(note, believed, rewritten.result, known=known, options=options, key=key)
         year = None if record.patient is None else self._rows.years.years.get(str(record.patient))
         new = {"new_id": rewritten.new.id, "new_patient": rewritten.new.patient, "year": year}
         output = hashlib.sha256((rewritten.result.text or "").encode("utf-8", "surrogatepass")).hexdigest()

@@ -197,7 +197,8 @@ class Store:
         for portion in listed:
             for row in list(connection.execute(query if portion is None else query.where(column.in_(portion)))):
                 memory = self._seal.open(row.sealed, row.tag)
-                yield Row(row.tag, row.patient, row.input, memory, row.output, row.model, row.due, row.night)
+                made = {"output": row.output, "model": row.model, "due": row.due, "night": row.night}
+                yield Row(row.tag, row.patient, row.input, memory, **made)
 
     @contextmanager
     def _reading(self) -> Iterator[Any]:

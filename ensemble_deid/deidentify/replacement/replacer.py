@@ -15,7 +15,7 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import same_string
 from ensemble_deid.note.reading import read
 from ensemble_deid.surrogates.choices import Keyed
-from ensemble_deid.surrogates.patient import PatientSurrogates, Settings, is_spanish
+from ensemble_deid.surrogates.patient import PatientSurrogates, SurrogateSettings, is_spanish
 
 # Integers below 2**53 stay exact in every program that reads them, also as floating-point numbers.
 _INTEGER_DIGITS = 15
@@ -116,7 +116,9 @@ class Replacer:
             start = length + len(between)
             length = start + len(value)
             parts += (between, value)
-            replaced.append(ReplacedSpan(span.start, span.end, start, length, span.label, span.score))
+            replaced.append(
+                ReplacedSpan(span.start, span.end, new_start=start, new_end=length, label=span.label, score=span.score)
+            )
             position = span.end
         parts.append(document.text[position:])
         return Replacement("".join(parts), tuple(replaced))
@@ -168,18 +170,25 @@ class Replacer:
     def _surrogates(
         self, patient: str, known: frozenset[str], *, spanish: bool = False, avoided: frozenset[str] = frozenset()
     ) -> PatientSurrogates:
-        settings = Settings(**self.styles.settings)
-        return _patient_surrogates(self.key.secret, (self.project, patient), settings, known, spanish, avoided)
+        settings = SurrogateSettings(**self.styles.settings)
+        return _patient_surrogates(
+            self.key.secret,
+            scope=(self.project, patient),
+            settings=settings,
+            known=known,
+            spanish=spanish,
+            avoided=avoided,
+        )
 
 
 @lru_cache(maxsize=8)
 def _patient_surrogates(
     secret: bytes,
     scope: tuple[str, str],
-    settings: Settings,
+    settings: SurrogateSettings,
     known: frozenset[str],
     spanish: bool,
     avoided: frozenset[str],
 ) -> PatientSurrogates:
     # The notes of a patient come one after another and have the same PHI, whose tables are then made once.
-    return PatientSurrogates(secret, scope, settings, known, spanish, avoided)
+    return PatientSurrogates(secret, scope, settings, known, spanish=spanish, avoided=avoided)

@@ -1,6 +1,5 @@
 """Which style each label has: from a policy, a default, and settings of single labels."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.labels import I2B2_CATEGORIES, category_of, known_labels, to_i2b2
-from ensemble_deid.parsing import strict_toml
+from ensemble_deid.parsing import read_toml
 
 STYLES = ("tag", "numbered", "mask", "remove", "hash", "surrogate", "keep", "year", "cap-age", "zip3")
 """The styles that have a name. Besides, `text:WORDS` puts these words in the place of each span."""
@@ -101,13 +100,5 @@ def _table(content: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
 
 def _read(policy: str | Path) -> dict[str, Any]:
     named = policies()
-    try:
-        return strict_toml(Path(named.get(str(policy), policy)).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{policy}: no such file, and none of the policies {', '.join(named)}") from None
-    except OSError as error:
-        raise ConfigError(f"{policy}: cannot be read as a file ({error.strerror})") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{policy}: not UTF-8 at byte {error.start}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{policy}: {error}") from None
+    missing = f"no such file, and none of the policies {', '.join(named)}"
+    return read_toml(Path(named.get(str(policy), policy)), ConfigError, missing=missing)

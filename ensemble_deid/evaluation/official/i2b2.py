@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
+from ensemble_deid.arrays import Int64s
 from ensemble_deid.evaluation.alphanumeric_runs import runs_in
-from ensemble_deid.evaluation.matching import RELAXED_END
+from ensemble_deid.evaluation.count_table import RELAXED_END
 from ensemble_deid.evaluation.official.rows import OfficialRow, OfficialScores, count_sets
 from ensemble_deid.evaluation.pairs import pair_documents
 from ensemble_deid.note.document import Document
@@ -34,8 +34,8 @@ class Tag:
         return (self.start, self.end)
 
 
-Tags = tuple[Tag, ...]
-Side = tuple[Tags, ...]
+_Tags = tuple[Tag, ...]
+Side = tuple[_Tags, ...]
 
 
 def score_i2b2(gold: Sequence[Document], system: Sequence[Document]) -> OfficialScores:
@@ -59,13 +59,13 @@ def score_i2b2(gold: Sequence[Document], system: Sequence[Document]) -> Official
     return OfficialScores("i2b2", len(pairs), tuple(rows))
 
 
-def _tags(document: Document) -> Tags:
+def _tags(document: Document) -> _Tags:
     return tuple(
         Tag(category_of(span.label) or "", span.label.upper(), span.start, span.end) for span in document.spans
     )
 
 
-def _tokens(text: str, tags: Tags) -> Tags:
+def _tokens(text: str, tags: _Tags) -> _Tags:
     return tuple(
         Tag(tag.category, tag.type, start, end) for tag in tags for start, end in runs_in(text, tag.start, tag.end)
     )
@@ -75,15 +75,15 @@ def _keep(side: Side, keep: Callable[[Tag], bool]) -> Side:
     return tuple(tuple(tag for tag in tags if keep(tag)) for tags in side)
 
 
-def _count_same(golds: Side, systems: Side) -> npt.NDArray[np.int64]:
+def _count_same(golds: Side, systems: Side) -> Int64s:
     return count_sets([set(tags) for tags in golds], [set(tags) for tags in systems])
 
 
-def _count_places(golds: Side, systems: Side) -> npt.NDArray[np.int64]:
+def _count_places(golds: Side, systems: Side) -> Int64s:
     return count_sets([{t.place for t in tags} for tags in golds], [{t.place for t in tags} for tags in systems])
 
 
-def _count_relaxed(golds: Side, systems: Side) -> npt.NDArray[np.int64]:
+def _count_relaxed(golds: Side, systems: Side) -> Int64s:
     counts = [_relaxed(_distinct(g), _distinct(s)) for g, s in zip(golds, systems, strict=True)]
     return np.array(counts, dtype=np.int64).reshape(-1, 3)
 
@@ -130,7 +130,7 @@ def _in(category: str, *, hipaa: bool) -> Callable[[Tag], bool]:
     return lambda tag: tag.category == category and (not hipaa or is_hipaa(tag.type))
 
 
-_COUNTERS: Mapping[str, Callable[[Side, Side], npt.NDArray[np.int64]]] = MappingProxyType(
+_COUNTERS: Mapping[str, Callable[[Side, Side], Int64s]] = MappingProxyType(
     {"same": _count_same, "relaxed": _count_relaxed, "place": _count_places}
 )
 # Row name, unit (tags or their tokens), what counts as equal, and which tags are kept.

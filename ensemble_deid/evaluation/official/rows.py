@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ensemble_deid.arrays import Int64s
 from ensemble_deid.note.counts import Counts
 
 
@@ -17,7 +17,7 @@ class OfficialRow:
     """One line of an official table: counts of every document, (documents, 3) as tp, fp, fn."""
 
     name: str
-    counts: npt.NDArray[np.int64]
+    counts: Int64s
 
     @property
     def total(self) -> Counts:
@@ -75,7 +75,7 @@ def macro_of(row: OfficialRow) -> OfficialMacro:
     return OfficialMacro(float(precision.mean()), float(precision.std()), float(recall.mean()), float(recall.std()))
 
 
-def count_sets(golds: Sequence[set[object]], systems: Sequence[set[object]]) -> npt.NDArray[np.int64]:
+def count_sets(golds: Sequence[set[object]], systems: Sequence[set[object]]) -> Int64s:
     """Count, document by document, what two sets of annotations share and do not: (documents, 3)."""
     return np.array(
         [(len(g & s), len(s - g), len(g - s)) for g, s in zip(golds, systems, strict=True)], dtype=np.int64

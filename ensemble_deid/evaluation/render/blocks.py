@@ -3,28 +3,26 @@
 from collections.abc import Iterable, Sequence
 
 from ensemble_deid.evaluation.agreement import Agreement
-from ensemble_deid.evaluation.bootstrap import PairedDifference
-from ensemble_deid.evaluation.bounds import Share
+from ensemble_deid.evaluation.bootstrap import PairedDifference, Share
 from ensemble_deid.evaluation.compare import Comparison
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.official.rows import OfficialScores
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.render.data import agreement_data, comparison_data, evaluation_data, long_table
 from ensemble_deid.evaluation.render.figures import (
-    UNDEFINED,
     figure,
     interval_text,
     missed_per_note_rows,
     notes_text,
-    percent,
     point_cells,
     resampling_text,
     side_text,
     with_interval,
 )
 from ensemble_deid.evaluation.render.results import Block, Point, Results, Table, draw_points
-from ensemble_deid.evaluation.scores import Estimate, Macro, Part, Score
+from ensemble_deid.evaluation.scores import Estimate, Macro, Score, ScorePart
 from ensemble_deid.evaluation.views import VIEWS
+from ensemble_deid.note.digits import UNDEFINED, percent
 
 
 def comparison_results(
@@ -269,7 +267,7 @@ def _score_table(title: str, first: str, scores: Iterable[tuple[str, Score]]) ->
     return Table(title, (first, *_SCORE_HEADER), tuple(rows))
 
 
-def _part(evaluation: Evaluation, title: str, view: str, part: Part) -> Table:
+def _part(evaluation: Evaluation, title: str, view: str, part: ScorePart) -> Table:
     return _score_table(title, part, ((s.name, s) for s in evaluation.scores if (s.view, s.part) == (view, part)))
 
 

@@ -10,8 +10,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from ensemble_deid.evaluation.agreement import Agreement
-from ensemble_deid.evaluation.bootstrap import PairedDifference
-from ensemble_deid.evaluation.bounds import Share
+from ensemble_deid.evaluation.bootstrap import PairedDifference, Share
 from ensemble_deid.evaluation.compare import Comparison
 from ensemble_deid.evaluation.curve import OperatingPoint, spread
 from ensemble_deid.evaluation.evaluate import Evaluation

@@ -1,25 +1,18 @@
 """Figures, and what is said beside them, as text: the same words in the terminal and in the HTML report."""
 
-from ensemble_deid.evaluation.annotation_stats import AnnotationStats
 from ensemble_deid.evaluation.bootstrap import Interval, PairedDifference
 from ensemble_deid.evaluation.curve import OperatingPoint
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.leaks import LeakView
+from ensemble_deid.evaluation.pairs import AnnotationStats
 from ensemble_deid.evaluation.scores import Estimate, Resampling
 from ensemble_deid.note.counts import Counts
-from ensemble_deid.note.digits import four_digits
-
-UNDEFINED = "undefined"
+from ensemble_deid.note.digits import UNDEFINED, four_digits, percent
 
 
 def figure(value: float | None, digits: int = 4) -> str:
     """Return a figure with so many decimals, or the word for one that is undefined."""
     return UNDEFINED if value is None else f"{value:.{digits}f}"
-
-
-def percent(value: float | None, *, sign: str = "%") -> str:
-    """Return a share in percent, or the word for one that is undefined; no `sign` where a table's head has it."""
-    return UNDEFINED if value is None else f"{100 * value:.2f}{sign}"
 
 
 def range_text(interval: Interval, *, sign: str = "") -> str:

@@ -28,15 +28,17 @@ from ensemble_deid.service.refusal import Refused
 from ensemble_deid.service.review.export import reviewed
 from ensemble_deid.service.review.pages import PAGE_PATHS, WithHeaders, page_routes
 from ensemble_deid.service.review.records import ReviewError
-from ensemble_deid.service.review.requests import Place
+from ensemble_deid.service.review.requests import SelectedPlace
 from ensemble_deid.service.review.routes import NotePath, Review, review_routes
-from ensemble_deid.service.settings import Settings
+from ensemble_deid.service.settings import ServiceSettings
 from ensemble_deid.training.explain import explain, outcome_text
 
 EXPORT_FORMATS = ("jsonl", "brat")
 
 
-def make_review_app(review: Review, model: Deidentifier, settings: Settings, *, commands: dict[str, str]) -> ASGIApp:
+def make_review_app(
+    review: Review, model: Deidentifier, settings: ServiceSettings, *, commands: dict[str, str]
+) -> ASGIApp:
     """Return the application for a store that holds its notes."""
     processor = Processor(places=settings.queue, time_limit=settings.time_limit)
 
@@ -68,7 +70,7 @@ def _model_routes(review: Review, model: Deidentifier, processor: Processor) -> 
     routes = APIRouter(prefix="/api")
 
     @routes.post("/notes/{note}/explain")
-    async def why(note: NotePath, body: Place) -> dict[str, Any]:
+    async def why(note: NotePath, body: SelectedPlace) -> dict[str, Any]:
         # In a thread, as the other requests are: the store may be locked.
         row = await run_in_threadpool(_note_row, review, note)
         if not 0 <= body.start < body.end <= len(row["text"]):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ensemble_deid.service.review.layers import begin_layer, check_no_overlap, finished_by
 from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, ReviewSpan, Status, read_span, read_spans
-from ensemble_deid.service.review.steps import Step, is_adjudicated, refuse_adjudicated
+from ensemble_deid.service.review.steps import ReviewStep, is_adjudicated, refuse_adjudicated
 
 
 def occurrences(text: str, wanted: re.Pattern[str]) -> Iterator[tuple[int, int]]:
@@ -55,8 +55,8 @@ def add_span(database: sqlite3.Connection, reviewer: str, note: int, start: int,
     """Mark a place of a note and return the span's id; a span that is there already is accepted instead."""
     _open(database, reviewer, note)
     _check_place(database, note, start, end)
-    step = Step(database, reviewer, "add")
-    span = _mark(step, read_spans(database, reviewer, note), note, start, end, label)
+    step = ReviewStep(database, reviewer, "add")
+    span = _mark(step, spans=read_spans(database, reviewer, note), note=note, start=start, end=end, label=label)
     step.close()
     return span
 
@@ -68,7 +68,7 @@ def decide(database: sqlite3.Connection, reviewer: str, note: int, span: int, st
     accepting it does. An undecided difference rejects nothing: the note cannot be finished before it is decided.
     """
     found = _find(database, reviewer, note, span)
-    step = Step(database, reviewer, status)
+    step = ReviewStep(database, reviewer, status)
     if replace(found, status=status).marked and (status == "accepted" or found.kind != "disputed"):
         _reject_overlapped(step, read_spans(database, reviewer, note), note, found.start, found.end, besides=span)
     step.change(note, found, status=status)
@@ -90,7 +90,7 @@ def alter(
     new_start = found.start if start is None else start
     new_end = found.end if end is None else end
     _check_place(database, note, new_start, new_end)
-    step = Step(database, reviewer, "relabel" if label is not None else "stretch")
+    step = ReviewStep(database, reviewer, "relabel" if label is not None else "stretch")
     _reject_overlapped(step, read_spans(database, reviewer, note), note, new_start, new_end, besides=span)
     step.change(note, found, start=new_start, end=new_end, label=label or found.label, status="accepted")
     step.close()
@@ -110,7 +110,7 @@ def finish(database: sqlite3.Connection, reviewer: str, note: int, *, finished: 
         raise ReviewError(f"decide about the differences first: {disputed} left")
     if finished:
         check_no_overlap([span for span in spans if span.marked])
-    step = Step(database, reviewer, "finish" if finished else "reopen")
+    step = ReviewStep(database, reviewer, "finish" if finished else "reopen")
     for span in undecided:
         step.change(note, span, status="accepted" if span.marked else "rejected")
     step.finish(note, finished=finished)
@@ -124,7 +124,7 @@ def mark_all(database: sqlite3.Connection, reviewer: str, search: Search, label:
     adjudication, notes that fewer than two reviewers finished.
     """
     wanted = searched(search.words, whole_words=search.whole_words, match_case=search.match_case)
-    step = Step(database, reviewer, "mark all")
+    step = ReviewStep(database, reviewer, "mark all")
     marked = skipped = 0
     for row in database.execute("SELECT id, text FROM notes ORDER BY id").fetchall():
         note = row["id"]
@@ -141,7 +141,7 @@ def mark_all(database: sqlite3.Connection, reviewer: str, search: Search, label:
             if any(span.marked and (span.start, span.end) != (start, end) for span in near):
                 skipped += 1
                 continue
-            _mark(step, near, note, start, end, label)
+            _mark(step, spans=near, note=note, start=start, end=end, label=label)
             marked += 1
             if near:
                 spans = read_spans(database, reviewer, note)
@@ -179,7 +179,7 @@ def _check_place(database: sqlite3.Connection, note: int, start: int, end: int) 
         raise ReviewError(f"{start}-{end} is white space alone")
 
 
-def _mark(step: Step, spans: Sequence[ReviewSpan], note: int, start: int, end: int, label: str) -> int:
+def _mark(step: ReviewStep, spans: Sequence[ReviewSpan], note: int, start: int, end: int, label: str) -> int:
     """Accept the span at this very place, or add one."""
     same = [span for span in spans if (span.start, span.end) == (start, end)]
     same.sort(key=lambda span: (span.label != label, not span.marked, span.id))
@@ -192,7 +192,7 @@ def _mark(step: Step, spans: Sequence[ReviewSpan], note: int, start: int, end: i
 
 
 def _reject_overlapped(
-    step: Step, spans: Sequence[ReviewSpan], note: int, start: int, end: int, *, besides: int | None = None
+    step: ReviewStep, spans: Sequence[ReviewSpan], note: int, start: int, end: int, *, besides: int | None = None
 ) -> None:
     for span in spans:
         if span.id != besides and span.status != "rejected" and span.overlaps(start, end):

@@ -64,4 +64,11 @@ def _layer(database: sqlite3.Connection, note: int, reviewer: str | None) -> str
 
 def _document(row: sqlite3.Row, spans: Sequence[Span]) -> Document:
     metadata = json.loads(row["metadata"])
-    return Document(row["name"], row["text"], tuple(spans), row["patient"], metadata, row["site"])
+    return Document(
+        id=row["name"],
+        text=row["text"],
+        spans=tuple(spans),
+        patient_id=row["patient"],
+        metadata=metadata,
+        site=row["site"],
+    )

@@ -10,7 +10,7 @@ from ensemble_deid.errors import DeidError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.service.review.file import ReviewFile
-from ensemble_deid.service.review.records import Kind, ReviewError
+from ensemble_deid.service.review.records import ReviewError, SpanKind
 from ensemble_deid.stacking.single_tokens import SOURCE
 
 # Where a person's look is needed most: spans whose score is near the threshold, or on which the submodels disagree.
@@ -49,9 +49,9 @@ def note_disagreement(spans: Iterable[Span], submodels: int) -> float:
     return max((disagreement(span, submodels) for span in spans), default=0.0)
 
 
-def shown(spans: Iterable[Span], threshold: float) -> list[tuple[Span, Kind]]:
+def shown(spans: Iterable[Span], threshold: float) -> list[tuple[Span, SpanKind]]:
     """Return the spans that a reviewer is to see, found or suggested, of all those predicted at threshold 0."""
-    kinds: list[tuple[Span, Kind]] = []
+    kinds: list[tuple[Span, SpanKind]] = []
     for span in spans:
         if span.score >= threshold:
             kinds.append((span, "found"))
@@ -60,7 +60,7 @@ def shown(spans: Iterable[Span], threshold: float) -> list[tuple[Span, Kind]]:
     return kinds
 
 
-Progress = Callable[[int, int], None]
+FillProgress = Callable[[int, int], None]
 
 
 def fill(
@@ -69,7 +69,7 @@ def fill(
     model: Deidentifier,
     *,
     threshold: float,
-    progress: Progress,
+    progress: FillProgress,
     jobs: int = 1,
 ) -> list[str]:
     """Add the notes that the store lacks, each in one transaction, and return why some were withheld.

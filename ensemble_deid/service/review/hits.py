@@ -43,5 +43,15 @@ def find_hits(database: sqlite3.Connection, search: Search) -> Hits:
         notes += bool(places)
         for start, end in places[: _LISTED - len(hits)]:
             before, after = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
-            hits.append(Hit(row["id"], row["name"], start, end, before, text[start:end], after))
+            hits.append(
+                Hit(
+                    note=row["id"],
+                    name=row["name"],
+                    start=start,
+                    end=end,
+                    before=before,
+                    found=text[start:end],
+                    after=after,
+                )
+            )
     return Hits(total, notes, tuple(hits))

@@ -80,14 +80,14 @@ def note_page(
     else:
         lines = tuple(adjudication[window])
     return NotePage(
-        len(listed),
-        sum(finished for _, finished in listed),
-        PAGE,
-        start,
-        lines,
-        listed[at - 1][0] if at else None,
-        listed[at + 1][0] if at is not None and at + 1 < len(listed) else None,
-        next((note for note, finished in listed if not finished), None),
+        total=len(listed),
+        finished=sum(finished for _, finished in listed),
+        size=PAGE,
+        offset=start,
+        lines=lines,
+        previous=listed[at - 1][0] if at else None,
+        next=listed[at + 1][0] if at is not None and at + 1 < len(listed) else None,
+        first_open=next((note for note, finished in listed if not finished), None),
     )
 
 
@@ -110,7 +110,11 @@ def agreement(database: sqlite3.Connection) -> list[PairAgreement]:
     pairs = []
     for (first, second), notes in sorted(counts.items()):
         total = sum(notes, Counts())
-        pairs.append(PairAgreement(first, second, len(notes), total.tp, total.fn, total.fp, total.f1))
+        pairs.append(
+            PairAgreement(
+                first, second, notes=len(notes), both=total.tp, first_only=total.fn, second_only=total.fp, f1=total.f1
+            )
+        )
     return pairs
 
 

@@ -14,7 +14,7 @@ class ReviewError(DeidError):
 
 
 Status = Literal["undecided", "accepted", "rejected"]
-Kind = Literal["found", "suggested", "added", "disputed"]
+SpanKind = Literal["found", "suggested", "added", "disputed"]
 """Where a span comes from: the model found it, it scored below the threshold, a person added it, reviewers differ."""
 
 ADJUDICATION = "adjudication"
@@ -30,7 +30,7 @@ class ReviewSpan:
     end: int
     label: str
     score: float | None
-    kind: Kind
+    kind: SpanKind
     status: Status
     origin: str = ""
 

@@ -66,7 +66,7 @@ class MarkAll(SearchFields):
     label: str
 
 
-class Place(ByReviewer):
+class SelectedPlace(ByReviewer):
     """A place to explain."""
 
     start: int

@@ -118,7 +118,11 @@ def _decisions(review: Review) -> APIRouter:
         shown = review.change(
             note,
             body.reviewer,
-            lambda db: made.append(add_span(db, body.reviewer, note, body.start, body.end, body.label)),
+            lambda db: made.append(
+                add_span(
+                    database=db, reviewer=body.reviewer, note=note, start=body.start, end=body.end, label=body.label
+                )
+            ),
         )
         return {**shown, "selected": made[0]}
 

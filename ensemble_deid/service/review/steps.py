@@ -6,10 +6,10 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from ensemble_deid.service.review.records import ADJUDICATION, Kind, ReviewError, ReviewSpan, Status
+from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, ReviewSpan, SpanKind, Status
 
 
-class Step:
+class ReviewStep:
     """One decision of one reviewer while it is made, in the transaction that stores it."""
 
     def __init__(self, database: sqlite3.Connection, reviewer: str, action: str) -> None:
@@ -24,14 +24,16 @@ class Step:
         self._changes = 0
 
     def add(
-        self, note: int, start: int, end: int, label: str, *, kind: Kind = "added", status: Status = "accepted"
+        self, note: int, start: int, end: int, label: str, *, kind: SpanKind = "added", status: Status = "accepted"
     ) -> int:
         """Make a new span and return its id."""
         made = self._database.execute(
             'INSERT INTO spans (reviewer, note, start, "end", label, kind, status) VALUES (?, ?, ?, ?, ?, ?, ?)',
             (self._reviewer, note, start, end, label, kind, status),
         )
-        span = ReviewSpan(made.lastrowid or 0, start, end, label, None, kind, status)
+        span = ReviewSpan(
+            id=made.lastrowid or 0, start=start, end=end, label=label, score=None, kind=kind, status=status
+        )
         self._record(note, span.id, None, _packed(span))
         return span.id
 

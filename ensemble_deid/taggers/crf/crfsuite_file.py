@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Floats, Int64s
 from ensemble_deid.errors import ModelError
 
 _HEADER = struct.Struct("<4sI4sIIIIIIIII")
@@ -27,10 +28,10 @@ class CrfsuiteWeights:
 
     labels: tuple[str, ...]
     attributes: tuple[str, ...]
-    attribute_of_weight: NDArray[np.int64]
-    label_of_weight: NDArray[np.int64]
-    weight: NDArray[np.float64]
-    transitions: NDArray[np.float64]
+    attribute_of_weight: Int64s
+    label_of_weight: Int64s
+    weight: Floats
+    transitions: Floats
 
 
 def read_crfsuite(data: bytes) -> CrfsuiteWeights:
@@ -64,10 +65,10 @@ def _read(data: bytes) -> CrfsuiteWeights:
     return CrfsuiteWeights(
         labels,
         attributes,
-        state["source"].astype(np.int64),
-        state["target"].astype(np.int64),
-        state["weight"].astype(np.float64),
-        transitions,
+        attribute_of_weight=state["source"].astype(np.int64),
+        label_of_weight=state["target"].astype(np.int64),
+        weight=state["weight"].astype(np.float64),
+        transitions=transitions,
     )
 
 

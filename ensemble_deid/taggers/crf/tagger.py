@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from ensemble_deid.arrays import Floats, Int32s, Int64s
 from ensemble_deid.config import CrfConfig
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
@@ -97,12 +97,12 @@ class CrfTagger:
         decoded = decode(self.chain, self.emissions(columns, len(batch.tokens)), starts, n=n_best)
         return chain_proposals(decoded, batch.tokens, self.scheme, source="crf")
 
-    def probabilities(self, batch: Batch) -> NDArray[np.float64]:
+    def probabilities(self, batch: Batch) -> Floats:
         """Return the exact marginal probability of every tag of the scheme at every token, (n_tokens, tags)."""
         columns, starts = _columns(batch, self.config)
         return tag_probabilities(self.chain, self.emissions(columns, len(batch.tokens)), starts)
 
-    def emissions(self, columns: Sequence[tuple[str, Column]], n_tokens: int) -> NDArray[np.float64]:
+    def emissions(self, columns: Sequence[tuple[str, Column]], n_tokens: int) -> Floats:
         """Return the score of every tag at every token, (n_tokens, tags): weights are looked up by code."""
         scores = np.zeros((n_tokens, self.weights.shape[1]))
         for name, column in columns:
@@ -164,7 +164,7 @@ class _Items:
         self,
         columns: Sequence[tuple[str, Column]],
         bounds: Sequence[int],
-        patient: NDArray[np.int64],
+        patient: Int64s,
         *,
         min_patients: int,
     ) -> None:
@@ -186,7 +186,7 @@ class _Items:
             yield [list(item) if self._complete else [name for name in item if name] for item in items]
 
 
-def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]], NDArray[np.int32]]:
+def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]], Int32s]:
     """Return the named window columns of a batch, and the first row of each sequence."""
     starts = merge_lines(batch.tokens, max_tokens=config.max_sequence)
     sequence = sequence_of_rows(starts, len(batch.tokens))
@@ -205,9 +205,7 @@ def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]],
     return [(name, joined_column(batch.table, windows, sequence)) for name, windows in named], starts
 
 
-def _arrays(
-    read: CrfsuiteWeights, tag: NDArray[np.int64], n_tags: int
-) -> tuple[dict[str, int], sparse.csr_matrix, LinearChain]:
+def _arrays(read: CrfsuiteWeights, tag: Int64s, n_tags: int) -> tuple[dict[str, int], sparse.csr_matrix, LinearChain]:
     """Return attribute rows, the sparse weight matrix (attributes, tags), and the chain, in the scheme's tag order.
 
     A tag that does not occur in training gets a very low score, so that it is never predicted.

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Flags, Int32s, Int64s
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.table import Column
@@ -131,14 +131,14 @@ class Encoded:
     (n_tokens,) is None without pretrained vectors.
     """
 
-    words: NDArray[np.int64]
-    form: NDArray[np.int64]
-    spelling: NDArray[np.int64]
-    features: NDArray[np.int64]
-    rare: NDArray[np.bool_]
-    vectors: NDArray[np.int64] | None = None
+    words: Int64s
+    form: Int64s
+    spelling: Int64s
+    features: Int64s
+    rare: Flags
+    vectors: Int64s | None = None
 
-    def inputs(self, rows: NDArray[np.int64], lengths: NDArray[np.int64], words: NDArray[np.int64]) -> Inputs:
+    def inputs(self, rows: Int64s, lengths: Int64s, words: Int64s) -> Inputs:
         """Return sequences as tensors: `rows` (batch, time) of token rows, valid up to each length."""
         mask = np.arange(rows.shape[1])[None, :] < lengths[:, None]
         distinct, form = np.unique(self.form[rows], return_inverse=True)
@@ -147,12 +147,12 @@ class Encoded:
         # depend on the longest word of the batch.
         spelling = spelling[:, : int((spelling > 0).sum(axis=1).max()) + 1]
         return Inputs(
-            torch.from_numpy(np.where(mask, words[rows], PADDING)),
-            torch.from_numpy(form.reshape(rows.shape)),
-            torch.from_numpy(spelling),
-            torch.from_numpy(self.features[rows]),
-            torch.from_numpy(mask),
-            None if self.vectors is None else torch.from_numpy(np.where(mask, self.vectors[rows], PADDING)),
+            words=torch.from_numpy(np.where(mask, words[rows], PADDING)),
+            form=torch.from_numpy(form.reshape(rows.shape)),
+            spelling=torch.from_numpy(spelling),
+            features=torch.from_numpy(self.features[rows]),
+            mask=torch.from_numpy(mask),
+            vectors=None if self.vectors is None else torch.from_numpy(np.where(mask, self.vectors[rows], PADDING)),
         )
 
 
@@ -170,12 +170,12 @@ def encode(batch: Batch, vocabularies: Vocabularies) -> Encoded:
     features = [table[name].lookup(values, unknown=UNKNOWN) for name, values in vocabularies.features.items()]
     counts = np.bincount(lower.codes, minlength=max(1, len(lower.values)))
     return Encoded(
-        lower.lookup(vocabularies.words, unknown=UNKNOWN).astype(np.int64),
-        word.codes.astype(np.int64),
-        spelling,
-        np.stack(features, axis=1).astype(np.int64) if features else np.zeros((len(word), 0), np.int64),
-        (counts == 1)[lower.codes],
-        lower.lookup(vocabularies.vectors, unknown=UNKNOWN).astype(np.int64) if vocabularies.vectors else None,
+        words=lower.lookup(vocabularies.words, unknown=UNKNOWN).astype(np.int64),
+        form=word.codes.astype(np.int64),
+        spelling=spelling,
+        features=np.stack(features, axis=1).astype(np.int64) if features else np.zeros((len(word), 0), np.int64),
+        rare=(counts == 1)[lower.codes],
+        vectors=lower.lookup(vocabularies.vectors, unknown=UNKNOWN).astype(np.int64) if vocabularies.vectors else None,
     )
 
 
@@ -183,12 +183,12 @@ def encode(batch: Batch, vocabularies: Vocabularies) -> Encoded:
 class SequenceBatch:
     """Sequences of similar length: `rows` int64 (batch, time) of token rows (the last row repeated as padding)."""
 
-    rows: NDArray[np.int64]
-    lengths: NDArray[np.int64]
+    rows: Int64s
+    lengths: Int64s
 
 
 def bucket(
-    starts: NDArray[np.int32], n_tokens: int, *, batch_tokens: int, random: np.random.Generator | None = None
+    starts: Int32s, n_tokens: int, *, batch_tokens: int, random: np.random.Generator | None = None
 ) -> Iterator[SequenceBatch]:
     """Yield the sequences in batches of about `batch_tokens` tokens, of similar length so that there is little padding.
 

@@ -86,7 +86,9 @@ class Inputs:
         """Return the batch on a device."""
         words, form, spelling = (part.to(device) for part in (self.words, self.form, self.spelling))
         vectors = None if self.vectors is None else self.vectors.to(device)
-        return Inputs(words, form, spelling, self.features.to(device), self.mask.to(device), vectors)
+        return Inputs(
+            words, form, spelling, features=self.features.to(device), mask=self.mask.to(device), vectors=vectors
+        )
 
 
 class SequenceDropout(nn.Module):

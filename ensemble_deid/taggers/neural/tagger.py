@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from ensemble_deid.arrays import Floats, Int32s
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
@@ -87,7 +88,7 @@ class NeuralTagger:
         with torch_on_one_thread(), torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
             torch.manual_seed(derive_seed(seed, "network"))
             network = TaggingNetwork(vocabularies.sizes(len(scheme.tags)), config)
-            tagger = cls(scheme, config, device, vocabularies, network, 0)
+            tagger = cls(scheme, config, device, vocabularies, network=network, epochs=0)
             tagger._initialise(names, vectors, start, seed=seed, progress=progress)
             epochs = train_network(
                 network,
@@ -101,7 +102,7 @@ class NeuralTagger:
                 progress=progress,
             )
         # Move it back to the CPU: it is sent between processes, some of which may not have the device.
-        return cls(scheme, config, device, vocabularies, network.cpu(), epochs)
+        return cls(scheme, config, device, vocabularies, network=network.cpu(), epochs=epochs)
 
     def _initialise(
         self,
@@ -156,7 +157,7 @@ class NeuralTagger:
         decoded = decode(chain, emissions, starts, n=n_best)
         return chain_proposals(decoded, batch.tokens, self.scheme, source="neural")
 
-    def _score(self, batch: Batch) -> tuple[LinearChain, NDArray[np.float64], NDArray[np.int32]]:
+    def _score(self, batch: Batch) -> tuple[LinearChain, Floats, Int32s]:
         starts = merge_lines(batch.tokens, max_tokens=self.config.max_sequence)
         device = choose_device(self.device)
         with torch_on_one_thread():
@@ -199,7 +200,7 @@ class NeuralTagger:
         except (SafetensorError, RuntimeError, ValueError, KeyError, TypeError) as error:
             raise ModelError(f"{directory}: the network's files are damaged ({type(error).__name__})") from None
         network.eval()
-        return cls(scheme, config, device, vocabularies, network, epochs)
+        return cls(scheme, config, device, vocabularies, network=network, epochs=epochs)
 
 
 def _features(config: NeuralConfig, train: Batch) -> tuple[str, ...]:

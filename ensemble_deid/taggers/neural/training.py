@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from ensemble_deid.arrays import Floats, Int32s
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.seeds import generator
 from ensemble_deid.taggers.neural.encoding import UNKNOWN, Encoded, SequenceBatch, bucket
@@ -27,8 +27,8 @@ def _rate(step: int, total: int) -> float:
 def train_network(
     network: TaggingNetwork,
     encoded: Encoded,
-    gold: NDArray[np.int32],
-    starts: NDArray[np.int32],
+    gold: Int32s,
+    starts: Int32s,
     *,
     config: NeuralConfig,
     seed: int,
@@ -54,7 +54,7 @@ def train_network(
         loss_sum = 0.0
         batches = list(bucket(starts, len(gold), batch_tokens=config.batch_tokens, random=random))
         for number in random.permutation(n_batches).tolist():
-            loss = _step(network, encoded, gold, batches[number], config, random, device)
+            loss = _step(network, encoded, gold, batch=batches[number], config=config, random=random, device=device)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(trained, config.gradient_clip)
@@ -88,7 +88,7 @@ def _optimizer(trained: list[torch.nn.Parameter], config: NeuralConfig) -> torch
 def _step(
     network: TaggingNetwork,
     encoded: Encoded,
-    gold: NDArray[np.int32],
+    gold: Int32s,
     batch: SequenceBatch,
     config: NeuralConfig,
     random: np.random.Generator,
@@ -109,11 +109,11 @@ def _step(
 def score_tokens(
     network: TaggingNetwork,
     encoded: Encoded,
-    starts: NDArray[np.int32],
+    starts: Int32s,
     *,
     batch_tokens: int,
     device: torch.device,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return the network's emissions for every token, (n_tokens, tags)."""
     network.eval()
     n_tokens = len(encoded.words)

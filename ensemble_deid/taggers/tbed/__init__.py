@@ -3,9 +3,10 @@
 from ensemble_deid.features.windows import Window
 from ensemble_deid.taggers.tbed.applier import Firing, RuleApplier, apply_rules
 from ensemble_deid.taggers.tbed.learner import learn_rules
-from ensemble_deid.taggers.tbed.rule import Condition, Rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.templates import (
+    Condition,
+    Rule,
     Template,
     TemplateSet,
     load_templates,

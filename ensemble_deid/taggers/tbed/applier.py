@@ -8,12 +8,12 @@ from itertools import compress, count
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ensemble_deid.arrays import Flags, Int32s, Int64s
 from ensemble_deid.features.table import Column
 from ensemble_deid.taggers.tbed.keyindex import distinct
-from ensemble_deid.taggers.tbed.layout import Integers, Layout, Strings, as_column, check_columns
+from ensemble_deid.taggers.tbed.layout import Layout, Strings, as_column, check_columns
 from ensemble_deid.taggers.tbed.places import PlaceLists, list_places, places_seeing, shortest_way
-from ensemble_deid.taggers.tbed.rule import Condition, Rule
-from ensemble_deid.taggers.tbed.templates import TAG_COLUMN
+from ensemble_deid.taggers.tbed.templates import TAG_COLUMN, Condition, Rule
 
 
 def apply_rules(
@@ -39,7 +39,7 @@ class Firing:
     """A rule that changed tags: its index in the list, and the tokens (rising) whose tags it changed."""
 
     rule: int
-    tokens: Integers
+    tokens: Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +132,10 @@ class _Batch:
         listed = list_places(cells - cell_type.type(1), len(numbers), layout.places)
         self._tag_places = [listed[number] for number in range(len(listed))]
         # By tag: the places that rules have given it since its list was made.
-        self._more: dict[int, list[Integers]] = {}
+        self._more: dict[int, list[Int64s]] = {}
         # By column and number of a value: its places, and its code.
         self.listed: dict[str, PlaceLists] = {}
-        self.codes: dict[str, NDArray[np.int64]] = {}
+        self.codes: dict[str, Int64s] = {}
         for name, column in columns.items():
             self._list_values(name, column, values[name])
 
@@ -148,9 +148,9 @@ class _Batch:
         self.listed[name] = list_places(narrow.take(column.codes), len(numbers), self.layout.places)
 
     @cached_property
-    def token_of(self) -> NDArray[np.int32]:
+    def token_of(self) -> Int32s:
         """The token at each place, -1 between sentences."""
-        token_of: NDArray[np.int32] = np.full(self.layout.size, -1, np.int32)
+        token_of: Int32s = np.full(self.layout.size, -1, np.int32)
         token_of[self.layout.places] = np.arange(len(self.layout), dtype=np.int32)
         return token_of
 
@@ -158,7 +158,7 @@ class _Batch:
         """Return the tags as they are now."""
         return Column(self.cells.take(self.layout.places).astype(np.int32) - np.int32(1), self.tags)
 
-    def fire(self, from_tag: int, to_tag: int, tests: Sequence[_Test]) -> Integers:
+    def fire(self, from_tag: int, to_tag: int, tests: Sequence[_Test]) -> Int64s:
         """Apply one rule, and return the places it changed, in rising order."""
         places = self._places(from_tag, tests)
         if len(places):
@@ -166,7 +166,7 @@ class _Batch:
             self._more.setdefault(to_tag, []).append(places)
         return places
 
-    def _places(self, tag: int, tests: Sequence[_Test]) -> Integers:
+    def _places(self, tag: int, tests: Sequence[_Test]) -> Int64s:
         """Return the places where a tag and the conditions of a rule hold now, in rising order."""
         # The list of the rule's own tag, then those of its tests.
         lists, offsets = [self._having(tag)], [_HERE]
@@ -179,7 +179,7 @@ class _Batch:
         if length > self._longest_list:
             return self._sweep(tag, tests)
         source = tests[shortest - 1] if shortest else None
-        places: Integers = places_seeing(lists[shortest], offsets[shortest])
+        places: Int64s = places_seeing(lists[shortest], offsets[shortest])
         places = places[self.cells.take(places) == tag + 1]
         for test in tests:
             # A list of a column's values is exact; one of tags may be out of date.
@@ -187,7 +187,7 @@ class _Batch:
                 places = places[self._holds(test, places)]
         return places
 
-    def _having(self, tag: int) -> Integers:
+    def _having(self, tag: int) -> Int64s:
         """Return all places that have a tag, in rising order, among some that have lost it."""
         # A long list is not read, only measured: it need not be kept.
         if tag in self._more and len(self._tag_places[tag]) <= self._longest_list:
@@ -195,23 +195,23 @@ class _Batch:
             self._tag_places[tag] = places[self.cells.take(places) == tag + 1]
         return self._tag_places[tag]
 
-    def _holds(self, test: _Test, places: Integers) -> NDArray[np.bool_]:
-        holds: NDArray[np.bool_] = self._equals(test, places + test.offsets[0])
+    def _holds(self, test: _Test, places: Int64s) -> Flags:
+        holds: Flags = self._equals(test, places + test.offsets[0])
         for offset in test.offsets[1:]:
             holds |= self._equals(test, places + offset)
         return holds
 
-    def _equals(self, test: _Test, places: Integers) -> NDArray[np.bool_]:
+    def _equals(self, test: _Test, places: Int64s) -> Flags:
         if test.column is None:
-            has_tag: NDArray[np.bool_] = self.cells.take(places) == test.value + 1
+            has_tag: Flags = self.cells.take(places) == test.value + 1
             return has_tag
         tokens = self.token_of.take(places)
         codes = self.columns[test.column].codes.take(tokens)
-        equals: NDArray[np.bool_] = codes == self.codes[test.column][test.value]
+        equals: Flags = codes == self.codes[test.column][test.value]
         equals &= tokens >= 0
         return equals
 
-    def _sweep(self, tag: int, tests: Sequence[_Test]) -> Integers:
+    def _sweep(self, tag: int, tests: Sequence[_Test]) -> Int64s:
         """Find the places of a rule without a short list, by comparing the tags of all of them."""
         pad, size = self.layout.pad, self.layout.size
         holds = self.cells[pad : size - pad] == tag + 1
@@ -221,7 +221,7 @@ class _Batch:
                 for offset in test.offsets[1:]:
                     seen |= self.cells[pad + offset : size - pad + offset] == test.value + 1
                 holds &= seen
-        places: Integers = holds.nonzero()[0] + pad
+        places: Int64s = holds.nonzero()[0] + pad
         for test in tests:
             if test.column is not None and len(places):
                 places = places[self._holds(test, places)]
@@ -230,4 +230,4 @@ class _Batch:
 
 # The offsets at which a place sees its own tag.
 _HERE: tuple[int, ...] = (0,)
-_NOWHERE: Integers = np.empty(0, np.int64)
+_NOWHERE: Int64s = np.empty(0, np.int64)

@@ -1,12 +1,11 @@
 """How many right tags each context would break, counted when first asked for and kept exact from then on."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ensemble_deid.taggers.tbed.instances import Flags, Indices
+from ensemble_deid.arrays import Flags, Int32s, Int64s
+from ensemble_deid.taggers.tbed.instances import Indices
 from ensemble_deid.taggers.tbed.keyindex import KeyIndex, distinct
 from ensemble_deid.taggers.tbed.keys import ContextKeys, Contexts
-from ensemble_deid.taggers.tbed.layout import Integers
 from ensemble_deid.taggers.tbed.matching import RuleMatcher
 
 # A number that stands for a context not asked for: its count is 0.
@@ -33,9 +32,9 @@ class BrokenCounts:
         self._index = KeyIndex(first=self._in_tables)
         # By template: whether it has no table to be filled, or one that is.
         self._filled: Flags = np.array([not keys.has_table(t) for t in range(len(keys.instances.rows))], bool)
-        self.counts: NDArray[np.int32] = np.zeros(self._in_tables + 1024, np.int32)
+        self.counts: Int32s = np.zeros(self._in_tables + 1024, np.int32)
 
-    def numbers_of(self, keys: Integers, templates: Indices) -> Integers:
+    def numbers_of(self, keys: Int64s, templates: Indices) -> Int64s:
         """Return the numbers of contexts, counting those not asked for before. Keys may repeat."""
         (unfilled,) = (~self._filled.take(templates)).nonzero()
         for t in sorted(set(templates.take(unfilled).tolist())):
@@ -47,14 +46,14 @@ class BrokenCounts:
             numbers[missed] = self._find(keys[missed])
         return numbers
 
-    def move(self, before: Integers, after: Integers) -> None:
+    def move(self, before: Int64s, after: Int64s) -> None:
         """Take right tags out of the contexts `before` and put them into `after`, given by key; those not asked for,
         and -1, count for nothing."""
         numbers = self._find(np.concatenate([before, after]))
         np.subtract.at(self.counts, numbers[: len(before)], _ONE)
         np.add.at(self.counts, numbers[len(before) :], _ONE)
 
-    def _find(self, keys: Integers) -> Integers:
+    def _find(self, keys: Int64s) -> Int64s:
         """Return the numbers of contexts, -1 where they have none."""
         return np.where(keys < self._in_tables, keys, self._index.find(keys))
 
@@ -66,7 +65,7 @@ class BrokenCounts:
             table += np.bincount(found - keys.start, minlength=len(keys))
         self._filled[t] = True
 
-    def _count_new(self, keys: Integers) -> None:
+    def _count_new(self, keys: Int64s) -> None:
         """Count the right tags in contexts of no table and not asked for before; the keys are distinct."""
         contexts = self.keys.decode(keys)
         source, lengths = self.matcher.shortest_lists(contexts)
@@ -82,7 +81,7 @@ class BrokenCounts:
             counts[mine] = self._sweep(t, keys[mine], contexts.select(mine))
         self._register(keys, counts)
 
-    def _sweep(self, t: int, keys: Integers, contexts: Contexts) -> Integers:
+    def _sweep(self, t: int, keys: Int64s, contexts: Contexts) -> Int64s:
         """Count contexts of one template that no short list leads to."""
         if len(keys) <= _FEW_CONTEXTS:
             cells = contexts.cells[: len(self.keys.instances.rows[t])].T.tolist()
@@ -95,7 +94,7 @@ class BrokenCounts:
         numbers = np.concatenate([index.find(found) for found in self._right_keys(t)])
         return np.bincount(numbers[numbers >= 0], minlength=len(keys))
 
-    def _register(self, keys: Integers, counts: NDArray[np.int32]) -> None:
+    def _register(self, keys: Int64s, counts: Int32s) -> None:
         first = self._in_tables + len(self._index)
         self._index.add(keys)
         used = first + len(keys)
@@ -105,11 +104,11 @@ class BrokenCounts:
             self.counts = grown
         self.counts[first:used] = counts
 
-    def _right_keys(self, t: int) -> list[Integers]:
+    def _right_keys(self, t: int) -> list[Int64s]:
         """Return, for each instance of a template, the keys of its contexts at right tags."""
         pad = self.keys.matrix.layout.pad
         inside = slice(pad, self.keys.matrix.size - pad)
-        found: list[Integers] = []
+        found: list[Int64s] = []
         for j in self.keys.instances.of_template(t):
             keys = self.keys.at(j, inside, number_new=False)
             found.append(keys[self._right[inside] & (keys >= 0)])

@@ -6,14 +6,12 @@ candidate that would fix it, so that an error that goes takes its counts along w
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Int32s, Int64s
 from ensemble_deid.taggers.tbed.instances import Indices
 from ensemble_deid.taggers.tbed.keyindex import KeyIndex, distinct
 from ensemble_deid.taggers.tbed.keys import ContextKeys
-from ensemble_deid.taggers.tbed.layout import Integers
 
-Numbers = NDArray[np.int32]
 # Of the counts' own type: numpy adds it at many places without conversion, ten times faster.
 _ONE = np.int32(1)
 _NO_KEY = np.int64(-1)
@@ -25,19 +23,19 @@ class Candidates:
     `fixed[c]` is exact at all times, for c below `size`.
     """
 
-    def __init__(self, keys: ContextKeys, errors: Integers, gold: NDArray[np.int32]) -> None:
+    def __init__(self, keys: ContextKeys, errors: Int64s, gold: Int32s) -> None:
         self._contexts = keys
         self._gold = gold
-        self._row_of: Numbers = np.full(keys.matrix.size, -1, np.int32)
+        self._row_of: Int32s = np.full(keys.matrix.size, -1, np.int32)
         self._row_of[errors] = np.arange(len(errors))
         self._n_rows = len(errors)
         # (instances, errors): which candidate would fix the error.
-        self._numbers: Numbers = np.zeros((len(keys.instances), len(errors) + len(errors) // 8 + 16), np.int32)
+        self._numbers: Int32s = np.zeros((len(keys.instances), len(errors) + len(errors) // 8 + 16), np.int32)
         self._first_keys, self.fixed = self._count_errors(errors)
         self._later = KeyIndex(first=len(self._first_keys))
         self.size = len(self.fixed)
 
-    def rules_of(self, numbers: Numbers | Integers) -> tuple[Integers, Integers]:
+    def rules_of(self, numbers: Int32s | Int64s) -> tuple[Int64s, Int64s]:
         """Return the keys of the candidates' contexts (n,) and their new tags (n,)."""
         first = len(self._first_keys)
         keys = self._first_keys[np.minimum(numbers, first - 1)]
@@ -46,13 +44,13 @@ class Candidates:
             keys[later] = self._later.keys[numbers[later] - first]
         return np.divmod(keys, self._contexts.n_tags)
 
-    def remove(self, instances: Indices, places: Integers) -> None:
+    def remove(self, instances: Indices, places: Int64s) -> None:
         """Take away what the errors at places, looked at by instances, count for."""
         at = instances * self._numbers.shape[1]
         at += self._row_of.take(places)
         np.subtract.at(self.fixed, self._numbers.take(at), _ONE)
 
-    def add(self, instances: Indices, places: Integers, keys: Integers) -> Integers:
+    def add(self, instances: Indices, places: Int64s, keys: Int64s) -> Int64s:
         """Count the errors at places, with the keys of their contexts now; return their candidates."""
         rules = keys * self._contexts.n_tags
         rules += self._gold.take(places)
@@ -62,7 +60,7 @@ class Candidates:
         np.add.at(self.fixed, numbers, _ONE)
         return numbers
 
-    def _rows(self, places: Integers) -> Numbers:
+    def _rows(self, places: Int64s) -> Int32s:
         rows = self._row_of.take(places)
         if rows.min() < 0:
             new = np.unique(places[rows < 0])
@@ -75,7 +73,7 @@ class Candidates:
             rows = self._row_of[places]
         return rows
 
-    def _number(self, keys: Integers) -> Integers:
+    def _number(self, keys: Int64s) -> Int64s:
         """Return the numbers of candidates by key, giving new ones to new keys; 0 for the key -1."""
         # The first key is -1, those counted at the start follow in rising order, and the last is above any.
         numbers = self._first_keys.searchsorted(keys)
@@ -98,7 +96,7 @@ class Candidates:
             more = max(size - len(self.fixed), len(self.fixed) // 8, 256)
             self.fixed = np.concatenate([self.fixed, np.zeros(more, np.int32)])
 
-    def _count_errors(self, errors: Integers) -> tuple[Integers, Numbers]:
+    def _count_errors(self, errors: Int64s) -> tuple[Int64s, Int32s]:
         """Return the keys of all first candidates, in rising order after a -1, and what each fixes."""
         all_keys, all_counts, count = [np.array([-1])], [np.zeros(1, np.int64)], 1
         n_tags = self._contexts.n_tags
@@ -122,7 +120,7 @@ class Candidates:
         return np.concatenate(all_keys), np.concatenate(all_counts).astype(np.int32)
 
 
-def _group(values: Integers, bound: int) -> tuple[Integers, Integers, Integers]:
+def _group(values: Int64s, bound: int) -> tuple[Int64s, Int64s, Int64s]:
     """Return the distinct values in rising order, the indices of equal values side by side, and their counts.
 
     `bound` is above all values. Where a value and its index fit one integer, one sort does everything.

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Int32s, Int64s
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.table import Column
 from ensemble_deid.note.counts import f1_score
 from ensemble_deid.note.tags import TagScheme, entity_rows, spans_to_tags
 from ensemble_deid.taggers.tbed.applier import RuleApplier
-from ensemble_deid.taggers.tbed.rule import Rule
+from ensemble_deid.taggers.tbed.templates import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def best_number_of_rules(folds: Sequence[CountsByRule]) -> int:
     return int(np.argmax(scores)) if scores else 0
 
 
-def tag_codes(tags: Column, scheme: TagScheme) -> NDArray[np.int32]:
+def tag_codes(tags: Column, scheme: TagScheme) -> Int32s:
     """Return tags as codes of the scheme, int32 (n_tokens,)."""
     index = {tag: code for code, tag in enumerate(scheme.tags)}
     # Tags outside the scheme cannot be used: patterns are restricted to its labels before a batch is made.
@@ -68,12 +68,12 @@ def tag_codes(tags: Column, scheme: TagScheme) -> NDArray[np.int32]:
     return table[tags.codes]
 
 
-def _entities(codes: NDArray[np.int32], batch: Batch, n_labels: int) -> NDArray[np.int64]:
+def _entities(codes: Int32s, batch: Batch, n_labels: int) -> Int64s:
     """Return one number for every entity that the tags spell."""
     first, after, label = entity_rows(codes, batch.tokens)
     return (first.astype(np.int64) * (len(codes) + 1) + after) * n_labels + label
 
 
-def _matches(codes: NDArray[np.int32], batch: Batch, gold: NDArray[np.int64], n_labels: int) -> tuple[int, int]:
+def _matches(codes: Int32s, batch: Batch, gold: Int64s, n_labels: int) -> tuple[int, int]:
     found = _entities(codes, batch, n_labels)
     return len(np.intersect1d(found, gold, assume_unique=True)), len(found)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Int64s
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.table import Column
@@ -76,7 +76,7 @@ def fit_initial(kind: str, train: Batch, scheme: TagScheme) -> tuple[InitialTagg
     return InitialTagger(kind, _most_frequent(words, tags)), Column.from_strings(crossed)
 
 
-def _folds(train: Batch) -> NDArray[np.int64]:
+def _folds(train: Batch) -> Int64s:
     """Return each token's fold; patients are dealt out in order of their names."""
     groups = sorted({document.group for document in train.documents})
     number = {group: k % _FOLDS for k, group in enumerate(groups)}

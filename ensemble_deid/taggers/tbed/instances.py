@@ -6,13 +6,12 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.taggers.tbed.cells import ALWAYS, NEVER, TAGS, CellMatrix
-from ensemble_deid.taggers.tbed.layout import Integers
+from ensemble_deid.arrays import Flags, Int64s
+from ensemble_deid.taggers.tbed.layout import ALWAYS, NEVER, TAGS, CellMatrix
 from ensemble_deid.taggers.tbed.places import ranges
 from ensemble_deid.taggers.tbed.templates import MAX_OFFSET, Template
 
 Indices = NDArray[np.intp]
-Flags = NDArray[np.bool_]
 
 
 class Instances:
@@ -57,7 +56,7 @@ class Instances:
         index = np.arange(len(templates)).repeat(counts)
         return index, ranges(self.first.take(templates), counts)
 
-    def unequal_pairs(self) -> list[tuple[Integers, Integers]]:
+    def unequal_pairs(self) -> list[tuple[Int64s, Int64s]]:
         """Return the two halves of `unequal`, row by row."""
         depth = len(self.unequal) // 2
         return list(zip(self.unequal[:depth], self.unequal[depth:], strict=True))
@@ -74,9 +73,9 @@ class Instances:
     def _find_cells(self) -> None:
         checks = [self.earlier_places(j) for j in range(len(self))]
         depth = max(map(len, checks), default=0)
-        self.shift: Integers = np.full((1 + self.width, len(self)), ALWAYS * self._size)
+        self.shift: Int64s = np.full((1 + self.width, len(self)), ALWAYS * self._size)
         # The first half of the rows: the cell looked at; the second: a cell that may not be equal to it.
-        self.unequal: Integers = np.full((2 * depth, len(self)), ALWAYS * self._size)
+        self.unequal: Int64s = np.full((2 * depth, len(self)), ALWAYS * self._size)
         self.unequal[depth:] = NEVER * self._size
         for j, offsets in enumerate(self.offsets):
             rows = [TAGS, *self.rows[int(self.template[j])]]

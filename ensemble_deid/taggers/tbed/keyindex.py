@@ -1,9 +1,10 @@
 """A growing map from 64-bit keys to consecutive numbers that looks many keys up at once."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Keys = NDArray[np.int64]
+from ensemble_deid.arrays import Int32s, Int64s
+
+Keys = Int64s
 
 # Not -1: a key of -1 may be asked for, and is never found.
 _EMPTY = np.int64(-2)
@@ -65,8 +66,8 @@ class KeyIndex:
         while True:
             self._shift = np.uint64(64 - bits)
             self._table: Keys = np.full((1 << bits, _WIDTH), _EMPTY)
-            self._numbers: NDArray[np.int32] = np.empty(_WIDTH << bits, np.int32)
-            self._used: NDArray[np.int64] = np.zeros(1 << bits, np.int64)
+            self._numbers: Int32s = np.empty(_WIDTH << bits, np.int32)
+            self._used: Int64s = np.zeros(1 << bits, np.int64)
             if self._place(0):
                 return
             # Other buckets for all keys: any odd number will do.

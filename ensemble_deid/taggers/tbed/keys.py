@@ -13,10 +13,10 @@ from math import prod
 
 import numpy as np
 
-from ensemble_deid.taggers.tbed.cells import TAGS, CellMatrix
-from ensemble_deid.taggers.tbed.instances import Flags, Indices, Instances
+from ensemble_deid.arrays import Flags, Int64s
+from ensemble_deid.taggers.tbed.instances import Indices, Instances
 from ensemble_deid.taggers.tbed.keyindex import KeyIndex, distinct
-from ensemble_deid.taggers.tbed.layout import CellCodes, Integers
+from ensemble_deid.taggers.tbed.layout import TAGS, CellCodes, CellMatrix
 from ensemble_deid.taggers.tbed.templates import Template
 
 _NO_KEY = np.int64(-1)
@@ -36,13 +36,13 @@ class Contexts:
     """
 
     templates: Indices
-    tags: Integers
-    cells: Integers
+    tags: Int64s
+    cells: Int64s
 
     def __len__(self) -> int:
         return len(self.tags)
 
-    def select(self, which: Integers | Flags) -> "Contexts":
+    def select(self, which: Int64s | Flags) -> "Contexts":
         """Return some of the contexts."""
         return Contexts(self.templates[which], self.tags[which], self.cells[:, which])
 
@@ -56,9 +56,9 @@ class Looks:
     """
 
     instances: Indices
-    cells: Integers
-    weights: Integers
-    bases: Integers
+    cells: Int64s
+    weights: Int64s
+    bases: Int64s
     fits: Flags
 
 
@@ -81,7 +81,7 @@ class ContextKeys:
         if sum(self._per_tag) * n_tags > _LIMIT // n_tags:
             raise ValueError(f"{n_tags} tags and {len(templates)} templates are more than a key can hold")
         self._number_keys()
-        self._radices: Integers = np.ones((self.instances.width, len(templates)), np.int64)
+        self._radices: Int64s = np.ones((self.instances.width, len(templates)), np.int64)
         for t, radices in enumerate(self._radices_of):
             if not self._merged[t]:
                 self._radices[: len(radices), t] = radices
@@ -101,24 +101,24 @@ class ContextKeys:
         # The templates in the order of their keys.
         self._order: Indices = np.asarray(small + large, np.intp)
         sizes = np.asarray(n_keys, np.int64)[self._order]
-        self._sorted_bases: Integers = sizes.cumsum() - sizes
-        self._bases: Integers = np.empty(len(sizes), np.int64)
+        self._sorted_bases: Int64s = sizes.cumsum() - sizes
+        self._bases: Int64s = np.empty(len(sizes), np.int64)
         self._bases[self._order] = self._sorted_bases
         self.table_size = sum(n_keys[t] for t in small)
 
     def _weigh(self) -> None:
         """Set by instance the weight of each cell in the key, and the rest of the key."""
         instances = self.instances
-        self._weight: Integers = np.zeros((1 + instances.width, len(instances)), np.int64)
+        self._weight: Int64s = np.zeros((1 + instances.width, len(instances)), np.int64)
         for t, radices in enumerate(self._radices_of):
             mine = instances.of_template(t)
             # The windows of a merged template weigh nothing: `_merge` adds their number.
             weights = [_MERGED_SIZE] if self._merged[t] else [prod(radices[c:]) for c in range(len(radices) + 1)]
             self._weight[: len(weights), mine.start : mine.stop] = np.asarray(weights, np.int64)[:, None]
         # Cells are code + 1: the base takes the ones away again.
-        self._base: Integers = self._bases[instances.template] - self._weight.sum(axis=0)
+        self._base: Int64s = self._bases[instances.template] - self._weight.sum(axis=0)
         # All that a pair's look needs, to be gathered at once.
-        self._looks: Integers = np.concatenate([instances.shift, instances.unequal, self._weight, self._base[None]])
+        self._looks: Int64s = np.concatenate([instances.shift, instances.unequal, self._weight, self._base[None]])
 
     def range_of(self, t: int) -> range:
         """Return the keys of a template."""
@@ -134,16 +134,16 @@ class ContextKeys:
         order: list[int] = self._order.tolist()
         return order
 
-    def templates_of(self, keys: Integers) -> Indices:
+    def templates_of(self, keys: Int64s) -> Indices:
         """Return which template each key belongs to."""
         return self._order.take(self._sorted_bases.searchsorted(keys, side="right") - 1)
 
-    def tags_of(self, t: int, keys: Integers) -> Integers:
+    def tags_of(self, t: int, keys: Int64s) -> Int64s:
         """Return the present tags of keys of one template."""
-        tags: Integers = (keys - self._bases[t]) // self._per_tag[t]
+        tags: Int64s = (keys - self._bases[t]) // self._per_tag[t]
         return tags
 
-    def at(self, j: int, places: Integers | slice, *, number_new: bool) -> Integers:
+    def at(self, j: int, places: Int64s | slice, *, number_new: bool) -> Int64s:
         """Return the keys of one instance at many places, -1 where a window leaves the sentence or shows a
         context that an earlier choice of offsets shows too. A slice is read without copying.
 
@@ -158,7 +158,7 @@ class ContextKeys:
         t = int(self.instances.template[j])
         width = 1 + len(self.instances.windows[t])
         cells = [cells_at(shift) for shift in self.instances.shift[:width, j].tolist()]
-        keys: Integers = cells[0] * self._weight[0, j]
+        keys: Int64s = cells[0] * self._weight[0, j]
         keys += self._base[j]
         room = self.matrix.room[places] if isinstance(places, slice) else self.matrix.room.take(places)
         valid = self.instances.fits[j :: len(self.instances)].take(room)
@@ -173,9 +173,9 @@ class ContextKeys:
         keys[~valid] = -1
         return keys
 
-    def look(self, places: Integers, instances: Indices) -> Looks:
+    def look(self, places: Int64s, instances: Indices) -> Looks:
         """Return the looks of instances at places, pair by pair."""
-        looks: Integers = self._looks.take(instances, axis=1)
+        looks: Int64s = self._looks.take(instances, axis=1)
         n_cells = len(self.instances.shift) + len(self.instances.unequal)
         cells = looks[:n_cells]
         cells += places
@@ -184,11 +184,11 @@ class ContextKeys:
         room += instances
         return Looks(instances, cells, looks[n_cells:-1], looks[-1], self.instances.fits.take(room))
 
-    def seen(self, looks: Looks, *, number_new: bool) -> Integers:
+    def seen(self, looks: Looks, *, number_new: bool) -> Int64s:
         """Return the keys of looks with the tags as they are now, with -1 and `number_new` as in `at`."""
         width, depth = len(looks.weights), len(self.instances.unequal) // 2
         cells = self.matrix.flat.take(looks.cells)
-        keys: Integers = (cells[:width] * looks.weights).sum(axis=0)
+        keys: Int64s = (cells[:width] * looks.weights).sum(axis=0)
         keys += looks.bases
         valid = looks.fits
         if depth:
@@ -211,7 +211,7 @@ class ContextKeys:
             digits.append(digit + 1)
         return rest, digits[::-1]
 
-    def decode(self, keys: Integers) -> Contexts:
+    def decode(self, keys: Int64s) -> Contexts:
         """Return the contexts of keys."""
         templates = self.templates_of(keys)
         rest = keys - self._bases.take(templates)
@@ -227,7 +227,7 @@ class ContextKeys:
             rest[mine], cells[:, mine] = self._unmerge(t, rest[mine])
         return Contexts(templates, rest, cells)
 
-    def _merge(self, t: int, keys: Integers, mine: Integers, cells: CellCodes, number_new: bool) -> Flags:
+    def _merge(self, t: int, keys: Int64s, mine: Int64s, cells: CellCodes, number_new: bool) -> Flags:
         """Add to the keys at `mine` the number of the combination of their cells; return which have one."""
         number = cells[0].astype(np.int64)
         known: Flags = np.ones(len(mine), bool)
@@ -242,7 +242,7 @@ class ContextKeys:
         keys[mine] += number
         return known
 
-    def _unmerge(self, t: int, keys: Integers) -> tuple[Integers, Integers]:
+    def _unmerge(self, t: int, keys: Int64s) -> tuple[Int64s, Int64s]:
         tags, number = np.divmod(keys, _MERGED_SIZE)
         cells = np.ones((self.instances.width, len(keys)), np.int64)
         for c in range(len(self._radices_of[t]) - 1, 0, -1):

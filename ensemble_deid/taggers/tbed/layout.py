@@ -1,7 +1,7 @@
-"""The batch as one padded matrix: every column a row, empty cells between the sentences.
+"""The batch as one padded matrix, where every column is a row, and where in it each value occurs.
 
-A window that reaches out of its sentence finds an empty cell (0), which no value equals, so that no rule sees
-across a sentence's border and nothing needs to ask where the borders are.
+Empty cells (0), which no value equals, lie between the sentences: a window that reaches out of its sentence finds one,
+so that no rule sees across a border and nothing needs to ask where the borders are.
 """
 
 from collections import defaultdict
@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ensemble_deid.arrays import Int32s, Int64s
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.table import Column
-from ensemble_deid.taggers.tbed.templates import TAG_COLUMN
+from ensemble_deid.taggers.tbed.places import PlaceLists, stable_order
+from ensemble_deid.taggers.tbed.templates import MAX_OFFSET, TAG_COLUMN
 
-Integers = NDArray[np.int64]
-CellCodes = NDArray[np.int32]
+CellCodes = Int32s
 Strings = Sequence[str] | Column
 
 
@@ -55,7 +56,7 @@ class Layout:
     """
 
     def __init__(self, sentence_starts: ArrayLike, n_tokens: int, *, pad: int) -> None:
-        starts: Integers = np.asarray(sentence_starts, dtype=np.int64).reshape(-1)
+        starts: Int64s = np.asarray(sentence_starts, dtype=np.int64).reshape(-1)
         if n_tokens and (len(starts) == 0 or starts[0] != 0):
             raise ValueError("the first sentence must start at token 0")
         if (np.diff(starts) <= 0).any() or (len(starts) and starts[-1] >= max(n_tokens, 1)):
@@ -63,7 +64,7 @@ class Layout:
         self.pad = pad
         lengths = np.diff(starts, append=n_tokens) if n_tokens else starts[:0]
         before = np.repeat(np.arange(1, len(lengths) + 1) * pad, lengths)
-        self.places: Integers = np.arange(n_tokens) + before
+        self.places: Int64s = np.arange(n_tokens) + before
         self._starts, self._lengths = starts, lengths
         self.size = n_tokens + pad * (len(lengths) + 1)
 
@@ -74,10 +75,67 @@ class Layout:
         """Write one value a token into a flat array of `size` cells."""
         out[self.places] = values
 
-    def room(self, most: int) -> Integers:
+    def room(self, most: int) -> Int64s:
         """Return for each token (most + 1) * (tokens before it in its sentence) + tokens after, each up to `most`."""
         first = np.repeat(self._starts, self._lengths)
         before = np.arange(len(self)) - first
         after = np.repeat(self._lengths, self._lengths) - 1 - before
-        rooms: Integers = np.minimum(before, most) * (most + 1) + np.minimum(after, most)
+        rooms: Int64s = np.minimum(before, most) * (most + 1) + np.minimum(after, most)
         return rooms
+
+
+# Row 0 holds 1 everywhere (a condition that always holds), row 1 holds 0 (one that never does), row 2 the current
+# tags, row 3 the gold tags; the feature columns follow.
+ALWAYS, NEVER, TAGS, GOLD = range(4)
+
+
+class CellMatrix:
+    """Tags and columns as rows of small integers: 0 an empty place between sentences, else code + 1.
+
+    `current` and `gold` are the tokens' tags, as indices into `tags`. `flat[row * size + place]` is the cell of a row
+    at a place; `sizes[row]` is the number of distinct values, and `values[row]` the values, that of cell v at v - 1.
+    The places of cell v of a row are list `first_list[row] + v` of `lists`; the tags, which change, have no lists.
+    `room[place]` is 5 * (tokens before it in its sentence) + tokens after it, each counted up to 4.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        columns: Mapping[str, Column],
+        tags: Sequence[str],
+        current: Int32s,
+        gold: Int32s,
+    ) -> None:
+        self.layout = layout
+        self.size = layout.size
+        self.rows = {TAG_COLUMN: TAGS} | {name: GOLD + 1 + i for i, name in enumerate(columns)}
+        self.values: list[Sequence[str]] = [("",), (), tags, tags]
+        self.values += [column.values for column in columns.values()]
+        self.sizes = [len(values) for values in self.values]
+        self.cells: CellCodes = np.zeros((len(self.values), layout.size), np.int32)
+        self.cells[ALWAYS] = 1
+        layout.spread(current + np.int32(1), self.cells[TAGS])
+        layout.spread(gold + np.int32(1), self.cells[GOLD])
+        for row, column in enumerate(columns.values(), GOLD + 1):
+            layout.spread(column.codes + np.int32(1), self.cells[row])
+        self.flat: CellCodes = self.cells.reshape(-1)
+        self.room: Int64s = np.zeros(layout.size, np.int64)
+        layout.spread(layout.room(MAX_OFFSET), self.room)
+        self._list_places()
+
+    def _list_places(self) -> None:
+        """Sort the places of every row that never changes by value, one row after the other."""
+        orders: list[Int64s] = []
+        counts: list[Int64s] = []
+        # By row: the number of its first list, that of the empty places; -1 where the row has no lists.
+        self.first_list: list[int] = [-1] * len(self.values)
+        for row in range(GOLD, len(self.values)):
+            self.first_list[row] = sum(map(len, counts))
+            counts.append(np.bincount(self.cells[row], minlength=self.sizes[row] + 1))
+            orders.append(stable_order(self.cells[row], self.sizes[row]))
+        # Every row lists all places, so that the end of one row's lists is the start of the next one's.
+        self.lists = PlaceLists(np.concatenate(orders), np.concatenate([[0], *counts]).cumsum())
+
+    def listed(self, row: int, cell: int) -> Int64s:
+        """Return the places, in rising order, where a row (not the tags) has a value."""
+        return self.lists[self.first_list[row] + cell]

@@ -15,16 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ensemble_deid.arrays import Flags, Int32s, Int64s
 from ensemble_deid.taggers.tbed.broken import BrokenCounts
 from ensemble_deid.taggers.tbed.candidates import Candidates
-from ensemble_deid.taggers.tbed.cells import GOLD, TAGS, CellMatrix
-from ensemble_deid.taggers.tbed.instances import Flags, Indices, Instances
+from ensemble_deid.taggers.tbed.instances import Indices, Instances
 from ensemble_deid.taggers.tbed.keys import ContextKeys, Looks
-from ensemble_deid.taggers.tbed.layout import Integers, Layout, Strings, as_column, check_columns
+from ensemble_deid.taggers.tbed.layout import GOLD, TAGS, CellMatrix, Layout, Strings, as_column, check_columns
 from ensemble_deid.taggers.tbed.matching import RuleMatcher
-from ensemble_deid.taggers.tbed.rule import Condition, Rule
 from ensemble_deid.taggers.tbed.selection import Choice, Limits, Selection
-from ensemble_deid.taggers.tbed.templates import Template
+from ensemble_deid.taggers.tbed.templates import Condition, Rule, Template
 
 # Which pairs of a place and an instance see a changed tag.
 
@@ -51,16 +50,16 @@ class Neighbours:
             entries += [(j, offset, offsets[:i]) for i, offset in enumerate(offsets)]
         depth = max((len(earlier) for *_, earlier in entries), default=0)
         self.instance: Indices = np.array([j for j, *_ in entries], np.intp)
-        self._offset: Integers = np.array([offset for _, offset, _ in entries], np.int64)
+        self._offset: Int64s = np.array([offset for _, offset, _ in entries], np.int64)
         # A changed place itself is looked at anew by all instances, so it is nobody's neighbour: offset 0 first.
-        self._earlier: Integers = np.zeros((1 + depth, 1, len(entries)), np.int64)
+        self._earlier: Int64s = np.zeros((1 + depth, 1, len(entries)), np.int64)
         for e, (_, _, earlier) in enumerate(entries):
             self._earlier[1 : 1 + len(earlier), 0, e] = earlier
 
         self._all: Indices = np.arange(len(instances))
         self._rows: Indices = self._all
 
-    def pairs(self, places: Integers, changed: Flags, real: Flags) -> tuple[Integers, Indices]:
+    def pairs(self, places: Int64s, changed: Flags, real: Flags) -> tuple[Int64s, Indices]:
         """Return the places by all instances, and the pairs of places and instances beside them, each pair once.
 
         `changed` marks all changed places, `real` all places of tokens.
@@ -129,7 +128,7 @@ def learn_rules(
     return _Learner(CellMatrix(layout, encoded, tags, initial, gold), templates, limits).learn(max_rules)
 
 
-def _encode_tags(initial: Strings, gold: Strings) -> tuple[tuple[str, ...], NDArray[np.int32], NDArray[np.int32]]:
+def _encode_tags(initial: Strings, gold: Strings) -> tuple[tuple[str, ...], Int32s, Int32s]:
     """Return all tags in the order of ties, and both taggings as indices into them."""
     first, second = as_column(initial), as_column(gold)
     tags = tuple(sorted({*first.values, *second.values}, key=repr))
@@ -144,7 +143,7 @@ class _Learner:
         self.matrix = matrix
         self.keys = ContextKeys(templates, matrix)
         current, gold = matrix.cells[TAGS], matrix.cells[GOLD]
-        self.gold: NDArray[np.int32] = gold - np.int32(1)
+        self.gold: Int32s = gold - np.int32(1)
         self.real: Flags = gold > 0
         self.right: Flags = current == gold
         self.right &= self.real
@@ -154,7 +153,7 @@ class _Learner:
         self.broken = BrokenCounts(self.keys, self.matcher, self.right)
         self.neighbours = Neighbours(self.keys.instances)
         self.changed: Flags = np.zeros(matrix.size, bool)
-        self.selection = Selection(self.keys, self.candidates, self.broken, self.matcher, self.gold, limits)
+        self.selection = Selection(self.keys, self.candidates, self.broken, self.matcher, gold=self.gold, limits=limits)
 
     def learn(self, max_rules: int) -> list[Rule]:
         rules: list[Rule] = []
@@ -176,7 +175,7 @@ class _Learner:
         )
         return Rule(tags[choice.tag], tags[choice.new_tag], conditions, choice.fixed, choice.broken)
 
-    def _fire(self, places: Integers, new_tag: int) -> None:
+    def _fire(self, places: Int64s, new_tag: int) -> None:
         """Give the places their new tag and bring all counts up to date."""
         self.changed[places] = True
         step = max(1, _BLOCK_PAIRS // (len(self.keys.instances) + len(self.neighbours.instance)))
@@ -189,7 +188,7 @@ class _Learner:
             self._recount(*block)
         self.changed[places] = False
 
-    def _uncount(self, places: Integers) -> tuple[Integers, Indices, Looks, Integers]:
+    def _uncount(self, places: Int64s) -> tuple[Int64s, Indices, Looks, Int64s]:
         """Take away the errors among all pairs that see the places change.
 
         Return the pairs' places and instances, their looks, and the keys of the right tags among them.
@@ -201,7 +200,7 @@ class _Learner:
         self.candidates.remove(instances.take(wrong), pair_places.take(wrong))
         return pair_places, instances, looks, self.keys.seen(looks, number_new=False)[right]
 
-    def _recount(self, places: Integers, instances: Indices, looks: Looks, right_before: Integers) -> None:
+    def _recount(self, places: Int64s, instances: Indices, looks: Looks, right_before: Int64s) -> None:
         """Count the pairs again with the tags as they are now."""
         keys = self.keys.seen(looks, number_new=True)
         right = self.right.take(places)

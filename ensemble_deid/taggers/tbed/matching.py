@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.taggers.tbed.cells import GOLD, TAGS
-from ensemble_deid.taggers.tbed.instances import Flags
+from ensemble_deid.arrays import Flags, Int64s
 from ensemble_deid.taggers.tbed.keys import ContextKeys, Contexts
-from ensemble_deid.taggers.tbed.layout import CellCodes, Integers
+from ensemble_deid.taggers.tbed.layout import GOLD, TAGS, CellCodes
 from ensemble_deid.taggers.tbed.places import places_seeing, shortest_way
 
 
@@ -27,15 +26,15 @@ class RuleMatcher:
         instances = self.instances
         rows = np.concatenate([instances.row_of, np.full((1, instances.row_of.shape[1]), GOLD)])
         gold_shift = np.full((1, len(instances)), GOLD * matrix.size)
-        self._shift: Integers = np.concatenate([instances.shift[1:], gold_shift])
-        self._offset: Integers = self._shift - rows[:, instances.template] * matrix.size
-        self._first_list: Integers = np.asarray(matrix.first_list, np.int64)[rows]
+        self._shift: Int64s = np.concatenate([instances.shift[1:], gold_shift])
+        self._offset: Int64s = self._shift - rows[:, instances.template] * matrix.size
+        self._first_list: Int64s = np.asarray(matrix.first_list, np.int64)[rows]
 
-    def set_tag(self, places: Integers, tag: int) -> None:
+    def set_tag(self, places: Int64s, tag: int) -> None:
         """Take note of the new tag of places."""
         self._tag_bytes[places] = tag + 1
 
-    def places(self, template: int, tag: int, cells: Sequence[int]) -> Integers:
+    def places(self, template: int, tag: int, cells: Sequence[int]) -> Int64s:
         """Return the places, in rising order, where one context holds now."""
         rows, windows = self.instances.rows[template], self.instances.windows[template]
         listed = [c for c, row in enumerate(rows) if row != TAGS]
@@ -45,7 +44,7 @@ class RuleMatcher:
         shortest, length = shortest_way(lists, offsets)
         if length >= self.longest_list:
             return self._sweep(template, tag, cells)
-        places: Integers = places_seeing(lists[shortest], offsets[shortest])
+        places: Int64s = places_seeing(lists[shortest], offsets[shortest])
         places = places[self._tag_bytes.take(places) == tag + 1]
         for c, (row, window) in enumerate(zip(rows, windows, strict=True)):
             if c == listed[shortest] or not len(places):
@@ -56,13 +55,13 @@ class RuleMatcher:
             places = places[holds]
         return places
 
-    def shortest_lists(self, contexts: Contexts) -> tuple[Integers, Integers]:
+    def shortest_lists(self, contexts: Contexts) -> tuple[Int64s, Int64s]:
         """Return each context's condition with the shortest list of places, and how many are read by way of it."""
         first = self._first_list.take(contexts.templates, axis=1)
         source, lengths = self.matrix.lists.shortest(np.where(first < 0, -1, first + _with_gold(contexts)))
         return source, lengths * self.instances.counts.take(contexts.templates)
 
-    def right_matches(self, contexts: Contexts, source: Integers) -> Integers:
+    def right_matches(self, contexts: Contexts, source: Int64s) -> Int64s:
         """Return the numbers of contexts, once for each right tag they hold at, found in the lists of `source`."""
         templates = contexts.templates
         wanted = _with_gold(contexts)
@@ -83,13 +82,13 @@ class RuleMatcher:
         for own, earlier in self.instances.unequal_pairs():
             seen = self.matrix.flat.take(own.take(instance) + places)
             holds &= seen != self.matrix.flat.take(earlier.take(instance) + places)
-        found: Integers = context[holds]
+        found: Int64s = context[holds]
         return found
 
-    def _cell(self, row: int, places: Integers, offset: int) -> CellCodes:
+    def _cell(self, row: int, places: Int64s, offset: int) -> CellCodes:
         return self.matrix.flat.take(places + (row * self.matrix.size + offset))
 
-    def _sweep(self, template: int, tag: int, cells: Sequence[int]) -> Integers:
+    def _sweep(self, template: int, tag: int, cells: Sequence[int]) -> Int64s:
         pad = self.matrix.layout.pad
         start, stop = pad, self.matrix.size - pad
         holds = self._tag_bytes[start:stop] == tag + 1
@@ -103,8 +102,8 @@ class RuleMatcher:
         return np.flatnonzero(holds) + start
 
 
-def _with_gold(contexts: Contexts) -> Integers:
+def _with_gold(contexts: Contexts) -> Int64s:
     """Return the cells that the conditions ask for, that of the gold tag last."""
-    cells: Integers = np.concatenate([contexts.cells, contexts.tags[None]])
+    cells: Int64s = np.concatenate([contexts.cells, contexts.tags[None]])
     cells[-1] += 1
     return cells

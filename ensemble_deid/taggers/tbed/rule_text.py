@@ -12,8 +12,7 @@ import re
 
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.windows import COLUMN_NAME, Window
-from ensemble_deid.taggers.tbed.rule import Condition, Rule
-from ensemble_deid.taggers.tbed.templates import MAX_OFFSET
+from ensemble_deid.taggers.tbed.templates import MAX_OFFSET, Condition, Rule
 
 _BARE_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]*")
 _NUMBER = re.compile(r"[0-9]{1,18}")

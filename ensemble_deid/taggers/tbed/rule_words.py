@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 
 from ensemble_deid.features.windows import Window
-from ensemble_deid.taggers.tbed.rule import Condition, Rule
 from ensemble_deid.taggers.tbed.rule_text import quote
-from ensemble_deid.taggers.tbed.templates import TAG_COLUMN
+from ensemble_deid.taggers.tbed.templates import TAG_COLUMN, Condition, Rule
 
 _ORDINALS = ("", "", "second ", "third ", "fourth ")
 _NUMBERS = ("", "one", "two", "three", "four")

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.errors import RuleError
-from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rule_text import LineReader, parse_rule, quote, write_rule
+from ensemble_deid.taggers.tbed.templates import Rule
 
 VERSION = 1
 _FIRST_LINE = re.compile(r"ensemble-deid rule list, version ([0-9]{1,9})")

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Flags, Int32s, Int64s
 from ensemble_deid.taggers.tbed.broken import UNKNOWN, BrokenCounts
 from ensemble_deid.taggers.tbed.candidates import Candidates
-from ensemble_deid.taggers.tbed.instances import Flags, Indices
+from ensemble_deid.taggers.tbed.instances import Indices
 from ensemble_deid.taggers.tbed.keys import ContextKeys
-from ensemble_deid.taggers.tbed.layout import Integers
 from ensemble_deid.taggers.tbed.matching import RuleMatcher
 
 # How many candidates are listed to begin with, how far the level drops when none of them can win, and for how
@@ -28,7 +27,7 @@ class Limits:
     min_score: int = 1
     min_accuracy: float = 0.0
     min_patients: int = 1
-    patients: Integers | None = None
+    patients: Int64s | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class Choice:
     cells: tuple[int, ...]
     fixed: int
     broken: int
-    places: Integers
+    places: Int64s
 
 
 class Selection:
@@ -58,7 +57,7 @@ class Selection:
         candidates: Candidates,
         broken: BrokenCounts,
         matcher: RuleMatcher,
-        gold: NDArray[np.int32],
+        gold: Int32s,
         limits: Limits,
     ) -> None:
         self._contexts = keys
@@ -67,7 +66,7 @@ class Selection:
         self._matcher = matcher
         self._gold = gold
         self._limits = limits
-        self._patient: Integers | None = None
+        self._patient: Int64s | None = None
         if limits.patients is not None and limits.min_patients > 1:
             self._patient = np.full(keys.matrix.size, -1)
             keys.matrix.layout.spread(limits.patients, self._patient)
@@ -76,18 +75,18 @@ class Selection:
         self._is_barred: Flags = np.zeros(candidates.size, bool)
         # By place in the list: the candidate, its template, its context's key and its new tag, and the number under
         # which its context's broken tags are counted.
-        self._listed: Integers = np.empty(0, np.int64)
+        self._listed: Int64s = np.empty(0, np.int64)
         self._template: Indices = np.empty(0, np.intp)
-        self._key: Integers = np.empty(0, np.int64)
-        self._new_tag: Integers = np.empty(0, np.int64)
-        self._context: Integers = np.empty(0, np.int64)
-        self._touched: list[Integers] = []
+        self._key: Int64s = np.empty(0, np.int64)
+        self._new_tag: Int64s = np.empty(0, np.int64)
+        self._context: Int64s = np.empty(0, np.int64)
+        self._touched: list[Int64s] = []
         fixed = candidates.fixed[1 : candidates.size]
         rank = max(0, len(fixed) - _FIRST_LISTED)
         self._level = max(limits.min_score, int(np.partition(fixed, rank)[rank])) if len(fixed) else limits.min_score
         self._list_from_level()
 
-    def touch(self, numbers: Integers) -> None:
+    def touch(self, numbers: Int64s) -> None:
         """Note candidates, perhaps new ones, whose count of fixed errors has grown: they may be chosen again."""
         if len(self._is_listed) < self._candidates.size:
             # Some more than there are now, so that not every step makes new arrays.
@@ -122,7 +121,7 @@ class Selection:
                 return choice
             self._is_barred[self._listed[top]] = True
 
-    def _count_broken(self, scores: NDArray[np.int32], best: int) -> None:
+    def _count_broken(self, scores: Int32s, best: int) -> None:
         """Count the broken tags of candidates that might win: a batch of those with the highest upper bound.
 
         Of equal bounds, those earlier in the list go first: it is kept nearly in the order of ties, so that the
@@ -141,11 +140,11 @@ class Selection:
                 batch = unknown
         self._context[batch] = self._broken.numbers_of(self._key.take(batch), self._template.take(batch))
 
-    def _scores(self) -> NDArray[np.int32]:
+    def _scores(self) -> Int32s:
         """Return the score of each listed candidate, below any level where it may not be taken."""
         fixed = self._candidates.fixed.take(self._listed)
         broken = self._broken.counts.take(self._context)
-        scores: NDArray[np.int32] = fixed - broken
+        scores: Int32s = fixed - broken
         if self._limits.min_accuracy > 0:
             with np.errstate(invalid="ignore"):
                 scores[~(fixed / (fixed + broken) >= self._limits.min_accuracy)] = 0
@@ -153,7 +152,7 @@ class Selection:
             scores[self._is_barred[self._listed]] = 0
         return scores
 
-    def _first_of(self, ties: Integers) -> int:
+    def _first_of(self, ties: Int64s) -> int:
         """Return which of some places in the list holds the candidate that comes first in the order of ties."""
         if len(ties) == 1:
             return int(ties[0])
@@ -183,7 +182,15 @@ class Selection:
         tag, cells = self._contexts.decode_one(t, int(self._key[at]))
         fixed, broken = int(self._candidates.fixed[number]), int(self._broken.counts[self._context[at]])
         places = self._matcher.places(t, tag, cells)
-        return Choice(t, tag, int(self._new_tag[at]), tuple(cells), fixed, broken, places)
+        return Choice(
+            template=t,
+            tag=tag,
+            new_tag=int(self._new_tag[at]),
+            cells=tuple(cells),
+            fixed=fixed,
+            broken=broken,
+            places=places,
+        )
 
     def _has_patients(self, choice: Choice) -> bool:
         if self._patient is None:
@@ -208,7 +215,7 @@ class Selection:
         new[0] = False
         self._list(np.flatnonzero(new))
 
-    def _list(self, numbers: Integers) -> None:
+    def _list(self, numbers: Int64s) -> None:
         keys, new_tags = self._candidates.rules_of(numbers)
         templates = self._contexts.templates_of(keys)
         order = templates.argsort(kind="stable")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ensemble_deid.arrays import Int32s
 from ensemble_deid.config import TbedConfig
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.batch import Batch, select_documents
@@ -24,10 +24,9 @@ from ensemble_deid.taggers.tbed.applier import RuleApplier
 from ensemble_deid.taggers.tbed.curve import best_number_of_rules, strict_counts_by_rule, tag_codes
 from ensemble_deid.taggers.tbed.initial import REGEX, InitialTagger, fit_initial
 from ensemble_deid.taggers.tbed.learner import learn_rules
-from ensemble_deid.taggers.tbed.rule import Rule
 from ensemble_deid.taggers.tbed.rule_text import write_rule
 from ensemble_deid.taggers.tbed.rulelist import INITIAL_KEY, RuleList
-from ensemble_deid.taggers.tbed.templates import TemplateSet, load_templates, with_stanza
+from ensemble_deid.taggers.tbed.templates import Rule, TemplateSet, load_templates, with_stanza
 
 _UNUSED_HEAD = "# Not used: on held-out groups the list is best after"
 RULES, CONFIDENCE, INITIAL = "tbed.rules", "tbed.json", "tbed_initial.json"
@@ -258,7 +257,7 @@ def find_templates(name: str) -> TemplateSet:
     return load_templates(path)
 
 
-def final_tags(rules: Sequence[Rule], batch: Batch, initial: Column, scheme: TagScheme) -> NDArray[np.int32]:
+def final_tags(rules: Sequence[Rule], batch: Batch, initial: Column, scheme: TagScheme) -> Int32s:
     """Return the tags after all rules, as codes of the scheme."""
     after = RuleApplier(rules).apply(batch.table.columns, initial, batch.tokens.sentence_starts)
     return tag_codes(after, scheme)

@@ -1,4 +1,4 @@
-"""Templates: which columns, at which offsets, a learned rule may ask about.
+"""Templates, the columns and offsets that a learned rule may ask about, and the rules made from them.
 
 A template is written as windows are (`features/windows.py`): `word[0] & tag[-1]`, `shape[0] & word in [-3,-1]`. A
 window of several offsets holds when any of them has the rule's value. The column `tag` is the current tag, which the
@@ -7,7 +7,7 @@ rules themselves rewrite; the token's own present tag is a condition of every ru
 
 import tomllib
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ensemble_deid.errors import RuleError
@@ -101,3 +101,60 @@ def load_templates(path: Path) -> TemplateSet:
         if template in templates[: number - 1]:
             raise RuleError(f"{path}: template {number} repeats template {templates.index(template) + 1}")
     return TemplateSet(name, description, tuple(templates))
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A window and the value that at least one of its places must have. The value may be text of a note.
+
+    Raises RuleError when the window reaches beyond four tokens.
+    """
+
+    window: Window
+    value: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        self.window.check_reach(MAX_OFFSET)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Change `from_tag` to `to_tag` wherever all conditions hold, at all such places of the text at once.
+
+    `fixed` and `broken` count the wrong tags put right and the right tags put wrong when the rule was learned.
+    Raises RuleError when the rule changes nothing, or has no condition, or a count is negative.
+    """
+
+    from_tag: str
+    to_tag: str
+    conditions: tuple[Condition, ...]
+    fixed: int = 0
+    broken: int = 0
+
+    def __post_init__(self) -> None:
+        if self.from_tag == self.to_tag:
+            raise RuleError("a rule must change the tag to another tag")
+        if self.fixed < 0 or self.broken < 0:
+            raise RuleError("the counts of fixed and broken tags cannot be negative")
+        if not self.conditions:
+            raise RuleError("a rule needs at least one condition")
+
+    @property
+    def score(self) -> int:
+        """Errors fixed less right tags broken: what the learner maximises."""
+        return self.fixed - self.broken
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the two tags, where they are BIO tags; `O` has none."""
+        return tuple(label for tag in (self.from_tag, self.to_tag) if (label := tag.partition("-")[2]))
+
+    @property
+    def template(self) -> Template:
+        """The windows of the conditions, without their values."""
+        return Template(tuple(condition.window for condition in self.conditions))
+
+    @property
+    def identity(self) -> tuple[str, str, tuple[Condition, ...]]:
+        """What the rule does, whatever it was counted to fix or break."""
+        return (self.from_tag, self.to_tag, self.conditions)

@@ -1,17 +1,118 @@
-"""The network: a pretrained encoder over word pieces, with embeddings of casing and gaps, and a tag classifier."""
+"""The network: a pretrained encoder over word pieces, with embeddings of casing and gaps, and a tag classifier.
 
-from collections.abc import Sequence
+Training uses the library `transformers`, which takes seconds to load. A model that is only read does without it where
+its encoder is a plain BERT (Devlin et al. 2019): the layers here have the names, and so the weights, of that library's
+`BertModel`, and compute the same.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from ensemble_deid.taggers.transformer.bert import BertEncoder, is_plain_bert
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS
+from ensemble_deid.taggers.transformer.quantisation import EightBitLinear, round_rows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+_PLAIN: Mapping[str, Any] = {
+    "model_type": "bert",
+    "hidden_act": "gelu",
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "chunk_size_feed_forward": 0,
+    "position_embedding_type": "absolute",
+}
+
+
+class EncoderOutput(NamedTuple):
+    """What an encoder returns: `last_hidden_state` (batch, pieces, width)."""
+
+    last_hidden_state: Tensor
+
+
+def is_plain_bert(config: Mapping[str, Any]) -> bool:
+    """Return whether the content of a `config.json` describes an encoder that `BertEncoder` computes."""
+    return "model_type" in config and all(config.get(name, value) == value for name, value in _PLAIN.items())
+
+
+class BertEncoder(nn.Module):
+    """BERT without dropout and without the head of its pretraining (the pooler has weights, and no use)."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        width, inner, eps = int(config["hidden_size"]), config["intermediate_size"], config["layer_norm_eps"]
+        self.width, self.heads = width, int(config["num_attention_heads"])
+        self.embeddings = nn.ModuleDict(
+            {
+                "word_embeddings": nn.Embedding(config["vocab_size"], width),
+                "position_embeddings": nn.Embedding(config["max_position_embeddings"], width),
+                "token_type_embeddings": nn.Embedding(config["type_vocab_size"], width),
+                "LayerNorm": nn.LayerNorm(width, eps=eps),
+            }
+        )
+        layers = (_layer(width, inner, eps) for _ in range(config["num_hidden_layers"]))
+        self.encoder = nn.ModuleDict({"layer": nn.ModuleList(layers)})
+        self.pooler = nn.ModuleDict({"dense": nn.Linear(width, width)})
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """Return the table of pieces."""
+        return cast(nn.Embedding, self.embeddings["word_embeddings"])
+
+    def forward(self, inputs_embeds: Tensor, attention_mask: Tensor | None = None) -> EncoderOutput:
+        """Encode embedded pieces (batch, pieces, width); `attention_mask` (batch, pieces) is 0 where there is none."""
+        positions = cast(nn.Embedding, self.embeddings["position_embeddings"]).weight[: inputs_embeds.shape[1]]
+        kind = cast(nn.Embedding, self.embeddings["token_type_embeddings"]).weight[0]
+        state = self.embeddings["LayerNorm"](inputs_embeds + kind + positions)
+        mask = None if attention_mask is None else attention_mask.bool()[:, None, None, :]
+        for layer in cast(nn.ModuleList, self.encoder["layer"]):
+            state = self._through(cast(nn.ModuleDict, layer), state, mask)
+        return EncoderOutput(state)
+
+    def _through(self, layer: nn.ModuleDict, state: Tensor, mask: Tensor | None) -> Tensor:
+        attention = cast(nn.ModuleDict, layer["attention"])
+        looks = cast(nn.ModuleDict, attention["self"])
+        # (batch, heads, pieces, width of a head)
+        query, key, value = (
+            part.view(*part.shape[:-1], self.heads, -1).transpose(1, 2)
+            for part in _of_one_input([looks[name] for name in ("query", "key", "value")], state)
+        )
+        seen = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        state = _add_and_norm(attention["output"], seen.transpose(1, 2).flatten(2), state)
+        inner = nn.functional.gelu(cast(nn.ModuleDict, layer["intermediate"])["dense"](state))
+        return _add_and_norm(layer["output"], inner, state)
+
+
+def _layer(width: int, inner: int, eps: float) -> nn.ModuleDict:
+    def output(size: int) -> nn.ModuleDict:
+        return nn.ModuleDict({"dense": nn.Linear(size, width), "LayerNorm": nn.LayerNorm(width, eps=eps)})
+
+    looks = nn.ModuleDict({name: nn.Linear(width, width) for name in ("query", "key", "value")})
+    return nn.ModuleDict(
+        {
+            "attention": nn.ModuleDict({"self": looks, "output": output(width)}),
+            "intermediate": nn.ModuleDict({"dense": nn.Linear(width, inner)}),
+            "output": output(inner),
+        }
+    )
+
+
+def _of_one_input(layers: Sequence[nn.Module], state: Tensor) -> list[Tensor]:
+    """Return the outputs of linear layers for the same input, which is rounded once for all of them."""
+    eight_bits = [layer for layer in layers if isinstance(layer, EightBitLinear)]
+    if len(eight_bits) < len(layers):
+        return [layer(state) for layer in layers]
+    rows, scale = round_rows(state.flatten(0, -2))
+    return [layer.multiply(rows, scale).view(*state.shape[:-1], -1) for layer in eight_bits]
+
+
+def _add_and_norm(output: nn.Module, state: Tensor, before: Tensor) -> Tensor:
+    parts = cast(nn.ModuleDict, output)
+    return cast(Tensor, parts["LayerNorm"](parts["dense"](state).add_(before)))
+
 
 _MOST_LAYERS = 100
 

@@ -5,14 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from ensemble_deid.arrays import Int32s, Int64s
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.note.tokens import TokenTable
-
-Ints = NDArray[np.int64]
 
 CASES = ("lower", "upper", "title", "mixed", "other")
 """Casing of a token, which an uncased vocabulary does not show."""
@@ -33,11 +31,11 @@ class Pieces:
     that training did not see; `first` int64 (n_tokens + 1,): token t has the pieces `first[t]` to `first[t + 1]`.
     """
 
-    ids: Ints
-    case: Ints
-    gap: Ints
-    features: Ints
-    first: Ints
+    ids: Int64s
+    case: Int64s
+    gap: Int64s
+    features: Int64s
+    first: Int64s
 
 
 PieceVocabulary = Mapping[str, Mapping[str, int]]
@@ -89,7 +87,7 @@ def _case(word: str) -> int:
     return CASES.index("title" if word[:1].isupper() and not any(map(str.isupper, word[1:])) else "mixed")
 
 
-def _gaps(batch: Batch) -> Ints:
+def _gaps(batch: Batch) -> Int64s:
     """Return for every token what stands between it and the token before, (n_tokens,)."""
     tokens = batch.tokens
     gaps = np.full(len(tokens), GAPS.index("blank line"), dtype=np.int64)
@@ -126,5 +124,5 @@ def windows(tokens: TokenTable, pieces: Pieces, *, size: int, overlap: int) -> l
     return found
 
 
-def _documents(bounds: NDArray[np.int32]) -> Iterator[tuple[int, int]]:
+def _documents(bounds: Int32s) -> Iterator[tuple[int, int]]:
     yield from itertools.pairwise(bounds.tolist())

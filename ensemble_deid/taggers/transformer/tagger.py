@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import load, save
 from tokenizers import Tokenizer
 
+from ensemble_deid.arrays import Floats
 from ensemble_deid.config import TransformerConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
@@ -83,7 +83,15 @@ class TransformerTagger:
             torch.manual_seed(derive_seed(seed, "transformer"))
             vocabulary = learn_pieces(train, config.features)
             network = EncoderClassifier(source.encoder, len(scheme.tags), _sizes(vocabulary), dropout=config.dropout)
-            tagger = cls(scheme, config, device, source.config, source.tokenizer, vocabulary, network)
+            tagger = cls(
+                scheme,
+                config,
+                device,
+                encoder_config=source.config,
+                tokenizer=source.tokenizer,
+                vocabulary=vocabulary,
+                network=network,
+            )
             if start is not None:
                 progress(f"transformer: starts with {tagger._inherit(start)} arrays of the model to start from")
             pieces = cut_into_pieces(train, tagger.tokenizer, vocabulary, unknown=tagger._id("[UNK]"))
@@ -136,7 +144,7 @@ class TransformerTagger:
         decoded = decode(_bio_chain(self.scheme), self.emissions(batch), starts, n=n_best)
         return chain_proposals(decoded, batch.tokens, self.scheme, source="transformer")
 
-    def emissions(self, batch: Batch) -> NDArray[np.float64]:
+    def emissions(self, batch: Batch) -> Floats:
         """Return the log probability of every tag at every token, (n_tokens, tags)."""
         if not len(batch.tokens):
             return np.zeros((0, len(self.scheme.tags)))
@@ -214,7 +222,7 @@ class TransformerTagger:
         except Exception as error:  # noqa: BLE001 (tokenizers raises bare Exception for a damaged file)
             raise ModelError(f"{directory}: the transformer's files are damaged ({type(error).__name__})") from None
         network.eval()
-        return cls(scheme, config, device, encoder_config, tokenizer, vocabulary, network)
+        return cls(scheme, config, device, encoder_config, tokenizer=tokenizer, vocabulary=vocabulary, network=network)
 
 
 _ROBERTA = {"[UNK]": "<unk>", "[CLS]": "<s>", "[SEP]": "</s>", "[PAD]": "<pad>"}

@@ -5,16 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ensemble_deid.arrays import Floats, Int32s, Int64s
 from ensemble_deid.config import TransformerConfig
 from ensemble_deid.reproducible import is_pinned
 from ensemble_deid.seeds import generator
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, Windows
 from ensemble_deid.taggers.transformer.pieces import Pieces
 
-Ints = NDArray[np.int64]
 TextWindow = tuple[int, int]
 
 
@@ -32,9 +31,9 @@ class WindowBatch:
     """Windows as tensors; `rows` (n,): their tokens; (`window`, `place`) (n,): where each token's first piece is."""
 
     windows: Windows
-    rows: Ints
-    window: Ints
-    place: Ints
+    rows: Int64s
+    window: Int64s
+    place: Int64s
 
 
 def batches(
@@ -52,7 +51,7 @@ def batches(
     sizes = np.array([pieces.first[after] - pieces.first[start] for start, after in found], dtype=np.int64)
     jitter = np.zeros(len(sizes)) if random is None else random.uniform(-8, 8, len(sizes))
     order = np.argsort(sizes + jitter, kind="stable")
-    groups: list[Ints] = []
+    groups: list[Int64s] = []
     begin = 0
     for end in range(1, len(order) + 1):
         longest = int(sizes[order[begin : end + 1]].max())
@@ -91,7 +90,7 @@ def fine_tune(
     network: EncoderClassifier,
     found: Sequence[TextWindow],
     pieces: Pieces,
-    gold: NDArray[np.int32],
+    gold: Int32s,
     special: SpecialPieces,
     *,
     config: TransformerConfig,
@@ -135,7 +134,7 @@ def _groups(network: EncoderClassifier, config: TransformerConfig) -> list[dict[
     ]
 
 
-def _loss(network: EncoderClassifier, batch: WindowBatch, gold: NDArray[np.int32], device: torch.device) -> Tensor:
+def _loss(network: EncoderClassifier, batch: WindowBatch, gold: Int32s, device: torch.device) -> Tensor:
     with torch.autocast(device.type, dtype=torch.bfloat16, enabled=bfloat16_helps(device)):
         scores = network(batch.windows.to(device))
     window, place = torch.from_numpy(batch.window).to(device), torch.from_numpy(batch.place).to(device)
@@ -162,7 +161,7 @@ def score_pieces(
     *,
     batch_pieces: int,
     device: torch.device,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return the log probability of every tag at every token, (n_tokens, tags); overlapping windows are averaged.
 
     A window sees less around its ends: a token counts by how far it lies from the nearer end of its window.

@@ -10,7 +10,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 12, 12, 40
 SPAN_X, SPAN_Y = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 ORIGIN_X, ORIGIN_Y = _LEFT, _HEIGHT - _BOTTOM
 
-Point = tuple[float, float]
+Coordinates = tuple[float, float]
 
 
 def bar(estimate: Estimate, *, name: str) -> Html:
@@ -31,7 +31,12 @@ def bar(estimate: Estimate, *, name: str) -> Html:
 
 
 def curves(
-    lines: Sequence[tuple[str, str, Sequence[Point]]], *, x: str, y: str, description: str, extra: Sequence[Html] = ()
+    lines: Sequence[tuple[str, str, Sequence[Coordinates]]],
+    *,
+    x: str,
+    y: str,
+    description: str,
+    extra: Sequence[Html] = (),
 ) -> Html:
     """Draw lines, each a class, a dash pattern and its points, over the unit square with named axes."""
     drawn = [
@@ -61,7 +66,7 @@ def curves(
     )
 
 
-def place(point: Point) -> Point:
+def place(point: Coordinates) -> Coordinates:
     """Return where a point of the unit square stands in the drawing."""
     return (ORIGIN_X + SPAN_X * point[0], ORIGIN_Y - SPAN_Y * point[1])
 

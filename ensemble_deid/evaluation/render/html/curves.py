@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, spread
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.render.figures import point_cells
-from ensemble_deid.evaluation.render.html.charts import ORIGIN_X, ORIGIN_Y, SPAN_X, SPAN_Y, Point, curves, place
+from ensemble_deid.evaluation.render.html.charts import ORIGIN_X, ORIGIN_Y, SPAN_X, SPAN_Y, Coordinates, curves, place
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import data_table, section
 from ensemble_deid.evaluation.views import VIEWS
@@ -100,7 +100,7 @@ def _precision_recall(drawn: _Drawn) -> Html:
 
 
 def _by_threshold(drawn: _Drawn) -> Html:
-    def line(value: str) -> list[Point]:
+    def line(value: str) -> list[Coordinates]:
         pairs = [(point.threshold, getattr(point.counts, value)) for point in drawn.points]
         return [(threshold, figure) for threshold, figure in pairs if figure is not None]
 

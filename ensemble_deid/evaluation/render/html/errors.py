@@ -5,10 +5,9 @@ from itertools import pairwise
 
 from ensemble_deid.evaluation.error_list import ERROR_KINDS, Error, ErrorKind, ErrorList
 from ensemble_deid.evaluation.pairs import Pair
-from ensemble_deid.evaluation.render.figures import UNDEFINED
 from ensemble_deid.evaluation.render.html.markup import Html, element, join
 from ensemble_deid.evaluation.render.html.tables import section
-from ensemble_deid.note.digits import four_digits
+from ensemble_deid.note.digits import UNDEFINED, four_digits
 from ensemble_deid.note.span import Span
 
 # A stretch of a note with its gold and system annotations marked.
@@ -91,7 +90,16 @@ def error_section(
         cards: list[Html] = []
         for error in found[:MOST_ERRORS]:
             number += 1
-            cards.append(_card(number, error, pairs[error.document_id], votes, openable, include_text))
+            cards.append(
+                _card(
+                    number,
+                    error,
+                    pair=pairs[error.document_id],
+                    votes=votes,
+                    openable=openable,
+                    include_text=include_text,
+                )
+            )
         groups.append(_group(kind, len(found), cards))
     near = errors.tokens_near
     share = UNDEFINED if near.share is None else f"{100 * near.share:.1f}%"

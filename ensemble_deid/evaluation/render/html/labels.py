@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from ensemble_deid.evaluation.error_list import ErrorList
 from ensemble_deid.evaluation.evaluate import Evaluation
-from ensemble_deid.evaluation.render.figures import percent
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import breakable, data_table, score_row, scroll, section
 from ensemble_deid.evaluation.scores import Estimate, Resampling
 from ensemble_deid.evaluation.subgroups import LEVEL, MIN_PATIENTS, Subgroup, Subgroups
+from ensemble_deid.note.digits import percent
 
 NONE = "∅"
 

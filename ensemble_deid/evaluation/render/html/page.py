@@ -16,9 +16,8 @@ from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.pairs import Pair, keep_labels, pair_documents, select_labels
 from ensemble_deid.evaluation.render.html.curves import curve_section
 from ensemble_deid.evaluation.render.html.errors import Votes, error_section
-from ensemble_deid.evaluation.render.html.front import FrontPage, front_section
+from ensemble_deid.evaluation.render.html.front import FrontPage, front_section, leak_section
 from ensemble_deid.evaluation.render.html.labels import confusion_section, label_section, subgroup_section
-from ensemble_deid.evaluation.render.html.leaks import leak_section
 from ensemble_deid.evaluation.render.html.markup import Html, element, join, whole_page
 from ensemble_deid.evaluation.render.html.summary import guide, summary_section, words_section
 from ensemble_deid.evaluation.subgroups import Subgroups, measure_subgroups
