@@ -15,7 +15,7 @@ from ensemble_deid.cli.terminal import PROBLEMS, counted, say
 from ensemble_deid.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ensemble_deid.deidentify.project.store import Row
+    from ensemble_deid.deidentify.project.store import KeptNote
 
 _DIR = "the project: a folder, or a database's URL"
 
@@ -118,7 +118,7 @@ def run_status(options: argparse.Namespace) -> int:
     return PROBLEMS if due else 0
 
 
-def _where(row: "Row") -> str:
+def _where(row: "KeptNote") -> str:
     return f" ({row.memory['out']})" if "out" in row.memory else ""
 
 
@@ -137,7 +137,7 @@ def run_forget(options: argparse.Namespace) -> int:
     return 0
 
 
-def _output_name(row: "Row") -> str:
+def _output_name(row: "KeptNote") -> str:
     new = row.memory.get("new_id")
     return str(row.memory["id"] if new is None else new)
 

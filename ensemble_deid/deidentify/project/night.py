@@ -14,7 +14,7 @@ from ensemble_deid.deidentify.one_pass import patient_of
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.deidentify.project.memory import FOUND_LATER, OTHER_VALUES, Context, found_in, remember
-from ensemble_deid.deidentify.project.store import HELD, Commit, Row, Store
+from ensemble_deid.deidentify.project.store import HELD, Commit, KeptNote, Store
 from ensemble_deid.deidentify.rows import Rewritten, RowPass
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
@@ -68,12 +68,12 @@ class Night:
     source: NoteSource
     out: Path = Path()
     model: str = ""
-    todo: dict[str, Row] = field(default_factory=dict, init=False, repr=False)
+    todo: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
     counts: Counter[str] = field(default_factory=Counter, init=False)
-    done: dict[str, Row] = field(default_factory=dict, init=False, repr=False)
+    done: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
     _rows: RowPass = field(init=False, repr=False)
-    _held: list[Row] = field(default_factory=list, init=False, repr=False)
-    _before: dict[str, Row] = field(default_factory=dict, init=False, repr=False)
+    _held: list[KeptNote] = field(default_factory=list, init=False, repr=False)
+    _before: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def store(self) -> Store:
@@ -88,7 +88,7 @@ class Night:
 
     def plan(self) -> None:
         """Find out which notes are to be done. Raises CorpusError for notes without an id, and for two of the same."""
-        given: dict[str, Row] = {}
+        given: dict[str, KeptNote] = {}
         for record in self.source.records():
             if not record.is_note or record.error is not None:
                 continue
@@ -111,7 +111,7 @@ class Night:
             else:
                 self.todo[tag] = row
 
-    def row(self, record: Record) -> Row:
+    def row(self, record: Record) -> KeptNote:
         """Return a note of the input as the store knows it, before anything is known of its output."""
         named = self.source.format == "files" or isinstance(self.source, SeveralTables)
         if record.id is None and not (named and self.source.format in ONE_FILE_A_NOTE):
@@ -120,9 +120,9 @@ class Night:
         patient = patient_of(None if record.patient is None else str(record.patient), text)
         memory = {"id": id, "patient": patient, "out": str(self.out)}
         tags = self.store.tag("note", id), self.store.tag("patient", patient), self.store.tag("text", text)
-        return Row(*tags, memory, model=self.model, due=HELD)
+        return KeptNote(*tags, memory, model=self.model, due=HELD)
 
-    def _patients_with_enough(self, given: dict[str, Row]) -> set[str]:
+    def _patients_with_enough(self, given: dict[str, KeptNote]) -> set[str]:
         patients = {row.patient for row in given.values()}
         if self.project.hold < 2:
             return patients
@@ -139,8 +139,8 @@ class Night:
             if years:
                 rows.years.years[patient] = max(*years, rows.years.years.get(patient, years[0]))
 
-    def _others(self) -> dict[str, list[Row]]:
-        others: dict[str, list[Row]] = {}
+    def _others(self) -> dict[str, list[KeptNote]]:
+        others: dict[str, list[KeptNote]] = {}
         for row in self.store.rows(patients={row.patient for row in self.todo.values()}):
             if row.tag not in self.todo:
                 others.setdefault(row.memory["patient"], []).append(row)
@@ -175,7 +175,7 @@ class Night:
             patients = {row.patient for row in (*self.done.values(), *before.values())}
             self.counts[LISTED] = sum(_mark(commit, patient, options) for patient in sorted(patients))
 
-    def _replaced(self, commit: Commit, before: Row, row: Row) -> None:
+    def _replaced(self, commit: Commit, before: KeptNote, row: KeptNote) -> None:
         if before.output is None or before.output == row.output:
             return
         corrected = before.input != row.input

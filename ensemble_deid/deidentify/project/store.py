@@ -28,7 +28,7 @@ _NOT_OURS = "is not sealed with this key: give the --key-file of the project's r
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class KeptNote:
     """What is kept of one note; `due` says why it is to be handed out again.
 
     `output` is the hash of what was handed out, None where nothing was in this release. `memory` is sealed.
@@ -45,7 +45,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ReplacedOutput:
     """An output that another one replaced: of which note, why, and the hashes of both."""
 
     patient: str
@@ -117,7 +117,7 @@ class Store:
         """Return the HMAC that stands for an id or a text."""
         return self.key.fingerprint(f"project {kind}", f"{self._salt}\n{value}".encode("utf-8", "surrogatepass"))[:32]
 
-    def rows(self, *, tags: Iterable[str] | None = None, patients: Iterable[str] | None = None) -> Iterator[Row]:
+    def rows(self, *, tags: Iterable[str] | None = None, patients: Iterable[str] | None = None) -> Iterator[KeptNote]:
         """Yield the rows of notes, or of patients, by their tags; all rows where neither is given."""
         with self._reading() as connection:
             yield from self._rows(connection, tags=tags, patients=patients)
@@ -129,12 +129,12 @@ class Store:
         with self._reading() as connection:
             return set(connection.execute(query).scalars())
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[ReplacedOutput]:
         """Return every output of this release that another one replaced, in order."""
         table = self._tables[2]
         with self._reading() as connection:
             found = list(connection.execute(table.select().order_by(table.c.id)))
-        return [Change(row.patient, row.night, self._seal.open(row.sealed, row.patient)) for row in found]
+        return [ReplacedOutput(row.patient, row.night, self._seal.open(row.sealed, row.patient)) for row in found]
 
     @contextmanager
     def night_commit(self, settings: dict[str, Any] | None = None) -> Iterator["Commit"]:
@@ -186,10 +186,12 @@ class Store:
             for row in rows:
                 kept = {name: row.memory[name] for name in ("id", "patient", "found") if name in row.memory}
                 tags = self.tag("note", kept["id"]), self.tag("patient", kept["patient"])
-                commit.put(Row(*tags, "", kept, model=row.model, due=row.due if row.due == HELD else RELEASE))
+                commit.put(KeptNote(*tags, "", kept, model=row.model, due=row.due if row.due == HELD else RELEASE))
         return self.release
 
-    def _rows(self, connection: Any, *, tags: Iterable[str] | None, patients: Iterable[str] | None) -> Iterator[Row]:
+    def _rows(
+        self, connection: Any, *, tags: Iterable[str] | None, patients: Iterable[str] | None
+    ) -> Iterator[KeptNote]:
         notes = self._tables[1]
         query = notes.select().order_by(notes.c.tag)
         column, wanted = (notes.c.patient, patients) if tags is None else (notes.c.tag, tags)
@@ -198,7 +200,7 @@ class Store:
             for row in list(connection.execute(query if portion is None else query.where(column.in_(portion)))):
                 memory = self._seal.open(row.sealed, row.tag)
                 made = {"output": row.output, "model": row.model, "due": row.due, "night": row.night}
-                yield Row(row.tag, row.patient, row.input, memory, **made)
+                yield KeptNote(row.tag, row.patient, row.input, memory, **made)
 
     @contextmanager
     def _reading(self) -> Iterator[Any]:
@@ -213,11 +215,11 @@ class Commit:
     store: Store
     connection: Any
 
-    def rows(self, *, tags: Iterable[str] | None = None, patients: Iterable[str] | None = None) -> Iterator[Row]:
+    def rows(self, *, tags: Iterable[str] | None = None, patients: Iterable[str] | None = None) -> Iterator[KeptNote]:
         """Yield rows as `Store.rows` does."""
         return self.store._rows(self.connection, tags=tags, patients=patients)
 
-    def put(self, row: Row) -> None:
+    def put(self, row: KeptNote) -> None:
         """Keep a row in the place of the one with its tag."""
         notes = self.store._tables[1]
         self.connection.execute(notes.delete().where(notes.c.tag == row.tag))
@@ -225,7 +227,7 @@ class Commit:
         sealed = self.store._seal.close(row.memory, row.tag)
         self.connection.execute(notes.insert().values(**values, night=row.night or self.store.night, sealed=sealed))
 
-    def mark(self, row: Row, due: str | None) -> None:
+    def mark(self, row: KeptNote, due: str | None) -> None:
         """Say why a note is to be handed out again, None for not at all."""
         notes = self.store._tables[1]
         self.connection.execute(notes.update().where(notes.c.tag == row.tag).values(due=due))

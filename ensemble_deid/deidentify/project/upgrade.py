@@ -9,11 +9,11 @@ from ensemble_deid.corpora.records import NoteSource, Record
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.project.night import Night, Project
-from ensemble_deid.deidentify.project.store import Row
+from ensemble_deid.deidentify.project.store import KeptNote
 from ensemble_deid.errors import DeidError
 from ensemble_deid.note.reading import as_read
 
-Place = tuple[int, int]
+_Place = tuple[int, int]
 SAME, RENAMED, MOVED, LOST, NEW = "same", "other label", "other bounds", "lost", "new"
 KINDS = (SAME, RENAMED, MOVED, LOST, NEW)
 
@@ -27,7 +27,7 @@ class Upgrade:
     unread: int = 0
     by_label: dict[str, Counter[str]] = field(default_factory=dict)
 
-    def add(self, old: dict[Place, str], new: dict[Place, str]) -> None:
+    def add(self, old: dict[_Place, str], new: dict[_Place, str]) -> None:
         """Count the spans of one note."""
         self.notes += 1
         self.changed += old != new
@@ -61,7 +61,7 @@ def compare_models(
     return found
 
 
-def _known(project: Project, source: NoteSource) -> Iterator[tuple[Record, Row]]:
+def _known(project: Project, source: NoteSource) -> Iterator[tuple[Record, KeptNote]]:
     night = Night(project, source)
     for record in source.records():
         if record.is_note and record.error is None:
@@ -71,5 +71,5 @@ def _known(project: Project, source: NoteSource) -> Iterator[tuple[Record, Row]]
                 yield record, before
 
 
-def _touches(place: Place, others: dict[Place, str]) -> bool:
+def _touches(place: _Place, others: dict[_Place, str]) -> bool:
     return any(start < place[1] and place[0] < end for start, end in others)
