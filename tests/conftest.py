@@ -1,7 +1,10 @@
 """What several test files share: one tiny full stack, trained once through the command line."""
 
 import os
+import shutil
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -46,3 +49,32 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory, tiny_train: Path, tiny_
     arguments = ["train", str(tiny_train), "--dev", str(tiny_dev), "--out", str(model)]
     assert main([*arguments, *tiny_stack.settings(folder)]) == 0
     return model
+
+
+@pytest.fixture
+def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a database on a server of its own, which listens to a socket only."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not found:
+        pytest.skip("PostgreSQL is not installed under /usr/lib/postgresql (Debian's package postgresql)")
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    folder = Path("/tmp") / f"ensemble-deid-pg-{os.getpid()}"
+    folder.mkdir(mode=0o700)
+    as_user: list[str] = []
+    if os.getuid() == 0:
+        # The server refuses to run as root.
+        if shutil.which("runuser") is None:
+            pytest.skip("the server does not run as root, and there is no runuser")
+        shutil.chown(folder, "nobody")
+        as_user = ["runuser", "-u", "nobody", "--"]
+    programs, data = found[-1].parent, folder / "data"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "check": True, "cwd": "/"}
+    control = [*as_user, str(programs / "pg_ctl"), "-D", str(data), "-w"]
+    try:
+        subprocess.run([*as_user, str(found[-1]), "-D", str(data), "-U", "tester", "-A", "trust", "-N"], **quiet)
+        settings = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
+        subprocess.run([*control, "-l", str(folder / "log"), "-o", settings, "start"], **quiet)
+        yield f"postgresql+psycopg://tester@/postgres?host={folder}"
+        subprocess.run([*control, "-m", "fast", "stop"], **quiet)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

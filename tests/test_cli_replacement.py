@@ -33,7 +33,7 @@ def test_surrogates_are_the_same_with_the_same_key_and_any_number_of_jobs(tiny_m
     keyed = ("--style", "surrogate", "--key-file", str(place / "key"))
     first = deidentified(place, tiny_model, *keyed)
     assert first == deidentified(place, tiny_model, *keyed, "--jobs", "2", out="again")
-    assert first != deidentified(place, tiny_model, *keyed, "--project", "b", out="other")
+    assert first != deidentified(place, tiny_model, *keyed, "--scope", "b", out="other")
     for document in DOCUMENTS:
         text = first[f"{document.id}.txt"]
         assert not [s for s in document.spans if document.text[s.start : s.end] in text]

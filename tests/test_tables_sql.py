@@ -1,11 +1,7 @@
 """Databases: SQLite always; PostgreSQL on a server that the test starts from Debian's package."""
 
 import contextlib
-import os
 import re
-import shutil
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
@@ -127,35 +123,6 @@ def test_a_broken_run_leaves_no_table(tiny_model: Path, tmp_path: Path, monkeypa
         assert not sa.inspect(connection).has_table("clean")
     assert run(tiny_model, url, tmp_path) == 0
     check(engine)
-
-
-@pytest.fixture
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a database on a server of its own, which listens to a socket only."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if not found:
-        pytest.skip("PostgreSQL is not installed under /usr/lib/postgresql (Debian's package postgresql)")
-    pytest.importorskip("psycopg", reason="psycopg is not installed")
-    folder = Path("/tmp") / f"ensemble-deid-pg-{os.getpid()}"
-    folder.mkdir(mode=0o700)
-    as_user: list[str] = []
-    if os.getuid() == 0:
-        # The server refuses to run as root.
-        if shutil.which("runuser") is None:
-            pytest.skip("the server does not run as root, and there is no runuser")
-        shutil.chown(folder, "nobody")
-        as_user = ["runuser", "-u", "nobody", "--"]
-    programs, data = found[-1].parent, folder / "data"
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "check": True, "cwd": "/"}
-    control = [*as_user, str(programs / "pg_ctl"), "-D", str(data), "-w"]
-    try:
-        subprocess.run([*as_user, str(found[-1]), "-D", str(data), "-U", "tester", "-A", "trust", "-N"], **quiet)
-        settings = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
-        subprocess.run([*control, "-l", str(folder / "log"), "-o", settings, "start"], **quiet)
-        yield f"postgresql+psycopg://tester@/postgres?host={folder}"
-        subprocess.run([*control, "-m", "fast", "stop"], **quiet)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def table_of(url: str, name: str = "clean") -> SqlQuery:

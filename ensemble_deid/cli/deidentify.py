@@ -32,7 +32,10 @@ from ensemble_deid.training.progress import Reporter, Step
 
 if TYPE_CHECKING:
     from ensemble_deid.deidentify.job import RunSummary
+    from ensemble_deid.deidentify.project.night import Project
+    from ensemble_deid.deidentify.project.store import Store
     from ensemble_deid.deidentify.run import RunProgress
+    from ensemble_deid.keys import Key
 STANDARD = "-"
 
 
@@ -44,8 +47,14 @@ def add_commands(commands: Any) -> None:
         "write the notes without their PHI (docs/data-engineer.md)",
         example="deidentify en notes --out clean --style surrogate --key-file site.key",
     )
+    add_options(parser)
+    parser.add_argument("--project", metavar="DIR", help="only what this project has not handed out (docs/project.md)")
+
+
+def add_options(parser: CommandParser) -> None:
+    """Add what every command that writes notes without PHI takes."""
     add_model(parser)
-    _add_input(parser)
+    add_input(parser)
     parser.add_argument("--out", metavar="OUT", type=Path, help="a folder, or a file where INPUT is one")
     add_lists(parser, strict=True)
     add_replacement(parser)
@@ -55,21 +64,27 @@ def add_commands(commands: Any) -> None:
     rare = parser.rare()
     rare.add_argument("--run", metavar="DIR", dest="run_folder", type=Path, help="default: OUT.run")
     rare.add_argument("--spans", metavar="FILE", type=Path, help="a copy of the run's spans.jsonl")
-    parser.set_defaults(run=run_deidentify)
+    parser.set_defaults(run=run_deidentify, project=None)
 
 
-def _add_input(parser: CommandParser) -> None:
+def add_input(parser: CommandParser) -> None:
     """Add INPUT and what says how to read it."""
     parser.add_argument(
         "input", metavar="INPUT", help="a folder, a file of notes or a table, - (standard input), a database's URL"
     )
+    add_reading(parser)
+    rare = parser.rare()
+    rare.add_argument("--keep-fields", action="store_true", help="FHIR and HL7: pass other fields unchanged")
+    rare.add_argument("--query", metavar="SQL", help="database: rows to read, ending with ORDER BY a unique column")
+    rare.add_argument("--table-out", metavar="NAME", help="database: new table for the rows")
+
+
+def add_reading(parser: CommandParser) -> None:
+    """Add what says how files and folders are read."""
     add_columns(parser)
     rare = parser.rare()
     rare.add_argument("--input-format", choices=FORMATS, help="default: by the suffix; standard input: plain")
     rare.add_argument("--recursive", action="store_true", help="include subfolders of INPUT; OUT has the same")
-    rare.add_argument("--keep-fields", action="store_true", help="FHIR and HL7: pass other fields unchanged")
-    rare.add_argument("--query", metavar="SQL", help="database: rows to read, ending with ORDER BY a unique column")
-    rare.add_argument("--table-out", metavar="NAME", help="database: new table for the rows")
 
 
 def run_deidentify(options: argparse.Namespace) -> int:
@@ -78,7 +93,7 @@ def run_deidentify(options: argparse.Namespace) -> int:
 
     standard = _check(options)
     tell = warn if standard else say
-    reading = _reading(options)
+    reading = reading_of(options)
     call = deidentify_files if reading.kind_of(options.input) == "files" else deidentify_table
     sys.stdout.flush()
     with progress_bar(quiet=options.quiet) as show:
@@ -90,6 +105,7 @@ def run_deidentify(options: argparse.Namespace) -> int:
             run=options.run_folder,
             resume=options.resume,
             spans=options.spans,
+            within=_project(options),
             report=_shown(show),
             device=options.device,
             submodels=submodels_of(options),
@@ -112,7 +128,8 @@ def _check(options: argparse.Namespace) -> bool:
     return options.out is None and options.table_out is None
 
 
-def _reading(options: argparse.Namespace) -> InputOptions:
+def reading_of(options: argparse.Namespace) -> InputOptions:
+    """Return how the input is read."""
     return InputOptions(
         format=options.input_format,
         recursive=options.recursive,
@@ -121,6 +138,33 @@ def _reading(options: argparse.Namespace) -> InputOptions:
         query=options.query,
         table_out=options.table_out,
     )
+
+
+def _project(options: argparse.Namespace) -> "Project | None":
+    """Return the project that the notes belong to. Raises ConfigError where it cannot be opened."""
+    if options.project is None:
+        return None
+    from ensemble_deid.deidentify.project.night import Project
+
+    store = opened(options)
+    return Project(store=store, hold=getattr(options, "hold", 0), only_known=getattr(options, "only_known", False))
+
+
+def opened(options: argparse.Namespace) -> "Store":
+    """Return the project that is named, opened with its key. Raises ConfigError."""
+    from ensemble_deid.deidentify.project.store import Store
+
+    return Store(options.project, project_key(options.key_file))
+
+
+def project_key(given: Path | None) -> "Key":
+    """Return the key of a project, of a file or of the environment. Raises ConfigError where nothing gives one."""
+    from ensemble_deid.keys import Key
+
+    key = Key.find(given)
+    if key.throwaway:
+        raise ConfigError("a project needs its key: --key-file")
+    return key
 
 
 def _shown(show: Reporter) -> "Callable[[RunProgress], None]":
@@ -143,6 +187,7 @@ def _report(
     from ensemble_deid.deidentify.cells import EMPTIED, NOBODY
     from ensemble_deid.deidentify.gate import ACCEPTED
     from ensemble_deid.deidentify.one_pass import IN_LISTED_SENTENCES
+    from ensemble_deid.deidentify.project.night import AGAIN, CORRECTIONS, HELD_BACK, LISTED, UNCHANGED
 
     counts = Counter(summary.counts)
     tell_of_key(summary.options.replacer, tell=tell)
@@ -157,6 +202,9 @@ def _report(
     for counted_as in (*EMPTIED, NOBODY):
         if counts[counted_as]:
             warn(f"{counts[counted_as]} {counted_as}")
+    for counted_as in (UNCHANGED, HELD_BACK, CORRECTIONS, AGAIN, LISTED):
+        if counts[counted_as]:
+            tell(f"{counts[counted_as]} {counted_as}")
     if counts[IN_LISTED_SENTENCES]:
         tell(f"{counts[IN_LISTED_SENTENCES]} {IN_LISTED_SENTENCES}")
     where = options.table_out or ("standard output" if standard else options.out)

@@ -30,6 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
         model_changes,
         models,
         prediction,
+        project,
         research,
         review,
         rules,
@@ -48,6 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     of_model = add_group(commands, "model", "look into a model, adjust it, hand it on")
     for adds in (models, model_changes, explain, evaluation):
         adds.add_model_commands(of_model)
+    project.add_commands(add_group(commands, "project", "hand out notes night by night, each patient alike"))
     rules.add_commands(add_group(commands, "rules", "read, check, review, approve and replace learned rules"))
     of_corpus = add_group(commands, "corpus", "look at corpora, convert and enlarge them")
     corpus.add_commands(of_corpus)

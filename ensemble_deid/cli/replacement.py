@@ -88,7 +88,7 @@ def add_replacement(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--policy", metavar="NAME|FILE.toml", help="safe-harbor, limited-data-set, everything, a file")
     add_key_file(parser, required=False)
-    parser.add_argument("--project", metavar="NAME", default="", help="each project has its own surrogates")
+    parser.add_argument("--scope", metavar="NAME", default="", help="each scope has its own surrogates")
 
 
 def add_key_file(parser: argparse.ArgumentParser, *, required: bool) -> None:
@@ -107,7 +107,7 @@ def run_choices(options: argparse.Namespace) -> "RunChoices":
         "policy": options.policy,
         "settings": settings,
         "key": options.key_file,
-        "project": options.project,
+        "project": options.scope,
         "lists": named_lists(options),
         "threshold": options.threshold,
         "accept_unfit": options.accept_unfit,

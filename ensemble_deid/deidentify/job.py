@@ -18,6 +18,7 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.manifest import SPANS, STANDARD_OUTPUT, is_run, verify_run
 from ensemble_deid.deidentify.offsets import key_of_run
 from ensemble_deid.deidentify.options import RunChoices, RunOptions, files_of
+from ensemble_deid.deidentify.project.night import ONE_FILE_A_NOTE, NewNotes, Night, Project
 from ensemble_deid.deidentify.rows import RowPass
 from ensemble_deid.deidentify.run import Report, Run
 from ensemble_deid.deidentify.sources import check_outputs, input_digest, note_source
@@ -63,6 +64,7 @@ class _Job:
     run: Path | None
     resume: bool
     spans: Path | None
+    within: Project | None
     report: Report
 
 
@@ -76,6 +78,7 @@ def deidentify_table(
     run: str | Path | None = None,
     resume: bool = False,
     spans: str | Path | None = None,
+    within: Project | None = None,
     report: Report = lambda progress: None,
     device: str | None = None,
     submodels: Sequence[str] | None = None,
@@ -88,7 +91,8 @@ def deidentify_table(
     binary stream; `out` is a file, a folder or a binary stream, None for a database. `columns` say what the columns
     hold, and `input` how the source is read. The run's folder, `run` (`OUT.run` where that is None), has a manifest,
     the spans and the withheld notes; `verify_run` checks it all. With `resume` a run that was broken off goes on, and a
-    finished one is checked. `spans` is the name of a copy of the spans; `report` is told of the progress. `device` and
+    finished one is checked. `spans` is the name of a copy of the spans; with `within`, only the notes
+    that the project has not handed out are written (docs/project.md); `report` is told of the progress. `device` and
     `submodels` as in `Deidentifier.load`, for a model given by its folder or name. `options` and `choices` as in
     `Deidentifier.deidentify`. A note that cannot be processed whole is empty in the output, and its
     reason is in the summary. Raises CorpusError, ConfigError, ModelError.
@@ -108,7 +112,7 @@ def deidentify_table(
     elif chosen.kind_of(source) == "files":
         raise ConfigError(f"{source}: is no table, but a file or folder of notes: use deidentify_files")
     places = {"run": _path(run), "spans": _path(spans)}
-    job = _Job(source=source, out=out, input=chosen, resume=resume, report=report, **places)
+    job = _Job(source=source, out=out, input=chosen, resume=resume, within=within, report=report, **places)
     return _deidentify(job, _Loading(model, device, submodels), options, choices)
 
 
@@ -121,6 +125,7 @@ def deidentify_files(
     run: str | Path | None = None,
     resume: bool = False,
     spans: str | Path | None = None,
+    within: Project | None = None,
     report: Report = lambda progress: None,
     device: str | None = None,
     submodels: Sequence[str] | None = None,
@@ -144,7 +149,7 @@ def deidentify_files(
     if isinstance(source, str | Path) and input.kind_of(source) != "files":
         raise ConfigError(f"{source}: is a table, not a file or folder of notes: use deidentify_table")
     places = {"run": _path(run), "spans": _path(spans)}
-    job = _Job(source=source, out=out, input=input, resume=resume, report=report, **places)
+    job = _Job(source=source, out=out, input=input, resume=resume, within=within, report=report, **places)
     return _deidentify(job, _Loading(model, device, submodels), options, choices)
 
 
@@ -216,7 +221,7 @@ def _deidentify(job: _Job, loading: _Loading, options: RunOptions | None, choice
         read = (loading.directory, *(files_of(choices) if options is None else options.files))
         out = check_outputs(source, Path(places.input), places.out, places.run, job.spans, *read)
         with exclusive(places.run, _written_to(source, out)) as unlocked, _locked_table(source) as no_lock:
-            finished = job.resume and is_run(places.run)
+            finished = job.resume and is_run(places.run) and job.within is None
             if isinstance(source, SqlQuery) and not finished:
                 source.refuse_existing()
             loaded = loading.load(jobs=choices.get("jobs", 1) if options is None else options.prediction.jobs)
@@ -224,8 +229,11 @@ def _deidentify(job: _Job, loading: _Loading, options: RunOptions | None, choice
             key = key_of_run(places.run, chosen.replacer.key, resume=job.resume)
             chosen = replace(chosen, replacer=replace(chosen.replacer, key=key))
             loaded.description.check_options(chosen.prediction)
-            run = _run(job, places, source, out, model=loaded, options=chosen)
-            summary = _finished(run) if finished else _done(run, resume=job.resume)
+            if job.within is not None:
+                summary = _night(job, places, source, out, model=loaded, options=chosen)
+            else:
+                run = _run(job, places, source, out, model=loaded, options=chosen)
+                summary = _finished(run) if finished else _done(run, resume=job.resume)
             _copy_out(job, places, out)
     remarks = [f"{place}: the file system has no locks: start no other run with this output" for place in unlocked]
     remarks += [f"{table}: the database has no locks: start no other run with this table" for table in no_lock]
@@ -247,6 +255,35 @@ def _locked_table(source: NoteSource) -> Iterator[list[str]]:
         return
     with source.exclusive() as locked:
         yield [] if locked else [source.table_out]
+
+
+def _night(
+    job: _Job, places: _Places, source: NoteSource, out: Path, *, model: Deidentifier, options: RunOptions
+) -> RunSummary:
+    """Do what a project has not handed out yet. Raises ConfigError where the output is that of another night."""
+    if job.within is None:
+        raise ConfigError("a night belongs to a project")
+    options = job.within.options(options)
+    night = Night(job.within, source, out, "" if model.source is None else model.source.checksum)
+    night.plan()
+    run = _run(job, places, source, out, model=model, options=options)
+    run.source = NewNotes(source, night)
+    run.finding = {**run.finding, "night": night.digest}
+    run.settings, run.written = {**run.settings, **run.finding}, night.written
+    before = verify_run(places.run).settings.get("night") if is_run(places.run) else None
+    if before not in (None, night.digest) or (before is None and not job.resume and _is_taken(source, out)):
+        if job.resume and not night.todo:
+            return RunSummary(places.run, counts=dict(night.counts), model=model, options=options, finished_before=True)
+        raise ConfigError(f"{out}: holds the output of another run: name another --out, or --run, for each night")
+    night.begin(run.rows)
+    # A run that came to its end before the project was told of it is done once more.
+    summary = _done(run, resume=job.resume and before is None)
+    night.commit()
+    return replace(summary, counts={**summary.counts, **{name: n for name, n in night.counts.items() if n}})
+
+
+def _is_taken(source: NoteSource, out: Path) -> bool:
+    return source.format not in (*ONE_FILE_A_NOTE, "sql") and out.exists()
 
 
 def _done(run: Run, *, resume: bool) -> RunSummary:

@@ -92,11 +92,11 @@ class NotePass:
     def learn(self, note: Note) -> None:
         """Remember what was found in a note, and what the site's lists say of it, for the notes of its patient."""
         if isinstance(note, Document) and note.patient_id is not None:
-            self.strings.add(self._believed(note))
+            self.strings.add(self.believed(note))
 
     def known(self, note: Document, taken: frozenset[str] = frozenset()) -> Known:
         """Return what is known of a note's patient, or from a note of nobody; `taken` are more strings of PHI."""
-        known = self.strings.of(note if note.patient_id is not None else self._believed(note))
+        known = self.strings.of(note if note.patient_id is not None else self.believed(note))
         return known.and_taken(self.options.lists.taken(note.patient_id) | taken)
 
     def finish(self, note: Note, taken: frozenset[str] = frozenset()) -> DeidentificationResult:
@@ -120,7 +120,8 @@ class NotePass:
         listed = lists.apply(searched, counts, hides=hides, by_model=kept.spans)
         return self._replaced(listed, known.taken, counts)
 
-    def _believed(self, note: Document) -> Document:
+    def believed(self, note: Document) -> Document:
+        """Return a note with what the model and the lists find in it, before repeats are searched."""
         kept, _ = self._outside_listed(note)
         return self.options.lists.apply(kept, hides=self.options.replacer.styles.hides)
 

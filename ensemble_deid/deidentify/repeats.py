@@ -3,7 +3,8 @@
 A name that the model finds in the heading of one note and misses in the middle of another is found there, too.
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ensemble_deid.deidentify.known.joining import Hides
@@ -16,6 +17,8 @@ from ensemble_deid.surrogates.patient import is_spanish
 
 SOURCE = "repeat"
 """The source of a span that repeats another."""
+WORD = re.compile(r"\w+")
+"""What strings are searched as: no letter, digit or underscore beside them."""
 _LEAST = 3
 _LEAST_DIGITS = 5
 _SURE = 0.5
@@ -81,6 +84,13 @@ class PatientStrings:
             self._add(self.strings.setdefault(document.patient_id, {}), document)
             self._last = None
 
+    def add_found(self, patient: str, found: Iterable[tuple[str, str, float]]) -> None:
+        """Remember strings, each with its label and score, that were found in a note of an earlier night."""
+        strings = self.strings.setdefault(patient, {})
+        for surface, label, score in found:
+            self._take(strings, surface, label, score)
+        self._last = None
+
     def of(self, document: Document) -> Known:
         """Return what is known of the document's patient; of a note without one, what was found in itself."""
         if document.patient_id is None:
@@ -104,10 +114,14 @@ class PatientStrings:
         note = as_read(document)
         for span in sorted(note.spans):
             surface = note.text[span.start : span.end]
-            known = strings.get(surface)
-            # What is a name in one note and a town in another must not be shown as the town.
-            if known is None or (self.hides(known[0]), known[1]) < (self.hides(span.label), span.score):
-                strings[surface] = (span.label, span.score)
+            self._take(strings, surface, span.label, span.score)
+
+    def _take(self, strings: _Strings, surface: str, label: str, score: float) -> None:
+        known = strings.get(surface)
+        # What is a name in one note and a town in another must not be shown as the town. The order of notes, which may
+        # come night by night, decides nothing.
+        if known is None or (self.hides(known[0]), known[1], known[0]) < (self.hides(label), score, label):
+            strings[surface] = (label, score)
 
 
 def _places(text: str, surface: str) -> Iterator[int]:

@@ -114,7 +114,12 @@ class LatestYears:
     def taken(self, record: Record) -> frozenset[str]:
         """Return what is to be among the strings known of the patient: a date of that year, where there is one."""
         latest = _latest(record) if record.patient is None else self.years.get(str(record.patient))
-        return frozenset() if latest is None else frozenset({f"{latest:04d}-07-01"})
+        return year_taken(latest)
+
+
+def year_taken(latest: int | None) -> frozenset[str]:
+    """Return the strings that tell the latest year of a patient's dates in columns."""
+    return frozenset() if latest is None else frozenset({f"{latest:04d}-07-01"})
 
 
 def _latest(record: Record) -> int | None:

@@ -20,7 +20,7 @@ from ensemble_deid.deidentify.offsets import FILE as OFFSETS
 from ensemble_deid.deidentify.offsets import KEY_FILE, Found, OffsetFile, keep_key
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
-from ensemble_deid.deidentify.rows import RowPass
+from ensemble_deid.deidentify.rows import Rewritten, RowPass
 from ensemble_deid.errors import CorpusError
 
 
@@ -42,7 +42,7 @@ class Run:
     """One run: a source of notes, what finds and replaces their PHI, and the folder that says what was done.
 
     `settings` are recorded; `finding` are those that decide what is found, and must be the same when a run is resumed.
-    With `standard`, `out` is a file that waits for standard output.
+    With `standard`, `out` is a file that waits for standard output. `written` is told of each note that was written.
     """
 
     source: NoteSource
@@ -55,6 +55,7 @@ class Run:
     finding: Mapping[str, Any]
     standard: bool = False
     report: Report = field(default=lambda progress: None)
+    written: Callable[[Record, Note, Rewritten], None] = field(default=lambda record, note, rewritten: None)
     problems: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     total: int = 0
@@ -154,6 +155,7 @@ class Run:
         if problem is None:
             self.counts["written"] += 1
             files.note(record, rewritten.new, rewritten.result)
+            self.written(record, note, rewritten)
             return
         self.problems.append(problem)
         files.failure(record, problem)

@@ -20,10 +20,16 @@ _ADDRESS = re.compile(r".*(?:@|://)|www\.|[^\s,]*[^\W\d_]{2}\.[^\W\d_]{2}[^\s,]*
 
 
 class Avoided:
-    """The PHI of one patient, which must not stand in any surrogate of that patient."""
+    """The PHI of one patient, which must not stand in any surrogate of that patient.
 
-    def __init__(self, known: Collection[str]) -> None:
+    With `whole_only` a surrogate may hold a part of it, so that strings that come later seldom change one.
+    """
+
+    def __init__(self, known: Collection[str], *, whole_only: bool = False) -> None:
         self._strings = frozenset(fold(string) for string in known) - {""}
+        self._words, self._lengths = frozenset[str](), list[int]()
+        if whole_only:
+            return
         words = {fold(word.group()) for string in known for word in _WORD.finditer(string)}
         self._words = frozenset(word for word in words if len(word) > 1) - GENERIC_WORDS
         self._lengths = sorted({len(string) for string in self._strings if len(string) >= _SHORTEST})

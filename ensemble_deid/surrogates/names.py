@@ -25,8 +25,9 @@ class PersonNames:
     """The people in one patient's notes.
 
     A surname and a given name each have one surrogate, of the same gender and origin as far as the lists know it, and
-    with another initial. Two names of the patient's notes get two surrogates as long as the lists suffice. With a
-    `staff` key, the names of clinicians are the same for all patients of the project.
+    with another initial. Two names of the patient's notes get two surrogates as long as the lists suffice; two that are
+    in no full name may share one where the notes are `open_ended`. With a `staff` key, the names of clinicians are the
+    same for all patients of the project.
     """
 
     keyed: Keyed
@@ -34,6 +35,7 @@ class PersonNames:
     avoided: Avoided
     language: str = "en"
     staff: Keyed | None = None
+    open_ended: bool = False
     _assigned: dict[str, dict[str, str]] = field(default_factory=dict, init=False, repr=False)
     _people: dict[str, list[frozenset[str]]] | None = field(default=None, init=False, repr=False)
 
@@ -134,7 +136,8 @@ class PersonNames:
     def _table(self, role: str) -> dict[str, str]:
         """Return canonical word -> surrogate for all words of the patient's PHI, each with another surrogate."""
         if role not in self._assigned:
-            words = {self.known.canonical(word, role) for word in self.known.words if len(word) > 1}
+            known = filter(self.known.is_known, self.known.words) if self.open_ended else self.known.words
+            words = {self.known.canonical(word, role) for word in known if len(word) > 1}
             table: dict[str, str] = {}
             used: set[str] = set()
             for word in sorted(words):
@@ -152,7 +155,8 @@ class PersonNames:
 
         def fits(name: str) -> bool:
             folded = fold(name)
-            if folded[:1] == word[:1] or folded in self.known.words or self.avoided.has_word(folded):
+            taken = self.known.is_known(folded) if self.open_ended else folded in self.known.words
+            if folded[:1] == word[:1] or taken or self.avoided.has_word(folded):
                 return False
             return self.avoided.allows(name)
 
@@ -207,6 +211,13 @@ class PersonNames:
     def _form(written: str, value: str) -> str:
         # Notes that are written without accents stay so: their readers may not be able to show them.
         return match_case(written, _plain(value) if written.isascii() else value)
+
+
+def titles_of(before: str) -> str:
+    """Return what `replace` and `identity` read of the text before a name: titles, the one beside the name last."""
+    titles = [match.group() for pattern in _TITLES for match in re.finditer(pattern, before, re.IGNORECASE)]
+    beside = _FORMAL.search(before)
+    return " ".join([*titles, beside.group() if beside else ""])
 
 
 def _by_word(people: Iterable[frozenset[str]]) -> dict[str, list[frozenset[str]]]:

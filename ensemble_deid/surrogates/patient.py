@@ -97,11 +97,15 @@ OLDEST = 89
 
 @dataclass(frozen=True, slots=True)
 class SurrogateSettings:
-    """What a project chooses: shifts by whole weeks, one name for a clinician in all patients, 14/5 for 14 May."""
+    """What a project chooses: shifts by whole weeks, one name for a clinician in all patients, 14/5 for 14 May.
+
+    `open_ended`: more notes of each patient may come, so surrogates depend on as little of the others as possible.
+    """
 
     whole_weeks: bool = False
     staff_across_project: bool = False
     day_first: bool | None = None
+    open_ended: bool = False
 
 
 def is_spanish(label: str) -> bool:
@@ -157,13 +161,16 @@ class PatientSurrogates:
         if day_first is None:
             day_first = self.spanish or is_day_first(iter(sorted(self.known)))
         self.dates = DateText(keyed_days(keyed, whole_weeks=self.settings.whole_weeks), day_first=day_first)
-        self.year = self.latest_year(self.known) or USUAL_YEAR
-        unclear = self.year < _FIRST_NOTES or any(map(is_great_age, self.known))
-        self._latest_possible = max(self.year, USUAL_YEAR) if unclear else self.year
-        self._avoided = Avoided(self.known | set(map(without_marks, self.avoided)))
-        self.names = PersonNames(keyed, KnownNames(self.known), self._avoided, language, staff)
+        open_ended, latest = self.settings.open_ended, self.latest_year(self.known) or USUAL_YEAR
+        unclear = open_ended or latest < _FIRST_NOTES or any(map(is_great_age, self.known))
+        self.year = max(latest, USUAL_YEAR) if open_ended else latest
+        self._latest_possible = max(latest, USUAL_YEAR) if unclear else latest
+        self._avoided = Avoided(self.known | set(map(without_marks, self.avoided)), whole_only=open_ended)
+        self.names = PersonNames(
+            keyed, KnownNames(self.known), self._avoided, language, staff=staff, open_ended=open_ended
+        )
         self._codes = Codes(keyed, self._avoided, self.known)
-        self._geography = Geography(keyed, self._avoided, self.known, language)
+        self._geography = Geography(keyed, self._avoided, self.known, language, open_ended=open_ended)
         self._places = NamedPlaces(
             keyed, self._avoided, self._codes, self._geography, known=self.known, language=language
         )
@@ -201,11 +208,17 @@ class PatientSurrogates:
 
     def numbers(self, label: str) -> dict[str, int]:
         """Return the identities of all the patient's PHI, numbered in an order that says nothing about them."""
+        if self.settings.open_ended:
+            return {}
         if label not in self._numbers:
             every = {self.identity(string, 0, len(string), label) for string in self.known if string}
             order = sorted(every, key=lambda identity: self._keyed.digest("order", identity))
             self._numbers[label] = {identity: number for number, identity in enumerate(order, 1)}
         return self._numbers[label]
+
+    def number(self, identity: str) -> int | None:
+        """Return a number of six digits that stays when more notes come; None where people are numbered one by one."""
+        return 100_000 + self._keyed.number(900_000, "number", identity) if self.settings.open_ended else None
 
     def latest_year(self, surfaces: Iterable[str]) -> int | None:
         """Return the latest year that the dates among some strings name, None where they name none."""

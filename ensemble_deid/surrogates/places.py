@@ -31,18 +31,27 @@ _PLAIN_IF_SMALL = frozenset(
 
 @dataclass(slots=True)
 class Geography:
-    """One patient's places in the United States, and countries; `language` es has the towns of Spain instead."""
+    """One patient's places in the United States, and countries; `language` es has the towns of Spain instead.
+
+    Where the notes are `open_ended`, each state has its own surrogate from the beginning, which may be one that they
+    name, too.
+    """
 
     keyed: Keyed
     avoided: Avoided
     known: frozenset[str] = field(repr=False)
     language: str = "en"
+    open_ended: bool = False
     towns: Towns = field(init=False, repr=False)
     _states: dict[str, str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.towns = towns()
         self._states = {}
+        if self.open_ended:
+            order = sorted(STATES, key=lambda code: self.keyed.digest("state", code))
+            self._states = dict(zip(order, [*order[1:], order[0]], strict=True))
+            return
         named = sorted({state for string in self.known for state in self._states_in(string)})
         for state in named:
             self._states[state] = self._new_state(state, {*named, *self._states.values()})
@@ -136,9 +145,11 @@ class Geography:
 
     def _state_of(self, town: str, beside: str) -> str | None:
         """Return the state of a town: that beside it, one that it may lie in, or one that the patient's notes name."""
-        named = re.match(r"\W{0,3}([A-Za-z.]+(?: [A-Z][a-z]+)?)", beside)
-        after = None if named is None else _CODE_OF.get(fold(named[1])) or _CODE_OF.get(fold(named[1].split()[0]))
+        after = state_beside(beside)
         states = self.towns.states_of.get(town, ())
+        if self.open_ended:
+            # Only what is beside it, or where it is: what other notes name would move it.
+            return after if after in states else next(iter(states), None)
         named_first = [state for state in (after, *states) if state in self._states]
         return next(iter((*named_first, *states, *self._states)), None)
 
@@ -216,6 +227,12 @@ class NamedPlaces:
                     if value != letters and value and self.avoided.allows(value):
                         return value
         return self.codes.replace(letters, "IDNUM") or ""
+
+
+def state_beside(text: str) -> str | None:
+    """Return the code of the state that the text after a town begins with."""
+    named = re.match(r"\W{0,3}([A-Za-z.]+(?: [A-Z][a-z]+)?)", text)
+    return None if named is None else _CODE_OF.get(fold(named[1])) or _CODE_OF.get(fold(named[1].split()[0]))
 
 
 def _initials(words: Iterable[str], small: bool) -> str:

@@ -38,7 +38,7 @@ _OPTIONS = (
     "--set",
     "--policy",
     "--key-file",
-    "--project",
+    "--scope",
     "--threshold",
     "--resamples",
     "--seed",

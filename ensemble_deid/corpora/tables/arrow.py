@@ -213,6 +213,7 @@ class ArrowTable:
             with self._file_writer(stream, schema) as file:
                 writer = ArrowWriter(file.write_batch, schema, self.columns)
                 yield writer
+                writer.flush()
         on_output(out, digest_of(out))
 
     def _file_writer(self, stream: Any, schema: Any) -> Any:
@@ -246,7 +247,10 @@ class ArrowTable:
 
 @dataclass(slots=True)
 class ArrowWriter:
-    """Hands record batches to `write_batch`, rewritten, each when the last of its rows has been written."""
+    """Hands record batches to `write_batch`, rewritten, each when the last of its rows has been written.
+
+    Rows that are never written are left out.
+    """
 
     write_batch: Callable[[Any], None]
     schema: Any
@@ -255,15 +259,26 @@ class ArrowWriter:
 
     def write(self, record: Record, new: NewRecord) -> None:
         """Write the record with the last one of its batch."""
+        batch, index = record.raw
+        if self.new and self.new[0][0].raw[0] is not batch:
+            self.flush()
         self.new.append((record, new))
-        batch, _ = record.raw
-        if len(self.new) == len(batch.rows):
-            try:
-                self.write_batch(self._rewritten(batch.rows))
-            except pyarrow().ArrowException as error:
-                # No single note can be withheld for that; the message might quote a value.
-                raise ConfigError(f"rows cannot be written as a table ({type(error).__name__})") from None
-            self.new = []
+        if index == len(batch.rows) - 1:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand on the rows that wait."""
+        if not self.new:
+            return
+        pa, rows = pyarrow(), self.new[0][0].raw[0].rows
+        if len(self.new) < len(rows):
+            rows = rows.take(pa.array([record.raw[1] for record, _ in self.new], type=pa.int64()))
+        try:
+            self.write_batch(self._rewritten(rows))
+        except pa.ArrowException as error:
+            # No single note can be withheld for that; the message might quote a value.
+            raise ConfigError(f"rows cannot be written as a table ({type(error).__name__})") from None
+        self.new = []
 
     def _rewritten(self, rows: Any) -> Any:
         pa, names = pyarrow(), self.columns

@@ -76,8 +76,8 @@ class Replacer:
     ) -> "Replacer":
         """Return the replacer for a policy, a default style and those of labels, of which the later ones win.
 
-        `settings` are whole_weeks, staff_across_project and day_first. `labels` are those of the model: with them, a
-        style for an unknown label is refused. Without a key a fresh one is made. Raises ConfigError.
+        `settings` are whole_weeks, staff_across_project, day_first and open_ended. `labels` are those of the model:
+        with them, a style for an unknown label is refused. Without a key a fresh one is made. Raises ConfigError.
         """
         chosen = make_styles(style, styles, policy, settings)
         if labels is not None:

@@ -12,7 +12,7 @@ from ensemble_deid.parsing import read_toml
 STYLES = ("tag", "numbered", "mask", "remove", "hash", "surrogate", "keep", "year", "cap-age", "zip3")
 """The styles that have a name. Besides, `text:WORDS` puts these words in the place of each span."""
 FIXED = "text:"
-SETTINGS = ("whole_weeks", "staff_across_project", "day_first")
+SETTINGS = ("whole_weeks", "staff_across_project", "day_first", "open_ended")
 # Of labels that the model finds, a default that leaves them as they are would hand out PHI.
 _ONLY_PER_LABEL = ("keep", "year", "cap-age", "zip3")
 

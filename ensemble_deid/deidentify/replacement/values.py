@@ -86,7 +86,8 @@ class Values:
             self._numbers[span.label] = (known, new)
         known, new = self._numbers[span.label]
         identity = self._identity(span)
-        return f"[{span.label}-{known.get(identity) or new[identity]}]"
+        steady = None if self.numbered_by_note else self.surrogates.number(identity)
+        return f"[{span.label}-{steady or known.get(identity) or new[identity]}]"
 
     def _identity(self, span: Span) -> str:
         return self.surrogates.identity(self.text, span.start, span.end, span.label)

@@ -1,0 +1,207 @@
+"""`project`: notes that come night by night, each patient's alike (docs/project.md)."""
+
+import argparse
+import csv
+import io
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ensemble_deid.atomic import write_new_private_file
+from ensemble_deid.cli.deidentify import add_options, add_reading, opened, project_key, reading_of
+from ensemble_deid.cli.options import CommandParser, add_command, add_shared
+from ensemble_deid.cli.replacement import add_key_file, add_lists, named_lists
+from ensemble_deid.cli.terminal import PROBLEMS, counted, say
+from ensemble_deid.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ensemble_deid.deidentify.project.store import KeptNote
+
+_DIR = "the project: a folder, or a database's URL"
+
+
+def add_commands(commands: Any) -> None:
+    """Add this module's commands to the parser of `project`."""
+    create = _add(commands, "create", "make a new project", "create asthma --key-file site.key")
+    create.set_defaults(run=run_create)
+    add = add_command(
+        commands,
+        "add",
+        "write the notes that the project has not handed out",
+        example="project add asthma en notes.csv --out night-1.csv --id-column id --key-file key",
+    )
+    add.add_argument("project", metavar="DIR", help=_DIR)
+    add_options(add)
+    add.add_argument("--hold", metavar="N", type=int, default=0, help="wait for so many notes of a patient")
+    correct = add_command(
+        commands,
+        "correct",
+        "write corrected notes, which the project must know",
+        example="project correct asthma en late.csv --out late-1.csv --id-column id --key-file key",
+    )
+    correct.add_argument("project", metavar="DIR", help=_DIR)
+    add_options(correct)
+    correct.set_defaults(only_known=True)
+    forget = _add(commands, "forget", "remove what is kept of a patient", "forget asthma M300 --key-file site.key")
+    forget.add_argument("patient", metavar="PATIENT", help="as the notes name the patient")
+    forget.set_defaults(run=run_forget)
+    status = _add(commands, "status", "list notes to hand out again", "status asthma --key-file site.key")
+    status.set_defaults(run=run_status)
+    _add_diff(commands)
+    export = _add(
+        commands,
+        "export-pseudonyms",
+        "write the ids of notes and patients beside their pseudonyms",
+        "export-pseudonyms asthma --key-file site.key --csv pseudonyms.csv",
+    )
+    export.add_argument("--csv", metavar="FILE", type=Path, required=True, help="a new file, which only you may read")
+    export.set_defaults(run=run_export)
+    rotate = _add(
+        commands,
+        "rotate-key",
+        "begin a release that cannot be joined with the one before",
+        "rotate-key asthma --key-file site.key --new-key-file new.key",
+    )
+    rotate.add_argument("--new-key-file", metavar="FILE", type=Path, required=True, help="the key of the new release")
+    rotate.set_defaults(run=run_rotate)
+
+
+def _add(commands: Any, name: str, purpose: str, example: str) -> CommandParser:
+    parser = add_command(commands, name, purpose, example=f"project {example}")
+    parser.add_argument("project", metavar="DIR", help=_DIR)
+    add_key_file(parser, required=False)
+    return parser
+
+
+def _add_diff(commands: Any) -> None:
+    diff = _add(
+        commands,
+        "diff",
+        "list outputs that were replaced, or what a new model would change",
+        "diff asthma notes.csv --id-column id --model new_model --key-file site.key",
+    )
+    diff.add_argument("input", metavar="INPUT", nargs="?", help="with --model: notes that were handed out")
+    diff.add_argument("--model", metavar="DIR", type=Path, help="a model's folder, or an installed one's name")
+    diff.add_argument("--most", metavar="N", type=int, default=200, help="notes to read; default: 200")
+    add_lists(diff, strict=False)
+    add_shared(diff, "jobs", jobs=1)
+    add_reading(diff)
+    diff.set_defaults(run=run_diff, models=("model",), keep_fields=False, query=None, table_out=None)
+
+
+def run_create(options: argparse.Namespace) -> int:
+    """Make a project."""
+    from ensemble_deid.deidentify.project.store import Store, is_url
+
+    store = Store.create(options.project, project_key(options.key_file))
+    where = "the database" if is_url(options.project) else options.project
+    say(f"{where}: a new project, sealed with the key {store.key.id}; without this key nobody can read it")
+    return 0
+
+
+def run_status(options: argparse.Namespace) -> int:
+    """Say what the project has handed out, and which notes it needs again; 1 where there are any."""
+    from ensemble_deid.deidentify.project.store import HELD
+
+    store = opened(options)
+    rows = list(store.rows())
+    due = [row for row in rows if row.due is not None and row.due != HELD]
+    held = sum(row.due == HELD for row in rows)
+    out = sum(row.output is not None for row in rows)
+    patients = counted(len({row.patient for row in rows}), "patient")
+    say(f"release {store.release}, {counted(store.night, 'night')}, {patients}")
+    say(f"{counted(out, 'note')} handed out, {held} held, {len(due)} to hand out again")
+    for model, number in sorted(Counter(row.model for row in rows if row.output is not None).items()):
+        say(f"{counted(number, 'note')} by the model {model[:12] or 'without a folder'}")
+    for line in sorted(f"again: {row.memory['id']}: {row.due}{_where(row)}" for row in due):
+        say(line)
+    return PROBLEMS if due else 0
+
+
+def _where(row: "KeptNote") -> str:
+    return f" ({row.memory['out']})" if "out" in row.memory else ""
+
+
+def run_forget(options: argparse.Namespace) -> int:
+    """Remove what is kept of a patient, and list the outputs to delete."""
+    store = opened(options)
+    patient = store.tag("patient", options.patient)
+    with store.night_commit() as commit:
+        rows = list(commit.rows(patients=[patient]))
+        if not rows:
+            raise ConfigError(f"{options.project}: knows no note of this patient")
+        commit.forget(patient)
+    for line in sorted(f"delete: {_output_name(row)}{_where(row)}" for row in rows if row.output is not None):
+        say(line)
+    say(f"{counted(len(rows), 'note')} forgotten; delete the outputs above, and their lines in the runs' spans.jsonl")
+    return 0
+
+
+def _output_name(row: "KeptNote") -> str:
+    new = row.memory.get("new_id")
+    return str(row.memory["id"] if new is None else new)
+
+
+def run_diff(options: argparse.Namespace) -> int:
+    """List every output that another one replaced, or what another model would find otherwise."""
+    if (options.model is None) != (options.input is None):
+        raise ConfigError("--model and INPUT go together: notes that were handed out, to read with the new model")
+    if options.model is not None:
+        return _compare(options)
+    store = opened(options)
+    for change in store.changes():
+        facts = change.facts
+        nights = f"night {facts['since']}: {facts['old'][:12]}, night {change.night}: {facts['new'][:12]}"
+        say(f"{facts['note']}: {facts['why']}; {nights}; replaces the output in {facts['out']}")
+    say(f"{counted(len(store.changes()), 'output')} of release {store.release} replaced")
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from ensemble_deid.deidentify.deidentifier import Deidentifier
+    from ensemble_deid.deidentify.options import RunOptions
+    from ensemble_deid.deidentify.project.night import Project
+    from ensemble_deid.deidentify.project.upgrade import KINDS, compare_models
+    from ensemble_deid.deidentify.sources import note_source
+
+    project = Project(store=opened(options))
+    source = note_source(options.input, reading_of(options), leave_out=[])
+    model = Deidentifier.load(options.model, jobs=options.jobs)
+    chosen = RunOptions.choose(model.labels, lists=named_lists(options), key=project.store.key, jobs=options.jobs)
+    found = compare_models(project, source, model, chosen, options.most)
+    say(" ".join(f"{title:>14}" for title in ("label", *KINDS)))
+    for label, counts in sorted(found.by_label.items()):
+        say(" ".join([f"{label:>14}", *(f"{counts[kind]:>14}" for kind in KINDS)]))
+    unread = f", {found.unread} more cannot be read by it" if found.unread else ""
+    say(f"{found.changed} of {counted(found.notes, 'note')} would change{unread}")
+    return 0
+
+
+def run_export(options: argparse.Namespace) -> int:
+    """Write a table that leads from pseudonyms back to ids: guard it like the notes."""
+    store, file = opened(options), io.StringIO()
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(["release", "note", "note_pseudonym", "patient", "patient_pseudonym"])
+    rows = [row.memory for row in store.rows() if row.output is not None]
+    for memory in sorted(rows, key=lambda memory: str(memory["id"])):
+        values = (memory["id"], _or_same(memory, "new_id", "id"), memory["patient"], memory.get("new_patient") or "")
+        table.writerow([store.release, *values])
+    try:
+        write_new_private_file(options.csv, file.getvalue().encode("utf-8", "surrogatepass"))
+    except FileExistsError:
+        raise ConfigError(f"{options.csv}: there is such a file already") from None
+    say(f"{options.csv}: {counted(len(rows), 'note')}; it leads back to the patients: guard it like the notes")
+    return 0
+
+
+def _or_same(memory: Any, name: str, otherwise: str) -> Any:
+    return memory[otherwise] if memory.get(name) is None else memory[name]
+
+
+def run_rotate(options: argparse.Namespace) -> int:
+    """Begin another release under a new key."""
+    store = opened(options)
+    release = store.rotate(project_key(options.new_key_file))
+    say(f"release {release} has the key {store.key.id}; all notes are to be handed out again")
+    say("destroy the old key when the release before is deleted everywhere: with it, old outputs can be made again")
+    return 0

@@ -1,0 +1,192 @@
+"""What is kept of a note: enough to tell whether a later note changes its output, and not its text.
+
+The output of a note is a function of its text and of what is known of its patient: the strings found in any of the
+patient's notes. So nights come to the same, however notes are divided, as soon as every note whose output would be
+another one now is handed out again. Which these are is told without their texts: what was replaced is replaced once
+more, and HMACs of the words left in a note say whether a string that was found later is among them.
+"""
+
+import hashlib
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from ensemble_deid.deidentify.one_pass import DeidentificationResult, patient_of
+from ensemble_deid.deidentify.options import RunOptions
+from ensemble_deid.deidentify.repeats import SOURCE, WORD, Known, PatientStrings
+from ensemble_deid.deidentify.rows import year_taken
+from ensemble_deid.errors import DeidError
+from ensemble_deid.keys import Key
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.folding import visible
+from ensemble_deid.note.reading import as_read, read
+from ensemble_deid.note.span import Span
+from ensemble_deid.surrogates.names import titles_of
+from ensemble_deid.surrogates.patient import kind_of
+from ensemble_deid.surrogates.places import state_beside
+
+Memory = Mapping[str, Any]
+OTHER_VALUES = "later notes change a replacement"
+FOUND_LATER = "it may hold a string that was found later"
+_HASH = 6
+_AROUND = 24
+_BETWEEN = "\nand beside it stands nothing\n"
+
+
+@dataclass(slots=True)
+class Context:
+    """What is known of one patient, and the options under which notes are written."""
+
+    options: RunOptions
+    key: Key
+    patient: str
+    year: int | None = None
+    strings: PatientStrings = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        replacer = self.options.replacer
+        self.strings = PatientStrings(replacer.normalise, replacer.styles.hides)
+
+    @classmethod
+    def of(cls, memories: Iterable[Memory], options: RunOptions, key: Key, patient: str) -> "Context":
+        """Return what all notes of a patient tell together."""
+        every = list(memories)
+        years = [memory["year"] for memory in every if memory.get("year") is not None]
+        context = cls(options, key, patient, max(years, default=None))
+        for memory in every:
+            context.strings.add_found(patient, found_in(memory))
+        return context
+
+    @property
+    def known(self) -> Known:
+        """What is known of the patient, also by the site's lists."""
+        known = self.strings.of(Document("", "", patient_id=self.patient))
+        return known.and_taken(self.options.lists.taken(self.patient) | year_taken(self.year))
+
+    def why_due(self, memory: Memory) -> str | None:
+        """Return why a note that was handed out is to be handed out again; None where it would be the same."""
+        known = self.known
+        if memory["known"] == _digest(known):
+            return None
+        if values_of(memory["mentions"], known, self.options, self.patient) != memory["values"]:
+            return OTHER_VALUES
+        later = set(possible_repeats(memory["mentions"], memory["left"], known, self.key)) - set(memory["repeats"])
+        return FOUND_LATER if later else None
+
+
+def found_in(memory: Memory) -> Iterable[tuple[str, str, float]]:
+    """Yield the strings that were found in a note, each with its label and score."""
+    return ((surface, label, score) for _, _, surface, label, score in memory.get("found", ()))
+
+
+def remember(
+    note: Document,
+    believed: Document,
+    result: DeidentificationResult,
+    *,
+    known: Known,
+    options: RunOptions,
+    key: Key,
+) -> dict[str, Any]:
+    """Return what is to be kept of a note that was written with what is known.
+
+    `believed` is the note with what was found in it alone (`NotePass.believed`).
+    """
+    spoken = as_read(believed)
+    found = [
+        [span.start, span.end, spoken.text[span.start : span.end], span.label, span.score] for span in spoken.spans
+    ]
+    mentions, left = _mentions(note.text, result.spans, known), _left(note.text, result.spans, known, key)
+    patient = patient_of(note.patient_id, note.text)
+    return {
+        "found": found,
+        "known": _digest(known),
+        "mentions": mentions,
+        "left": left,
+        "repeats": possible_repeats(mentions, left, known, key),
+        "values": values_of(mentions, known, options, patient),
+    }
+
+
+def _digest(known: Known) -> str:
+    """Return a hash of all that a note's output depends on besides the note."""
+    told = repr((sorted(known.taken), sorted(known.wanted.items())))
+    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def values_of(mentions: Sequence[Sequence[Any]], known: Known, options: RunOptions, patient: str) -> str:
+    """Return a hash of what takes the place of the strings of a note, with what is known now."""
+    text, spans = "", []
+    for surface, label, before, after, repeats in mentions:
+        if repeats and surface not in known.wanted:
+            return ""
+        named = known.wanted[surface][0] if repeats else label
+        text += _BETWEEN + before
+        spans.append(Span(len(text), len(text) + len(surface), named))
+        text += surface + after
+    document = Document("", text + _BETWEEN, tuple(spans), patient_id=patient)
+    try:
+        made = options.replacer.replace(document, taken=known.taken, numbered_by_note=False).text
+    except (DeidError, ValueError):
+        return ""
+    return hashlib.sha256(made.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def possible_repeats(mentions: Sequence[Sequence[Any]], left: str, known: Known, key: Key) -> list[str]:
+    """Return hashes of the patient's strings that may be in a note outside of what was replaced in it."""
+    kept = b64decode(left)
+    outside = {kept[start : start + _HASH] for start in range(0, len(kept), _HASH)}
+    surfaces = [mention[0] for mention in mentions]
+    inside = {word for surface in surfaces for word in _telling_words(surface)}
+    found = []
+    for string in known.wanted:
+        words = _telling_words(string)
+        without = [word for word in words if _word_hash(word, key) not in outside]
+        joined = any(string in surface for surface in surfaces)
+        if not without or (inside.issuperset(without) and not joined):
+            found.append(b64encode(_word_hash(string, key)).decode())
+    return sorted(found)
+
+
+def _mentions(text: str, spans: Sequence[Span], known: Known) -> list[list[Any]]:
+    """Return each span as its surrogate sees it: string, label, titles before it, state after it, if it is a repeat."""
+    reading, usual, found = read(text, usual_case=False), read(text), list[list[Any]]()
+    for span, here, there in zip(spans, reading.spans(spans), usual.spans(spans), strict=True):
+        if here is None:
+            continue
+        before = visible(reading.text[max(0, here.start - _AROUND) : here.start])
+        after = visible(reading.text[here.end : here.end + _AROUND])
+        surface = reading.text[here.start : here.end]
+        state = state_beside(after) if kind_of(span.label, "") == "CITY" else None
+        searched = usual.text[there.start : there.end] if there is not None and span.source == SOURCE else None
+        repeats = searched == surface and surface in known.wanted
+        found.append([surface, span.label, titles_of(before), f", {state}" if state else "", repeats])
+    return found
+
+
+def _left(text: str, spans: Sequence[Span], known: Known, key: Key) -> str:
+    """Return hashes of the words outside the spans that hide what they hold, in no order."""
+    reading = read(text)
+    covered = bytearray(len(reading.text))
+    for span in reading.spans([span for span in spans if known.hides(span.label)]):
+        if span is not None:
+            covered[span.start : span.end] = b"\1" * (span.end - span.start)
+    words = {word.group() for word in WORD.finditer(reading.text) if not all(covered[word.start() : word.end()])}
+    hashes = sorted({_word_hash(word, key) for word in words if _is_telling(word)})
+    return b64encode(b"".join(hashes)).decode()
+
+
+def _telling_words(string: str) -> list[str]:
+    return [word for word in WORD.findall(string) if _is_telling(word)]
+
+
+def _is_telling(word: str) -> bool:
+    """Whether a word can be what makes a string telling (`repeats.py`): others are in too many notes."""
+    return not word.isascii() or any(character.isupper() or character.isdigit() for character in word)
+
+
+@lru_cache(maxsize=1 << 16)
+def _word_hash(word: str, key: Key) -> bytes:
+    return bytes.fromhex(key.fingerprint("project word", word.encode("utf-8", "surrogatepass")))[:_HASH]
