@@ -45,7 +45,7 @@ def hide(gold: Sequence[Document], system: Sequence[Document], replacer: Replace
     """
     pairs = pair_documents(gold, system)
     predicted = [pair.gold.with_spans(pair.system.spans) for pair in pairs]
-    outcomes = finish_together(predicted, RunOptions(replacer=replacer))
+    outcomes = finish_together(predicted, RunOptions(replacer=replacer), None)
     notes: list[HiddenNote] = []
     for pair, outcome in zip(pairs, outcomes, strict=True):
         if outcome.text is None:

@@ -12,7 +12,7 @@ from ensemble_deid.model.additions import changes_since_training, listed
 from ensemble_deid.model.export import export_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
-from ensemble_deid.training.thresholds import CHOSEN_WITH
+from ensemble_deid.model.measured import CHOSEN_WITH
 
 Said = pytest.CaptureFixture[str]
 HEADER = 'ensemble-deid rule list, version 1\ncorpus: "by hand"\ntemplates: "none"\ninitial tagger: "regex"\n\n'

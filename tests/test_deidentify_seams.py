@@ -51,7 +51,7 @@ def test_what_is_a_name_in_another_note_is_not_handed_out(
     others = [
         Document(f"a{i}", name, (Span(0, len(name), labels[i], 0.5),), patient_id="7") for i, name in enumerate(known)
     ]
-    *_, outcome = finish_together([*others, note], RunOptions(replacer=replacer))
+    *_, outcome = finish_together([*others, note], RunOptions(replacer=replacer), None)
     assert outcome.text is not None
     assert "[PATIENT]" in outcome.text
     assert not any(word in outcome.text for word in known[0].split())
@@ -65,7 +65,7 @@ def test_a_string_that_is_a_name_and_a_town_is_hidden_in_a_third_note(order: int
         Document("b", "Son Austin called.", (Span(4, 10, "PATIENT", 0.8),), patient_id="7"),
         Document("c", "Austin came, too.", patient_id="7"),
     ]
-    texts = [result.text or "" for result in finish_together(notes[::order], RunOptions(replacer=replacer))]
+    texts = [result.text or "" for result in finish_together(notes[::order], RunOptions(replacer=replacer), None)]
     assert all(texts)
     assert len(texts) == 3
     assert not any("Austin" in text for text in texts)

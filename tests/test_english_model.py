@@ -14,9 +14,9 @@ from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.model.manifest import fingerprint, read_manifest
+from ensemble_deid.model.out_of_fold import out_of_fold
 from ensemble_deid.note.document import Document
 from ensemble_deid.training.model_figures import figures_record, figures_table, measure_model
-from ensemble_deid.training.out_of_fold import out_of_fold
 
 PROJECT = Path(__file__).parents[1] / "models" / "ensemble_deid_en"
 MODEL = PROJECT / "ensemble_deid_en" / "model"
@@ -70,7 +70,7 @@ def test_it_finds_the_surrogates_where_phi_was() -> None:
     gold = read_corpus("demo:dev").documents[:24]
     found = model.predict(gold)
     replacer = Replacer.from_options("surrogate", key=KEY)
-    outcomes = list(finish_together(found, RunOptions(replacer=replacer)))
+    outcomes = list(finish_together(found, RunOptions(replacer=replacer), None))
     assert all(outcome.text is not None for outcome in outcomes)
     again = model.predict([Document(str(k), outcome.text or "") for k, outcome in enumerate(outcomes)])
     surrogates = [

@@ -44,7 +44,7 @@ def test_only_what_is_asked_for(model: Deidentifier, tiny_model: Path) -> None:
     (town,) = analyzer.analyze(NOTE.text, "en", entities=["TOWN"])
     assert NOTE.text[town.start : town.end] == "Lyndale"
     assert town.recognition_metadata["recognizer_name"] == "EnsembleRecognizer"
-    strict = engine(EnsembleRecognizer(model, threshold=1.0))
+    strict = engine(EnsembleRecognizer(model, threshold=1.0, accept_unfit=True))
     assert strict.analyze(NOTE.text, "en") == []
 
 

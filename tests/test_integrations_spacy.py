@@ -85,6 +85,7 @@ def test_what_cannot_be_processed_is_never_handed_out_unmarked(nlp: Language) ->
 def test_options(tiny_model: Path) -> None:
     nlp = spacy.blank("en")
     config = {"model": str(tiny_model), "spans_key": "", "set_ents": False, "threshold": 1.0}
+    config["accept_unfit"] = True
     nlp.add_pipe("ensemble_deid", config=config)
     doc = nlp(NOTE.text)
     assert not doc.ents

@@ -131,7 +131,7 @@ def test_any_error_of_a_replacement_withholds_that_text_alone(
     first, second = model.pipe([NOTE.text, "fine"])
     assert first == DeidentificationResult(None, (), "texts[0]: replacement failed: names.txt: cannot be read")
     assert second.text == "clean"
-    (outcome,) = finish_together([NOTE], RunOptions())
+    (outcome,) = finish_together([NOTE], RunOptions(), None)
     assert outcome.error == f"{NOTE.id}: replacement failed: names.txt: cannot be read"
 
 
@@ -143,7 +143,7 @@ def test_every_text_has_its_patient(model: Deidentifier, patients: list[str], me
 
 
 def test_thresholds_change_what_is_taken_out(model: Deidentifier) -> None:
-    assert model.deidentify(NOTE.text, threshold=1.0) == DeidentificationResult(NOTE.text, ())
+    assert model.deidentify(NOTE.text, threshold=1.0, accept_unfit=True).spans == ()
     (everything,) = model.pipe([NOTE.text], threshold=0.0)
     (predicted,) = model.predict([NOTE], threshold=0.0)
     # Repeats of single words are found, too.

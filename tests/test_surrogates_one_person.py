@@ -22,7 +22,7 @@ REPLACER = Replacer.from_options("surrogate", key=KEY)
 def together(*marked: str) -> list[str]:
     texts = []
     notes = [marked_note(text, id=str(n)) for n, text in enumerate(marked)]
-    for result in finish_together(notes, RunOptions(replacer=REPLACER)):
+    for result in finish_together(notes, RunOptions(replacer=REPLACER), None):
         assert result.text is not None
         texts.append(result.text)
     return texts
@@ -75,7 +75,7 @@ def test_a_note_alone_tells_what_its_names_are_also_where_the_site_knows_somethi
     (tmp_path / "known.csv").write_text("patient_id,kind,value\n7,mrn,4711-0815\n", encoding="utf-8")
     lists = SiteLists(known=KnownIdentifiers.read(tmp_path / "known.csv", labels=("PATIENT", "MEDICALRECORD")))
     note = marked_note("<PATIENT|John Zzyzxk>; <PATIENT|J.Z.>; <PATIENT|Zzyzxk>")
-    result = finish_alone(note, RunOptions(replacer=REPLACER, lists=lists))
+    result = finish_alone(note, RunOptions(replacer=REPLACER, lists=lists), None)
     assert result.text is not None
     whole, initials, alone = result.text.split("; ")
     first, last = whole.split()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ensemble_deid.model.pattern_choice import guess_language
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.language import _WORDS, guess_language
 
 TEXTS = {
     "en": "The patient was admitted to the hospital with chest pain and was seen by the doctor on the ward. "
@@ -38,7 +38,7 @@ def test_too_little_to_go_by(text: str) -> None:
 
 
 def test_two_languages_in_equal_parts_are_none() -> None:
-    words = " ".join(["the with was of in by", "el con las y no por"] * 20)
+    words = " ".join(["when which who than then they", "cuando donde además muy también desde"] * 20)
     assert guess_language([Document("a", words)]).language is None
 
 
@@ -47,9 +47,7 @@ def test_notes_count_by_their_words_and_capitals_do_not_matter() -> None:
     guess = guess_language(notes)
     assert guess.language == "es"
     words = sum(map(str.isalpha, " ".join(TEXTS["es"].split()).replace(",", " ").replace(".", " ").split())) * 3
-    spanish = (
-        "de la el y en con que a los las del por un una se no al para su lo es como más le presenta sin fue".split()
-    )
+    spanish = _WORDS["es"]
     counted = sum(word.strip(".,").lower() in spanish for word in TEXTS["es"].split()) * 3
     only = guess_language(notes[:1])
     assert only.shares["es"] == pytest.approx(counted / words)

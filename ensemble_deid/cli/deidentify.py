@@ -17,6 +17,7 @@ from ensemble_deid.cli.options import (
 )
 from ensemble_deid.cli.replacement import (
     add_columns,
+    add_gate,
     add_lists,
     add_replacement,
     columns_of,
@@ -57,6 +58,7 @@ def add_options(parser: CommandParser) -> None:
     parser.add_argument("--out", metavar="OUT", type=Path, help="a folder, or a file where INPUT is one")
     add_lists(parser, strict=True)
     add_replacement(parser)
+    add_gate(parser)
     add_running(parser)
     add_shared(parser, "resume")
     rare = parser.rare()
@@ -183,6 +185,7 @@ def _report(
     standard: bool,
 ) -> None:
     from ensemble_deid.deidentify.cells import EMPTIED, NOBODY
+    from ensemble_deid.deidentify.gate import ACCEPTED
     from ensemble_deid.deidentify.one_pass import IN_LISTED_SENTENCES
     from ensemble_deid.deidentify.project.night import AGAIN, CORRECTIONS, HELD_BACK, LISTED, UNCHANGED
 
@@ -193,6 +196,9 @@ def _report(
     for problem in summary.withheld:
         warn(f"withheld: {problem}")
     report_lists(summary.options.lists, counts)
+    for name in sorted(counts):
+        if name.startswith(ACCEPTED):
+            warn(f"{counted(counts[name], 'note')} {name}")
     for counted_as in (*EMPTIED, NOBODY):
         if counts[counted_as]:
             warn(f"{counts[counted_as]} {counted_as}")

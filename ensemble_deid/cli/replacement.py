@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ensemble_deid.cli.options import Container
+from ensemble_deid.cli.options import CommandParser, Container
 from ensemble_deid.cli.terminal import counted, say, warn
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import ConfigError
@@ -15,6 +15,20 @@ if TYPE_CHECKING:
     from ensemble_deid.deidentify.known.site_lists import ListFiles, SiteLists
     from ensemble_deid.deidentify.options import RunChoices
     from ensemble_deid.deidentify.replacement import Replacer
+
+
+def add_gate(parser: CommandParser) -> None:
+    """Add the options of the gate before the output."""
+    parser.add_argument(
+        "--accept-unfit", action="store_true", help="also write notes that the model could not read, and count them"
+    )
+    parser.rare().add_argument(
+        "--least-recall",
+        metavar="R",
+        type=float,
+        default=0.8,
+        help="least measured recall of the model; default: 0.8",
+    )
 
 
 def add_lists(parser: argparse.ArgumentParser, *, strict: bool) -> None:
@@ -96,6 +110,8 @@ def run_choices(options: argparse.Namespace) -> "RunChoices":
         "project": options.scope,
         "lists": named_lists(options),
         "threshold": options.threshold,
+        "accept_unfit": options.accept_unfit,
+        "least_recall": options.least_recall,
     }
     if "combiner" in options:
         choices["combiner"], choices["jobs"] = options.combiner, options.jobs

@@ -4,7 +4,7 @@ import argparse
 import os
 import platform
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,16 @@ from typing import Any
 from ensemble_deid import __version__
 from ensemble_deid.corpora.read import Corpus
 from ensemble_deid.errors import ConfigError, ModelError
-from ensemble_deid.evaluation.curve import OperatingPoint
 from ensemble_deid.evaluation.operating_points import CHOSEN, OUT_OF_FOLD, target_text, threshold_from_record
 from ensemble_deid.model.additions import changes_since, changes_since_training, listed
 from ensemble_deid.model.installed import model_of
 from ensemble_deid.model.manifest import Manifest, fingerprint, installed_packages, read_manifest
+from ensemble_deid.model.measured import CHOSEN_WITH, Measured, measured_at
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.parsing import read_text
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.tbed.tagger import RULES
-from ensemble_deid.training.out_of_fold import out_of_fold
 from ensemble_deid.training.rule_approvals import rule_approvals
-from ensemble_deid.training.thresholds import CHOSEN_WITH
 
 _NOT_STATED = "not stated"
 
@@ -163,54 +161,31 @@ def read_name_lists(entries: Sequence[str]) -> dict[str, frozenset[str]]:
 def measured_recall(manifest: Manifest, threshold: float, *, submodels: Sequence[str]) -> str:
     """Return one sentence about recall at the threshold in use, with the submodels in use.
 
-    The notes that the threshold was chosen on come first, then the curve that training left in the model. What was
-    measured before the model was changed is said to be so. Raises ModelError where the curve is damaged.
+    What was measured before the model was changed is said to be so. Raises ModelError where the curve is damaged.
     """
-    whole = set(submodels) == set(manifest.config.get("submodels", ()))
-    if whole:
-        record = manifest.figures.get(CHOSEN)
-        chosen = None if record is None else threshold_from_record(record)
-        known = chosen is not None and chosen.notes != OUT_OF_FOLD and chosen.threshold == threshold
-        if known and chosen is not None and chosen.chosen_at is not None:
-            notes = f"the {chosen.notes.count} notes that this threshold was chosen on"
-            changes = changes_since(manifest, manifest.figures.get(CHOSEN_WITH), submodels)
-            return _of_point(chosen.chosen_at, notes, changes)
-    stored = out_of_fold(manifest, submodels)
-    changes = changes_since_training(manifest, submodels)
-    notes = "its training notes, out of fold" if stored is None else stored.notes
-    points: Mapping[str, Any] = manifest.choices.get("operating_point", {}).get("points", {}) if whole else {}
-    for point in points.values():
-        # Exact, where the stored curve has only some of its points.
-        if point["threshold"] == threshold:
-            wrong = _wrong(point["false_positives_per_1000"])
-            return _sentence(threshold, point["token_recall"], wrong, notes, changes)
-    if stored is not None:
-        exact = stored.curve.knows_fp(threshold)
-        return _of_point(stored.curve.at(threshold), stored.notes, changes, exact=exact)
-    return (
-        f"no recall was measured at the threshold {four_digits(threshold)}{'' if whole else ' with these submodels'}: "
-        "measure it on annotated notes of your own (ensemble-deid evaluate)"
-    )
-
-
-def _of_point(point: OperatingPoint, notes: str, changes: Sequence[str] | None, *, exact: bool = True) -> str:
-    return _sentence(point.threshold, point.counts.recall, _wrong(point.fp_per_1000, exact=exact), notes, changes)
-
-
-def _wrong(rate: float | None, *, exact: bool = True) -> str:
-    if rate is None:
-        return ""
-    least = "" if exact else "at least "
-    rest = "" if exact else " (the model has no record of how many more below its stored curve)"
-    return f", with {least}{rate:.1f} false positives in 1000 tokens{rest}"
-
-
-def _sentence(threshold: float, recall: float | None, wrong: str, notes: str, changes: Sequence[str] | None) -> str:
+    measured = measured_at(manifest, threshold, submodels=submodels)
+    if measured is None:
+        whole = set(submodels) == set(manifest.config.get("submodels", ()))
+        return (
+            f"no recall was measured at the threshold {four_digits(threshold)}"
+            f"{'' if whole else ' with these submodels'}: measure it on annotated notes of your own "
+            "(ensemble-deid evaluate)"
+        )
+    recall, changes = measured.recall, measured.changes
     shares = "an undefined share" if recall is None else f"{100 * recall:.1f}%"
-    found = f"at its threshold ({four_digits(threshold)}) the model found {shares} of the PHI tokens in {notes}{wrong}"
+    found = f"at its threshold ({four_digits(threshold)}) the model found {shares} of the PHI tokens in "
+    found += f"{measured.notes}{_wrong(measured)}"
     again = "measure it again on annotated notes (ensemble-deid evaluate)"
     if changes is None:
         return f"{found}; it is not on record whether the model was changed since: {again}"
     if changes:
         return f"{found}; this was measured before the model's {listed(changes)} changed: {again}"
     return f"{found}; in your notes it may miss more"
+
+
+def _wrong(measured: Measured) -> str:
+    if measured.false_positives is None:
+        return ""
+    least = "" if measured.exact else "at least "
+    rest = "" if measured.exact else " (the model has no record of how many more below its stored curve)"
+    return f", with {least}{measured.false_positives:.1f} false positives in 1000 tokens{rest}"

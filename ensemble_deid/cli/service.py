@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.options import add_command, add_model, add_port, add_shared
-from ensemble_deid.cli.replacement import add_key_file, add_lists, named_lists
+from ensemble_deid.cli.replacement import add_gate, add_key_file, add_lists, named_lists
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.errors import ConfigError
 
@@ -31,6 +31,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--entities", choices=("presidio", "own"), default="presidio", help="entity names in /analyze")
     add_key_file(parser, required=False)
     add_lists(parser, strict=True)
+    add_gate(parser)
     add_shared(parser, "submodels", "device")
     parser.rare().add_argument(
         "--arrival-limit", metavar="SECONDS", type=float, default=10.0, help="wait for a body; total wait for a batch"
@@ -66,6 +67,8 @@ def run_serve(options: argparse.Namespace) -> int:
         tokens=tokens_from_environment(options.tokens),
         key=Key.find(options.key_file),
         lists=lists,
+        accept_unfit=options.accept_unfit,
+        least_recall=options.least_recall,
     )
 
     if settings.key.throwaway:

@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.options import add_command, add_model
-from ensemble_deid.cli.replacement import add_columns, add_lists, add_replacement, columns_of, run_choices, tell_of_key
+from ensemble_deid.cli.replacement import (
+    add_columns,
+    add_gate,
+    add_lists,
+    add_replacement,
+    columns_of,
+    run_choices,
+    tell_of_key,
+)
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, say, warn
 from ensemble_deid.deidentify.outputs import refuse_output
 
@@ -25,6 +33,7 @@ def add_commands(commands: Any) -> None:
     add_columns(parser)
     add_lists(parser, strict=True)
     add_replacement(parser)
+    add_gate(parser)
     parser.add_argument("--threshold", metavar="T", type=float, help="least probability of an accepted span, 0 to 1")
     rare = parser.rare()
     rare.add_argument("--failed", metavar="PATH", help="table of withheld notes; default: OUT.parquet.failed")

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Self, Unpack
 
+from ensemble_deid.deidentify.gate import Gate
 from ensemble_deid.deidentify.one_pass import DeidentificationResult, NotePass, finish_alone, finish_together
 from ensemble_deid.deidentify.options import RunChoices, RunOptions
 from ensemble_deid.deidentify.prediction import Note, check_note, describe_apart, predict_apart, predict_here
@@ -161,19 +162,21 @@ class Deidentifier:
         """
         chunks = self.predict_chunks(notes, options.prediction)
         inclusion = self._inclusion(options.prediction)
+        gate = Gate.of(self.description, options.prediction, least_recall=options.least_recall)
 
         def results() -> Iterator[DeidentificationResult]:
             predicted = chain.from_iterable(chunks)
             if together:
-                yield from finish_together(list(predicted), options, inclusion)
+                yield from finish_together(list(predicted), options, gate, inclusion)
             else:
-                yield from (finish_alone(note, options, inclusion) for note in predicted)
+                yield from (finish_alone(note, options, gate, inclusion) for note in predicted)
 
         return results()
 
     def note_pass(self, options: RunOptions) -> NotePass:
         """Return the pass over notes that come in parts or in several readings, as `predict_chunks` returns them."""
-        return NotePass(options, self._inclusion(options.prediction))
+        gate = Gate.of(self.description, options.prediction, least_recall=options.least_recall)
+        return NotePass(options, gate, self._inclusion(options.prediction))
 
     def deidentify(
         self,
@@ -189,8 +192,8 @@ class Deidentifier:
         where that is None; what only other texts of the patient tell, such as the whole of a name, is not known. How it
         is done is in `options`, or in `choices`, those of `RunOptions.choose`: `style`, `policy`, `key`, `threshold`,
         `lists` and others. Raises CorpusError when the text cannot be processed: it is no string, holds NUL or unpaired
-        surrogates (then it is no clinical note), processing fails, or strict lists find a known identifier in the
-        output. Raises ConfigError for options that do not exist or that the model cannot serve.
+        surrogates (then it is no clinical note), processing fails, the gate holds it back, or strict lists find a known
+        identifier in the output. Raises ConfigError for options that do not exist or that the model cannot serve.
 
         >>> from ensemble_deid import Deidentifier
         >>> model = Deidentifier.load("model")

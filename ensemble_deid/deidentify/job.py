@@ -270,7 +270,7 @@ def _night(
     run.source = NewNotes(source, night)
     run.finding = {**run.finding, "night": night.digest}
     run.settings, run.written = {**run.settings, **run.finding}, night.written
-    before = verify_run(places.run).settings.get("night") if is_run(places.run) else None
+    before = verify_run(places.run).settings.get("night", "") if is_run(places.run) else None
     if before not in (None, night.digest) or (before is None and not job.resume and _is_taken(source, out)):
         if job.resume and not night.todo:
             return RunSummary(places.run, counts=dict(night.counts), model=model, options=options, finished_before=True)
@@ -328,6 +328,7 @@ def _run(job: _Job, places: _Places, source: NoteSource, out: Path, model: Deide
     settings = {
         **finding,
         "project": replacer.project,
+        "gate": {"accept_unfit": options.accept_unfit, "least_recall": options.least_recall},
         "styles": {**meant, "surrogates": dict(styles.settings)},
         # A stream is in a file that has another name each time: its content is in `finding`.
         "inputs": _hidden(input_digest(source), replacer.key) if isinstance(job.source, str | Path) else None,

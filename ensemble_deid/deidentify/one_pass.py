@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ensemble_deid.corpora.edits import Edit
+from ensemble_deid.deidentify.gate import ACCEPTED, Gate
 from ensemble_deid.deidentify.known.site_lists import LEFT
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
@@ -30,9 +31,9 @@ class DeidentificationResult:
     """A de-identified text and the spans that were taken out, or the reason why the text is withheld.
 
     `spans` are in characters of the text that came in, `replaced` says where in the new text they are. Where `error`
-    is not None the text could not be processed whole: `text` is then None and `spans` is empty. `counts` says how many
-    repeats were found and what the lists did, by the names in docs/known.md; `known_left` is how many known identifiers
-    are left in `text`.
+    is not None the text could not be processed whole, or the gate holds it back: `text` is then None and `spans` is
+    empty. `counts` says how many repeats were found, and what the gate and the lists did, by the names in
+    docs/known.md; `known_left` is how many known identifiers are left in `text`.
 
     >>> from ensemble_deid import DeidentificationResult, Span
     >>> DeidentificationResult("Seen by Dr. [DOCTOR].", (Span(12, 18, "DOCTOR"),)).text
@@ -54,8 +55,9 @@ class DeidentificationResult:
 
     @property
     def remark(self) -> str | None:
-        """What is to be said beside a text in which known identifiers are left."""
-        return f"{self.known_left} {LEFT}" if self.known_left else None
+        """What is to be said beside a text: how many known identifiers are left, what the gate would have withheld."""
+        left = [f"{self.known_left} {LEFT}"] if self.known_left else []
+        return "; ".join([*left, *(name for name in self.counts if name.startswith(ACCEPTED))]) or None
 
 
 def patient_of(patient: str | None, text: str) -> str:
@@ -73,11 +75,13 @@ def patient_of(patient: str | None, text: str) -> str:
 class NotePass:
     """One pass over the notes of one scope: `learn` from each of them first, then `finish` each.
 
-    Notes come as the model returns them, before the model's inclusion list. A note that cannot be processed whole has a
-    result with an error.
+    Notes come as the model returns them, before the model's inclusion list. A note that cannot be processed whole, or
+    that the gate holds back, has a result with an error; without a gate (in measurements) all pass. What was found in a
+    note held back is searched in the patient's other notes all the same.
     """
 
     options: RunOptions
+    gate: Gate | None
     inclusion: InclusionList | None = None
     strings: PatientStrings = field(init=False)
 
@@ -103,6 +107,11 @@ class NotePass:
         if isinstance(note, DeidError):
             return DeidentificationResult(None, (), str(note))
         counts: Counter[str] = Counter()
+        unfit = None if self.gate is None else self.gate.check(note.text)
+        if unfit is not None:
+            counts[unfit.counted(accepted=self.options.accept_unfit)] = 1
+            if not self.options.accept_unfit:
+                return DeidentificationResult(None, (), f"{note.id}: {unfit.reason}", counts=counts)
         kept, counts[IN_LISTED_SENTENCES] = self._outside_listed(note)
         known = self.known(note, taken)
         searched = known.search(kept)
@@ -143,18 +152,20 @@ class NotePass:
         return DeidentificationResult(made.text, note.spans, replaced=made.spans, known_left=counts[LEFT], counts=acted)
 
 
-def finish_alone(note: Note, options: RunOptions, inclusion: InclusionList | None = None) -> DeidentificationResult:
+def finish_alone(
+    note: Note, options: RunOptions, gate: Gate | None, inclusion: InclusionList | None = None
+) -> DeidentificationResult:
     """Return what becomes of a note that the model has read, by what is found in itself."""
-    alone = NotePass(options, inclusion)
+    alone = NotePass(options, gate, inclusion)
     alone.learn(note)
     return alone.finish(note)
 
 
 def finish_together(
-    notes: Sequence[Note], options: RunOptions, inclusion: InclusionList | None = None
+    notes: Sequence[Note], options: RunOptions, gate: Gate | None, inclusion: InclusionList | None = None
 ) -> Iterator[DeidentificationResult]:
     """Yield what becomes of notes that the model has read, by what is found in all notes of the same patient."""
-    together = NotePass(options, inclusion)
+    together = NotePass(options, gate, inclusion)
     for note in notes:
         together.learn(note)
     return map(together.finish, notes)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
 
+from ensemble_deid.deidentify.gate import LEAST_RECALL, check_least_recall
 from ensemble_deid.deidentify.known.site_lists import ListFiles, SiteLists
 from ensemble_deid.deidentify.replacement import Key, Replacer
 from ensemble_deid.errors import ConfigError
@@ -22,6 +23,8 @@ class RunChoices(PredictionChoices, total=False):
     project: str
     replacer: Replacer | None
     lists: SiteLists | ListFiles | None
+    accept_unfit: bool
+    least_recall: float
 
 
 def files_of(choices: RunChoices) -> tuple[Path, ...]:
@@ -38,7 +41,8 @@ def files_of(choices: RunChoices) -> tuple[Path, ...]:
 class RunOptions:
     """How notes are predicted, what takes the place of PHI, and what the site knows besides the model.
 
-    `files` are those that the options were read from, which no output may overwrite.
+    `files` are those that the options were read from, which no output may overwrite. With `accept_unfit` notes pass
+    that the gate would withhold (`gate.py`); `least_recall` is what a model must have been measured with.
 
     >>> from ensemble_deid import Deidentifier, RunOptions
     >>> model = Deidentifier.load("model")
@@ -51,6 +55,11 @@ class RunOptions:
     replacer: Replacer = field(default_factory=Replacer.from_options)
     lists: SiteLists = field(default_factory=SiteLists)
     files: tuple[Path, ...] = ()
+    accept_unfit: bool = False
+    least_recall: float = LEAST_RECALL
+
+    def __post_init__(self) -> None:
+        check_least_recall(self.least_recall)
 
     @classmethod
     def choose(
@@ -65,6 +74,8 @@ class RunOptions:
         project: str = "",
         replacer: Replacer | None = None,
         lists: SiteLists | ListFiles | None = None,
+        accept_unfit: bool = False,
+        least_recall: float = LEAST_RECALL,
         **prediction: Unpack[PredictionChoices],
     ) -> "RunOptions":
         """Return the options for a model with these labels.
@@ -73,8 +84,9 @@ class RunOptions:
         those of single labels, `policy` names a policy or its file, and `settings` are those of surrogates
         (docs/styles-and-surrogates.md). Surrogates and hashes depend on `key` (a `Key`, a key file, else the one in
         ENSEMBLE_DEID_KEY, else a new one) and on `project`. A `replacer` says all of this at once. `lists` are what the
-        site knows, or the files of it. The others are those of `PredictionOptions`. Raises ConfigError for an unknown
-        style, label or policy and a bad key, CorpusError for a bad list.
+        site knows, or the files of it; `accept_unfit` and `least_recall` as above. The others are those of
+        `PredictionOptions`. Raises ConfigError for an unknown style, label or policy and a bad key, CorpusError for a
+        bad list.
         """
         given = {"style": style, "styles": styles, "policy": policy, "settings": settings, "key": key}
         named = [name for name, value in {**given, "project": project or None}.items() if value is not None]
@@ -91,6 +103,8 @@ class RunOptions:
             replacer=replacer,
             lists=lists or SiteLists(),
             files=files,
+            accept_unfit=accept_unfit,
+            least_recall=least_recall,
         )
 
     @classmethod

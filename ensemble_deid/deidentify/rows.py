@@ -48,7 +48,7 @@ class RowPass:
 
     def fresh(self) -> "RowPass":
         """Return a pass over another scope, which knows nothing yet."""
-        return RowPass(NotePass(self.notes.options, self.notes.inclusion), self.cells)
+        return RowPass(NotePass(self.notes.options, self.notes.gate, self.notes.inclusion), self.cells)
 
     def see(self, record: Record) -> None:
         """Remember the dates of a record, also of one without a text."""

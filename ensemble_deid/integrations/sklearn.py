@@ -60,7 +60,9 @@ class EnsembleEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         """
         check_is_fitted(self)
         found = []
-        for document, result in zip(X, self.model_.process(X, RunOptions(), together=True), strict=True):
+        # The spans are scored, and no text goes out: a model that finds little must be scored, too.
+        options = RunOptions(accept_unfit=True)
+        for document, result in zip(X, self.model_.process(X, options, together=True), strict=True):
             if result.error is not None:
                 raise CorpusError(result.error)
             found.append(document.with_spans(result.spans))

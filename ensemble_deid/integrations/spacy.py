@@ -26,7 +26,7 @@ ErrorHandler = Callable[[str, Any, list[Doc], Exception], Any]
 EXTENSION = "phi"
 """`doc._.phi` has the spans in characters; None where the document has not been processed."""
 
-DEFAULTS = {"spans_key": "phi", "set_ents": True, "threshold": None, "device": None, "lists": {}}
+DEFAULTS = {"spans_key": "phi", "set_ents": True, "threshold": None, "device": None, "lists": {}, "accept_unfit": False}
 
 
 @Language.factory("ensemble_deid", assigns=["doc.ents", "doc.spans", f"doc._.{EXTENSION}"], default_config=DEFAULTS)
@@ -39,12 +39,14 @@ def make_component(
     threshold: float | None,
     device: str | None,
     lists: dict[str, str],
+    accept_unfit: bool,
 ) -> "PhiComponent":
     """Return the component for a model, given by its folder or the name of an installed one. Raises ModelError.
 
     Spans go to `doc.spans[spans_key]` (no key: an empty string), with their probabilities in its `attrs["scores"]`,
     and with `set_ents` to `doc.ents`, in the place of earlier entities that they overlap. `threshold` overrides the
-    model's, as in `PredictionOptions`; `lists` names the files `known`, `allow` and `deny` of what the site knows.
+    model's, as in `PredictionOptions`; `lists` names the files `known`, `allow` and `deny` of what the site knows;
+    `accept_unfit` as in `RunOptions`.
     """
     if not Doc.has_extension(EXTENSION):
         Doc.set_extension(EXTENSION, default=None)
@@ -54,7 +56,7 @@ def make_component(
         raise ConfigError(f"lists: there is no {unknown[0]!r}; there are known, allow and deny")
     known, allow, deny = (Path(lists[kind]) if kind in lists else None for kind in ("known", "allow", "deny"))
     files = ListFiles(known, allow, deny)
-    options = RunOptions.choose(loaded.labels, lists=files, threshold=threshold)
+    options = RunOptions.choose(loaded.labels, lists=files, threshold=threshold, accept_unfit=accept_unfit)
     return PhiComponent(name, loaded, options, spans_key=spans_key, set_ents=set_ents)
 
 

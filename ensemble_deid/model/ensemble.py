@@ -13,9 +13,11 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.model.feature_extractor import FeatureExtractor
 from ensemble_deid.model.inclusion import InclusionList
+from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.model.options import AS_TRAINED, COMBINERS, SVM, PredictionOptions, combine_named
 from ensemble_deid.model.portions import portions
 from ensemble_deid.model.submodels import refuse_unknown
+from ensemble_deid.note.completion import RULES, Completion, complete
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.reading import read
@@ -32,7 +34,8 @@ from ensemble_deid.taggers.by_type import ByTypeTagger, UncasedTagger
 class ModelDescription:
     """A loaded model's submodels, labels and threshold, and in which arithmetic its networks compute, by submodel.
 
-    `best_members` and `inclusion` as in `Ensemble`. A parent process that leaves predicting to others needs only this.
+    `best_members`, `inclusion` and `manifest` as in `Ensemble`. A parent process that leaves predicting to others needs
+    only this.
     """
 
     submodels: tuple[str, ...]
@@ -41,6 +44,7 @@ class ModelDescription:
     arithmetic: Mapping[str, str]
     best_members: BestMembers = field(repr=False)
     inclusion: InclusionList | None = field(repr=False)
+    manifest: Manifest | None = field(default=None, repr=False)
 
     def check_options(self, options: PredictionOptions) -> None:
         """Raise ConfigError for options that the model cannot serve.
@@ -116,7 +120,8 @@ class Ensemble:
 
     `smaller` are the stackers of `Config.smaller_stacks`, for loading the model with some of the submodels only.
     `best_members` are those that the combiner `per-type` takes for each label; empty where they were never chosen.
-    `inclusion` lists sentences without PHI; `Deidentifier` applies it to what `predict` returns.
+    `inclusion` lists sentences without PHI; `Deidentifier` applies it to what `predict` returns. `manifest` is the
+    record of the training, None before that has ended.
     """
 
     config: Config
@@ -127,6 +132,7 @@ class Ensemble:
     smaller: tuple[Stacker, ...] = field(default=(), repr=False)
     inclusion: InclusionList | None = field(default=None, repr=False)
     best_members: BestMembers = field(default_factory=dict, repr=False)
+    manifest: Manifest | None = field(default=None, repr=False)
 
     @property
     def description(self) -> ModelDescription:
@@ -138,6 +144,7 @@ class Ensemble:
             arithmetic=arithmetic_in_use(self.taggers),
             best_members=self.best_members,
             inclusion=self.inclusion,
+            manifest=self.manifest,
         )
 
     def propose(self, batch: Batch) -> dict[str, Proposals]:
@@ -147,10 +154,17 @@ class Ensemble:
             n_best = self.config.stack.n_best
             return {name: tagger.propose(batch, n_best=n_best) for name, tagger in self.taggers.items()}
 
-    def predict(self, documents: Sequence[Document], options: PredictionOptions = AS_TRAINED) -> list[tuple[Span, ...]]:
+    def predict(
+        self,
+        documents: Sequence[Document],
+        options: PredictionOptions = AS_TRAINED,
+        *,
+        rules: Sequence[Completion] = RULES,
+    ) -> list[tuple[Span, ...]]:
         """Return the PHI spans of every document, in text order, without overlaps.
 
-        Raises ConfigError for what `ModelDescription.check_options` refuses.
+        They are completed by `rules`; a submodel's own predictions are not. Raises ConfigError for what
+        `ModelDescription.check_options` refuses.
         """
         self.description.check_options(options)
         readings = [read(document.text) for document in documents]
@@ -160,6 +174,8 @@ class Ensemble:
             batch = self.feature_extractor.extract([piece.document for piece in portion])
             for piece, spans in zip(portion, self._predict_batch(batch, options), strict=True):
                 found[piece.index].extend(piece.in_whole(span) for span in spans)
+        if options.submodel is None and rules:
+            found = [list(complete(view.text, spans, rules)) for view, spans in zip(views, found, strict=True)]
         return [reading.original_spans(spans) for reading, spans in zip(readings, found, strict=True)]
 
     def _predict_batch(self, batch: Batch, options: PredictionOptions) -> list[tuple[Span, ...]]:

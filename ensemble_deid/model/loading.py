@@ -91,7 +91,10 @@ def load_model(
     if stacker.submodels != tuple(taggers):
         raise ModelError(f"{directory}: the stacker was trained for other submodels than the manifest names")
     members = best_members_of(manifest, directory)
-    return Ensemble(config, scheme, extractor, taggers, stacker, inclusion=inclusion, best_members=members), manifest
+    ensemble = Ensemble(
+        config, scheme, extractor, taggers, stacker, inclusion=inclusion, best_members=members, manifest=manifest
+    )
+    return ensemble, manifest
 
 
 def model_source(

@@ -285,7 +285,12 @@ def _character(point: int) -> str:
 
 def unread_characters(text: str) -> int:
     """Return how many characters are in blocks that look encoded, and were not decoded: base64 and the like."""
-    return sum(len(match[0]) for match in _UNREAD.finditer(text)) if _may_hold_base64(text) else 0
+    if not _may_hold_base64(text):
+        return 0
+    runs = (match[0] for match in _UNREAD.finditer(text))
+    return sum(len(run) for run in runs if _DIGIT.search(run) and _LETTER.search(run))
 
 
-_UNREAD = re.compile(r"(?=[^\n]{0,80}\d)(?=[^\n]{0,80}[a-z])(?=[^\n]{0,80}[A-Z])[A-Za-z0-9+/]{60,}+={0,2}")
+# Base64, also that of addresses, and hexadecimal; no line that is drawn, and no word.
+_UNREAD = re.compile(r"[A-Za-z0-9+/_-]{60,}+={0,2}")
+_DIGIT, _LETTER = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]")

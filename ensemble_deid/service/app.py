@@ -50,7 +50,13 @@ def make_app(model: Deidentifier, settings: ServiceSettings, lists: SiteLists | 
     )
     answer_errors(app)
     metrics = Metrics(frozenset(PATHS))
-    defaults = RunOptions.choose(model.labels, key=settings.key, lists=lists)
+    defaults = RunOptions.choose(
+        model.labels,
+        key=settings.key,
+        lists=lists,
+        accept_unfit=settings.accept_unfit,
+        least_recall=settings.least_recall,
+    )
     notes = NoteService(model, defaults, processor, metrics)
     app.include_router(presidio_routes(notes, presidio_names=settings.entities == "presidio"))
     app.include_router(own_routes(notes, settings))

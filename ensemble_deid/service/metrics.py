@@ -31,7 +31,10 @@ class Metrics:
         self._characters = Counter("ensemble_deid_characters", "characters of processed notes", registry=own)
         self._spans = Counter("ensemble_deid_spans", "spans found, by the model's labels", ["label"], registry=own)
         self._listed = Counter(
-            "ensemble_deid_listed", "what the site's lists did, by the names in docs/known.md", ["count"], registry=own
+            "ensemble_deid_listed",
+            "what the gate and the site's lists did, by the names in docs/known.md",
+            ["count"],
+            registry=own,
         )
         self._entered = Gauge(
             "ensemble_deid_requests_in_progress",
@@ -58,7 +61,7 @@ class Metrics:
         self._notes.labels("withheld").inc()
 
     def listed(self, counts: Mapping[str, int]) -> None:
-        """Add what the site's lists did to a note."""
+        """Add what the gate and the site's lists did to a note."""
         for name, number in counts.items():
             self._listed.labels(name).inc(number)
 

@@ -6,6 +6,7 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ensemble_deid.deidentify.gate import LEAST_RECALL, check_least_recall
 from ensemble_deid.deidentify.known.site_lists import ListFiles
 from ensemble_deid.deidentify.replacement import Key
 from ensemble_deid.errors import ConfigError
@@ -23,7 +24,7 @@ class ServiceSettings:
     `entities` says which names `/analyze` uses: Presidio's, or the model's own labels. `key` is that of surrogates and
     hashes, the same in all workers; `lists` are the files of what the site knows, `submodels` those that are loaded,
     None for all. `arrival_limit` is the seconds that a body has to arrive, and that the lines of a batch may keep the
-    service waiting. Raises ConfigError.
+    service waiting. `accept_unfit` and `least_recall` as in `RunOptions`. Raises ConfigError.
     """
 
     model: Path
@@ -40,8 +41,11 @@ class ServiceSettings:
     tokens: Tokens = field(default_factory=Tokens)
     key: Key = field(default_factory=Key.find)
     lists: ListFiles = field(default_factory=ListFiles)
+    accept_unfit: bool = False
+    least_recall: float = LEAST_RECALL
 
     def __post_init__(self) -> None:
+        check_least_recall(self.least_recall)
         for name, least in (("workers", 1), ("max_body", 1), ("queue", 1), ("port", 0)):
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} must be at least {least}, not {getattr(self, name)}")

@@ -21,15 +21,15 @@ from ensemble_deid.evaluation.operating_points import (
 from ensemble_deid.model.additions import changeable_files, changes_since_training, listed
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
+from ensemble_deid.model.measured import CHOSEN_WITH
+from ensemble_deid.model.out_of_fold import OutOfFold, out_of_fold
 from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
 from ensemble_deid.stacking.stacker import Stacker
-from ensemble_deid.training.out_of_fold import OutOfFold, out_of_fold
 
-# Figures of the manifest: with which files, of those that can be changed after training, the threshold was chosen; and
-# the threshold that training chose.
-CHOSEN_WITH, OF_TRAINING = "threshold_chosen_with", "training_threshold"
+OF_TRAINING = "training_threshold"
+"""The figure of the manifest that has the threshold that training chose."""
 
 
 def freeze_threshold(

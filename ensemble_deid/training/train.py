@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,15 @@ from ensemble_deid.model.directory import save_model
 from ensemble_deid.model.ensemble import Ensemble, arithmetic_of_training
 from ensemble_deid.model.feature_extractor import FeatureExtractor, fit_feature_extractor
 from ensemble_deid.model.manifest import Manifest, fingerprint, installed_packages
+from ensemble_deid.model.measured import LANGUAGES
 from ensemble_deid.model.options import OUT_OF_FOLD, members_record
+from ensemble_deid.model.out_of_fold import CURVES, curves_record
 from ensemble_deid.model.pattern_choice import choose_patterns
 from ensemble_deid.model.seen_notes import overlap_choice
 from ensemble_deid.note.counts import Counts, strict_counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.label_map import label_groups
+from ensemble_deid.note.language import languages_of
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.reading import as_read
 from ensemble_deid.note.tags import TagScheme
@@ -30,7 +33,6 @@ from ensemble_deid.stacking.voting import choose_best_members
 from ensemble_deid.taggers.base import Tagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.training.fold_training import TrainingProgress, train_submodels
-from ensemble_deid.training.out_of_fold import CURVES, curves_record
 from ensemble_deid.training.progress import Reporter, Step
 from ensemble_deid.training.rules import rule_curve
 from ensemble_deid.training.thresholds import OF_TRAINING
@@ -60,7 +62,7 @@ class Trained:
     @property
     def deidentifier(self) -> Deidentifier:
         """The model, ready to use without being saved (in one process: others load it from a directory)."""
-        return Deidentifier(self.ensemble)
+        return Deidentifier(replace(self.ensemble, manifest=self.manifest))
 
     def save(self, directory: str | Path) -> None:
         """Write the model directory, replacing an older model.
@@ -163,6 +165,7 @@ def _train(
             "patterns": patterns.to_record(),
             **extractor.to_record(),
             "operating_point": points.to_record(),
+            LANGUAGES: list(languages_of(documents)),
             **members_record(ensemble.best_members, chosen_on=OUT_OF_FOLD, notes=len(documents)),
             **overlap_choice("dev", seen.overlap(dev_documents)),
             **warm.record,

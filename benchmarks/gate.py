@@ -1,0 +1,120 @@
+"""How many notes the gate holds back: ordinary ones, those of other languages, encoded ones, tables, single words.
+
+    python benchmarks/gate.py --language en --notes aci-bench.jsonl
+
+No model is loaded: the gate of a measured model that was trained on notes of this language reads the demo corpus,
+what was made of its dev notes, the sentences below, and the corpora named. The sentences are by hand, and no word
+was listed for them. Counts alone are printed.
+"""
+
+import argparse
+import base64
+import gzip
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from ensemble_deid import Document, read_corpus
+from ensemble_deid.deidentify.gate import Gate
+
+GERMAN = """\
+Die Patientin klagt seit drei Tagen über Husten und Fieber.
+Atmung frei, Pupillen isokor.
+Herr Martin Schuster, wohnhaft Am Hang 7, 88131 Lindau, stellte sich in der Ambulanz vor.
+Kein Fieber, keine Dyspnoe.
+Mutter an Brustkrebs verstorben.
+Er raucht eine Schachtel am Tag und trinkt abends zwei Bier.
+Wunde trocken und sauber verbunden.
+Nächster Termin am 14. Oktober um 9 Uhr.
+Laborwerte vom Montag unverändert.
+Die Ehefrau berichtet, dass er nachts unruhig sei und mehrmals aufstehe.
+Penicillinallergie mit Hautausschlag.
+Knie links geschwollen, Beugung bis 90 Grad schmerzhaft.
+Pflegedienst kommt zweimal täglich.
+Aufklärung erfolgt, Einwilligung unterschrieben.
+Frau Doktor Weiß aus Ulm hat angerufen.
+Im EKG Sinusrhythmus, keine Erregungsrückbildungsstörungen.
+Bitte Marcumar pausieren und am Freitag wieder ansetzen.
+Zustand nach Schlaganfall vor zwei Jahren mit Restparese rechts.
+Appetit gut, Stuhlgang regelmäßig, Schlaf gestört.
+Verlegung auf die Intensivstation wegen respiratorischer Insuffizienz.""".split("\n")
+FRENCH = """\
+La patiente se plaint de toux et de fièvre depuis trois jours.
+Respiration libre, pupilles isocores.
+Monsieur Luc Fontaine, demeurant 7 chemin des Vignes, 71000 Mâcon, s'est présenté aux urgences.
+Pas de fièvre, pas de dyspnée.
+Mère décédée d'un cancer du sein.
+Il fume un paquet par jour et boit deux bières le soir.
+Plaie sèche, pansement propre.
+Prochain rendez-vous le 14 octobre à 9 heures.
+Bilan sanguin de lundi inchangé.
+Sa femme rapporte qu'il est agité la nuit et se lève plusieurs fois.
+Allergie à la pénicilline avec éruption cutanée.
+Genou gauche enflé, flexion douloureuse à 90 degrés.
+Soins infirmiers deux fois par jour.
+Information donnée, consentement signé.
+Le docteur Blanchard de Dijon a téléphoné.
+À l'ECG, rythme sinusal, sans trouble de la repolarisation.
+Merci d'arrêter la warfarine et de la reprendre vendredi.
+Accident vasculaire cérébral il y a deux ans avec parésie droite résiduelle.
+Appétit bon, transit régulier, sommeil perturbé.
+Transfert en réanimation pour insuffisance respiratoire.""".split("\n")
+WORDS = (
+    "stable unchanged afebrile discharged Smith NPO deferred metoprolol see attached DNR none Okonkwo 120/80".split()
+)
+
+
+def made(notes: Iterable[Document], seed: int) -> Mapping[str, list[str]]:
+    """Return texts that are no ordinary notes, by what they are."""
+    rng, texts = random.Random(seed), [note.text for note in notes]
+    table = [["\t".join(f"{rng.uniform(0, 200):.1f}" for _ in range(8)) for _ in range(12)] for _ in range(100)]
+    named = ["Time\tHR\tSBP\tDBP\tTemp\tSpO2\tNa\tK"]
+    return {
+        "base64 of a compressed note": [base64.encodebytes(gzip.compress(t.encode(), mtime=0)).decode() for t in texts],
+        "hexadecimal of a note": [t.encode().hex() for t in texts],
+        "base64 of a note, which is read": [base64.encodebytes(t.encode()).decode() for t in texts],
+        "a note in capitals": [t.upper() for t in texts],
+        "a note in lower case": [t.lower() for t in texts],
+        "lines of notes, one a note": [line for t in texts for line in t.splitlines() if line.strip()],
+        "table of numbers": ["\n".join(rows) for rows in table],
+        "table of numbers with a heading": ["\n".join([*named, *rows]) for rows in table],
+        "one word": [*WORDS, ""],
+        "letters by lot": [
+            " ".join("".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=7)) for _ in range(60)) for _ in range(100)
+        ],
+        "German sentences": GERMAN,
+        "French sentences": FRENCH,
+    }
+
+
+def held(gate: Gate, texts: Iterable[str]) -> Counter[str]:
+    """Count texts, and those held back by the reason's kind."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        unfit = gate.check(text)
+        counts.update(["all"] if unfit is None else ["all", "held", unfit.kind])
+    return counts
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--language", default="en")
+    parser.add_argument("--notes", action="append", default=[], metavar="CORPUS")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    gate = Gate((options.language,), None)
+    dev = list(read_corpus("demo:dev"))
+    places = [*(f"demo:{part}" for part in ("dev", "train", "site", "test")), *options.notes]
+    sets = {place: [note.text for note in read_corpus(place)] for place in places}
+    sets.update(made(dev, options.seed))
+    print("| texts | number | held back | % | why |\n| --- | ---: | ---: | ---: | --- |")
+    for name, texts in sets.items():
+        counts = held(gate, texts)
+        why = ", ".join(f"{kind} {n}" for kind, n in sorted(counts.items()) if kind not in ("all", "held"))
+        share = 100 * counts["held"] / counts["all"]
+        print(f"| {name} | {counts['all']} | {counts['held']} | {share:.1f} | {why} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""What is on record of a model: the recall measured at a threshold, and the languages of its training notes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ensemble_deid.evaluation.curve import OperatingPoint
+from ensemble_deid.evaluation.operating_points import CHOSEN, OUT_OF_FOLD, threshold_from_record
+from ensemble_deid.model.additions import changes_since, changes_since_training
+from ensemble_deid.model.manifest import Manifest
+from ensemble_deid.model.out_of_fold import out_of_fold
+from ensemble_deid.note.language import NAMES
+
+CHOSEN_WITH = "threshold_chosen_with"
+"""The figure of the manifest that has the files, of those that can be changed, with which the threshold was chosen."""
+LANGUAGES = "languages"
+"""The choice of the manifest that has the languages of the training notes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Recall of PHI tokens and false positives in 1,000 tokens at a threshold, None where undefined; on which notes.
+
+    Without `exact` there may be more false positives. `changes` are what was changed in the model since, None where
+    nothing says so.
+    """
+
+    recall: float | None
+    false_positives: float | None
+    exact: bool = True
+    notes: str
+    changes: Sequence[str] | None
+
+
+def measured_at(manifest: Manifest, threshold: float, *, submodels: Sequence[str]) -> Measured | None:
+    """Return what was measured of a model at a threshold, with these submodels; None for nothing.
+
+    The notes that the threshold was chosen on come first, then the curve that training left in the model. Raises
+    ModelError where the curve is damaged.
+    """
+    whole = set(submodels) == set(manifest.config.get("submodels", ()))
+    if whole:
+        record = manifest.figures.get(CHOSEN)
+        chosen = None if record is None else threshold_from_record(record)
+        known = chosen is not None and chosen.notes != OUT_OF_FOLD and chosen.threshold == threshold
+        if known and chosen is not None and chosen.chosen_at is not None:
+            notes = f"the {chosen.notes.count} notes that this threshold was chosen on"
+            changes = changes_since(manifest, manifest.figures.get(CHOSEN_WITH), submodels)
+            return _of_point(chosen.chosen_at, notes, changes)
+    stored = out_of_fold(manifest, submodels)
+    changes = changes_since_training(manifest, submodels)
+    points: Mapping[str, Any] = manifest.choices.get("operating_point", {}).get("points", {}) if whole else {}
+    for point in points.values():
+        # Exact, where the stored curve has only some of its points.
+        if point["threshold"] == threshold:
+            notes = "its training notes, out of fold" if stored is None else stored.notes
+            recall, wrong = point["token_recall"], point["false_positives_per_1000"]
+            return Measured(recall=recall, false_positives=wrong, notes=notes, changes=changes)
+    if stored is None:
+        return None
+    exact = stored.curve.knows_fp(threshold)
+    return _of_point(stored.curve.at(threshold), stored.notes, changes, exact=exact)
+
+
+def _of_point(point: OperatingPoint, notes: str, changes: Sequence[str] | None, *, exact: bool = True) -> Measured:
+    wrong = point.fp_per_1000
+    return Measured(recall=point.counts.recall, false_positives=wrong, exact=exact, notes=notes, changes=changes)
+
+
+def languages_of_training(manifest: Manifest) -> tuple[str, ...]:
+    """Return the languages of the notes that a model was trained on, none where there is no record of them."""
+    found = manifest.choices.get(LANGUAGES)
+    if found is None:
+        # Models of earlier versions have the language that their patterns were chosen for.
+        found = [manifest.choices.get("patterns", {}).get("language")]
+    return tuple(language for language in found if language in NAMES)
