@@ -48,7 +48,7 @@ def add_commands(commands: Any) -> None:
         example="deidentify en notes --out clean --style surrogate --key-file site.key",
     )
     add_options(parser)
-    parser.add_argument("--project", metavar="DIR", help="only what this project has not handed out (docs/project.md)")
+    parser.rare().add_argument("--project", metavar="DIR", help="only what it has not handed out (docs/project.md)")
 
 
 def add_options(parser: CommandParser) -> None:

@@ -32,7 +32,7 @@ def add_commands(commands: Any) -> None:
     )
     add.add_argument("project", metavar="DIR", help=_DIR)
     add_options(add)
-    add.add_argument("--hold", metavar="N", type=int, default=0, help="wait for so many notes of a patient")
+    add.rare().add_argument("--hold", metavar="N", type=int, default=0, help="wait for so many notes of a patient")
     correct = add_command(
         commands,
         "correct",

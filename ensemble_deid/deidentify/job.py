@@ -270,7 +270,7 @@ def _night(
     run.source = NewNotes(source, night)
     run.finding = {**run.finding, "night": night.digest}
     run.settings, run.written = {**run.settings, **run.finding}, night.written
-    before = verify_run(places.run).settings.get("night") if is_run(places.run) else None
+    before = verify_run(places.run).settings.get("night", "") if is_run(places.run) else None
     if before not in (None, night.digest) or (before is None and not job.resume and _is_taken(source, out)):
         if job.resume and not night.todo:
             return RunSummary(places.run, counts=dict(night.counts), model=model, options=options, finished_before=True)
