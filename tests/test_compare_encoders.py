@@ -95,11 +95,11 @@ def test_runs_are_resumed_and_never_mixed(
     trained: list[int] = []
     real = encoder_runs._train
 
-    def count(*arguments: Any) -> Any:
+    def count(*arguments: Any, **named: Any) -> Any:
         if len(trained) == 3:
             raise KeyboardInterrupt
         trained.append(arguments[0])
-        return real(*arguments)
+        return real(*arguments, **named)
 
     monkeypatch.setattr(encoder_runs, "_train", count)
     assert main(command) == 130
