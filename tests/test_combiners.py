@@ -199,7 +199,7 @@ def test_annotations_have_no_combiner_and_no_combiner_but_the_svm_a_threshold(
     tiny_model: Path, tiny_dev: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["evaluate", str(tiny_dev), str(tiny_dev), "--combiner", "union"]) == 2
-    assert "is no model" in capsys.readouterr().err
+    assert "is not a model" in capsys.readouterr().err
     assert main(["evaluate", str(tiny_dev), str(tiny_model), "--combiner", "union", "--oracle"]) == 2
     assert "no threshold" in capsys.readouterr().err
 

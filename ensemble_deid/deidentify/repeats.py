@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ensemble_deid.deidentify.known.joining import Hides
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.labels import category_of
 from ensemble_deid.note.overlaps import join_overlaps, outside
 from ensemble_deid.note.reading import as_read, read
 from ensemble_deid.note.span import Span
@@ -17,6 +18,7 @@ SOURCE = "repeat"
 """The source of a span that repeats another."""
 _LEAST = 3
 _LEAST_DIGITS = 5
+_SURE = 0.5
 _Strings = dict[str, tuple[str, float]]
 
 
@@ -90,7 +92,10 @@ class PatientStrings:
         return self._last[1]
 
     def _known(self, strings: _Strings) -> Known:
-        telling = sorted(filter(_is_telling, strings), key=lambda surface: (-len(surface), surface))
+        telling = [
+            surface for surface, found in strings.items() if _is_telling(surface) or _are_initials(surface, *found)
+        ]
+        telling.sort(key=lambda surface: (-len(surface), surface))
         spanish = any(is_spanish(label) for label, _ in strings.values())
         wanted = {surface: strings[surface] for surface in telling}
         return Known(frozenset(map(self.normalise, strings)), wanted, self.hides, spanish)
@@ -130,3 +135,9 @@ def _is_telling(surface: str) -> bool:
     if not any(c.isalpha() for c in surface):
         return digits >= _LEAST_DIGITS
     return digits > 0 or any(c.isupper() for c in surface) or not surface.isascii()
+
+
+def _are_initials(surface: str, label: str, score: float) -> bool:
+    """Whether a string is the two initials with which a person signs, found with at least even odds."""
+    initials = len(surface) == 2 and surface.isalpha() and surface.isupper()
+    return initials and category_of(label) == "NAME" and score >= _SURE

@@ -17,6 +17,7 @@ from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.model.options import AS_TRAINED, COMBINERS, SVM, PredictionOptions, combine_named
 from ensemble_deid.model.portions import portions
 from ensemble_deid.model.submodels import refuse_unknown
+from ensemble_deid.note.completion import RULES, Completion, complete
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.reading import read
@@ -153,10 +154,17 @@ class Ensemble:
             n_best = self.config.stack.n_best
             return {name: tagger.propose(batch, n_best=n_best) for name, tagger in self.taggers.items()}
 
-    def predict(self, documents: Sequence[Document], options: PredictionOptions = AS_TRAINED) -> list[tuple[Span, ...]]:
+    def predict(
+        self,
+        documents: Sequence[Document],
+        options: PredictionOptions = AS_TRAINED,
+        *,
+        rules: Sequence[Completion] = RULES,
+    ) -> list[tuple[Span, ...]]:
         """Return the PHI spans of every document, in text order, without overlaps.
 
-        Raises ConfigError for what `ModelDescription.check_options` refuses.
+        They are completed by `rules`; a submodel's own predictions are not. Raises ConfigError for what
+        `ModelDescription.check_options` refuses.
         """
         self.description.check_options(options)
         readings = [read(document.text) for document in documents]
@@ -166,6 +174,8 @@ class Ensemble:
             batch = self.feature_extractor.extract([piece.document for piece in portion])
             for piece, spans in zip(portion, self._predict_batch(batch, options), strict=True):
                 found[piece.index].extend(piece.in_whole(span) for span in spans)
+        if options.submodel is None and rules:
+            found = [list(complete(view.text, spans, rules)) for view, spans in zip(views, found, strict=True)]
         return [reading.original_spans(spans) for reading, spans in zip(readings, found, strict=True)]
 
     def _predict_batch(self, batch: Batch, options: PredictionOptions) -> list[tuple[Span, ...]]:

@@ -17,6 +17,7 @@ from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
 from ensemble_deid.model.options import CHOICE, COMBINERS, DEV, SVM, combine_named, members_record
 from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
+from ensemble_deid.note.completion import complete
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.reading import as_read
@@ -58,7 +59,7 @@ def compare_combiners(
             continue
         else:
             found = combine_named(combiner, proposals, labels=ensemble.scheme.labels, members=ensemble.best_members)
-        notes = (document.with_spans(spans) for document, spans in zip(documents, found, strict=True))
+        notes = (note.with_spans(complete(note.text, spans)) for note, spans in zip(documents, found, strict=True))
         answers[combiner] = [deidentifier.without_listed(note)[0] for note in notes]
     figures = []
     for view in VIEWS:
