@@ -102,7 +102,7 @@ _NO_EVIDENCE = frozenset(
     "tot tra um un una uno use va van var ve ved vi visita vom von w war was wel y ya z za".split()
 )
 _WORD = re.compile(r"[^\W\d_]+")
-_LEAST_WORDS, _LEAST_DISTINCT, _LEAST_SHARE, _LEAST_RATIO = 50, 5, 0.05, 1.2
+_LEAST_WORDS, _LEAST_DISTINCT, _LEAST_SHARE, _LEAST_RATIO = 50, 8, 0.05, 1.2
 _LEAST_LETTERS, _LONG = 3, 6
 # Stems of international nonproprietary names (WHO), which lists of words lack, and some older endings.
 _DRUG = re.compile(
@@ -133,7 +133,7 @@ class LanguageGuess:
 def guess_language(documents: Iterable[Document]) -> LanguageGuess:
     """Tell the language of all notes together.
 
-    It is told where at least fifty words stand, one in twenty is a function word of the language, five different ones
+    It is told where at least fifty words stand, one in twenty is a listed word of the language, eight different ones
     occur, and no other language has nearly as many.
     """
     words = Counter(word for document in documents for word in _words(document.text))
