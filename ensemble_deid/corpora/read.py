@@ -57,8 +57,8 @@ def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = Tru
     >>> from ensemble_deid import read_corpus
     >>> for note in read_corpus("demo:dev").documents[:2]:
     ...     print(note.id, note.patient_id, len(note.spans) > 0)
-    280-01 280 True
-    280-02 280 False
+    1250-01 1250 True
+    1250-02 1250 True
     """
     location = locate_corpus(path, format=format)
     folders = [f"{folder}: is a folder, whose notes were not read" for folder in location.folders]
