@@ -79,7 +79,7 @@ def check_the_rest_is_untouched(text: str, result: DeidentificationResult) -> No
 @pytest.mark.parametrize("form", [*SOLID, *LOOSE])
 def test_known_identifiers_are_replaced_whole(form: str, style: str, lists: SiteLists) -> None:
     written = FORMS[form](NOTE, random.Random(0))
-    result = finish_alone(Document("n", written.text, patient_id="7"), options(style, lists))
+    result = finish_alone(Document("n", written.text, patient_id="7"), options(style, lists), None)
     assert result.error is None
     check_the_rest_is_untouched(written.text, result)
     replaced = bytearray(len(written.text))
@@ -109,7 +109,7 @@ def test_what_was_found_once_is_replaced_wherever_it_is_repeated(form: str, styl
         return Span(start, start + len(written.text[start : max(places)].rstrip()), span.label)
 
     found = list(map(in_form, names[-2:]))
-    result = finish_alone(Document("n", written.text, tuple(found), patient_id="7"), options(style))
+    result = finish_alone(Document("n", written.text, tuple(found), patient_id="7"), options(style), None)
     assert result.error is None
     check_the_rest_is_untouched(written.text, result)
     left = compacted(read(result.text or "").text)
@@ -134,7 +134,7 @@ def test_whatever_the_forms_the_rest_is_untouched(
     for start, size in sorted(found):
         if start >= (spans[-1].end if spans else 0) and start + size <= len(text):
             spans.append(Span(start, start + size, "PATIENT"))
-    result = finish_alone(Document("n", text, tuple(spans), patient_id="7"), options(style, lists))
+    result = finish_alone(Document("n", text, tuple(spans), patient_id="7"), options(style, lists), None)
     if result.error is not None:
         assert "known identifiers are left in the output" in result.error
         return

@@ -71,6 +71,11 @@ SETTINGS = {
     for command in ("research crossval", "research tune", "compare-encoders", "customize", "cross-corpus")
 }
 SETTINGS |= {("--map", command) for command in ("train", "customize", "cross-corpus")}
+# A project is written like an output: see `test_no_output_lies_in_a_project`.
+SETTINGS |= {("--project", "deidentify")}
+# They run what `deidentify` runs; a list of pseudonyms is a new file, never one that is there.
+SETTINGS |= {(o, f"project {c}") for o in ("--out", "--run", "--spans", "--policy") for c in ("add", "correct")}
+SETTINGS |= {("--csv", "project export-pseudonyms"), ("--new-key-file", "project rotate-key")}
 # Commands that write nothing, or change the model that they name: their options with a path are read.
 ONLY_READ = {"--model", "--rules", "--tokens", "--key-file", "--known", "--allow", "--deny"}
 CONTENTS = {
@@ -182,4 +187,17 @@ def test_the_table_has_every_option_that_names_a_place(tmp_path: Path) -> None:
             if command in LINES:
                 assert action.dest in covered or (name, command) in SETTINGS, f"{command} {name}"
             elif action.option_strings and action.type is Path:
-                assert name in ONLY_READ, f"{command} {name}"
+                assert name in ONLY_READ or (name, command) in SETTINGS, f"{command} {name}"
+
+
+@pytest.mark.parametrize("option", ["--out", "--run", "--spans"])
+def test_no_output_lies_in_a_project(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    notes, project = tmp_path / "notes.csv", tmp_path / "project"
+    notes.write_text("text\nSeen.\n")
+    outs = {"--out": str(tmp_path / "clean.csv"), option: str(project / "inside.csv")}
+    words = [word for pair in outs.items() for word in pair]
+    assert main(["deidentify", str(tiny_model), str(notes), "--project", str(project), *words]) == 2
+    assert "lies in another output" in capsys.readouterr().err
+    assert not project.exists()

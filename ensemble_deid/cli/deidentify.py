@@ -144,8 +144,11 @@ def _project(options: argparse.Namespace) -> "Project | None":
     """Return the project that the notes belong to. Raises ConfigError where it cannot be opened."""
     if options.project is None:
         return None
+    from ensemble_deid.deidentify.outputs import refuse_shared
     from ensemble_deid.deidentify.project.night import Project
 
+    if "://" not in options.project:
+        refuse_shared(Path(options.project), options.out, options.run_folder, options.spans)
     store = opened(options)
     return Project(store=store, hold=getattr(options, "hold", 0), only_known=getattr(options, "only_known", False))
 

@@ -93,7 +93,7 @@ def test_known_identifiers_broken_at_random(budget: Budget, tmp_path: Path) -> N
         notes, style = drawn
         text = " and then ".join(note for note, _ in notes)
         options = RunOptions(replacer=Replacer.from_options(style, key=KEY), lists=lists)
-        result = finish_alone(Document("n", text, patient_id="7"), options)
+        result = finish_alone(Document("n", text, patient_id="7"), options, None)
         if result.error is not None:
             assert "known identifiers are left" in result.error
             return
