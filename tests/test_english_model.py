@@ -67,7 +67,7 @@ def test_it_finds_phi_with_and_without_the_encoder() -> None:
 def test_it_finds_the_surrogates_where_phi_was() -> None:
     """The model cannot tell surrogates from PHI: it finds nearly all, not fewer than of annotated PHI beyond chance."""
     model = Deidentifier.load(MODEL, submodels=["regex", "tbed", "crf", "neural"])
-    gold = read_corpus("demo:dev").documents[:24]
+    gold = of_corpus_2("demo:dev")[:24]
     found = model.predict(gold)
     replacer = Replacer.from_options("surrogate", key=KEY)
     outcomes = list(finish_together(found, RunOptions(replacer=replacer), None))
