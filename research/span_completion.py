@@ -93,12 +93,12 @@ def repeats(notes: Sequence[Document], spans: Sequence[Sequence[Span]]) -> list[
 
 def report(model: Deidentifier, name: str, notes: Sequence[Document], *, by_site: bool) -> None:
     """Print the table of some notes."""
-    threshold = model.ensemble.stacker.threshold
+    threshold, labels = model.ensemble.stacker.threshold, model.ensemble.scheme.labels
     candidates = candidates_of(model.ensemble, notes)
     plain = [drop_overlaps(span for span in spans if span.score >= threshold) for spans in candidates]
 
     def completed(rules: Sequence[Completion]) -> list[tuple[Span, ...]]:
-        return [complete(note.text, spans, rules) for note, spans in zip(notes, plain, strict=True)]
+        return [complete(note.text, spans, labels, rules) for note, spans in zip(notes, plain, strict=True)]
 
     before = figures(notes, plain)
     gold = count_view(notes, notes, "token-binary").total.tp

@@ -1,6 +1,7 @@
 """Spans that are whole: each rule's example, the examples that were seen, and what holds for any text."""
 
 import re
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import pytest
@@ -10,11 +11,17 @@ from made_keys import KEY
 
 from ensemble_deid.deidentify.repeats import PatientStrings
 from ensemble_deid.deidentify.replacement import Replacer
-from ensemble_deid.note.completion import RULES, Completion, complete
+from ensemble_deid.note.completion import RULES, Completion
+from ensemble_deid.note.completion import complete as complete_for
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.labels import I2B2_CATEGORIES
+from ensemble_deid.note.labels import I2B2_CATEGORIES, I2B2_TYPES
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tokens import tokenize
+
+
+def complete(text: str, spans: Iterable[Span], rules: Sequence[Completion] = RULES) -> tuple[Span, ...]:
+    """Complete the spans of a model that finds all types of i2b2."""
+    return complete_for(text, spans, I2B2_TYPES, rules)
 
 
 def marked(text: str, label: str = "DATE", score: float = 0.9) -> tuple[str, list[Span]]:
@@ -182,3 +189,16 @@ def test_a_year_that_joins_its_date_is_shifted_with_it() -> None:
         note = Document("n1", plain, complete(plain, spans), patient_id="7")
         made.append(surrogates.replace(note).text)
     assert made[0] == made[1] != "Seen March 3, 2000."
+
+
+def test_a_model_finds_no_other_labels_than_its_own() -> None:
+    text = "A 2-week-old, surgery in 2000."
+    assert {span.label for span in complete(text, [])} == {"AGE", "DATE"}
+    assert [span.label for span in complete_for(text, [], ["AGE", "PATIENT"])] == ["AGE"]
+    assert complete_for(text, [], ["PHI"]) == ()
+
+
+def test_spanish_spans_stay_as_they_are() -> None:
+    text = "Remitido por: Maria J de la Torre y 14 mars 2019 Hospital"
+    spans = (Span(14, 19, "NOMBRE_PERSONAL_SANITARIO", 0.9), Span(44, 48, "FECHAS", 0.9))
+    assert complete_for(text, spans, ["NOMBRE_PERSONAL_SANITARIO", "FECHAS"]) == spans

@@ -175,7 +175,8 @@ class Ensemble:
             for piece, spans in zip(portion, self._predict_batch(batch, options), strict=True):
                 found[piece.index].extend(piece.in_whole(span) for span in spans)
         if options.submodel is None and rules:
-            found = [list(complete(view.text, spans, rules)) for view, spans in zip(views, found, strict=True)]
+            labels = self.scheme.labels
+            found = [list(complete(view.text, spans, labels, rules)) for view, spans in zip(views, found, strict=True)]
         return [reading.original_spans(spans) for reading, spans in zip(readings, found, strict=True)]
 
     def _predict_batch(self, batch: Batch, options: PredictionOptions) -> list[tuple[Span, ...]]:

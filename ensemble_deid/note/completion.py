@@ -8,11 +8,11 @@ tells what each of them gives.
 
 import re
 import string
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ensemble_deid.note.labels import category_of
+from ensemble_deid.note.labels import CATEGORY_OF_TYPE
 from ensemble_deid.note.overlaps import outside, split_overlaps
 from ensemble_deid.note.span import Span
 
@@ -196,18 +196,21 @@ TEMPLATE = re.compile(
 """How a form says that a date is to be written: `MM/DD/YYYY`."""
 
 
-def complete(text: str, spans: Iterable[Span], rules: Sequence[Completion] = RULES) -> tuple[Span, ...]:
+def complete(
+    text: str, spans: Iterable[Span], labels: Collection[str], rules: Sequence[Completion] = RULES
+) -> tuple[Span, ...]:
     """Return the spans of a note, which do not overlap, made whole, and those found by form alone, in text order.
 
-    Templates of dates are no PHI. No span crosses the end of a line that it did not cross before, and completing again
-    changes nothing.
+    `labels` are those of the model: no other is found. Templates of dates lose their spans. No span crosses the end of
+    a line that it did not cross before, and completing again changes nothing.
 
-    >>> [found] = complete("Born March 3, 2000.", [Span(5, 12, "DATE", 0.9)])
+    >>> [found] = complete("Born March 3, 2000.", [Span(5, 12, "DATE", 0.9)], ["DATE"])
     >>> (found.start, found.end)
     (5, 18)
     """
     templates = [Span(*match.span(), "DATE") for match in TEMPLATE.finditer(text)]
-    alone = [span for rule in rules if rule.side == "alone" for span in _by_form(rule, text)]
+    by_form = [rule for rule in rules if rule.side == "alone" and rule.labels[0] in labels]
+    alone = [span for rule in by_form for span in _by_form(rule, text)]
     given = tuple(spans)
     while True:
         claims = [claim for span in outside(templates, given) for claim in _completed(text, span, rules)]
@@ -224,7 +227,8 @@ def _by_form(rule: Completion, text: str) -> Iterator[Span]:
 
 def _completed(text: str, span: Span, rules: Sequence[Completion]) -> list[Span]:
     """Return a span made whole, and those that it brings beside it."""
-    label = {span.label, category_of(span.label)}
+    # By the types of i2b2 alone: the rules are English, and notes with MEDDOCAN's types are Spanish.
+    label = {span.label, CATEGORY_OF_TYPE.get(span.label.upper())}
     mine = [rule for rule in rules if rule.least <= span.score and not label.isdisjoint(rule.labels)]
     beside: dict[tuple[int, int], Span] = {}
     start = end = -1

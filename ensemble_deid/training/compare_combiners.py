@@ -59,7 +59,9 @@ def compare_combiners(
             continue
         else:
             found = combine_named(combiner, proposals, labels=ensemble.scheme.labels, members=ensemble.best_members)
-        notes = (note.with_spans(complete(note.text, spans)) for note, spans in zip(documents, found, strict=True))
+        labels = ensemble.scheme.labels
+        completed = (complete(note.text, spans, labels) for note, spans in zip(documents, found, strict=True))
+        notes = (note.with_spans(spans) for note, spans in zip(documents, completed, strict=True))
         answers[combiner] = [deidentifier.without_listed(note)[0] for note in notes]
     figures = []
     for view in VIEWS:
