@@ -1,4 +1,4 @@
-"""The card that stands in every model: what it was trained on, what was measured, what it is not for."""
+"""The card of every model: what it was trained on, what was measured, what it is not for."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,10 +9,10 @@ from ensemble_deid.note.digits import four_digits, percent
 FILE = "MODEL_CARD.md"
 _WHAT = (
     "A model of [ensemble_deid](https://pypi.org/project/ensemble-deid/): it finds protected health information (PHI) "
-    "in clinical notes. Its submodels propose spans, and a support vector machine decides which of them stand."
+    "in clinical notes. Its submodels propose spans, and a support vector machine decides which to keep."
 )
 _LIMITS = (
-    "To take PHI out of notes before they are handed out, by people who check the result. No model finds all PHI. "
+    "To take PHI out of notes before release, by people who check the result. No model finds all PHI. "
     "Notes of another site, language or kind than those it was trained on will have more misses: measure on notes of "
     "your own (`ensemble-deid evaluate`), choose the threshold there (`ensemble-deid model threshold`), and have a "
     "person review what is released. Thresholds and rules that were changed after training are in `manifest.json`."
@@ -53,7 +53,7 @@ def _figures(manifest: Manifest) -> str:
     points: Mapping[str, Any] = manifest.choices.get("operating_point", {}).get("points", {})
     if points:
         lines += [
-            "Out of fold on the training notes (learners had not seen the note; patterns were written beforehand):\n",
+            "Out of fold on the training notes (learners had not seen the note; the patterns' authors may have):\n",
             f"| {' | '.join(_HEADS)} |",
             "| --- | ---: | ---: | ---: | ---: | ---: |",
         ]
