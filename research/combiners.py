@@ -18,6 +18,7 @@ from ensemble_deid.model.options import COMBINERS, SVM, combine_named
 from ensemble_deid.note.completion import complete
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.proven_numbers import add_proven_numbers
 from ensemble_deid.note.reading import as_read
 from ensemble_deid.training.reports import counts_record, difference_record
 
@@ -58,7 +59,10 @@ def compare_combiners(
         else:
             found = combine_named(combiner, proposals, labels=ensemble.scheme.labels, members=ensemble.best_members)
         labels = ensemble.scheme.labels
-        completed = (complete(note.text, spans, labels) for note, spans in zip(documents, found, strict=True))
+        completed = (
+            complete(note.text, add_proven_numbers(note.text, spans, labels), labels)
+            for note, spans in zip(documents, found, strict=True)
+        )
         notes = (note.with_spans(spans) for note, spans in zip(documents, completed, strict=True))
         answers[combiner] = [deidentifier.without_listed(note)[0] for note in notes]
     figures = []

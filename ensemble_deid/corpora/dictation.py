@@ -6,14 +6,8 @@ import numpy as np
 
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.number_words import DIGITS, ORDINALS, TEENS, TENS
 
-_DIGITS = "zero one two three four five six seven eight nine".split()
-_TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_ORDINALS = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
-    "sixteenth seventeenth eighteenth nineteenth twentieth"
-).split()
 _MONTHS = "January February March April May June July August September October November December".split()
 _NUMBERS = frozenset("PHONE FAX ZIP MEDICALRECORD IDNUM ACCOUNT HEALTHPLAN SSN LICENSE DEVICE".split())
 _NUMERIC_DATE = re.compile(r"(\d{1,2})[/-](\d{1,2})(?:[/-](\d{4}|\d{2}))?")
@@ -31,19 +25,19 @@ def cardinal(number: int) -> str:
     ('seven', 'fourteen', 'forty', 'eighty three')
     """
     if number < 10:
-        return _DIGITS[number]
+        return DIGITS[number]
     if number < 20:
-        return _TEENS[number - 10]
+        return TEENS[number - 10]
     tens, ones = divmod(number, 10)
-    return _TENS[tens - 2] + (f" {_DIGITS[ones]}" if ones else "")
+    return TENS[tens - 2] + (f" {DIGITS[ones]}" if ones else "")
 
 
 def ordinal(number: int) -> str:
     """Return the ordinal of a day of the month in words."""
     if number <= 20:
-        return _ORDINALS[number - 1]
+        return ORDINALS[number - 1]
     tens, ones = divmod(number, 10)
-    return f"{_TENS[tens - 2]} {_ORDINALS[ones - 1]}" if ones else {3: "thirtieth"}[tens]
+    return f"{TENS[tens - 2]} {ORDINALS[ones - 1]}" if ones else {3: "thirtieth"}[tens]
 
 
 def year_in_words(year: int) -> str:
@@ -56,7 +50,7 @@ def year_in_words(year: int) -> str:
     century, rest = divmod(year, 100)
     if not rest:
         return f"{cardinal(century)} hundred"
-    return f"{cardinal(century)} {f'oh {_DIGITS[rest]}' if rest < 10 else cardinal(rest)}"
+    return f"{cardinal(century)} {f'oh {DIGITS[rest]}' if rest < 10 else cardinal(rest)}"
 
 
 def date_in_words(surface: str) -> str | None:
@@ -73,7 +67,7 @@ def date_in_words(surface: str) -> str | None:
 def digits_in_words(surface: str, rng: np.random.Generator) -> str:
     """Return an identifier digit by digit; letters stay, marks become blanks."""
     zero = "oh" if rng.random() < 0.5 else "zero"
-    words = re.sub(r"\d", lambda match: f" {zero if match[0] == '0' else _DIGITS[int(match[0])]} ", surface)
+    words = re.sub(r"\d", lambda match: f" {zero if match[0] == '0' else DIGITS[int(match[0])]} ", surface)
     return " ".join(re.sub(r"[-()./+]", " ", words).split())
 
 

@@ -20,6 +20,7 @@ from ensemble_deid.model.submodels import refuse_unknown
 from ensemble_deid.note.completion import RULES, Completion, complete
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
+from ensemble_deid.note.proven_numbers import add_proven_numbers
 from ensemble_deid.note.reading import read
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme
@@ -163,7 +164,8 @@ class Ensemble:
     ) -> list[tuple[Span, ...]]:
         """Return the PHI spans of every document, in text order, without overlaps.
 
-        They are completed by `rules`; a submodel's own predictions are not. Raises ConfigError for what
+        They are completed by `rules`, with the numbers that prove themselves; a submodel's own predictions are not, nor
+        is anything without rules. Raises ConfigError for what
         `ModelDescription.check_options` refuses.
         """
         self.description.check_options(options)
@@ -176,7 +178,9 @@ class Ensemble:
                 found[piece.index].extend(piece.in_whole(span) for span in spans)
         if options.submodel is None and rules:
             labels = self.scheme.labels
-            found = [list(complete(view.text, spans, labels, rules)) for view, spans in zip(views, found, strict=True)]
+            for k, view in enumerate(views):
+                whole = add_proven_numbers(view.text, found[k], labels)
+                found[k] = list(complete(view.text, whole, labels, rules))
         return [reading.original_spans(spans) for reading, spans in zip(readings, found, strict=True)]
 
     def _predict_batch(self, batch: Batch, options: PredictionOptions) -> list[tuple[Span, ...]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ensemble_deid.note.labels import CATEGORY_OF_TYPE
+from ensemble_deid.note.number_words import CARDINAL, SPOKEN_DIGIT, TEN, UNIT
 from ensemble_deid.note.overlaps import outside, split_overlaps
 from ensemble_deid.note.span import Span
 
@@ -28,19 +29,14 @@ _MONTH = (
 )
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
 _YEAR = r"(?:19|20)\d\d"
-_UNIT = r"(?:one|two|three|four|five|six|seven|eight|nine)"
-_TEEN = r"(?:ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen)"
-_TENS = r"(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)"
-_CARDINAL = rf"(?:{_TENS}(?:[ -]{_UNIT})?|{_TEEN}|{_UNIT})"
 _NTH = r"(?:first|second|third|(?:four|fif|six|seven|eigh|nin)th)"
 _ORDINAL = (
     rf"(?:(?:twenty|thirty)[ -]{_NTH}|{_NTH}|(?:ten|eleven|twelf|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen"
     r"|nineteen|twentie|thirtie)th)"
 )
 _SPOKEN_YEAR = (
-    rf"(?:(?:nineteen|twenty)[ -](?:oh[ -]{_UNIT}|{_CARDINAL})|two thousand(?: (?:and )?{_CARDINAL})?|oh[ -]{_UNIT})"
+    rf"(?:(?:nineteen|twenty)[ -](?:oh[ -]{UNIT}|{CARDINAL})|two thousand(?: (?:and )?{CARDINAL})?|oh[ -]{UNIT})"
 )
-_SPOKEN_DIGIT = rf"(?:oh|zero|nought|{_UNIT}|double|triple)"
 _PARTICLE = r"(?:van|von|der|den|de|del|della|da|dos|du|la|le|el|al|bin|ibn|ben|ter)"
 _JOINING = r"(?:in|on|upon|under|by|le|la|les|sur|de|du|of|the)"
 _INSTITUTION = (
@@ -102,10 +98,10 @@ RULES: tuple[Completion, ...] = (
     _row("decimal", "AGE", "after", r"\.\d{1,2}(?![\w.]*\d)| ?[½¼¾]", surface=r"(?<![\d.])\d{1,2}\Z",
           example=("a [2].5-year-old", "a [2.5]-year-old")),
     _row("decade", "AGE DATE", "after", r"['’]?s\b", surface=r"[1-9]0\Z", example=("in her [70]s", "in her [70s]")),
-    _row("units of a number word", "AGE", "after", rf"[ -]{_UNIT}\b", surface=rf"\b{_TENS}\Z",
+    _row("units of a number word", "AGE", "after", rf"[ -]{UNIT}\b", surface=rf"\b{TEN}\Z",
           example=("he is [fifty] nine", "he is [fifty nine]")),
     _row("age before its unit", "AGE", "alone",
-          rf"(?<![\w/.–-])(\d{{1,3}}(?:\.\d)?|{_CARDINAL})(?:-{_AGE_UNIT}-old|[ -]{_AGE_UNIT}s? of age)\b",
+          rf"(?<![\w/.–-])(\d{{1,3}}(?:\.\d)?|{CARDINAL})(?:-{_AGE_UNIT}-old|[ -]{_AGE_UNIT}s? of age)\b",
           example=("a 2-week-old at one year of age", "a [2]-week-old at [one] year of age")),
     # Dates
     _row("year", "DATE", "after", rf"(?:,? ?(?:of |in )?|[/.-]){_YEAR}(?![\w/-])|,? ['’]\d\d\b",
@@ -121,8 +117,8 @@ RULES: tuple[Completion, ...] = (
           example=("[July] the sixteenth", "[July the sixteenth]")),
     _row("spoken year", "DATE", "after", rf",? {_SPOKEN_YEAR}\b", surface=rf"\b(?:{_MONTH}|{_ORDINAL}|{_DAY})\Z",
           example=("[Ninth of March], twenty forty-one", "[Ninth of March, twenty forty-one]")),
-    _row("rest of a spoken year", "DATE", "after", rf"[ -]{_CARDINAL}\b",
-          surface=rf"\b{_ORDINAL} (?:(?:nineteen|twenty)(?: {_TENS})?|{_TENS})\Z",
+    _row("rest of a spoken year", "DATE", "after", rf"[ -]{CARDINAL}\b",
+          surface=rf"\b{_ORDINAL} (?:(?:nineteen|twenty)(?: {TEN})?|{TEN})\Z",
           example=("[March fourth twenty] eighty three", "[March fourth twenty eighty three]")),
     _row("weekday", "DATE", "after", r",? (?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b", surface=r"\d\Z",
           example=("[14.01.59], Tuesday", "[14.01.59, Tuesday]")),
@@ -136,8 +132,8 @@ RULES: tuple[Completion, ...] = (
           example=("at [555-0142], ext. 4471", "at [555-0142], ext. [4471]")),
     _row("extension after x", "PHONE FAX", "beside", r"[ ,;(]{1,3}(x ?\d{2,6})\b", surface=r"\d\Z",
           example=("at [555-0142] x4471", "at [555-0142] [x4471]")),
-    _row("spoken digits", "CONTACT NAME ID AGE DATE", "after", rf"(?:[ ,-]+{_SPOKEN_DIGIT}\b){{3,}}",
-          surface=rf"\A(?:{_SPOKEN_DIGIT}[ ,-]*)+\Z", example=("[oh] eight one four", "[oh eight one four]")),
+    _row("spoken digits", "CONTACT NAME ID AGE DATE", "after", rf"(?:[ ,-]+{SPOKEN_DIGIT}\b){{3,}}",
+          surface=rf"\A(?:{SPOKEN_DIGIT}[ ,-]*)+\Z", example=("[oh] eight one four", "[oh eight one four]")),
     _row("parts of an identifier after it", "ID", "after", r"(?:[/-][A-Z0-9]*\d[A-Z0-9]*)+(?!\w)",
           surface=r"[A-Z0-9]\Z", any_case=False, example=("no. [AMSH/0072]/1906", "no. [AMSH/0072/1906]")),
     _row("parts of an identifier before it", "ID", "before", r"(?<![\w/-])(?:[A-Z0-9]+[/-])+", surface=r"\A[A-Z0-9]",

@@ -3,22 +3,18 @@
 import re
 
 from ensemble_deid.note.folding import fold
+from ensemble_deid.note.number_words import BELOW_TWENTY, DIGITS, TENS
 
-_UNITS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-WORDS: tuple[str, ...] = tuple(_UNITS) + tuple(
-    ten if unit == 0 else f"{ten}-{_UNITS[unit]}" for ten in _TENS for unit in range(10)
+WORDS: tuple[str, ...] = BELOW_TWENTY + tuple(
+    ten if unit == 0 else f"{ten}-{DIGITS[unit]}" for ten in TENS for unit in range(10)
 )
 SPANISH_WORDS: tuple[str, ...] = tuple(
     "cero un dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete "
     "dieciocho diecinueve veinte".split()
 )
 _NUMBER = re.compile(r"[0-9]{1,3}")
-_COMPOSED = rf"(?:{'|'.join(_TENS)})(?:[ -](?:{'|'.join(_UNITS[1:10])}))?"
-_SPELLED = re.compile(rf"\b(?:{_COMPOSED}|{'|'.join((*_UNITS, *SPANISH_WORDS))})\b", re.IGNORECASE)
+_COMPOSED = rf"(?:{'|'.join(TENS)})(?:[ -](?:{'|'.join(DIGITS[1:])}))?"
+_SPELLED = re.compile(rf"\b(?:{_COMPOSED}|{'|'.join((*BELOW_TWENTY, *SPANISH_WORDS))})\b", re.IGNORECASE)
 _AGE_WORDS = frozenset(
     """y yo yr yrs year years old o of age aged ages m f mo mos mth mths month months wk wks week weeks d day days h hr
     hrs hour hours s th st nd rd a an and or to in at the about around approximately approx almost nearly over under

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 
 from ensemble_deid.deidentify.known.words import Words, compacted
+from ensemble_deid.note.number_words import BELOW_TWENTY, ORDINALS, TENS
 from ensemble_deid.surrogates.calendar_words import MONTH_STYLES
 
 _VALUE = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})(?:[T ].*)?", re.DOTALL)
@@ -13,13 +14,6 @@ _MONTHS |= {roman: number for number, roman in enumerate("i ii iii iv v vi vii v
 _BETWEEN = frozenset("st nd rd th the of and day in year de del y el dia ano".split())
 _MOST_WORDS = 12
 
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-)
-_ONES += "eighteen nineteen"
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
-_ORDINALS += "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
 _UNOS = "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciseis diecisiete "
 _UNOS += "dieciocho diecinueve veinte veintiuno veintidos veintitres veinticuatro veinticinco veintiseis veintisiete "
 _UNOS += "veintiocho veintinueve"
@@ -100,10 +94,9 @@ def _forms(day: date) -> Iterator[tuple[str, ...]]:
 
 def _english(number: int) -> tuple[str, ...]:
     """Return a number below 100 in words."""
-    ones, tens = _ONES.split(), _TENS.split()
-    if number < len(ones):
-        return (ones[number],)
-    return (tens[number // 10 - 2], *([ones[number % 10]] if number % 10 else []))
+    if number < len(BELOW_TWENTY):
+        return (BELOW_TWENTY[number],)
+    return (TENS[number // 10 - 2], *([BELOW_TWENTY[number % 10]] if number % 10 else []))
 
 
 def _spanish(number: int) -> tuple[str, ...]:
@@ -114,10 +107,9 @@ def _spanish(number: int) -> tuple[str, ...]:
 
 
 def _day_in_words(number: int) -> Iterator[tuple[str, ...]]:
-    ordinals = _ORDINALS.split()
-    yield (ordinals[number - 1],) if number <= len(ordinals) else ("thirtieth",)
-    if number > len(ordinals) and number % 10:
-        yield _TENS.split()[number // 10 - 2], ordinals[number % 10 - 1]
+    yield (ORDINALS[number - 1],) if number <= len(ORDINALS) else ("thirtieth",)
+    if number > len(ORDINALS) and number % 10:
+        yield TENS[number // 10 - 2], ORDINALS[number % 10 - 1]
     yield _english(number)
     yield _spanish(number)
     if number == 1:
