@@ -1,4 +1,4 @@
-"""Numbers that prove themselves: made-up valid and invalid ones of every scheme, written and said, and where they count.
+"""Numbers that prove themselves: valid and invalid ones of every scheme, written and said, and where they count.
 
 The numbers are the examples of the schemes' own documents, or were computed for this test.
 """
@@ -7,6 +7,7 @@ import random
 import string
 import subprocess
 import sys
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -22,8 +23,8 @@ from ensemble_deid.seeds import generator
 # Scheme -> numbers as notes write them, [in brackets].
 WRITTEN = {
     "VIN": ["seen [1M8GDM9AXKP042788] today", "([1HGCM82633A004352])"],
-    "payment card": ["[4111 1111 1111 1111]", "on [5555-5555-5555-4444].", "[378282246310005]", "[2223 0031 2200 3222]"],
-    "IBAN": ["[GB82 WEST 1234 5698 7654 32], then", "[DE89370400440532013000]", "[IE29 AIBK 9311 5212 3456 78] PAID 12"],
+    "payment card": ["[4111 1111 1111 1111]", "on [5555-5555-5555-4444].", "[378282246310005]"],
+    "IBAN": ["[GB82 WEST 1234 5698 7654 32], then", "[IE29 AIBK 9311 5212 3456 78] PAID 12"],
     "South African identity number": ["[7503305044089]", "[800101 5009 08 7]"],
     "CHI number": ["[0101016018]"],
     "Medicare beneficiary identifier": ["[1EG4-TE5-MK73]", "[1EG4TE5MK73]"],
@@ -171,7 +172,7 @@ def test_any_text_has_spans_inside_it_that_do_not_overlap(text: str) -> None:
     spans = proven_numbers(text)
     assert list(spans) == sorted(spans)
     assert all(0 <= span.start < span.end <= len(text) and "\n" not in text[span.start : span.end] for span in spans)
-    assert all(a.end <= b.start for a, b in zip(spans, spans[1:], strict=False))
+    assert all(a.end <= b.start for a, b in pairwise(spans))
     added = add_proven_numbers(text, [], I2B2_TYPES)
     assert added == spans
     assert add_proven_numbers(text, added, I2B2_TYPES) == added
@@ -189,7 +190,7 @@ def test_a_number_with_a_span_keeps_it_and_a_part_grows() -> None:
 
 def test_the_library_of_check_digits_is_loaded_for_a_candidate_only() -> None:
     script = (
-        "import sys; from ensemble_deid.note.proven_numbers import proven_numbers as find; find('BP 120/80 on 3/4/2071');"
+        "import sys; from ensemble_deid.note.proven_numbers import proven_numbers as find; find('BP 120/80, 3/4/2071');"
         "print('stdnum' in sys.modules); find('NHS 943 476 5919'); print('stdnum' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

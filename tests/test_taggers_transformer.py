@@ -31,7 +31,7 @@ TEXTS = st.lists(st.text("aB1. \n-é", max_size=40), max_size=4)
 
 def pieces_of(*texts: str):  # type: ignore[no-untyped-def]
     batch = plain([Document(str(i), text) for i, text in enumerate(texts)])
-    return batch, cut_into_pieces(batch, TOKENIZER, {}, unknown=UNKNOWN)
+    return batch, cut_into_pieces(batch, TOKENIZER, {}, unknown=UNKNOWN, cut="words")
 
 
 def test_pieces_are_those_of_each_word_cut_by_itself() -> None:
@@ -135,14 +135,16 @@ def test_columns_are_embedded_for_every_piece_of_a_token() -> None:
     batch = plain([Document("a", "Name: Zoe 12")])
     vocabulary = learn_pieces(batch, ["case", "absent"])
     assert set(vocabulary) == {"case"}
-    pieces = cut_into_pieces(batch, TOKENIZER, vocabulary, unknown=UNKNOWN)
+    pieces = cut_into_pieces(batch, TOKENIZER, vocabulary, unknown=UNKNOWN, cut="words")
     codes = {"-": 0, **vocabulary["case"]}
     for t, value in enumerate(batch.table["case"].strings()):
         assert set(pieces.features[pieces.first[t] : pieces.first[t + 1], 0].tolist()) == {codes[value]}
-    other = cut_into_pieces(plain([Document("b", "x")]), TOKENIZER, {"case": {"title": 1}}, unknown=UNKNOWN)
+    other = cut_into_pieces(
+        plain([Document("b", "x")]), TOKENIZER, {"case": {"title": 1}}, unknown=UNKNOWN, cut="words"
+    )
     assert other.features.tolist() == [[0]]
     with pytest.raises(ModelError, match="absent"):
-        cut_into_pieces(batch, TOKENIZER, {"absent": {}}, unknown=UNKNOWN)
+        cut_into_pieces(batch, TOKENIZER, {"absent": {}}, unknown=UNKNOWN, cut="words")
 
 
 def test_weights_in_eight_bits_are_nearly_the_same_and_a_quarter_of_the_size(tmp_path: Path) -> None:

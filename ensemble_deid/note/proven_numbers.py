@@ -90,7 +90,7 @@ def _is_day(month: str, day: str) -> bool:
 
 
 def _nhi(number: str) -> bool:
-    """Three letters and four digits, or two digits and two letters (HISO 10046; examples of the latter take 23 or 24)."""
+    """Three letters and four digits, or two digits and two letters (HISO 10046; of these, two checks are in use)."""
     if not re.fullmatch(r"[A-HJ-NP-Z]{3}\d\d(?:\d\d|[A-HJ-NP-Z]{2})", number):
         return False
     values = [int(c) if c.isdecimal() else _NHI_LETTERS.index(c) + 1 for c in number]

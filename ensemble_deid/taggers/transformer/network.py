@@ -151,9 +151,11 @@ class EncoderClassifier(nn.Module):
         super().__init__()
         self.encoder = encoder
         width = encoder.width if isinstance(encoder, BertEncoder) else int(encoder.config.hidden_size)
-        self.case = nn.Embedding(len(CASES), width)
-        self.gap = nn.Embedding(len(GAPS), width)
-        self.features = nn.ModuleList(nn.Embedding(size, width) for size in sizes)
+        # Some encoders read narrower embeddings than they return.
+        narrow = cast(nn.Embedding, encoder.get_input_embeddings()).embedding_dim
+        self.case = nn.Embedding(len(CASES), narrow)
+        self.gap = nn.Embedding(len(GAPS), narrow)
+        self.features = nn.ModuleList(nn.Embedding(size, narrow) for size in sizes)
         for table in (self.case, self.gap, *self.features):
             nn.init.zeros_(cast(nn.Embedding, table).weight)
         self.dropout = nn.Dropout(dropout)
@@ -178,6 +180,15 @@ def encoder_to_read(config: dict[str, Any]) -> "PreTrainedModel | BertEncoder":
     """
     _check_layers(config)
     return BertEncoder(config) if is_plain_bert(config) else build_encoder(config)
+
+
+def longest_window(encoder: "PreTrainedModel") -> int | None:
+    """Return how many pieces an encoder reads at a time besides its two special ones; None where any number."""
+    positions = getattr(encoder.config, "max_position_embeddings", None)
+    table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
+    # RoBERTa counts positions from behind that of padding.
+    padding = getattr(table, "padding_idx", None)
+    return None if positions is None else int(positions) - 2 - (0 if padding is None else padding + 1)
 
 
 def _check_layers(config: dict[str, Any]) -> None:

@@ -53,7 +53,7 @@ def load_encoder(name: str) -> PretrainedEncoder:
             source, local_files_only=local, trust_remote_code=False, use_fast=True
         )
         backend = cast(Tokenizer, tokenizer.backend_tokenizer)
-        # Words are cut one by one here: a tokenizer set up to fill or cut whole texts would do so with each of them.
+        # A tokenizer set up to fill or cut texts would do so with each word or note.
         backend.no_padding()
         backend.no_truncation()
     except (OSError, ValueError, AttributeError, ImportError, KeyError, SafetensorError) as error:

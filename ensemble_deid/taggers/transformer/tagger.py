@@ -23,8 +23,17 @@ from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.device import check_weights, choose_device, described, torch_on_one_thread
 from ensemble_deid.taggers.inherit import Axis, inherit_weights
 from ensemble_deid.taggers.sequences import chain_proposals, merge_lines
-from ensemble_deid.taggers.transformer.network import EncoderClassifier, build_encoder, encoder_to_read
-from ensemble_deid.taggers.transformer.pieces import PieceVocabulary, cut_into_pieces, learn_pieces, windows
+from ensemble_deid.taggers.transformer.network import EncoderClassifier, build_encoder, encoder_to_read, longest_window
+from ensemble_deid.taggers.transformer.pieces import (
+    CUTS,
+    Cut,
+    Pieces,
+    PieceVocabulary,
+    cut_into_pieces,
+    cut_of,
+    learn_pieces,
+    windows,
+)
 from ensemble_deid.taggers.transformer.quantisation import (
     EightBitLinear,
     dequantise,
@@ -44,13 +53,17 @@ _UNSEEN = "\0unseen"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TransformerTagger:
-    """A fine-tuned encoder with its tokenizer; `encoder_config` is the content of the encoder's `config.json`."""
+    """A fine-tuned encoder with its tokenizer; `encoder_config` is the content of the encoder's `config.json`.
+
+    `cut` says what the tokenizer was given in training.
+    """
 
     scheme: TagScheme
     config: TransformerConfig
     device: str
     encoder_config: dict[str, Any] = field(repr=False)
     tokenizer: Tokenizer = field(repr=False)
+    cut: Cut
     vocabulary: PieceVocabulary = field(repr=False)
     network: EncoderClassifier = field(repr=False)
 
@@ -70,7 +83,8 @@ class TransformerTagger:
         """Fine-tune the configured encoder. `dev` is not used: the number of epochs is a setting.
 
         With `start`, its encoder is tuned further, and it gives the classifier's weights of the tags that both have.
-        Raises ConfigError when the encoder cannot be had, or is another than that of `start`.
+        Raises ConfigError when the encoder cannot be had, reads less than the configured window at a time, or is
+        another than that of `start`.
         """
         if start is not None and start.config.encoder != config.encoder:
             raise ConfigError("transformer.encoder: the model to start from has another encoder")
@@ -78,6 +92,9 @@ class TransformerTagger:
         from ensemble_deid.taggers.transformer.source import load_encoder
 
         source = load_encoder(config.encoder) if start is None else start._source()
+        longest = longest_window(source.encoder)
+        if longest is not None and config.window > longest:
+            raise ConfigError(f"transformer.window: the encoder reads at most {longest} pieces, not {config.window}")
         place = choose_device(device)
         with torch_on_one_thread(), torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
             torch.manual_seed(derive_seed(seed, "transformer"))
@@ -89,12 +106,13 @@ class TransformerTagger:
                 device,
                 encoder_config=source.config,
                 tokenizer=source.tokenizer,
+                cut=cut_of(source.tokenizer) if start is None else start.cut,
                 vocabulary=vocabulary,
                 network=network,
             )
             if start is not None:
                 progress(f"transformer: starts with {tagger._inherit(start)} arrays of the model to start from")
-            pieces = cut_into_pieces(train, tagger.tokenizer, vocabulary, unknown=tagger._id("[UNK]"))
+            pieces = tagger._pieces(train)
             found = windows(train.tokens, pieces, size=config.window, overlap=config.training_overlap)
             gold = train.gold(scheme)
             fine_tune(
@@ -148,7 +166,7 @@ class TransformerTagger:
         """Return the log probability of every tag at every token, (n_tokens, tags)."""
         if not len(batch.tokens):
             return np.zeros((0, len(self.scheme.tags)))
-        pieces = cut_into_pieces(batch, self.tokenizer, self.vocabulary, unknown=self._id("[UNK]"))
+        pieces = self._pieces(batch)
         found = windows(batch.tokens, pieces, size=self.config.window, overlap=self.config.overlap)
         with torch_on_one_thread():
             return score_pieces(
@@ -159,6 +177,9 @@ class TransformerTagger:
                 batch_pieces=self.config.batch_pieces,
                 device=choose_device(self.device),
             )
+
+    def _pieces(self, batch: Batch) -> Pieces:
+        return cut_into_pieces(batch, self.tokenizer, self.vocabulary, unknown=self._id("[UNK]"), cut=self.cut)
 
     def _special(self) -> SpecialPieces:
         return SpecialPieces(self._id("[CLS]"), self._id("[SEP]"), self._id("[PAD]"))
@@ -177,11 +198,9 @@ class TransformerTagger:
         if self.config.half_precision_weights:
             weights = {name: v.half() if v.is_floating_point() else v for name, v in weights.items()}
         (directory / WEIGHTS).write_bytes(save(weights))
-        content = json.dumps(
-            {"encoder": self.encoder_config, "features": {name: list(v) for name, v in self.vocabulary.items()}},
-            ensure_ascii=False,
-            indent=1,
-        )
+        features = {name: list(values) for name, values in self.vocabulary.items()}
+        settings = {"encoder": self.encoder_config, "features": features, "cut": self.cut}
+        content = json.dumps(settings, ensure_ascii=False, indent=1)
         (directory / SETTINGS).write_text(content + "\n", encoding="utf-8")
         (directory / TOKENIZER).write_text(self.tokenizer.to_str(), encoding="utf-8")
 
@@ -201,6 +220,8 @@ class TransformerTagger:
         try:
             settings = strict_json((directory / SETTINGS).read_text(encoding="utf-8"))
             encoder_config = settings["encoder"]
+            # Older models name nothing, and cut words.
+            cut = CUTS[CUTS.index(settings.get("cut", "words"))]
             vocabulary = {
                 name: {value: k for k, value in enumerate(values, 1)} for name, values in settings["features"].items()
             }
@@ -222,7 +243,16 @@ class TransformerTagger:
         except Exception as error:  # noqa: BLE001 (tokenizers raises bare Exception for a damaged file)
             raise ModelError(f"{directory}: the transformer's files are damaged ({type(error).__name__})") from None
         network.eval()
-        return cls(scheme, config, device, encoder_config, tokenizer=tokenizer, vocabulary=vocabulary, network=network)
+        return cls(
+            scheme,
+            config,
+            device,
+            encoder_config=encoder_config,
+            tokenizer=tokenizer,
+            cut=cut,
+            vocabulary=vocabulary,
+            network=network,
+        )
 
 
 _ROBERTA = {"[UNK]": "<unk>", "[CLS]": "<s>", "[SEP]": "</s>", "[PAD]": "<pad>"}
