@@ -16,7 +16,7 @@ from parser_leaves import leaves
 # `<name>` is read: a file where it has a suffix, else a folder. `>name` is written: a file, `>name/` a folder, and
 # `>>name/` one that is replaced as a whole. `:name` is a place of which this line does not say anything.
 LINES = {
-    "train": ("<notes> --dev <dev> --start-from <model> --config <train.toml> --out >>made/",),
+    "train": ("<notes> --dev <dev> --start-from <model> --config <train.toml> --encoder <encoder> --out >>made/",),
     "research ablate": ("<model> <dev> --retrain <notes> --retrain-dev <more> --out >report.md",),
     "research crossval": ("<notes> --out >run/",),
     "research tune": ("<notes> --dev <dev> --set-range crf.c2=0.1..1 --minutes 1 --out >run/",),

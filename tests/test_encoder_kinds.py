@@ -5,12 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from every_command import main
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_encoder import ENCODERS, learned_tokenizer, write_tiny_encoder
 from tiny_notes import SCHEME, no_progress, plain, tiny_batch, tiny_notes
 
 from ensemble_deid.config import TransformerConfig
+from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.note.document import Document
 from ensemble_deid.taggers.transformer.pieces import cut_into_pieces, cut_of, windows
@@ -101,3 +103,15 @@ def test_a_window_longer_than_the_encoder_reads_is_refused(tmp_path: Path, kind:
     fitted(tmp_path, kind, window=most, epochs=1)
     with pytest.raises(ConfigError, match=f"at most {most} pieces"):
         fitted(tmp_path, kind, window=most + 1, epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("submodels", "error"), [("transformer", "'no-such-encoder' cannot be loaded"), ("crf", "trains no encoder")]
+)
+def test_the_option_names_the_encoder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], submodels: str, error: str
+) -> None:
+    write_corpus(NOTES, tmp_path / "notes", "jsonl")
+    command = ["train", str(tmp_path / "notes"), "--out", str(tmp_path / "made"), "--submodels", submodels, "--quiet"]
+    assert main([*command, "--encoder", "no-such-encoder"]) == 2
+    assert error in capsys.readouterr().err

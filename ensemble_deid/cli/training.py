@@ -40,6 +40,7 @@ def add_commands(commands: Any) -> None:
         "--language", choices=("auto", "en", "es", "none"), help="language of the patterns; auto: that of the notes"
     )
     rare.add_argument("--map", metavar="MAP", help="the patterns' labels -> the corpus's: a .toml file, category ...")
+    rare.add_argument("--encoder", metavar="FOLDER_OR_NAME", help="pretrained encoder: a folder, or a name on the hub")
     rare.add_argument("--folds", metavar="N", type=int, help="folds of the stack")
     add_shared(rare, "group-by", "allow-overlap", "reproducible")
     train.set_defaults(run=run_train)
@@ -70,6 +71,8 @@ def run_train(options: argparse.Namespace) -> int:
     named = [config.regex.patterns, config.text.knowledge, config.tbed.templates, config.transformer.encoder]
     named += [config.neural.word_vectors] if config.neural.word_vectors else []
     refuse_output_model(options.out, options.train, options.dev, options.config, options.start_from, *map(Path, named))
+    if options.encoder and "transformer" not in config.submodels:
+        raise ConfigError("--encoder: this configuration trains no encoder; --config best does")
     corpus = read_gold(options.train)
     if options.sites is not None:
         corpus = replace(corpus, documents=sample_sites(corpus.documents, options.sites, seed=config.seed))
@@ -136,6 +139,7 @@ def _overrides(options: argparse.Namespace) -> list[str]:
     found = {
         "regex.language": options.language,
         "regex.map": options.map,
+        "transformer.encoder": options.encoder,
         "stack.operating_point": "recall" if options.recall_first else None,
     }
     # A JSON string is a TOML string, whatever a path holds.
