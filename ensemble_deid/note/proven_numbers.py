@@ -242,7 +242,7 @@ _NAMES: dict[str, str] = {
     r"SSN?|social security|social": "SSN",
     r"(?:RSA |SA )?ID|identity": "South African identity number|Aadhaar|NRIC or FIN",
     r"IBAN|account|a/c": "IBAN|payment card",
-    r"BIC|SWIFT": "BIC",
+    r"BIC|SWIFT(?: code|/BIC)": "BIC",
     r"card|visa|mastercard|amex": "payment card",
     r"VIN|chassis|vehicle": "VIN",
 }  # fmt: skip
