@@ -329,7 +329,7 @@ def _run(job: _Job, places: _Places, source: NoteSource, out: Path, model: Deide
         **finding,
         "project": replacer.project,
         "gate": {"accept_unfit": options.accept_unfit, "least_recall": options.least_recall},
-        "styles": {**meant, "surrogates": dict(styles.settings)},
+        "styles": {**meant, "surrogates": asdict(styles.settings)},
         # A stream is in a file that has another name each time: its content is in `finding`.
         "inputs": _hidden(input_digest(source), replacer.key) if isinstance(job.source, str | Path) else None,
         "places": _hidden(named, replacer.key),
