@@ -137,9 +137,7 @@ class NotePass:
         problem = None
         try:
             doubted = replacer.doubted(owned, known.sure)
-            made = replacer.replace(
-                owned, taken=known.taken, numbered_by_note=note.patient_id is None, doubted=doubted
-            )
+            made = replacer.replace(owned, taken=known.taken, numbered_by_note=note.patient_id is None, doubted=doubted)
             counts.update(lists.left(note, made, replacer))
             if lists.strict and counts[LEFT]:
                 problem = f"known identifiers are left in the output: {counts[LEFT]}"

@@ -11,7 +11,7 @@ from ensemble_deid.note.labels import CATEGORY_OF_TYPE
 from ensemble_deid.resources import listed_words
 from ensemble_deid.surrogates.lists import plain_list
 
-AROUND = 40
+AROUND = 120
 """Characters on either side that tell what a span is."""
 _UNIT = (
     r"(?:mcg|[uµμ]g|[mkn]?g|pg|[mdu]?L|[md]l|cc|[mµnp]?mol|m?Eq|meq|mOsm|mm ?Hg|[mc]m|[mk]?IU|[uU]nits?|k?Hz|c?Gy|kcal|"
@@ -155,9 +155,10 @@ def _is_plain(text: str, kind: str, around: str) -> bool:
         return False
     folded = [word.casefold() for word in words]
     ordinary = all(word in listed_words("english") or word in listed_words("medical") for word in folded)
-    if kind in (*_PEOPLE, "USERNAME", "CITY", "COUNTRY", "STATE") and ordinary:
-        small = text.islower() and any(map(str.isupper, around))
-        return small or (kind in _PEOPLE and not any(map(_is_name, folded)))
+    if ordinary and text.islower() and any(map(str.isupper, around)):
+        return True
+    if ordinary and kind in _PEOPLE:
+        return not any(map(_is_name, folded))
     # A place is named by ordinary words, too (`Lakeside`): here medical vocabulary alone tells.
     medical = all(word in listed_words("medical") and word not in listed_words("english") for word in folded)
     return medical and not any(map(_is_name, folded))

@@ -107,7 +107,7 @@ class SurrogateSettings:
     staff_across_project: bool = False
     day_first: bool | None = None
     open_ended: bool = False
-    min_score: float = 0.5
+    min_score: float = 0.8
 
 
 def is_spanish(label: str) -> bool:

@@ -15,8 +15,8 @@ from typing import Any
 
 from ensemble_deid.deidentify.one_pass import DeidentificationResult, patient_of
 from ensemble_deid.deidentify.options import RunOptions
-from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.deidentify.repeats import SOURCE, WORD, Known, PatientStrings
+from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.deidentify.rows import year_taken
 from ensemble_deid.errors import DeidError
 from ensemble_deid.keys import Key

@@ -136,8 +136,8 @@ class Replacer:
     def doubted(self, document: Document, sure: Collection[str] = ()) -> frozenset[Span]:
         """Return the spans that become tags where their style would invent a value.
 
-        They score less than `min_score`, and so do all mentions of the same string in the document and elsewhere
-        (`sure`, normalised), or they read as medicine. None are with a `min_score` of 0.
+        They score less than `min_score`, and so does every mention of the same string in the document and elsewhere
+        (`sure`, normalised); or they read as medicine. With a `min_score` of 0 nothing is doubted.
         """
         least = self.styles.settings.min_score
         asked = [span for span in sorted(document.spans) if self.styles.of(span.label) in INVENTING]
@@ -148,16 +148,17 @@ class Replacer:
         strings = {span: self.normalise(reading.text[there.start : there.end]) for span, there in pairs}
         believed = {string for span, string in strings.items() if span.score >= least}.union(sure)
         return frozenset(
-            span
-            for span, there in pairs
-            if strings[span] not in believed or self.is_medicine(reading.text, there)
+            span for span, there in pairs if strings[span] not in believed or self.is_medicine(reading.text, there)
         )
 
     @staticmethod
     def is_medicine(text: str, span: Span) -> bool:
         """Whether a span of a text as it is read reads as a dose, a drug, an abbreviation and the like."""
         surface = text[span.start : span.end]
-        before, after = visible(text[max(0, span.start - AROUND) : span.start]), visible(text[span.end : span.end + AROUND])
+        before, after = (
+            visible(text[max(0, span.start - AROUND) : span.start]),
+            visible(text[span.end : span.end + AROUND]),
+        )
         kind, spanish = kind_of(span.label, surface), is_spanish(span.label)
         return reads_as_medicine(without_marks(surface), kind, before=before, after=after, spanish=spanish)
 

@@ -26,7 +26,7 @@ class Styles:
 
     default: str = "tag"
     by_label: Mapping[str, str] = field(default_factory=dict)
-    settings: SurrogateSettings = SurrogateSettings()
+    settings: SurrogateSettings = field(default_factory=SurrogateSettings)
 
     def of(self, label: str) -> str:
         """Return the style of a label: its own, its i2b2 counterpart's, its category's, or the default."""

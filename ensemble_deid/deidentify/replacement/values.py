@@ -21,8 +21,8 @@ _SPARSE_ZIP = frozenset("036 059 063 102 203 205 369 556 692 753 772 790 821 823
 class Values:
     """The values for the spans of one note, as it is read.
 
-    `numbered_by_note` numbers people in the order in which the note names them. Instead of an invented value, spans that
-    are `doubted` have a tag that says so, as `[DOCTOR?]`.
+    `numbered_by_note` numbers people in the order in which the note names them. Spans that are `doubted` have a tag
+    that says so, such as `[DOCTOR?]`, instead of an invented value.
     """
 
     styles: Styles
