@@ -1,6 +1,6 @@
 """What surrogates on false alarms do to the medicine of notes: words and values changed, by form of change.
 
-    python research/distortion.py MODEL NOTES ... [--sites S] [--per-site N] [--min-score N]
+    python -m research.distortion MODEL NOTES ... [--sites S] [--per-site N] [--min-score N]
 
 A run of letters or of digits outside all gold spans is falsified where an invented value stands in its place; a tag
 falsifies nothing. Columns are values of `surrogates.min_score`: with 0 surrogates stand everywhere, with a value just
@@ -16,13 +16,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from span_completion import drawn
-
 from ensemble_deid import DeidentificationResult, Deidentifier, Document, RunOptions, read_corpus
 from ensemble_deid.deidentify.one_pass import finish_together
 from ensemble_deid.errors import DeidError
 from ensemble_deid.keys import Key
 from ensemble_deid.resources import listed_words
+from research.span_completion import drawn
 
 SCORES = (0.0, 0.001, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 VALUE, NUMBER, SHORT, MEDICAL, ORDINARY = FORMS = (
