@@ -21,6 +21,7 @@ from ensemble_deid.deidentify.one_pass import finish_together
 from ensemble_deid.errors import DeidError
 from ensemble_deid.keys import Key
 from ensemble_deid.resources import listed_words
+from ensemble_deid.surrogates.medicine import is_drug
 from research.span_completion import drawn
 
 SCORES = (0.0, 0.001, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -63,6 +64,8 @@ def form_of(text: str, start: int, end: int) -> str:
         return VALUE if measured else NUMBER
     if len(run) <= _LONGEST_SHORT_FORM and ((len(run) > 1 and run.isupper()) or not set("aeiouy") & set(run.lower())):
         return SHORT
+    if is_drug(run):
+        return MEDICAL
     word = run.casefold()
     named = word in listed_words("given") or word in listed_words("surname")
     return MEDICAL if word in listed_words("medical") and not named else ORDINARY

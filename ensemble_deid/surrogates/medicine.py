@@ -17,7 +17,7 @@ _UNIT = (
     r"(?:mcg|[uµμ]g|[mkn]?g|pg|[mdu]?L|[md]l|cc|[mµnp]?mol|m?Eq|meq|mOsm|mm ?Hg|[mc]m|[mk]?IU|[uU]nits?|k?Hz|c?Gy|kcal|"
     r"METs?|bpm|lbs?|oz|puffs?|tab(?:let)?s?|cap(?:sule)?s?|drops?|gtts?|sprays?|patch(?:es)?|vials?|amps?)"
 )
-_UNIT_AFTER = re.compile(rf"[\s-]?(?:%|{_UNIT}(?![^\W_]))")
+_UNIT_AFTER = re.compile(rf"[\s-]{{0,2}}(?:%|{_UNIT}(?![^\W_]))")
 _DOSE_BEFORE = re.compile(rf"[0-9]\s?-?(?:%|{_UNIT})\s*\Z")
 _QUANTITY = re.compile(rf"[0-9]+(?:[.,/][0-9]+)?[\s-]?(?:%|{_UNIT})(?:/\w+)?")
 _LONE_UNIT = re.compile(rf"(?:{_UNIT}|y/?o|yrs?|[a-z]+/[mdu]?[lL])")
@@ -92,7 +92,12 @@ def reads_as_medicine(surface: str, kind: str, *, before: str, after: str, spani
             or _is_short_form(text, kind, before, after)
             or (not spanish and (_is_named(text, before, after) or _is_plain(text, kind, before + after)))
         )
-    return category == "PROFESSION" and (text in _listed("ABBREVIATION") or text.casefold() in _drugs())
+    return category == "PROFESSION" and (text in _listed("ABBREVIATION") or is_drug(text))
+
+
+def is_drug(word: str) -> bool:
+    """Whether a word is a drug of the list, or ends as the names of a class of drugs do."""
+    return word.casefold() in _listed("DRUG") or _STEM.fullmatch(word.casefold()) is not None
 
 
 def _is_quantity(text: str, kind: str, before: str, after: str) -> bool:
@@ -142,7 +147,7 @@ def _is_named(text: str, before: str, after: str) -> bool:
     if text in _listed("EPONYM"):
         return True
     folded = [word.casefold() for word in words]
-    if text.casefold() in _drugs() or all(word in _drugs() or _STEM.fullmatch(word) for word in folded):
+    if is_drug(text) or all(map(is_drug, words)):
         return not any(map(_is_name, folded)) or re.match(r"\s*[0-9.,]+\s*(?:m?c?g|units?)\b", after) is not None
     return False
 
@@ -166,10 +171,6 @@ def _is_plain(text: str, kind: str, around: str) -> bool:
 
 def _is_name(word: str) -> bool:
     return word in listed_words("given") or word in listed_words("surname")
-
-
-def _drugs() -> frozenset[str]:
-    return _listed("DRUG")
 
 
 @cache
