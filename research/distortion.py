@@ -87,8 +87,8 @@ def measure(gold: Sequence[Document], predicted: Sequence[Document], min_score: 
 def _count(note: Document, result: DeidentificationResult, found: Distortion) -> None:
     new = result.text or ""
     gold, covered, invented = (bytearray(len(note.text)) for _ in range(3))
-    for span in note.spans:
-        gold[span.start : span.end] = b"\1" * (span.end - span.start)
+    for phi in note.spans:
+        gold[phi.start : phi.end] = b"\1" * (phi.end - phi.start)
     for span in result.replaced:
         value = new[span.new_start : span.new_end]
         covered[span.start : span.end] = b"\1" * (span.end - span.start)

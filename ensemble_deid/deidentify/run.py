@@ -192,7 +192,7 @@ def _compared(record: Record, result: DeidentificationResult) -> tuple[Document,
     """Return a note as it came and as it was written, each with what was replaced as spans."""
     old = [Span(span.start, span.end, span.label, span.score) for span in result.replaced]
     new = [Span(s.new_start, s.new_end, s.label, s.score) for s in result.replaced if s.new_end > s.new_start]
-    return Document(record.name, record.text, tuple(old)), Document(record.name, result.text or "", tuple(new))
+    return Document(record.name, record.text or "", tuple(old)), Document(record.name, result.text or "", tuple(new))
 
 
 def _documents(records: Iterator[Record], taken: list[Record]) -> Iterator[Note]:
