@@ -100,6 +100,7 @@ def test_anonymize_takes_what_analyze_gives(service: Service) -> None:
         {"style": "numbered"},
         {"style": "hash", "project": "asthma"},
         {"style": "surrogate", "patient_id": "7"},
+        {"style": "surrogate", "patient_id": "7", "min_score": 1},
         {"style": "text:***", "styles": {"DATE": "year", "DOCTOR": "keep"}},
         {"policy": "safe-harbor"},
     ],
@@ -107,6 +108,8 @@ def test_anonymize_takes_what_analyze_gives(service: Service) -> None:
 def test_one_note_in_every_style(service: Service, tiny_model: Path, options: dict[str, object]) -> None:
     answer = service.post("/v1/deidentify", {"text": TEXT, "id": "note-1", **options}).json
     asked = {{"patient_id": "patient"}.get(name, name): value for name, value in options.items()}
+    if "min_score" in asked:
+        asked["settings"] = {"min_score": asked.pop("min_score")}
     wanted = Deidentifier.load(tiny_model).deidentify(TEXT, key=KEY, **asked)
     assert (answer["id"], answer["text"]) == ("note-1", wanted.text)
     assert [{**e, "score": 0} for e in answer["spans"]] == [{**asdict(span), "score": 0} for span in wanted.replaced]
@@ -136,7 +139,8 @@ def test_a_threshold_is_obeyed(service: Service) -> None:
     refused = service.post("/v1/deidentify", {"text": TEXT, "threshold": 1})
     assert refused.status == 422
     assert refused.json["error"].startswith("the text: the model found 0.0% of the PHI tokens in its 8 training notes")
-    assert service.post("/v1/deidentify", {"text": TEXT, "threshold": 1.5}).json == {"error": "threshold: is too large"}
+    for name in ("threshold", "min_score"):
+        assert service.post("/v1/deidentify", {"text": TEXT, name: 1.5}).json == {"error": f"{name}: is too large"}
 
 
 RUBBISH: list[object] = [

@@ -64,6 +64,9 @@ def add_options(parser: CommandParser) -> None:
     rare = parser.rare()
     rare.add_argument("--run", metavar="DIR", dest="run_folder", type=Path, help="default: OUT.run")
     rare.add_argument("--spans", metavar="FILE", type=Path, help="a copy of the run's spans.jsonl")
+    rare.add_argument(
+        "--compare", metavar="FILE", type=Path, help="a page of the notes before and after, with scores: CONTAINS PHI"
+    )
     parser.set_defaults(run=run_deidentify, project=None)
 
 
@@ -105,6 +108,7 @@ def run_deidentify(options: argparse.Namespace) -> int:
             run=options.run_folder,
             resume=options.resume,
             spans=options.spans,
+            compare=options.compare,
             within=_project(options),
             report=_shown(show),
             device=options.device,
@@ -148,7 +152,7 @@ def _project(options: argparse.Namespace) -> "Project | None":
     from ensemble_deid.deidentify.project.night import Project
 
     if "://" not in options.project:
-        refuse_shared(Path(options.project), options.out, options.run_folder, options.spans)
+        refuse_shared(Path(options.project), options.out, options.run_folder, options.spans, options.compare)
     store = opened(options)
     return Project(store=store, hold=getattr(options, "hold", 0), only_known=getattr(options, "only_known", False))
 

@@ -84,7 +84,7 @@ def add_replacement(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         dest="settings",
-        help="styles.LABEL=STYLE, surrogates.whole_weeks=true and the like",
+        help="styles.LABEL=STYLE, surrogates.whole_weeks=true, surrogates.min_score=0.5 and the like",
     )
     parser.add_argument("--policy", metavar="NAME|FILE.toml", help="safe-harbor, limited-data-set, everything, a file")
     add_key_file(parser, required=False)
@@ -151,9 +151,9 @@ def columns_of(options: argparse.Namespace) -> Columns:
     )
 
 
-def _settings(given: list[str]) -> tuple[dict[str, str], dict[str, bool]]:
+def _settings(given: list[str]) -> tuple[dict[str, str], dict[str, bool | float]]:
     styles: dict[str, str] = {}
-    settings: dict[str, bool] = {}
+    settings: dict[str, bool | float] = {}
     for setting in given:
         key, sign, value = setting.partition("=")
         section, dot, name = key.strip().partition(".")
@@ -164,5 +164,8 @@ def _settings(given: list[str]) -> tuple[dict[str, str], dict[str, bool]]:
         elif value.strip() in ("true", "false"):
             settings[name] = value.strip() == "true"
         else:
-            raise ConfigError(f"--set {setting}: expected true or false")
+            try:
+                settings[name] = float(value)
+            except ValueError:
+                raise ConfigError(f"--set {setting}: expected true, false or a number") from None
     return styles, settings

@@ -46,7 +46,7 @@ class Cells:
     _style: str = field(init=False, default="surrogate")
 
     def __post_init__(self) -> None:
-        told = {True: "dmy", False: "mdy", None: None}[self.replacer.styles.settings.get("day_first")]
+        told = {True: "dmy", False: "mdy", None: None}[self.replacer.styles.settings.day_first]
         self.orders = DateOrders(self.columns.date_order or told)
         if self.columns.dates:
             self._style = _date_style(self.replacer.styles, self.labels)
@@ -133,7 +133,7 @@ class Cells:
         """Return a date in the style of dates, or None and what is counted."""
         replacer = self.replacer
         if order in ("dmy", "mdy"):
-            settings = {**replacer.styles.settings, "day_first": order == "dmy"}
+            settings = replace(replacer.styles.settings, day_first=order == "dmy")
             replacer = replace(replacer, styles=replace(replacer.styles, settings=settings))
         shifted = replacer.shift_date(written, patient=patient, taken=known.taken, spanish=known.spanish)
         if shifted is None:

@@ -64,6 +64,7 @@ class _Job:
     run: Path | None
     resume: bool
     spans: Path | None
+    compare: Path | None
     within: Project | None
     report: Report
 
@@ -78,6 +79,7 @@ def deidentify_table(
     run: str | Path | None = None,
     resume: bool = False,
     spans: str | Path | None = None,
+    compare: str | Path | None = None,
     within: Project | None = None,
     report: Report = lambda progress: None,
     device: str | None = None,
@@ -91,8 +93,9 @@ def deidentify_table(
     binary stream; `out` is a file, a folder or a binary stream, None for a database. `columns` say what the columns
     hold, and `input` how the source is read. The run's folder, `run` (`OUT.run` where that is None), has a manifest,
     the spans and the withheld notes; `verify_run` checks it all. With `resume` a run that was broken off goes on, and a
-    finished one is checked. `spans` is the name of a copy of the spans; with `within`, only the notes
-    that the project has not handed out are written (docs/project.md); `report` is told of the progress. `device` and
+    finished one is checked. `spans` is the name of a copy of the spans, and `compare` of a page with the notes before
+    and after, side by side, which contains PHI. With `within`, only the notes that the project has not handed out are
+    written (docs/project.md); `report` is told of the progress. `device` and
     `submodels` as in `Deidentifier.load`, for a model given by its folder or name. `options` and `choices` as in
     `Deidentifier.deidentify`. A note that cannot be processed whole is empty in the output, and its
     reason is in the summary. Raises CorpusError, ConfigError, ModelError.
@@ -111,7 +114,7 @@ def deidentify_table(
             raise ConfigError("a stream has no name that tells its format: name it")
     elif chosen.kind_of(source) == "files":
         raise ConfigError(f"{source}: is no table, but a file or folder of notes: use deidentify_files")
-    places = {"run": _path(run), "spans": _path(spans)}
+    places = {"run": _path(run), "spans": _path(spans), "compare": _path(compare)}
     job = _Job(source=source, out=out, input=chosen, resume=resume, within=within, report=report, **places)
     return _deidentify(job, _Loading(model, device, submodels), options, choices)
 
@@ -125,6 +128,7 @@ def deidentify_files(
     run: str | Path | None = None,
     resume: bool = False,
     spans: str | Path | None = None,
+    compare: str | Path | None = None,
     within: Project | None = None,
     report: Report = lambda progress: None,
     device: str | None = None,
@@ -148,7 +152,7 @@ def deidentify_files(
     """
     if isinstance(source, str | Path) and input.kind_of(source) != "files":
         raise ConfigError(f"{source}: is a table, not a file or folder of notes: use deidentify_table")
-    places = {"run": _path(run), "spans": _path(spans)}
+    places = {"run": _path(run), "spans": _path(spans), "compare": _path(compare)}
     job = _Job(source=source, out=out, input=input, resume=resume, within=within, report=report, **places)
     return _deidentify(job, _Loading(model, device, submodels), options, choices)
 
@@ -219,9 +223,11 @@ def _deidentify(job: _Job, loading: _Loading, options: RunOptions | None, choice
     with _places(job) as places:
         source = note_source(places.input, job.input, leave_out=[places.out, places.run])
         read = (loading.directory, *(files_of(choices) if options is None else options.files))
-        out = check_outputs(source, Path(places.input), places.out, places.run, job.spans, *read)
+        out = check_outputs(source, Path(places.input), places.out, places.run, (job.spans, job.compare), *read)
         with exclusive(places.run, _written_to(source, out)) as unlocked, _locked_table(source) as no_lock:
             finished = job.resume and is_run(places.run) and job.within is None
+            if finished and job.compare is not None:
+                raise ConfigError("the run was finished before, and compares nothing again: run without --resume")
             if isinstance(source, SqlQuery) and not finished:
                 source.refuse_existing()
             loaded = loading.load(jobs=choices.get("jobs", 1) if options is None else options.prediction.jobs)
@@ -329,7 +335,7 @@ def _run(job: _Job, places: _Places, source: NoteSource, out: Path, model: Deide
         **finding,
         "project": replacer.project,
         "gate": {"accept_unfit": options.accept_unfit, "least_recall": options.least_recall},
-        "styles": {**meant, "surrogates": dict(styles.settings)},
+        "styles": {**meant, "surrogates": asdict(styles.settings)},
         # A stream is in a file that has another name each time: its content is in `finding`.
         "inputs": _hidden(input_digest(source), replacer.key) if isinstance(job.source, str | Path) else None,
         "places": _hidden(named, replacer.key),
@@ -344,6 +350,7 @@ def _run(job: _Job, places: _Places, source: NoteSource, out: Path, model: Deide
         settings=settings,
         finding=finding,
         standard=places.standard,
+        compare=job.compare,
         report=job.report,
     )
 

@@ -6,7 +6,7 @@ together, each knows what was found in any of them.
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ensemble_deid.corpora.edits import Edit
@@ -86,8 +86,7 @@ class NotePass:
     strings: PatientStrings = field(init=False)
 
     def __post_init__(self) -> None:
-        replacer = self.options.replacer
-        self.strings = PatientStrings(replacer.normalise, replacer.styles.hides)
+        self.strings = self.options.no_strings()
 
     def learn(self, note: Note) -> None:
         """Remember what was found in a note, and what the site's lists say of it, for the notes of its patient."""
@@ -118,7 +117,7 @@ class NotePass:
         counts[REPEATS] = len(set(searched.spans) - set(kept.spans))
         lists, hides = self.options.lists, self.options.replacer.styles.hides
         listed = lists.apply(searched, counts, hides=hides, by_model=kept.spans)
-        return self._replaced(listed, known.taken, counts)
+        return self._replaced(listed, known, counts)
 
     def believed(self, note: Document) -> Document:
         """Return a note with what the model and the lists find in it, before repeats are searched."""
@@ -132,12 +131,13 @@ class NotePass:
             return note, 0
         return self.inclusion.apply(note, must_stay=self.options.lists.places(note))
 
-    def _replaced(self, note: Document, taken: Collection[str], counts: Counter[str]) -> DeidentificationResult:
+    def _replaced(self, note: Document, known: Known, counts: Counter[str]) -> DeidentificationResult:
         replacer, lists = self.options.replacer, self.options.lists
         owned = replace(note, patient_id=patient_of(note.patient_id, note.text))
         problem = None
         try:
-            made = replacer.replace(owned, taken=taken, numbered_by_note=note.patient_id is None)
+            doubted = replacer.doubted(owned, known.sure)
+            made = replacer.replace(owned, taken=known.taken, numbered_by_note=note.patient_id is None, doubted=doubted)
             counts.update(lists.left(note, made, replacer))
             if lists.strict and counts[LEFT]:
                 problem = f"known identifiers are left in the output: {counts[LEFT]}"

@@ -7,6 +7,7 @@ from typing import Unpack
 
 from ensemble_deid.deidentify.gate import LEAST_RECALL, check_least_recall
 from ensemble_deid.deidentify.known.site_lists import ListFiles, SiteLists
+from ensemble_deid.deidentify.repeats import PatientStrings
 from ensemble_deid.deidentify.replacement import Key, Replacer
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.options import AS_TRAINED, PredictionChoices, PredictionOptions
@@ -18,7 +19,7 @@ class RunChoices(PredictionChoices, total=False):
     style: str | None
     styles: Mapping[str, str] | None
     policy: str | Path | None
-    settings: Mapping[str, bool] | None
+    settings: Mapping[str, bool | float] | None
     key: Key | str | Path | None
     project: str
     replacer: Replacer | None
@@ -61,6 +62,11 @@ class RunOptions:
     def __post_init__(self) -> None:
         check_least_recall(self.least_recall)
 
+    def no_strings(self) -> PatientStrings:
+        """Return the strings of patients of whom nothing is known yet."""
+        styles = self.replacer.styles
+        return PatientStrings(self.replacer.normalise, styles.hides, styles.settings.min_score)
+
     @classmethod
     def choose(
         cls,
@@ -69,7 +75,7 @@ class RunOptions:
         style: str | None = None,
         styles: Mapping[str, str] | None = None,
         policy: str | Path | None = None,
-        settings: Mapping[str, bool] | None = None,
+        settings: Mapping[str, bool | float] | None = None,
         key: Key | str | Path | None = None,
         project: str = "",
         replacer: Replacer | None = None,

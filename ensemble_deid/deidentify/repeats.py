@@ -29,13 +29,15 @@ _Strings = dict[str, tuple[str, float]]
 class Known:
     """What is known of a patient before a note is written: `taken` are all strings of PHI, normalised.
 
-    `wanted` are those that are searched, the longest first. `spanish`: the notes are in Spanish, as far as labels tell.
+    `wanted` are those that are searched, the longest first, `sure` those that some span finds with `min_score`,
+    normalised. `spanish`: the notes are in Spanish, as far as labels tell.
     """
 
     taken: frozenset[str] = field(repr=False)
     wanted: _Strings = field(repr=False)
     hides: Hides
     spanish: bool = False
+    sure: frozenset[str] = field(default=frozenset(), repr=False)
 
     def and_taken(self, strings: frozenset[str]) -> "Known":
         """Return the same with more strings of PHI, which are not searched."""
@@ -70,10 +72,12 @@ class PatientStrings:
     """Strings by patient, each with its label and its highest score. They are kept in memory, never on disk.
 
     `normalise` is `Replacer.normalise`; `hides` says which labels have styles that show nothing (by default all).
+    A score of `min_score` makes a string sure.
     """
 
     normalise: Callable[[str], str]
     hides: Hides = lambda label: True
+    min_score: float = 0.0
     strings: dict[str, _Strings] = field(default_factory=dict, repr=False)
     # The notes of a patient mostly follow each other.
     _last: tuple[str, Known] | None = field(default=None, init=False, repr=False)
@@ -108,7 +112,8 @@ class PatientStrings:
         telling.sort(key=lambda surface: (-len(surface), surface))
         spanish = any(is_spanish(label) for label, _ in strings.values())
         wanted = {surface: strings[surface] for surface in telling}
-        return Known(frozenset(map(self.normalise, strings)), wanted, self.hides, spanish)
+        sure = frozenset(self.normalise(string) for string, (_, score) in strings.items() if score >= self.min_score)
+        return Known(frozenset(map(self.normalise, strings)), wanted, self.hides, spanish=spanish, sure=sure)
 
     def _add(self, strings: _Strings, document: Document) -> None:
         note = as_read(document)

@@ -18,10 +18,14 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.manifest import FAILED, MANIFEST, SPANS, RunFiles
 from ensemble_deid.deidentify.offsets import FILE as OFFSETS
 from ensemble_deid.deidentify.offsets import KEY_FILE, Found, OffsetFile, keep_key
+from ensemble_deid.deidentify.one_pass import DeidentificationResult
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.deidentify.rows import Rewritten, RowPass
 from ensemble_deid.errors import CorpusError
+from ensemble_deid.evaluation.render.html.notes import NotesPage, notes_page
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,10 @@ class RunProgress:
 
 
 Report = Callable[[RunProgress], None]
+_COMPARED = (
+    "Left are the notes as they came, with the label and score of every span that was replaced; right is what was "
+    "written. A tag with a question mark stands where a span is not sure, or reads as medicine."
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,7 +50,8 @@ class Run:
     """One run: a source of notes, what finds and replaces their PHI, and the folder that says what was done.
 
     `settings` are recorded; `finding` are those that decide what is found, and must be the same when a run is resumed.
-    With `standard`, `out` is a file that waits for standard output. `written` is told of each note that was written.
+    With `standard`, `out` is a file that waits for standard output. `compare` is a page with the notes before and
+    after, which contains PHI. `written` is told of each note that was written.
     """
 
     source: NoteSource
@@ -54,12 +63,14 @@ class Run:
     settings: Mapping[str, Any]
     finding: Mapping[str, Any]
     standard: bool = False
+    compare: Path | None = None
     report: Report = field(default=lambda progress: None)
     written: Callable[[Record, Note, Rewritten], None] = field(default=lambda record, note, rewritten: None)
     problems: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     total: int = 0
     head: str = ""
+    _page: NotesPage | None = field(default=None, init=False, repr=False)
 
     def find(self, *, resume: bool = False) -> None:
         """Run the model over the notes that were not processed before, and learn from all.
@@ -104,6 +115,9 @@ class Run:
                 self.folder, self.settings, key=self.options.replacer.key, standard=self.standard, table=table
             )
             files = stack.enter_context(opened)
+            if self.compare is not None:
+                page = notes_page(self.compare, title="Notes before and after", about=_COMPARED)
+                self._page = stack.enter_context(page)
             with self.source.writer(self.out, files.output) as writer:
                 for record in self.source.records():
                     if not record.is_note:
@@ -121,6 +135,9 @@ class Run:
                     raise CorpusError("the input has changed while it was read: notes are missing")
             self.counts.update(self.rows.cells.counts)
             self.counts["withheld"] = len(self.problems)
+            if self._page is not None:
+                for problem in self.problems:
+                    self._page.withhold(problem)
             self.head = files.end(
                 {name: n for name, n in sorted(self.counts.items()) if n or name in ("written", "withheld")}
             )
@@ -155,6 +172,8 @@ class Run:
         if problem is None:
             self.counts["written"] += 1
             files.note(record, rewritten.new, rewritten.result)
+            if self._page is not None:
+                self._page.add(*_compared(record, rewritten.result))
             self.written(record, note, rewritten)
             return
         self.problems.append(problem)
@@ -167,6 +186,13 @@ class Run:
 def _note(record: Record, found: Found) -> Note:
     """Return the note with what the model found in it, or why it is withheld."""
     return record.error if record.error is not None else found.apply(record.document())
+
+
+def _compared(record: Record, result: DeidentificationResult) -> tuple[Document, Document]:
+    """Return a note as it came and as it was written, each with what was replaced as spans."""
+    old = [Span(span.start, span.end, span.label, span.score) for span in result.replaced]
+    new = [Span(s.new_start, s.new_end, s.label, s.score) for s in result.replaced if s.new_end > s.new_start]
+    return Document(record.name, record.text or "", tuple(old)), Document(record.name, result.text or "", tuple(new))
 
 
 def _documents(records: Iterator[Record], taken: list[Record]) -> Iterator[Note]:

@@ -135,20 +135,22 @@ def _digest_or_none(file: Path) -> str | None:
 # Where a run may write: the notes, the run's folder and the copy of its spans, each apart from all others.
 
 
-def check_outputs(source: NoteSource, given: Path, out: Path, run: Path, spans: Path | None, *inputs: Input) -> Path:
+def check_outputs(
+    source: NoteSource, given: Path, out: Path, run: Path, beside: Sequence[Path | None], *inputs: Input
+) -> Path:
     """Return the file or the folder that the notes of `source`, which was `given`, are written to.
 
-    `inputs` are the other files that are read. Raises CorpusError where any output would overwrite one of the files
-    read, or another output.
+    `beside` are other files to write, `inputs` other files that are read. Raises CorpusError where any output would
+    overwrite one of the files read, or another output.
     """
     read: tuple[Input, ...] = (*files_read(source, given), *inputs)
     place = _output(source, given, out, inputs)
     _check_run_folder(run, read)
-    refuse_output_files([spans], *read)
-    refuse_shared(run, spans)
+    refuse_output_files(beside, *read)
+    refuse_shared(run, *beside)
     if source.format != "sql":
         # Of a database, `out` names the run's folder only.
-        refuse_shared(place, run, spans)
+        refuse_shared(place, run, *beside)
     return place
 
 

@@ -107,6 +107,7 @@ class OptionFields(BaseModel):
     policy: str | None = None
     project: str = ""
     threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    min_score: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
 class NoteRequest(OptionFields):
@@ -162,6 +163,7 @@ def _options(notes: NoteService, fields: OptionFields, styles: Mapping[str, str]
             style=fields.style,
             styles=styles,
             policy=fields.policy,
+            settings=None if fields.min_score is None else {"min_score": fields.min_score},
             key=notes.defaults.replacer.key,
             project=fields.project,
             lists=lists,

@@ -100,12 +100,14 @@ class SurrogateSettings:
     """What a project chooses: shifts by whole weeks, one name for a clinician in all patients, 14/5 for 14 May.
 
     `open_ended`: more notes of each patient may come, so surrogates depend on as little of the others as possible.
+    `min_score`: a string that no span finds with at least this score becomes a tag, not an invented value.
     """
 
     whole_weeks: bool = False
     staff_across_project: bool = False
     day_first: bool | None = None
     open_ended: bool = False
+    min_score: float = 0.8
 
 
 def is_spanish(label: str) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 from ensemble_deid.deidentify.one_pass import DeidentificationResult, patient_of
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.repeats import SOURCE, WORD, Known, PatientStrings
+from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.deidentify.rows import year_taken
 from ensemble_deid.errors import DeidError
 from ensemble_deid.keys import Key
@@ -46,8 +47,7 @@ class Context:
     strings: PatientStrings = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        replacer = self.options.replacer
-        self.strings = PatientStrings(replacer.normalise, replacer.styles.hides)
+        self.strings = self.options.no_strings()
 
     @classmethod
     def of(cls, memories: Iterable[Memory], options: RunOptions, key: Key, patient: str) -> "Context":
@@ -112,23 +112,28 @@ def remember(
 
 def _digest(known: Known) -> str:
     """Return a hash of all that a note's output depends on besides the note."""
-    told = repr((sorted(known.taken), sorted(known.wanted.items())))
+    told = repr((sorted(known.taken), sorted(known.wanted.items()), sorted(known.sure)))
     return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 def values_of(mentions: Sequence[Sequence[Any]], known: Known, options: RunOptions, patient: str) -> str:
     """Return a hash of what takes the place of the strings of a note, with what is known now."""
-    text, spans = "", []
-    for surface, label, before, after, repeats in mentions:
+    text, spans, doubted = "", [], set()
+    replacer = options.replacer
+    least = replacer.styles.settings.min_score
+    sure = known.sure | {replacer.normalise(mention[0]) for mention in mentions if mention[5] >= least}
+    for surface, label, before, after, repeats, _, medicine in mentions:
         if repeats and surface not in known.wanted:
             return ""
         named = known.wanted[surface][0] if repeats else label
         text += _BETWEEN + before
         spans.append(Span(len(text), len(text) + len(surface), named))
+        if least and (medicine or replacer.normalise(surface) not in sure):
+            doubted.add(spans[-1])
         text += surface + after
     document = Document("", text + _BETWEEN, tuple(spans), patient_id=patient)
     try:
-        made = options.replacer.replace(document, taken=known.taken, numbered_by_note=False).text
+        made = replacer.replace(document, taken=known.taken, numbered_by_note=False, doubted=doubted).text
     except (DeidError, ValueError):
         return ""
     return hashlib.sha256(made.encode("utf-8", "surrogatepass")).hexdigest()[:24]
@@ -151,7 +156,10 @@ def possible_repeats(mentions: Sequence[Sequence[Any]], left: str, known: Known,
 
 
 def _mentions(text: str, spans: Sequence[Span], known: Known) -> list[list[Any]]:
-    """Return each span as its surrogate sees it: string, label, titles before it, state after it, if it is a repeat."""
+    """Return each span as its surrogate sees it: string, label, titles before it, state after it, if it is a repeat.
+
+    Then its score, 0 for a repeat, which is as sure as what it repeats; and if it reads as medicine.
+    """
     reading, usual, found = read(text, usual_case=False), read(text), list[list[Any]]()
     for span, here, there in zip(spans, reading.spans(spans), usual.spans(spans), strict=True):
         if here is None:
@@ -162,7 +170,8 @@ def _mentions(text: str, spans: Sequence[Span], known: Known) -> list[list[Any]]
         state = state_beside(after) if kind_of(span.label, "") == "CITY" else None
         searched = usual.text[there.start : there.end] if there is not None and span.source == SOURCE else None
         repeats = searched == surface and surface in known.wanted
-        found.append([surface, span.label, titles_of(before), f", {state}" if state else "", repeats])
+        doubts = 0 if repeats else span.score, Replacer.is_medicine(reading.text, here)
+        found.append([surface, span.label, titles_of(before), f", {state}" if state else "", repeats, *doubts])
     return found
 
 

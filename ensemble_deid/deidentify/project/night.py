@@ -4,7 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ class Project:
         if options.replacer.key.secret != self.store.key.secret:
             raise ConfigError("the run has another key than the project: give the project's --key-file to both")
         styles = options.replacer.styles
-        styles = replace(styles, settings={**styles.settings, "open_ended": True})
+        styles = replace(styles, settings=replace(styles.settings, open_ended=True))
         made = replace(options, replacer=replace(options.replacer, styles=styles))
         self.store.check_settings(settings_of(made))
         return made
@@ -57,7 +57,7 @@ def settings_of(options: RunOptions) -> dict[str, Any]:
     """Return what all nights of a release have in common."""
     replacer = options.replacer
     styles = {"default": replacer.styles.default, "by_label": dict(sorted(replacer.styles.by_label.items()))}
-    return {"scope": replacer.project, "styles": styles, "surrogates": dict(sorted(replacer.styles.settings.items()))}
+    return {"scope": replacer.project, "styles": styles, "surrogates": asdict(replacer.styles.settings)}
 
 
 @dataclass(slots=True)

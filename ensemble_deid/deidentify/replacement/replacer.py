@@ -8,14 +8,16 @@ from itertools import count
 from pathlib import Path
 
 from ensemble_deid.corpora.edits import Edit
-from ensemble_deid.deidentify.replacement.styles import Styles, check_labels, make_styles
+from ensemble_deid.deidentify.replacement.styles import INVENTING, Styles, check_labels, make_styles
 from ensemble_deid.deidentify.replacement.values import Values
 from ensemble_deid.keys import Key
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.folding import same_string
+from ensemble_deid.note.folding import same_string, visible, without_marks
 from ensemble_deid.note.reading import read
+from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.choices import Keyed
-from ensemble_deid.surrogates.patient import PatientSurrogates, SurrogateSettings, is_spanish
+from ensemble_deid.surrogates.medicine import AROUND, reads_as_medicine
+from ensemble_deid.surrogates.patient import PatientSurrogates, SurrogateSettings, is_spanish, kind_of
 
 # Integers below 2**53 stay exact in every program that reads them, also as floating-point numbers.
 _INTEGER_DIGITS = 15
@@ -71,12 +73,12 @@ class Replacer:
         key: Key | None = None,
         project: str = "",
         *,
-        settings: Mapping[str, bool] | None = None,
+        settings: Mapping[str, bool | float] | None = None,
         labels: Collection[str] | None = None,
     ) -> "Replacer":
         """Return the replacer for a policy, a default style and those of labels, of which the later ones win.
 
-        `settings` are whole_weeks, staff_across_project, day_first and open_ended. `labels` are those of the model:
+        `settings` are the fields of `SurrogateSettings`. `labels` are those of the model:
         with them, a style for an unknown label is refused. Without a key a fresh one is made. Raises ConfigError.
         """
         chosen = make_styles(style, styles, policy, settings)
@@ -85,15 +87,22 @@ class Replacer:
         return cls(chosen, Key.fresh() if key is None else key, project)
 
     def replace(
-        self, document: Document, *, taken: Collection[str] = (), numbered_by_note: bool | None = None
+        self,
+        document: Document,
+        *,
+        taken: Collection[str] = (),
+        numbered_by_note: bool | None = None,
+        doubted: Collection[Span] | None = None,
     ) -> Replacement:
         """Return the document's text with its spans replaced.
 
         `taken` has the normalised PHI (`normalise`) of all notes of the patient: no surrogate equals any of it, and a
         part of a name is recognised by the full name in another note. Without it, and for a note without a patient, the
         note's own PHI tells what it is a part of. `numbered_by_note` numbers people (style `numbered`) in the order in
-        which the note names them; None: where nothing is `taken`. Raises ValueError for spans that overlap.
+        which the note names them; None: where nothing is `taken`. Spans that are `doubted` have a tag instead of an
+        invented value; None: what `doubted` says of the document. Raises ValueError for spans that overlap.
         """
+        doubts = self.doubted(document) if doubted is None else doubted
         spans = sorted(document.spans)
         reading = read(document.text, usual_case=False)
         as_read = reading.spans(spans)
@@ -104,7 +113,8 @@ class Replacer:
         spanish = any(is_spanish(span.label) for span in spans)
         make = partial(self._surrogates, document.patient, known, spanish=spanish, avoided=frozenset(own - known))
         by_note = not taken if numbered_by_note is None else numbered_by_note
-        values = Values(self.styles, make, reading.text, shown, numbered_by_note=by_note)
+        doubtful = [read_span for span, read_span in zip(spans, as_read, strict=True) if span in doubts and read_span]
+        values = Values(self.styles, make, reading.text, shown, numbered_by_note=by_note, doubted=doubtful)
         parts: list[str] = []
         replaced: list[ReplacedSpan] = []
         position = length = 0
@@ -122,6 +132,35 @@ class Replacer:
             position = span.end
         parts.append(document.text[position:])
         return Replacement("".join(parts), tuple(replaced))
+
+    def doubted(self, document: Document, sure: Collection[str] = ()) -> frozenset[Span]:
+        """Return the spans that become tags where their style would invent a value.
+
+        They score less than `min_score`, and so does every mention of the same string in the document and elsewhere
+        (`sure`, normalised); or they read as medicine. With a `min_score` of 0 nothing is doubted.
+        """
+        least = self.styles.settings.min_score
+        asked = [span for span in sorted(document.spans) if self.styles.of(span.label) in INVENTING]
+        if least == 0 or not asked:
+            return frozenset()
+        reading = read(document.text, usual_case=False)
+        pairs = [(span, there) for span, there in zip(asked, reading.spans(asked), strict=True) if there is not None]
+        strings = {span: self.normalise(reading.text[there.start : there.end]) for span, there in pairs}
+        believed = {string for span, string in strings.items() if span.score >= least}.union(sure)
+        return frozenset(
+            span for span, there in pairs if strings[span] not in believed or self.is_medicine(reading.text, there)
+        )
+
+    @staticmethod
+    def is_medicine(text: str, span: Span) -> bool:
+        """Whether a span of a text as it is read reads as a dose, a drug, an abbreviation and the like."""
+        surface = text[span.start : span.end]
+        before, after = (
+            visible(text[max(0, span.start - AROUND) : span.start]),
+            visible(text[span.end : span.end + AROUND]),
+        )
+        kind, spanish = kind_of(span.label, surface), is_spanish(span.label)
+        return reads_as_medicine(without_marks(surface), kind, before=before, after=after, spanish=spanish)
 
     def pseudonym(self, value: str, *, kind: str, patient: str | None = None) -> str:
         """Return a keyed pseudonym of an id: 15 digits for an integer, else `kind-` and 20 letters and digits.
@@ -170,11 +209,10 @@ class Replacer:
     def _surrogates(
         self, patient: str, known: frozenset[str], *, spanish: bool = False, avoided: frozenset[str] = frozenset()
     ) -> PatientSurrogates:
-        settings = SurrogateSettings(**self.styles.settings)
         return _patient_surrogates(
             self.key.secret,
             scope=(self.project, patient),
-            settings=settings,
+            settings=self.styles.settings,
             known=known,
             spanish=spanish,
             avoided=avoided,

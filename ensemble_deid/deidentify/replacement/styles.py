@@ -1,18 +1,21 @@
 """Which style each label has: from a policy, a default, and settings of single labels."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.labels import I2B2_CATEGORIES, category_of, known_labels, to_i2b2
 from ensemble_deid.parsing import read_toml
+from ensemble_deid.surrogates.patient import SurrogateSettings
 
+INVENTING = ("surrogate", "cap-age")
+"""Styles that write a value which a reader takes for what was in the note."""
 STYLES = ("tag", "numbered", "mask", "remove", "hash", "surrogate", "keep", "year", "cap-age", "zip3")
 """The styles that have a name. Besides, `text:WORDS` puts these words in the place of each span."""
 FIXED = "text:"
-SETTINGS = ("whole_weeks", "staff_across_project", "day_first", "open_ended")
+_SWITCHES = tuple(setting.name for setting in fields(SurrogateSettings) if setting.name != "min_score")
 # Of labels that the model finds, a default that leaves them as they are would hand out PHI.
 _ONLY_PER_LABEL = ("keep", "year", "cap-age", "zip3")
 
@@ -23,7 +26,7 @@ class Styles:
 
     default: str = "tag"
     by_label: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, bool] = field(default_factory=dict)
+    settings: SurrogateSettings = field(default_factory=SurrogateSettings)
 
     def of(self, label: str) -> str:
         """Return the style of a label: its own, its i2b2 counterpart's, its category's, or the default."""
@@ -53,7 +56,7 @@ def make_styles(
     style: str | None = None,
     styles: Mapping[str, str] | None = None,
     policy: str | Path | None = None,
-    settings: Mapping[str, bool] | None = None,
+    settings: Mapping[str, bool | float] | None = None,
 ) -> Styles:
     """Join a policy (a name or a TOML file), a default style, and those of labels; the later ones win.
 
@@ -72,10 +75,17 @@ def make_styles(
         raise ConfigError(f"style {default!r} is for single labels only: --set styles.LABEL={default}")
     for label, value in by_label.items():
         _check_style(value, f"styles.{label}")
+    return Styles(default, by_label, _settings(chosen))
+
+
+def _settings(chosen: Mapping[str, Any]) -> SurrogateSettings:
     for name, value in chosen.items():
-        if name not in SETTINGS or not isinstance(value, bool):
-            raise ConfigError(f"surrogates.{name}={value!r}: {', '.join(SETTINGS)} are true or false")
-    return Styles(default, by_label, chosen)
+        number = name == "min_score" and isinstance(value, int | float) and not isinstance(value, bool)
+        if not (number and 0 <= value <= 1) and not (name in _SWITCHES and isinstance(value, bool)):
+            raise ConfigError(
+                f"surrogates.{name}={value!r}: {', '.join(_SWITCHES)} are true or false, min_score is from 0 to 1"
+            )
+    return SurrogateSettings(**chosen)
 
 
 def check_labels(styles: Mapping[str, str], labels: frozenset[str]) -> None:

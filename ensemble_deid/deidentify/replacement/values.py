@@ -1,10 +1,10 @@
 """What stands in the place of each span of one note, by the style of its label."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from ensemble_deid.deidentify.replacement.styles import FIXED, Styles
+from ensemble_deid.deidentify.replacement.styles import FIXED, INVENTING, Styles
 from ensemble_deid.note.folding import same_string
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.ages import capped_age
@@ -21,7 +21,8 @@ _SPARSE_ZIP = frozenset("036 059 063 102 203 205 369 556 692 753 772 790 821 823
 class Values:
     """The values for the spans of one note, as it is read.
 
-    `numbered_by_note` numbers people in the order in which the note names them.
+    `numbered_by_note` numbers people in the order in which the note names them. Spans that are `doubted` have a tag
+    that says so, such as `[DOCTOR?]`, instead of an invented value.
     """
 
     styles: Styles
@@ -29,6 +30,7 @@ class Values:
     text: str = field(repr=False)
     spans: Sequence[Span]
     numbered_by_note: bool
+    doubted: Collection[Span] = ()
     _year: int | None = field(init=False, default=None)
     _surrogates: PatientSurrogates | None = field(init=False, default=None, repr=False)
     _numbers: dict[str, tuple[dict[str, int], dict[str, int]]] = field(init=False, default_factory=dict, repr=False)
@@ -53,7 +55,10 @@ class Values:
             "zip3": self._zip,
         }
         value = makers[style](span) if style in makers else None
-        return f"[{span.label}]" if value is None else value
+        if value is None:
+            return f"[{span.label}]"
+        doubtful = style in INVENTING and span in self.doubted and value != surface
+        return f"[{span.label}?]" if doubtful else value
 
     @property
     def surrogates(self) -> PatientSurrogates:

@@ -1,4 +1,4 @@
-"""Notes with the spans found in them highlighted, as one page: how a model does on notes that nobody has annotated.
+"""Notes with the spans found in them highlighted, alone or beside what was made of them, as one page.
 
 What Ahmed et al. 2021 show in table 6. The page is written note by note, so that its size is not that of the memory.
 """
@@ -37,6 +37,7 @@ color:var(--ink);overflow-wrap:anywhere}
 section{background:var(--card);border:1px solid var(--line);border-radius:.5rem;padding:.4rem 1rem;margin:1rem 0}
 h2{font-size:1.1rem;margin:.3rem 0}.soft{color:var(--soft);font-size:.875rem}
 .note{white-space:pre-wrap}
+.pair{display:grid;grid-template-columns:1fr 1fr;gap:0 1.5rem}.pair h3{margin:0;font-size:.9rem}
 mark{color:inherit;border-radius:.25rem;padding:.05rem .2rem;border-bottom:2px solid currentColor}
 mark[data-label]::after{content:" " attr(data-label);font-size:.65rem;font-weight:600;vertical-align:super}
 """ + "".join(f"mark.{name.lower()}{{background:{light}}}\n" for name, (light, _) in _COLOURS.items())
@@ -45,6 +46,12 @@ _STYLE += (
     "--warn:#ff8a80}\n"
     + "".join(f"mark.{name.lower()}{{background:{dark}}}\n" for name, (_, dark) in _COLOURS.items())
     + "}\n@media print{section{break-inside:avoid-page}}\n"
+)
+
+
+_ABOUT = (
+    "Highlighted is what the model finds; what it misses is not marked in any way. Hold the pointer over a span for "
+    "its score."
 )
 
 
@@ -57,20 +64,18 @@ class NotesPage:
     notes: int = 0
     withheld: list[str] = field(default_factory=list)
 
-    def add(self, document: Document) -> None:
-        """Add a note, its spans highlighted by category, with label and score."""
+    def add(self, document: Document, after: Document | None = None) -> None:
+        """Add a note, its spans highlighted by category, with label and score; beside it, the note `after` them."""
         self.notes += 1
         spans = drop_overlaps(document.spans)
         self.labels.update(span.label for span in spans)
         found = "1 span" if len(spans) == 1 else f"{len(spans)} spans"
-        self._write(
-            element(
-                "section",
-                element("h2", document.id),
-                element("p", found, class_="soft"),
-                element("div", *_highlighted(document), class_="note", dir="auto"),
-            ),
-        )
+        note = element("div", *_highlighted(document, scored=after is not None), class_="note", dir="auto")
+        if after is not None:
+            new = element("div", *_highlighted(after), class_="note", dir="auto")
+            sides = [element("div", element("h3", name), text) for name, text in (("Before", note), ("After", new))]
+            note = element("div", *sides, class_="pair")
+        self._write(element("section", element("h2", document.id), element("p", found, class_="soft"), note))
 
     def withhold(self, problem: str) -> None:
         """Record that a note is not on the page, and why; `problem` quotes no text."""
@@ -98,8 +103,8 @@ class NotesPage:
 
 
 @contextmanager
-def notes_page(path: Path, *, title: str) -> Iterator[NotesPage]:
-    """Give a page that becomes the file `path` when the block ends without an error.
+def notes_page(path: Path, *, title: str, about: str = _ABOUT) -> Iterator[NotesPage]:
+    """Give a page that becomes the file `path` when the block ends without an error; `about` says what it shows.
 
     It loads nothing and runs nothing: no note can make it do so. Raises OSError, which names `path`.
     """
@@ -120,11 +125,7 @@ def notes_page(path: Path, *, title: str) -> Iterator[NotesPage]:
                         role="note",
                     ),
                     element("h1", title),
-                    element(
-                        "p",
-                        "Highlighted is what the model finds; what it misses is not marked in any way. Hold the pointer"
-                        " over a span for its score.",
-                    ),
+                    element("p", about),
                     element("p", join(legend, " ")),
                 ]
             )
@@ -134,7 +135,7 @@ def notes_page(path: Path, *, title: str) -> Iterator[NotesPage]:
         stream.write(b"</body></html>\n")
 
 
-def _highlighted(document: Document) -> Iterator[Html | str]:
+def _highlighted(document: Document, *, scored: bool = False) -> Iterator[Html | str]:
     end = 0
     for span in drop_overlaps(document.spans):
         yield document.text[end : span.start]
@@ -144,7 +145,7 @@ def _highlighted(document: Document) -> Iterator[Html | str]:
             "mark",
             document.text[span.start : span.end],
             class_=kind.lower(),
-            data_label=span.label,
+            data_label=f"{span.label} {four_digits(span.score)}" if scored else span.label,
             title=f"{span.label}, score {four_digits(span.score)}",
         )
         end = span.end
