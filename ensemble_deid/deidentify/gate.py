@@ -16,7 +16,7 @@ from ensemble_deid.model.ensemble import ModelDescription
 from ensemble_deid.model.measured import languages_of_training, measured_at
 from ensemble_deid.model.options import SVM, PredictionOptions
 from ensemble_deid.note.language import NAMES, EnglishWords, OtherLanguage, english_words, other_language
-from ensemble_deid.note.reading import read
+from ensemble_deid.note.reading import Reading, read
 
 LEAST_RECALL = 0.8
 """The least recall of PHI tokens that a model must have been measured with, unless another one is asked for.
@@ -32,10 +32,10 @@ _LEAST_DISTINCT = 2
 _MOST_LACKING, _MOST_SMALL_LACKING, _LEAST_LACKING = 0.4, 0.5, 2
 _MANY_LACKING, _LEAST_LONG, _MOST_LONG_LACKING = 6, 3, 0.67
 _LEAST_WORDS, _ENGLISH = 3, 0.4
-_UNREAD = 60
 _LEAST_ALPHANUMERIC, _LEAST_CHARACTERS = 0.4, 40
 _OTHER_SCRIPT = 0.5
 _REPEATED = regex.compile(r"([^\w\s])\1+")
+_NO_WORDS = regex.compile(r"[\s\p{Z}\p{P}$+<=>^`|~]*+")
 _LATIN = regex.compile(r"\p{Latin}")
 
 
@@ -65,10 +65,12 @@ class Gate:
         return cls(languages, _unfit_model(description, options, least_recall, languages))
 
     def check(self, text: str) -> Unfit | None:
-        """Return why a note does not pass, None where it does; a note without letters and digits passes."""
-        if not any(map(str.isalnum, text)):
+        """Return why a note does not pass, None where it does; a note of blanks and punctuation passes."""
+        # As it is written: in a reading in usual case, words that no list has would look like names.
+        reading = read(text, usual_case=False)
+        if not reading.unread and _NO_WORDS.fullmatch(reading.text):
             return None
-        return self.model or _unfit_text(text, self.languages)
+        return self.model or _unfit_text(reading, self.languages)
 
 
 def check_least_recall(value: float) -> None:
@@ -94,10 +96,8 @@ def _unfit_model(
     return None
 
 
-def _unfit_text(text: str, languages: Sequence[str]) -> Unfit | None:
-    # As it is written: in a reading in usual case, words that no list has would look like names.
-    reading = read(text, usual_case=False)
-    if reading.unread >= _UNREAD:
+def _unfit_text(reading: Reading, languages: Sequence[str]) -> Unfit | None:
+    if reading.unread:
         return Unfit(TEXT, f"{reading.unread} characters look encoded and could not be read")
     return _unlike_text(reading.text) or _in_other_language(reading.text, languages)
 
