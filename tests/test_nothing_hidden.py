@@ -22,10 +22,11 @@ PLACES = [
     "<!-- {} -->", "<!DOCTYPE html {}>", '<!DOCTYPE html PUBLIC "-//W3C//DTD HTML 4.0//EN" "{}">', "<b\n{}\n>x</b>",
     "<a href='mailto:{}'>x</a>", "<p data-{}=1>", "&{};", "&#{};", "<{0}>x</{0} {0}>", "<script>{}</script>", "<S {}",
     "{{\\fonttbl{{\\f0 {};}}}}", "{{\\fonttbl{{\\f0 Arial;}}\\pard {}", "{{\\*\\generator {};}}", "{{\\pict {}}}",
-    "{{\\stylesheet{{\\s1 {};}}}}", "{{\\info{{\\*\\company {}}}}}", "{{\\*\\unheardof {}}}", "\\{}", "\\{} ", "\\u233 {}",
-    "\\uc9\\u233 {}", "\\fonttbl {} \\par", "\\colortbl;{}", "{{\\v {}}}", "\\par{}", "\\'{}", "\\b0{}", "\\tab{}\\tab",
-    "\\bin {}", "{{\\*\\objdata {}}}", "\\uc0\\u8217{}", "{}=20\n", "T=20\nMRN={}", "a%20b %{}", "={}=\n", "  {}  ", "{}\n",
-    "(\u200b{}\u200b)", "\u202e{}\u202c", "\u00ad{}\u2060",
+    "{{\\stylesheet{{\\s1 {};}}}}", "{{\\info{{\\*\\company {}}}}}", "{{\\*\\unheardof {}}}", "\\{}", "\\{} ",
+    "\\u233 {}", "\\uc9\\u233 {}", "\\fonttbl {} \\par", "\\colortbl;{}", "{{\\v {}}}", "\\par{}", "\\'{}",
+    "\\b0{}", "\\tab{}\\tab",
+    "\\bin {}", "{{\\*\\objdata {}}}", "\\uc0\\u8217{}", "{}=20\n", "T=20\nMRN={}", "a%20b %{}", "={}=\n", "  {}  ",
+    "{}\n", "(\u200b{}\u200b)", "\u202e{}\u202c", "\u00ad{}\u2060",
 ]  # fmt: skip
 PLAIN = [
     "Seen on rounds. ",
@@ -106,7 +107,7 @@ def test_rtf_shows_its_words_alone() -> None:
     text = (
         r"{\rtf1\ansi\ansicpg1252\deff0{\fonttbl{\f0\fswiss\fcharset0 Arial;}{\f1 Times New Roman;}}"
         r"{\colortbl ;\red0\green0\blue255;}{\stylesheet{\s0 Normal;}{\s1\b heading 1;}}"
-        r"{\*\generator Riched20 10.0.19041;}\viewkind4\uc1\pard\sa200\sl276\f0\fs22 Jos\u233e M\u252?ller \b0 seen\par}"
+        r"{\*\generator Riched20 10.0.19041;}\viewkind4\uc1\pard\sa200\sl276\f0\fs22 Jos\u233e M\u252?ller \b0 seen}"
     )
     assert read(text).text.split() == "José Müller seen".split()
     dated = r"{\rtf1{\info{\creatim\yr2019\mo3\dy4\hr10\min5}}\pard Seen}"

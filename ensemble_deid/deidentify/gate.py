@@ -13,7 +13,7 @@ import regex
 
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.ensemble import ModelDescription
-from ensemble_deid.model.measured import languages_of_training, measured_at
+from ensemble_deid.model.measured import Measured, languages_of_training, measured_at
 from ensemble_deid.model.options import SVM, PredictionOptions
 from ensemble_deid.note.language import NAMES, EnglishWords, OtherLanguage, english_words, other_language
 from ensemble_deid.note.reading import Reading, read
@@ -25,6 +25,7 @@ A model that misses more than one token in five leaves something in most notes. 
 it with all usual submodels; `en` has 0.91 out of fold.
 """
 WITHHELD, ACCEPTED = "withheld by the gate", "passed on by accept_unfit"
+CHANGED = "passed by a recall that was measured before the model was changed"
 MODEL, LANGUAGE, TEXT = "model not measured", "other language", "unlike known text"
 """Parts of the names of counts: what was done, and why."""
 
@@ -53,16 +54,22 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a model, in a way of using it, can be trusted with; `model` is why not with anything."""
+    """What a model, in a way of using it, can be trusted with; `model` is why not with anything.
+
+    `changed`: rules, patterns or the inclusion list are others than when the recall was measured, or nothing says.
+    """
 
     languages: Sequence[str]
     model: Unfit | None
+    changed: bool = False
 
     @classmethod
     def of(cls, description: ModelDescription, options: PredictionOptions, *, least_recall: float) -> "Gate":
         """Return the gate for a model and how notes are predicted."""
         languages = () if description.manifest is None else languages_of_training(description.manifest)
-        return cls(languages, _unfit_model(description, options, least_recall, languages))
+        measured = _measured(description, options)
+        changed = measured is not None and (measured.changes is None or len(measured.changes) > 0)
+        return cls(languages, _unfit_model(measured, least_recall, languages), changed)
 
     def check(self, text: str) -> Unfit | None:
         """Return why a note does not pass, None where it does; a note of blanks and punctuation passes."""
@@ -79,13 +86,14 @@ def check_least_recall(value: float) -> None:
         raise ConfigError(f"least_recall must be between 0 and 1, not {value}")
 
 
-def _unfit_model(
-    description: ModelDescription, options: PredictionOptions, least: float, languages: Sequence[str]
-) -> Unfit | None:
-    measured = None
-    if description.manifest is not None and options.submodel is None and options.combiner == SVM:
-        threshold = description.threshold if options.threshold is None else options.threshold
-        measured = measured_at(description.manifest, threshold, submodels=description.submodels)
+def _measured(description: ModelDescription, options: PredictionOptions) -> Measured | None:
+    if description.manifest is None or options.submodel is not None or options.combiner != SVM:
+        return None
+    threshold = description.threshold if options.threshold is None else options.threshold
+    return measured_at(description.manifest, threshold, submodels=description.submodels)
+
+
+def _unfit_model(measured: Measured | None, least: float, languages: Sequence[str]) -> Unfit | None:
     if measured is None or measured.recall is None:
         return Unfit(MODEL, "the model's recall was never measured as it is used here")
     if measured.recall < least:

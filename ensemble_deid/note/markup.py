@@ -11,6 +11,8 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 
+from ensemble_deid.resources import listed_words
+
 Change = tuple[int, int, str]
 
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7};?|#[xX][0-9a-fA-F]{1,6};?|[A-Za-z][A-Za-z0-9]{1,30};|nbsp\b)")
@@ -58,14 +60,15 @@ _LAYOUT = frozenset(
 )
 _KNOWN = _LAYOUT | frozenset(
     "abbr accept action alink alt axis background char charoff charset cite clear code cols content coords data "
-    "datetime for frame frameborder headers href hreflang hspace http-equiv id itemprop itemtype label language link "
-    "longdesc marginheight marginwidth max maxlength media method min name noshade nowrap placeholder prompt property "
-    "rel rev role rows rules scheme scope scrolling shape span src start summary tabindex target text title type "
-    "usemap value version vlink vspace w:st xml:lang xmlns xmlns:o xmlns:st1 xmlns:v xmlns:w".split()
+    "datetime dob for frame frameborder headers href hreflang hspace http-equiv id itemprop itemtype label language "
+    "link longdesc marginheight marginwidth max maxlength media method min mrn name noshade nowrap placeholder prompt "
+    "property rel rev role rows rules scheme scope scrolling shape span src ssn start stylecode summary tabindex "
+    "target text title type usemap value version vlink vspace w:st xml:lang xmlns xmlns:o xmlns:st1 xmlns:v xmlns:w".split()
 )
 _DOCTYPE = re.compile(
     r"""\s+html(?:\s+public\s+"-//W3C//DTD X?HTML(?: \d\.\d{1,2})?(?: Transitional| Strict| Frameset| Basic)?//EN")?"""
-    r"""(?:\s+"https?://www\.w3\.org/TR/[a-z0-9/-]{1,12}/(?:DTD/)?[a-z0-9-]{1,24}\.dtd")?\s*+""",
+    r"""(?:\s+"https?://www\.w3\.org/TR/x?html\d{0,3}/(?:DTD/)?"""
+    r"""(?:x?html\d{0,2}-?)?(?:strict|loose|transitional|frameset)?\.dtd")?\s*+""",
     re.I,
 )
 # Words of style sheets in lower case, and numbers, where it is no date or number of a person.
@@ -129,11 +132,16 @@ def _words_in(match: re.Match[str]) -> list[tuple[int, int]] | None:
         if group is None:
             if name != "/" and name not in _BOOLEAN:
                 return None
-        elif name not in _KNOWN:
+        elif not _is_known(found[1]):
             kept.append((first + found.start(1), first + found.end(group)))
         elif found[group].strip() and not (name in _LAYOUT and _is_layout(found[group])):
             kept.append((first + found.start(group), first + found.end(group)))
     return kept
+
+
+def _is_known(attribute: str) -> bool:
+    """Whether the name of an attribute is HTML's, or an English word as in `<dose unit="mg">`: nobody's name."""
+    return attribute.lower() in _KNOWN or (attribute.islower() and attribute in listed_words("english"))
 
 
 def _is_layout(value: str) -> bool:

@@ -77,7 +77,8 @@ _NAME = re.compile(
     re.I,
 )
 _ABOUT = frozenset(
-    "title subject author manager company operator category keywords comment doccomm creatim revtim printim buptim".split()
+    "title subject author manager company operator category keywords comment doccomm creatim revtim printim "
+    "buptim".split()
 )
 _MARKS = {"~": " ", "_": "-", "-": "", "\n": "\n", "\r": "\n", "{": "{", "}": "}", "\\": "\\"}
 _ESCAPE = re.compile(r"\\'[0-9a-fA-F]{2}")
