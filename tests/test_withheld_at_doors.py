@@ -3,19 +3,24 @@
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tiny_stack
 
 from ensemble_deid import (
     Columns,
+    Config,
     ConfigError,
     Deidentifier,
     Document,
     InputOptions,
+    RegexConfig,
     RunOptions,
     deidentify_files,
     deidentify_table,
+    train,
     verify_run,
 )
 from ensemble_deid.corpora.records import Record
@@ -25,6 +30,9 @@ from ensemble_deid.deidentify.manifest import RunFiles
 from ensemble_deid.deidentify.rows import RowPass
 from ensemble_deid.errors import ModelError
 from ensemble_deid.integrations.arrow_stream import deidentified_batches
+from ensemble_deid.integrations.spark import check_options
+from ensemble_deid.model.options import PredictionOptions
+from ensemble_deid.taggers.base import Proposals
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra tables)")
 
@@ -159,3 +167,28 @@ def test_a_loaded_model_is_not_loaded_otherwise(
     (tmp_path / "a.txt").write_text("Seen.")
     with pytest.raises(ConfigError, match=next(iter(choice))):
         deidentify_files(tmp_path / "a.txt", tmp_path / "b.txt", model, **choice)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("choice", [{"combiner": "vote"}, {"submodel": "net"}, {"threshold": 2.0}])
+def test_spark_refuses_options_before_workers_start(tiny_model: Path, choice: Mapping[str, object]) -> None:
+    check_options(tiny_model, RunOptions(prediction=PredictionOptions(combiner="union")))
+    with pytest.raises(ConfigError):
+        check_options(tiny_model, RunOptions(prediction=PredictionOptions(**choice)))  # type: ignore[arg-type]
+
+
+def test_the_best_submodels_are_chosen_on_notes_and_not_on_their_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, set[int]]] = []
+
+    def choose(documents: Sequence[Document], proposals: Mapping[str, Proposals], **_: object) -> dict[str, object]:
+        seen.append((len(documents), {len(found.best) for found in proposals.values()}))
+        return {label: tuple(proposals) for label in ("CITY", "DATE", "NAME", "ID")}
+
+    monkeypatch.setattr("ensemble_deid.training.train.choose_best_members", choose)
+    notes = tiny_stack.notes(100)
+    copies = [replace(note, id=f"{note.id}-a1", metadata={"copy": "1"}) for note in notes[:3]]
+    patterns = tmp_path / "tiny.toml"
+    patterns.write_text(tiny_stack.PATTERNS)
+    train([*copies, *notes], config=Config(submodels=("regex",), regex=RegexConfig(patterns=str(patterns)), folds=2))
+    assert seen == [(len(notes), {len(notes)})]

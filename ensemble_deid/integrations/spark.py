@@ -60,7 +60,7 @@ def deidentify(
         raise ConfigError(f"the DataFrame has a column {problem!r}: name another one for the reasons (problem=...)")
     place = find_model(model)
     chosen = RunOptions.given(options, choices, read_manifest(place).labels)
-    _check_options(place, chosen)
+    check_options(place, chosen)
     name = _ship(df.sparkSession, place)
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
@@ -74,7 +74,7 @@ def deidentify(
     return df.mapInArrow(run, StructType([*fields, StructField(problem, StringType())]))
 
 
-def _check_options(model: Path, options: RunOptions) -> None:
+def check_options(model: Path, options: RunOptions) -> None:
     """Raise ConfigError here, not in a worker, for options that the model cannot serve."""
     manifest = read_manifest(model)
     description = ModelDescription(

@@ -63,7 +63,8 @@ _KNOWN = _LAYOUT | frozenset(
     "datetime dob for frame frameborder headers href hreflang hspace http-equiv id itemprop itemtype label language "
     "link longdesc marginheight marginwidth max maxlength media method min mrn name noshade nowrap placeholder prompt "
     "property rel rev role rows rules scheme scope scrolling shape span src ssn start stylecode summary tabindex "
-    "target text title type usemap value version vlink vspace w:st xml:lang xmlns xmlns:o xmlns:st1 xmlns:v xmlns:w".split()
+    "target text title type usemap value version vlink vspace w:st xml:lang "
+    "xmlns xmlns:o xmlns:st1 xmlns:v xmlns:w".split()
 )
 _DOCTYPE = re.compile(
     r"""\s+html(?:\s+public\s+"-//W3C//DTD X?HTML(?: \d\.\d{1,2})?(?: Transitional| Strict| Frameset| Basic)?//EN")?"""

@@ -206,10 +206,13 @@ def _fit_ensemble(
         config=config,
         progress=progress.say,
     )
-    # The changed copies of notes come after these.
-    originals = [document for document in documents if not document.is_copy]
-    best = {name: replace(found, best=found.best[: len(originals)]) for name, found in proposals.items()}
-    members = choose_best_members(originals, best, labels=scheme.labels, best=config.stack.best_members)
+    originals = [k for k, document in enumerate(documents) if not document.is_copy]
+    members = choose_best_members(
+        [documents[k] for k in originals],
+        {name: replace(found, best=tuple(found.best[k] for k in originals)) for name, found in proposals.items()},
+        labels=scheme.labels,
+        best=config.stack.best_members,
+    )
     ensemble = Ensemble(
         config,
         scheme,
