@@ -16,9 +16,10 @@ from fastapi.testclient import TestClient
 
 from ensemble_deid import Columns, Deidentifier, Document, RunOptions, WithheldNote, deidentify_series, verify_run
 from ensemble_deid.cli.main import main
-from ensemble_deid.deidentify.gate import ACCEPTED, LANGUAGE, MODEL, TEXT, WITHHELD, Gate
+from ensemble_deid.deidentify.gate import ACCEPTED, CHANGED, LANGUAGE, MODEL, TEXT, WITHHELD, Gate
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.integrations.arrow_stream import deidentified_batches
+from ensemble_deid.integrations.huggingface import TokenClassifier
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.model.measured import LANGUAGES, languages_of_training
@@ -199,6 +200,37 @@ def test_what_counts_is_the_recall_as_the_model_is_used(model: Deidentifier) -> 
     model.deidentify(ENGLISH, threshold=1.0, least_recall=0.0)
     with pytest.raises(ConfigError, match="least_recall must be between 0 and 1, not 2"):
         RunOptions(least_recall=2)
+
+
+def with_rules_replaced(manifest: Manifest) -> Manifest:
+    return replace(manifest, rules_replaced=({"before": "0" * 64, "after": "1" * 64},))
+
+
+def test_a_model_changed_after_it_was_measured_passes_and_is_counted(
+    model: Deidentifier, caplog: pytest.LogCaptureFixture
+) -> None:
+    edited = changed(model, with_rules_replaced)
+    result = edited.deidentify(ENGLISH)
+    assert (result.counts[CHANGED], result.remark) == (1, None)
+    assert CHANGED not in model.deidentify(ENGLISH).counts
+    deidentify_series(pd.Series([ENGLISH, ENGLISH]), edited)
+    assert caplog.messages == [f"2 {CHANGED}"]
+
+
+def test_doors_say_what_the_gate_would_have_withheld(
+    model: Deidentifier, tiny_model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = f"{ACCEPTED}: {LANGUAGE}"
+    deidentify_series(pd.Series([GERMAN, ENGLISH, SPANISH]), model, accept_unfit=True)
+    assert caplog.messages == [f"2 {said}"]
+    caplog.clear()
+    TokenClassifier(model, RunOptions(accept_unfit=True))([GERMAN, ENGLISH])
+    assert caplog.messages == [f"a note: {said}"]
+    client = TestClient(make_app(model, ServiceSettings(tiny_model, accept_unfit=True)), base_url="http://localhost")
+    for text, remark in ((GERMAN, said), (ENGLISH, None)):
+        assert client.post("/v1/deidentify", json={"text": text}).json().get("remark") == remark
+        line = client.post("/v1/deidentify/batch", content=json.dumps({"text": text})).json()
+        assert line.get("remark") == remark
 
 
 TEXTS = {"g": GERMAN, "e": ENGLISH, "s": SPANISH, "b": base64.b64encode(RANDOM).decode(), "n": NUMBERS, "w": "afebrile"}

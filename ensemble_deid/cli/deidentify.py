@@ -192,7 +192,7 @@ def _report(
     standard: bool,
 ) -> None:
     from ensemble_deid.deidentify.cells import EMPTIED, NOBODY
-    from ensemble_deid.deidentify.gate import ACCEPTED
+    from ensemble_deid.deidentify.gate import ACCEPTED, CHANGED
     from ensemble_deid.deidentify.one_pass import IN_LISTED_SENTENCES
     from ensemble_deid.deidentify.project.night import AGAIN, CORRECTIONS, HELD_BACK, LISTED, UNCHANGED
 
@@ -204,7 +204,7 @@ def _report(
         warn(f"withheld: {problem}")
     report_lists(summary.options.lists, counts)
     for name in sorted(counts):
-        if name.startswith(ACCEPTED):
+        if name.startswith(ACCEPTED) or name == CHANGED:
             warn(f"{counted(counts[name], 'note')} {name}")
     for counted_as in (*EMPTIED, NOBODY):
         if counts[counted_as]:

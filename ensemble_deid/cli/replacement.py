@@ -26,7 +26,6 @@ def add_gate(parser: CommandParser) -> None:
         "--least-recall",
         metavar="R",
         type=float,
-        default=0.8,
         help="least measured recall of the model; default: 0.8",
     )
 
@@ -111,8 +110,9 @@ def run_choices(options: argparse.Namespace) -> "RunChoices":
         "lists": named_lists(options),
         "threshold": options.threshold,
         "accept_unfit": options.accept_unfit,
-        "least_recall": options.least_recall,
     }
+    if options.least_recall is not None:
+        choices["least_recall"] = options.least_recall
     if "combiner" in options:
         choices["combiner"], choices["jobs"] = options.combiner, options.jobs
     return choices

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.options import add_command, add_model, add_port, add_shared
+from ensemble_deid.cli.options import add_command, add_model, add_port, add_shared, submodels_of
 from ensemble_deid.cli.replacement import add_gate, add_key_file, add_lists, named_lists
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.errors import ConfigError
@@ -47,6 +47,7 @@ def run_serve(options: argparse.Namespace) -> int:
         from ensemble_deid.service.server import serve
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
+    from ensemble_deid.deidentify.gate import LEAST_RECALL
     from ensemble_deid.deidentify.replacement import Key
     from ensemble_deid.model.manifest import read_manifest
     from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
@@ -60,7 +61,7 @@ def run_serve(options: argparse.Namespace) -> int:
         port=options.port,
         workers=options.jobs,
         device=options.device,
-        submodels=None if options.submodels is None else tuple(options.submodels.split(",")),
+        submodels=None if (named := submodels_of(options)) is None else tuple(named),
         max_body=options.max_body,
         time_limit=options.time_limit,
         arrival_limit=options.arrival_limit,
@@ -70,7 +71,7 @@ def run_serve(options: argparse.Namespace) -> int:
         key=Key.find(options.key_file),
         lists=lists,
         accept_unfit=options.accept_unfit,
-        least_recall=options.least_recall,
+        least_recall=LEAST_RECALL if options.least_recall is None else options.least_recall,
     )
 
     if settings.key.throwaway:

@@ -80,8 +80,9 @@ class _FileWriter:
                 write_bytes_atomically(path, data)
             except OSError as error:
                 raise CorpusError(f"{error.filename}: cannot be written: {error.strerror}") from None
-        self.written.add(path)
+        # In this order: a file that cannot be recorded is withheld, and so removed.
         self.on_output(path, hashlib.sha256(data).hexdigest())
+        self.written.add(path)
 
     def _path(self, folder: Path, name: str) -> Path:
         return self.single or self.out / folder / f"{name}{_SUFFIX}"

@@ -48,6 +48,11 @@ class Record:
         """Whether there is a text to process, or one that could not be read."""
         return self.text is not None or self.error is not None
 
+    @property
+    def note(self) -> Document | DeidError:
+        """The note for the model, or the error that says why it could not be read."""
+        return self.error or self.document()
+
     def document(self) -> Document:
         """Return the note for the model, named as messages may name it."""
         patient = None if self.patient is None else str(self.patient)

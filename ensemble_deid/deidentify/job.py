@@ -215,6 +215,12 @@ class _Loading:
 
     def load(self, *, jobs: int) -> Deidentifier:
         if isinstance(self.model, Deidentifier):
+            given = {"device": self.device, "submodels": self.submodels}
+            named = [name for name, value in given.items() if value is not None]
+            if named:
+                raise ConfigError(
+                    f"{named[0]}: choose it where the model is loaded, or give the model's folder or name"
+                )
             return self.model
         return Deidentifier.load(self.model, device=self.device, submodels=self.submodels, jobs=jobs)
 

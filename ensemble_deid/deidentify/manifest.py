@@ -41,8 +41,8 @@ class ManifestChain:
     head: str = _START
 
     def add(self, entry: str, **values: Any) -> None:
-        """Write a line."""
-        line = json.dumps({"entry": entry, **values, "previous": self.head}, ensure_ascii=False).encode("utf-8")
+        """Write a line, in ASCII: the name of a file need not be Unicode."""
+        line = json.dumps({"entry": entry, **values, "previous": self.head}).encode("ascii")
         self.stream.write(line + b"\n")
         self.head = hashlib.sha256(line).hexdigest()
 

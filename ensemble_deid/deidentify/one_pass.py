@@ -5,22 +5,24 @@ together, each knows what was found in any of them.
 """
 
 import hashlib
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ensemble_deid.corpora.edits import Edit
-from ensemble_deid.deidentify.gate import ACCEPTED, Gate
+from ensemble_deid.deidentify.gate import ACCEPTED, CHANGED, Gate
 from ensemble_deid.deidentify.known.site_lists import LEFT
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.deidentify.repeats import Known, PatientStrings
 from ensemble_deid.deidentify.replacement import ReplacedSpan
-from ensemble_deid.errors import DeidError
+from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
 from ensemble_deid.model.inclusion import InclusionList
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 
+_log = logging.getLogger("ensemble_deid")
 REPEATS = "repeats of strings found elsewhere"
 IN_LISTED_SENTENCES = "spans dropped in sentences of the inclusion list"
 """Names of counts."""
@@ -60,6 +62,22 @@ class DeidentificationResult:
         return "; ".join([*left, *(name for name in self.counts if name.startswith(ACCEPTED))]) or None
 
 
+def log_remark(result: DeidentificationResult) -> None:
+    """Log the remark of a result, at a door whose answers have no place for it."""
+    if result.remark is not None:
+        _log.warning("a note: %s", result.remark)
+
+
+def failure_of(error: Exception, step: str = "processing") -> str:
+    """Return why a note is withheld that an error befell. Raises it where the model or the options are at fault.
+
+    Of an unforeseen error the type alone: its message may quote the note.
+    """
+    if isinstance(error, ConfigError | ModelError | RuleError):
+        raise error
+    return str(error) if isinstance(error, DeidError) else f"{step} failed ({type(error).__name__})"
+
+
 def patient_of(patient: str | None, text: str) -> str:
     """Return the patient on whom the surrogates of a note depend.
 
@@ -84,14 +102,19 @@ class NotePass:
     gate: Gate | None
     inclusion: InclusionList | None = None
     strings: PatientStrings = field(init=False)
+    failed: dict[tuple[str, str], str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.strings = self.options.no_strings()
 
     def learn(self, note: Note) -> None:
         """Remember what was found in a note, and what the site's lists say of it, for the notes of its patient."""
-        if isinstance(note, Document) and note.patient_id is not None:
+        if not isinstance(note, Document) or note.patient_id is None:
+            return
+        try:
             self.strings.add(self.believed(note))
+        except Exception as error:  # noqa: BLE001 (whatever happens to a note, it is withheld and reported)
+            self.failed[note.patient_id, note.id] = failure_of(error)
 
     def known(self, note: Document, taken: frozenset[str] = frozenset()) -> Known:
         """Return what is known of a note's patient, or from a note of nobody; `taken` are more strings of PHI."""
@@ -106,11 +129,27 @@ class NotePass:
         if isinstance(note, DeidError):
             return DeidentificationResult(None, (), str(note))
         counts: Counter[str] = Counter()
-        unfit = None if self.gate is None else self.gate.check(note.text)
-        if unfit is not None:
-            counts[unfit.counted(accepted=self.options.accept_unfit)] = 1
-            if not self.options.accept_unfit:
-                return DeidentificationResult(None, (), f"{note.id}: {unfit.reason}", counts=counts)
+        try:
+            problem = self.failed.get((note.patient_id or "", note.id)) or self._held_back(note, counts)
+            if problem is None:
+                return self._processed(note, taken, counts)
+        except Exception as error:  # noqa: BLE001 (whatever happens to a note, it is withheld and reported)
+            problem = failure_of(error)
+        problem = problem.removeprefix(f"{note.id}: ")
+        return DeidentificationResult(None, (), f"{note.id}: {problem}", counts=_acted(counts))
+
+    def _held_back(self, note: Document, counts: Counter[str]) -> str | None:
+        """Return why the gate holds a note back; None where it passes."""
+        if self.gate is None:
+            return None
+        unfit = self.gate.check(note.text)
+        if unfit is None:
+            counts[CHANGED] = int(self.gate.changed)
+            return None
+        counts[unfit.counted(accepted=self.options.accept_unfit)] = 1
+        return None if self.options.accept_unfit else unfit.reason
+
+    def _processed(self, note: Document, taken: frozenset[str], counts: Counter[str]) -> DeidentificationResult:
         kept, counts[IN_LISTED_SENTENCES] = self._outside_listed(note)
         known = self.known(note, taken)
         searched = known.search(kept)
@@ -134,22 +173,22 @@ class NotePass:
     def _replaced(self, note: Document, known: Known, counts: Counter[str]) -> DeidentificationResult:
         replacer, lists = self.options.replacer, self.options.lists
         owned = replace(note, patient_id=patient_of(note.patient_id, note.text))
-        problem = None
         try:
             doubted = replacer.doubted(owned, known.sure)
             made = replacer.replace(owned, taken=known.taken, numbered_by_note=note.patient_id is None, doubted=doubted)
-            counts.update(lists.left(note, made, replacer))
-            if lists.strict and counts[LEFT]:
-                problem = f"known identifiers are left in the output: {counts[LEFT]}"
         except DeidError as error:
-            problem = f"replacement failed: {error}"
-        except ValueError as error:
-            # The message is left out, since it might quote the note.
-            problem = f"replacement failed ({type(error).__name__})"
-        acted = {name: number for name, number in sorted(counts.items()) if number}
-        if problem is not None:
-            return DeidentificationResult(None, (), f"{note.id}: {problem}", counts=acted)
-        return DeidentificationResult(made.text, note.spans, replaced=made.spans, known_left=counts[LEFT], counts=acted)
+            raise CorpusError(f"replacement failed: {error}") from None
+        except Exception as error:  # noqa: BLE001 (whatever happens to a note, it is withheld and reported)
+            raise CorpusError(failure_of(error, "replacement")) from None
+        counts.update(lists.left(note, made, replacer))
+        if lists.strict and counts[LEFT]:
+            raise CorpusError(f"known identifiers are left in the output: {counts[LEFT]}")
+        spans, acted = note.spans, _acted(counts)
+        return DeidentificationResult(made.text, spans, replaced=made.spans, known_left=counts[LEFT], counts=acted)
+
+
+def _acted(counts: Counter[str]) -> dict[str, int]:
+    return {name: number for name, number in sorted(counts.items()) if number}
 
 
 def finish_alone(

@@ -9,11 +9,11 @@ from ensemble_deid.corpora.records import NewRecord, Record, Value
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.deidentify.cells import Cells
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.deidentify.one_pass import DeidentificationResult, NotePass
+from ensemble_deid.deidentify.one_pass import DeidentificationResult, NotePass, failure_of
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.deidentify.repeats import NOTHING, Known
-from ensemble_deid.errors import CorpusError, DeidError
+from ensemble_deid.errors import DeidError
 from ensemble_deid.note.document import Document
 from ensemble_deid.surrogates.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText
 
@@ -69,15 +69,25 @@ class RowPass:
                 return Rewritten(new, result, self.cells.counts - before)
             except DeidError as error:
                 result = DeidentificationResult(None, (), str(error), counts=result.counts)
-        return self.withheld(record, note, result)
+            except Exception as error:  # noqa: BLE001 (whatever happens to a note, it is withheld and reported)
+                problem = f"{record.name}: {failure_of(error)}"
+                result = DeidentificationResult(None, (), problem, counts=result.counts)
+        return self.withheld(record, note, result, tried=self.cells.counts - before)
 
-    def withheld(self, record: Record, note: Note, result: DeidentificationResult) -> Rewritten:
-        """Return what takes the place of a record without its text; ids that cannot be treated are emptied, too."""
+    def withheld(
+        self, record: Record, note: Note, result: DeidentificationResult, *, tried: Mapping[str, int] | None = None
+    ) -> Rewritten:
+        """Return what takes the place of a record without its text; ids that cannot be treated are emptied, too.
+
+        `tried` are the dates emptied in a record that could not be written: they are counted once.
+        """
+        self.cells.counts.subtract(tried or {})
         before = Counter(self.cells.counts)
         try:
             dates = self.cells.dates(record, self._known(record, note))
             beside = self.cells.id(record), self.cells.patient(record), dates
-        except CorpusError:
+        except Exception as error:  # noqa: BLE001 (the record is withheld already)
+            failure_of(error)
             beside = None, None, tuple(None for _ in record.dates)
         return Rewritten(NewRecord(None, *beside), result, self.cells.counts - before)
 

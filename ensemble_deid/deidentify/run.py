@@ -179,7 +179,7 @@ class Run:
         self.problems.append(problem)
         files.failure(record, problem)
         if rewritten.result.error is None:
-            rewritten = self.rows.withheld(record, note, rewritten.result)
+            rewritten = self.rows.withheld(record, note, rewritten.result, tried=rewritten.emptied)
         writer.write(record, rewritten.new)
 
 
@@ -199,4 +199,4 @@ def _documents(records: Iterator[Record], taken: list[Record]) -> Iterator[Note]
     """Yield the notes; the records wait in `taken` until their results come, in the same order."""
     for record in records:
         taken.append(record)
-        yield record.error if record.error is not None else record.document()
+        yield record.note

@@ -14,7 +14,6 @@ from ensemble_deid.deidentify.one_pass import patient_of
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.deidentify.rows import Rewritten, RowPass
-from ensemble_deid.note.document import Document
 
 
 def deidentified_batches(
@@ -61,12 +60,12 @@ def deidentified_batches(
 def _found(records: Iterator[Record], model: Deidentifier, options: RunOptions) -> Iterator[tuple[Record, Note]]:
     waiting: deque[Record] = deque()
 
-    def documents() -> Iterator[Document]:
+    def notes() -> Iterator[Note]:
         for record in records:
             waiting.append(record)
-            yield record.document()
+            yield record.note
 
-    for note in chain.from_iterable(model.predict_chunks(documents(), options.prediction)):
+    for note in chain.from_iterable(model.predict_chunks(notes(), options.prediction)):
         yield waiting.popleft(), note
 
 

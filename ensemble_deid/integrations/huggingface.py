@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.one_pass import log_remark
 from ensemble_deid.deidentify.options import RunChoices, RunOptions
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
@@ -66,4 +67,5 @@ class TokenClassifier:
             text = waiting.pop(0)
             if result.error is not None:
                 raise CorpusError(result.error)
+            log_remark(result)
             yield [span.to_dict(text=text) for span in result.spans]

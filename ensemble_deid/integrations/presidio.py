@@ -7,6 +7,7 @@ from typing import Any, Unpack
 from presidio_analyzer import AnalysisExplanation, EntityRecognizer, RecognizerResult
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.one_pass import log_remark
 from ensemble_deid.deidentify.options import RunChoices, RunOptions
 from ensemble_deid.deidentify.presidio_labels import predicted_by, to_presidio
 from ensemble_deid.errors import CorpusError
@@ -57,6 +58,7 @@ class EnsembleRecognizer(EntityRecognizer):
         (result,) = self.model.process([Document("the text", text)], self.options)
         if result.error is not None:
             raise CorpusError(result.error)
+        log_remark(result)
         wanted = [span for span in result.spans if not entities or self._type(span) in entities]
         if not wanted:
             return []

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.gate import ACCEPTED, CHANGED
 from ensemble_deid.deidentify.known.site_lists import LEFT
 from ensemble_deid.deidentify.options import RunChoices, RunOptions
 from ensemble_deid.errors import ConfigError, CorpusError
@@ -44,7 +45,7 @@ def deidentify_series(
     `patients` is a series of the same length with the patient of each note: all notes of a patient are processed
     together, so a string believed to be PHI in one is searched in the others. `options` and `choices` as in
     `Deidentifier.deidentify`. What was done is added to `counts`, by the names in docs/known.md; without such a
-    counter, the logger `ensemble_deid` is warned of known identifiers that are left.
+    counter, the logger `ensemble_deid` is warned of known identifiers that are left, and of what the gate remarks.
     A note that cannot be processed whole is missing in the result. It is added to `withheld`; without such a list,
     a warning that names its position goes to the logger `ensemble_deid`. Raises ConfigError for what is no series,
     and CorpusError where lengths differ.
@@ -93,8 +94,10 @@ def _tell(
             _log.warning("note at position %d is withheld: %s", problem.position, problem.reason)
     if counts is not None:
         counts.update(acted)
-    elif acted[LEFT]:
-        _log.warning("%d %s", acted[LEFT], LEFT)
+        return
+    for name in acted:
+        if name in (LEFT, CHANGED) or name.startswith(ACCEPTED):
+            _log.warning("%d %s", acted[name], name)
 
 
 def _text_type(series: Any, module: str) -> Any:

@@ -15,7 +15,9 @@ from spacy.tokens import Doc, Span
 from spacy.util import filter_spans, raise_error
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.gate import LEAST_RECALL
 from ensemble_deid.deidentify.known.site_lists import ListFiles
+from ensemble_deid.deidentify.one_pass import log_remark
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
@@ -26,7 +28,15 @@ ErrorHandler = Callable[[str, Any, list[Doc], Exception], Any]
 EXTENSION = "phi"
 """`doc._.phi` has the spans in characters; None where the document has not been processed."""
 
-DEFAULTS = {"spans_key": "phi", "set_ents": True, "threshold": None, "device": None, "lists": {}, "accept_unfit": False}
+DEFAULTS = {
+    "spans_key": "phi",
+    "set_ents": True,
+    "threshold": None,
+    "device": None,
+    "lists": {},
+    "accept_unfit": False,
+    "least_recall": LEAST_RECALL,
+}
 
 
 @Language.factory("ensemble_deid", assigns=["doc.ents", "doc.spans", f"doc._.{EXTENSION}"], default_config=DEFAULTS)
@@ -40,13 +50,14 @@ def make_component(
     device: str | None,
     lists: dict[str, str],
     accept_unfit: bool,
+    least_recall: float,
 ) -> "PhiComponent":
     """Return the component for a model, given by its folder or the name of an installed one. Raises ModelError.
 
     Spans go to `doc.spans[spans_key]` (no key: an empty string), with their probabilities in its `attrs["scores"]`,
     and with `set_ents` to `doc.ents`, in the place of earlier entities that they overlap. `threshold` overrides the
     model's, as in `PredictionOptions`; `lists` names the files `known`, `allow` and `deny` of what the site knows;
-    `accept_unfit` as in `RunOptions`.
+    `accept_unfit` and `least_recall` as in `RunOptions`.
     """
     if not Doc.has_extension(EXTENSION):
         Doc.set_extension(EXTENSION, default=None)
@@ -56,7 +67,9 @@ def make_component(
         raise ConfigError(f"lists: there is no {unknown[0]!r}; there are known, allow and deny")
     known, allow, deny = (Path(lists[kind]) if kind in lists else None for kind in ("known", "allow", "deny"))
     files = ListFiles(known, allow, deny)
-    options = RunOptions.choose(loaded.labels, lists=files, threshold=threshold, accept_unfit=accept_unfit)
+    options = RunOptions.choose(
+        loaded.labels, lists=files, threshold=threshold, accept_unfit=accept_unfit, least_recall=least_recall
+    )
     return PhiComponent(name, loaded, options, spans_key=spans_key, set_ents=set_ents)
 
 
@@ -107,6 +120,7 @@ class PhiComponent:
             if result.error is not None:
                 handler(self.name, self, [doc], CorpusError(result.error))
             else:
+                log_remark(result)
                 yield self._mark(doc, result.spans)
 
     def _mark(self, doc: Doc, found: Sequence[CharacterSpan]) -> Doc:

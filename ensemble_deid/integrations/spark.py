@@ -20,10 +20,11 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.options import RunChoices, RunOptions
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.integrations.arrow_stream import deidentified_batches
+from ensemble_deid.model.ensemble import ModelDescription
 from ensemble_deid.model.export import export_model
 from ensemble_deid.model.installed import find_model
 from ensemble_deid.model.manifest import read_manifest
-from ensemble_deid.stacking.stacker import check_threshold
+from ensemble_deid.model.options import best_members_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,7 +60,7 @@ def deidentify(
         raise ConfigError(f"the DataFrame has a column {problem!r}: name another one for the reasons (problem=...)")
     place = find_model(model)
     chosen = RunOptions.given(options, choices, read_manifest(place).labels)
-    check_threshold(chosen.prediction.threshold)
+    check_options(place, chosen)
     name = _ship(df.sparkSession, place)
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
@@ -71,6 +72,21 @@ def deidentify(
     if columns.patient is not None:
         df = df.repartition(columns.patient).sortWithinPartitions(columns.patient)
     return df.mapInArrow(run, StructType([*fields, StructField(problem, StringType())]))
+
+
+def check_options(model: Path, options: RunOptions) -> None:
+    """Raise ConfigError here, not in a worker, for options that the model cannot serve."""
+    manifest = read_manifest(model)
+    description = ModelDescription(
+        submodels=tuple(manifest.config["submodels"]),
+        labels=manifest.labels,
+        threshold=0.0,
+        arithmetic={},
+        best_members=best_members_of(manifest, model),
+        inclusion=None,
+        manifest=manifest,
+    )
+    description.check_options(options.prediction)
 
 
 def _without_metadata(schema: Any) -> Any:

@@ -16,7 +16,7 @@ from ensemble_deid.resources import listed_words
 
 _STYLED = regex.compile(
     r"[\uff01-\uff5e\uffe0-\uffee\U0001d400-\U0001d7ff\ufb00-\ufb06\u2102-\u2138\u2145-\u2149\u2160-\u217f\u2460-\u24ff"
-    r"\U0001f100-\U0001f169]"
+    r"\u2776-\u2793\U0001f100-\U0001f189\U0001f1e6-\U0001f1ff\U000e0020-\U000e007e]"
 )
 _RAISED = regex.compile(r"[\u00b2\u00b3\u00b9\u2070\u2071\u2074-\u208e\u2090-\u209c\u1d2c-\u1d6a\u02b0-\u02b8]+")
 _RAISED_ALONE = 3
@@ -33,9 +33,22 @@ def styled(text: str) -> list[Change]:
     return sorted(changes)
 
 
+_NAMED_LETTER = regex.compile(r" LETTER ([A-Z])$")
+
+
+def _is_number(character: str) -> bool:
+    return unicodedata.category(character) == "No"
+
+
 @lru_cache(maxsize=4096)
 def _plain_form(character: str) -> str:
     plain = unicodedata.normalize("NFKC", character)
+    if plain == character:
+        # Unicode gives none for white letters on black, for regional indicators, and for tags, which show nothing.
+        if "\U000e0020" <= character <= "\U000e007e":
+            return chr(ord(character) - 0xE0000)
+        letter = _NAMED_LETTER.search(unicodedata.name(character, ""))
+        return letter[1] if letter else f"{unicodedata.numeric(character, -1):.0f}" if _is_number(character) else plain
     return plain.strip("()") or plain if plain.isascii() or plain.isalpha() else character
 
 

@@ -1,4 +1,4 @@
-"""Notes that came through mail, a web page or a word processor: RTF, quoted-printable, base64, %20, entities, tags.
+"""Notes that came through mail or a web page: quoted-printable, base64, %20, entities, tags (RTF is in `rtf.py`).
 
 Each function returns the changes that undo one of these, none for a text without it. A change replaces the characters
 `[start, end)` of the text; changes are in text order and do not overlap. Time is linear in the text's length.
@@ -8,7 +8,10 @@ import base64
 import binascii
 import html
 import re
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+
+from ensemble_deid.resources import listed_words
 
 Change = tuple[int, int, str]
 
@@ -16,11 +19,21 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7};?|#[xX][0-9a-fA-F]{1,6};?|[A-Za-z][A-Za-z
 
 
 def entities(text: str) -> list[Change]:
-    """Return the changes that decode HTML entities, named and numeric; `&S;`, which HTML does not know, stays."""
+    """Return the changes that decode HTML entities, named and numeric; `&S;`, which HTML does not know, stays.
+
+    So does a number that stands for no character, and one without a semicolon that is no usual character: `&#4821377`.
+    """
     if "&" not in text:
         return []
     found = ((match, html.unescape(match[0])) for match in _ENTITY.finditer(text))
-    return [(match.start(), match.end(), value) for match, value in found if value != match[0]]
+    return [(match.start(), match.end(), value) for match, value in found if _is_decoded(match[0], value)]
+
+
+def _is_decoded(entity: str, value: str) -> bool:
+    if not entity.startswith("&#"):
+        return value != entity
+    usual = value < "\u0250" or "\u2000" <= value < "\u2070"
+    return value not in ("", "\ufffd") and (usual or entity.endswith(";"))
 
 
 _TAG = re.compile(r"<(/?)([A-Za-z!][\w:.-]{0,60}+)(?=[\s/>])((?:\"[^\"<>]*+\"|'[^'<>]*+'|[^<>\"'])*+)>|<!--|-->")
@@ -34,42 +47,113 @@ _BLOCK = frozenset(
     "frame h1 h2 h3 h4 h5 h6 head header hr html iframe legend li link main meta nav noscript object ol p pre script "
     "section style table tbody tfoot thead title tr ul !doctype".split()
 )
-_VALUE = re.compile(r"""(?<![\w:-])([\w:-]++)\s*+=\s*+(?:"([^"<>]*)"|'([^'<>]*)'|([^\s"'<>]+))""")
+_ATTRIBUTE = re.compile(
+    r"""\s*+(?:/|([\w:-]++)(?:\s*+=\s*+(?:"([^"<>]*)"|'([^'<>]*)'|([^\s"'<>]+)))?+(?=[\s/]|$))\s*+"""
+)
+_BOOLEAN = frozenset(
+    "allowfullscreen async autofocus autoplay checked compact controls defer disabled hidden ismap itemscope loop "
+    "multiple muted nohref noresize noshade novalidate nowrap open readonly required reversed selected".split()
+)
 _LAYOUT = frozenset(
     "align bgcolor border cellpadding cellspacing class color colspan dir face height lang rowspan size style valign "
     "width xml:space".split()
 )
-_TELLING = re.compile(r"[A-Z@]|\d{5}|//")
+_KNOWN = _LAYOUT | frozenset(
+    "abbr accept action alink alt axis background char charoff charset cite clear code cols content coords data "
+    "datetime dob for frame frameborder headers href hreflang hspace http-equiv id itemprop itemtype label language "
+    "link longdesc marginheight marginwidth max maxlength media method min mrn name noshade nowrap placeholder prompt "
+    "property rel rev role rows rules scheme scope scrolling shape span src ssn start stylecode summary tabindex "
+    "target text title type usemap value version vlink vspace w:st xml:lang "
+    "xmlns xmlns:o xmlns:st1 xmlns:v xmlns:w".split()
+)
+_DOCTYPE = re.compile(
+    r"""\s+html(?:\s+public\s+"-//W3C//DTD X?HTML(?: \d\.\d{1,2})?(?: Transitional| Strict| Frameset| Basic)?//EN")?"""
+    r"""(?:\s+"https?://www\.w3\.org/TR/x?html\d{0,3}/(?:DTD/)?"""
+    r"""(?:x?html\d{0,2}-?)?(?:strict|loose|transitional|frameset)?\.dtd")?\s*+""",
+    re.I,
+)
+# Words of style sheets in lower case, and numbers, where it is no date or number of a person.
+_STYLE = re.compile(
+    r"(?:(?:[0-9]{1,4}(?:\.[0-9]{1,3})?(?:px|pt|em|rem|in|cm|mm|ex)?|align|arial|auto|background|baseline|black|block"
+    r"|blue|body|bold|border|both|bottom|break|calibri|cell|center|char|col|collapse|color|courier|dashed|decoration|dir"
+    r"|display|dotted|en|es|even|family|first|fixed|float|font|footer|gb|gray|green|grey|hanging|header|height|helvetica"
+    r"|hidden|important|indent|inherit|initial|inline|italic|justify|label|last|layout|left|line|list|ltr|margin|maroon"
+    r"|max|middle|min|mso|navy|none|normal|nowrap|oblique|odd|orange|outline|overflow|padding|page|paragraph|position"
+    r"|pre|preserve|purple|red|relative|right|row|rtl|sans|section|serif|silver|size|small|solid|space|spacing|span"
+    r"|static|style|table|tahoma|teal|text|title|top|transform|transparent|type|underline|uppercase|us|value|variant"
+    r"|verdana|vertical|visible|weight|white|width|windowtext|word|wrap|yellow)(?![^\W_])|#[0-9a-f]{3,6}(?![^\W_])"
+    r"|[\s;:,_%!().-]++)*+"
+)
+_TELLING = re.compile(r"\d{5}|\d[^\w.]+\d|\d_+\d|\d\.\d+\.\d")
 
 
 def tags(text: str) -> list[Change]:
     """Return the changes that take tags away: those of HTML, and others that the text closes (`<name>...</name>`).
 
-    Values of attributes that may hold words stay, parted by blanks, so that an e-mail address in a link is read.
+    What is no attribute makes angle brackets text: `<Mark Jones, MD>`, `<address 12 Elm Street>`. Values of attributes
+    that may hold words stay, parted by blanks, so that an e-mail address in a link is read.
     """
     if "<" not in text:
         return []
     matches = list(_TAG.finditer(text))
-    closed = {match[2] for match in matches if match[1]}
+    paired = {match[2] for match in matches if match[1]} & {match[2] for match in matches if not match[1]}
     changes: list[Change] = []
     for match in matches:
-        name = (match[2] or "").lower()
-        if not name:
+        if match[2] is None:
             changes.append((match.start(), match.end(), " "))
-        elif name in _INLINE or name in _BLANK or name in _BLOCK or match[2] in closed:
-            changes += _without_tag(match, "\n" if name in _BLOCK else " " if name in _BLANK else "")
+        elif _is_name_of_tag(match[2], paired) and (kept := _words_in(match)) is not None:
+            name = match[2].lower()
+            changes += _without_tag(match, kept, "\n" if name in _BLOCK else " " if name in _BLANK else "")
     # One blank line is enough where several tags make one.
     return [*_after_line_ends(text, changes)]
 
 
-def _without_tag(match: re.Match[str], instead: str) -> Iterator[Change]:
+def _is_name_of_tag(name: str, paired: Collection[str]) -> bool:
+    """Whether a name is that of a tag. Written as names of people are, `<Mark>` and `<Li>`, it must come in a pair."""
+    lower = name.lower()
+    if name in paired:
+        return True
+    like_a_name = lower == "mark" or (name.istitle() and not name.isupper())
+    return (lower in _INLINE or lower in _BLANK or lower in _BLOCK) and not like_a_name
+
+
+def _words_in(match: re.Match[str]) -> list[tuple[int, int]] | None:
+    """Return the places of what a tag's attributes may say; None where what is in it are not attributes alone."""
+    inside, first = match[3], match.start(3)
+    if match[2].lower() == "!doctype":
+        return [] if _DOCTYPE.fullmatch(inside) else None
+    kept: list[tuple[int, int]] = []
+    at = 0
+    while at < len(inside.rstrip()):
+        found = _ATTRIBUTE.match(inside, at)
+        if found is None:
+            return None
+        at, name = found.end(), (found[1] or "/").lower()
+        group = next((number for number in (2, 3, 4) if found[number] is not None), None)
+        if group is None:
+            if name != "/" and name not in _BOOLEAN:
+                return None
+        elif not _is_known(found[1]):
+            kept.append((first + found.start(1), first + found.end(group)))
+        elif found[group].strip() and not (name in _LAYOUT and _is_layout(found[group])):
+            kept.append((first + found.start(group), first + found.end(group)))
+    return kept
+
+
+def _is_known(attribute: str) -> bool:
+    """Whether the name of an attribute is HTML's, or an English word as in `<dose unit="mg">`: nobody's name."""
+    return attribute.lower() in _KNOWN or (attribute.islower() and attribute in listed_words("english"))
+
+
+def _is_layout(value: str) -> bool:
+    return _STYLE.fullmatch(value) is not None and not _TELLING.search(value)
+
+
+def _without_tag(match: re.Match[str], kept: Sequence[tuple[int, int]], instead: str) -> Iterator[Change]:
     at = match.start()
-    for value in _VALUE.finditer(match[3]):
-        group = next(number for number in (2, 3, 4) if value[number] is not None)
-        if value[group].strip() and (value[1].lower() not in _LAYOUT or _TELLING.search(value[group])):
-            low, high = (match.start(3) + place for place in value.span(group))
-            yield at, low, " "
-            at = high
+    for low, high in kept:
+        yield at, low, " "
+        at = high
     yield at, match.end(), " " if at > match.start() and not instead else instead
 
 
@@ -116,12 +200,18 @@ def percent_encoding(text: str) -> list[Change]:
 def _bytes_read(start: int, data: bytes) -> Iterator[Change]:
     """Yield the characters of bytes that stand three characters each in the text, from `start` on."""
     at = start
-    for character in _decoded(data)[0]:
-        size = 3 * character[1]
-        # A NUL is no text; its escape stays.
-        if character[0] != "\0":
-            yield at, at + size, "\n" if character[0] == "\r" else character[0]
+    for character, bytes_of_it in _decoded(data)[0]:
+        size = 3 * bytes_of_it
+        # An encoder escapes no letter or digit alone: `HCT=70`, `MRN=4821377`. What is no text stays escaped, too.
+        alone = len(data) == 1 and character.isascii() and character.isalnum()
+        if not alone and character != "\ufffd" and not is_control(character):
+            yield at, at + size, "\n" if character == "\r" else character
         at += size
+
+
+def is_control(character: str) -> bool:
+    """Whether a character is no text: a control character other than a tab or the end of a line."""
+    return unicodedata.category(character) == "Cc" and character not in "\t\r\n"
 
 
 def _decoded(data: bytes) -> tuple[list[tuple[str, int]], bool]:
@@ -146,7 +236,7 @@ _LEAST_READABLE = 0.9
 def base64_blocks(text: str) -> list[Change]:
     """Return the changes that decode blocks of base64 that hold text."""
     changes: list[Change] = []
-    for match in _BASE64.finditer(text) if _may_hold_base64(text) else ():
+    for match in _BASE64.finditer(text) if _RUN.search(text) else ():
         block = match[0].rstrip()
         if len(block) < _LEAST_BASE64:
             continue
@@ -163,10 +253,6 @@ def base64_blocks(text: str) -> list[Change]:
 
 
 _RUN = re.compile(r"[A-Za-z0-9+/]{20}")
-
-
-def _may_hold_base64(text: str) -> bool:
-    return _RUN.search(text) is not None
 
 
 def _is_readable(text: str) -> bool:
@@ -191,106 +277,24 @@ def _quartets(characters: Sequence[tuple[str, int]], places: Sequence[int]) -> I
         yield start, places[-1] + 1, "".join(waiting)
 
 
-_RTF = re.compile(
-    r"\\'([0-9a-fA-F]{2})|\\u(-?\d{1,6}) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\([^a-zA-Z'])|([{}])|([\r\n]+)"
-    r"|([^\\{}\r\n]+)|(\\)"
+_LINE = r"(?:[A-Za-z0-9+/]{16,}+|[A-Za-z0-9_-]{40,}+)={0,2}"
+_UNREAD = re.compile(
+    # Base64, also that of addresses, and hexadecimal; no line that is drawn, and no word. First in lines.
+    rf"(?<![A-Za-z0-9+/=_-]){_LINE}(?:[ \t]*+\r?\n[ \t>|]*+{_LINE})+|[A-Za-z0-9+/_-]{{60,}}+={{0,2}}"
+    # Bytes apart.
+    r"|(?<![A-Za-z0-9])(?:[0-9A-Fa-f]{2}[ :,]\s?){29,}+[0-9A-Fa-f]{2}(?![A-Za-z0-9])"
 )
-_RTF_WORDS = {
-    "par": "\n", "line": "\n", "row": "\n", "sect": "\n", "page": "\n", "pard": "", "tab": "\t", "cell": " ",
-    "nestcell": " ", "emdash": "\u2014", "endash": "\u2013", "lquote": "'", "rquote": "'", "ldblquote": '"',
-    "rdblquote": '"', "bullet": "\u2022", "emspace": " ", "enspace": " ", "qmspace": " ",
-}  # fmt: skip
-_RTF_UNREAD = frozenset(
-    "fonttbl colortbl stylesheet listtable listoverridetable rsidtbl generator pict themedata colorschememapping "
-    "latentstyles datastore xmlnstbl objdata blipuid".split()
-)
-_RTF_MARKS = {"~": " ", "_": "-", "-": "", "\n": "\n", "\r": "\n", "{": "{", "}": "}", "\\": "\\"}
-_RTF_ABOUT = frozenset("title subject author manager company operator category keywords comment doccomm".split())
-
-
-def rtf(text: str) -> list[Change]:
-    r"""Return the changes that leave the words of a text in RTF, which begins with `{\rtf`.
-
-    Tables of fonts, colours and styles, and pictures, are left out; what names the author is read.
-    """
-    return _Rtf(text).changes() if text.lstrip("\ufeff \r\n\t").startswith("{\\rtf") else []
-
-
-class _Rtf:
-    """A reader of one RTF text: the group's depth, and the depth from which on nothing is read."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.depth = 0
-        self.unread_from: int | None = None
-        self.fallback = [1]
-        self.to_skip = 0
-        self.about: set[int] = set()
-
-    def changes(self) -> list[Change]:
-        return [change for match in _RTF.finditer(self.text) for change in self._change(match)]
-
-    def _change(self, match: re.Match[str]) -> Iterator[Change]:
-        code, point, word, number, mark, brace, _, plain, _ = match.groups()
-        start, end = match.span()
-        if brace:
-            yield start, end, self._brace(brace)
-        elif self.unread_from is not None:
-            yield start, end, ""
-        elif plain:
-            skipped = min(self.to_skip, len(plain))
-            self.to_skip -= skipped
-            if skipped:
-                yield start, start + skipped, ""
-        elif point:
-            self.to_skip = self.fallback[-1]
-            yield start, end, _character(int(point) % 0x10000)
-        elif code or mark:
-            value = bytes([int(code, 16)]).decode("cp1252", "replace") if code else _RTF_MARKS.get(mark, "")
-            if self.to_skip:
-                self.to_skip -= 1
-                value = ""
-            yield start, end, value
-        else:
-            yield start, end, self._word(word or "", number)
-
-    def _brace(self, brace: str) -> str:
-        self.to_skip = 0
-        if brace == "{":
-            self.depth += 1
-            self.fallback.append(self.fallback[-1])
-            return ""
-        if self.unread_from == self.depth:
-            self.unread_from = None
-        after = "\n" if self.depth in self.about else ""
-        self.about.discard(self.depth)
-        self.depth -= 1
-        if len(self.fallback) > 1:
-            self.fallback.pop()
-        return after
-
-    def _word(self, word: str, number: str | None) -> str:
-        if word in _RTF_UNREAD:
-            self.unread_from = self.depth
-        elif word in _RTF_ABOUT:
-            self.about.add(self.depth)
-        elif word == "uc" and number is not None:
-            self.fallback[-1] = max(0, min(int(number), 16))
-        return _RTF_WORDS.get(word, "")
-
-
-def _character(point: int) -> str:
-    return "\ufffd" if 0xD800 <= point < 0xE000 or point == 0 else chr(point)
+_DIGIT, _LETTER = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]")
+_BRAILLE = re.compile(r"[\u2801-\u28ff]{2,}+")
+_LEAST_UNREAD = 60
+"""So many characters of an encoding are counted: 45 bytes, more than a name and a date."""
 
 
 def unread_characters(text: str) -> int:
     """Return how many characters are in blocks that look encoded, and were not decoded: base64 and the like."""
-    if not _may_hold_base64(text):
-        return 0
-    runs = (match[0] for match in _UNREAD.finditer(text))
-    return sum(len(run) for run in runs if _DIGIT.search(run) and _LETTER.search(run))
+    runs = ["".join(_SOLID.findall(match[0])) for match in _UNREAD.finditer(text)]
+    unread = sum(len(run) for run in runs if len(run) >= _LEAST_UNREAD and _DIGIT.search(run) and _LETTER.search(run))
+    return unread + (0 if text.isascii() else sum(len(run) for run in _BRAILLE.findall(text)))
 
 
-# Base64, also that of addresses, and hexadecimal; no line that is drawn, and no word.
-_UNREAD = re.compile(r"[A-Za-z0-9+/_-]{60,}+={0,2}")
-_DIGIT, _LETTER = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]")
+_SOLID = re.compile(r"[A-Za-z0-9+/=_-]+")

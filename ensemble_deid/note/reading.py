@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ensemble_deid.arrays import Int64s
-from ensemble_deid.note import characters, layout, markup
+from ensemble_deid.note import characters, layout, markup, rtf
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.markup import Change
 from ensemble_deid.note.overlaps import join_overlaps
@@ -20,8 +20,10 @@ from ensemble_deid.note.span import Span
 Places = Int64s
 _Step = Callable[[str], Sequence[Change]]
 
+REVERSED, NESTED, OBJECTS = "reversed", "nested deeper than is read", "pictures and objects"
 _ENCODINGS: tuple[tuple[str, _Step], ...] = (
-    ("RTF", markup.rtf),
+    (OBJECTS, rtf.rtf_objects),
+    ("RTF", rtf.rtf),
     ("quoted-printable", markup.quoted_printable),
     ("base64", markup.base64_blocks),
     ("percent-encoding", markup.percent_encoding),
@@ -48,7 +50,6 @@ _LAYOUT: tuple[tuple[str, _Step], ...] = (
     ("one word a line", layout.words_on_lines),
     ("lower case", layout.lower_case),
 )
-REVERSED, NESTED = "reversed", "nested deeper than is read"
 ROUNDS = 4
 """So many encodings inside each other are undone."""
 
@@ -60,7 +61,8 @@ class Reading:
     `starts` and `ends`, int64 (characters,), are None where every character stands for the one in its place.
     `forms` has the forms that were found, each with the share of the text's characters that it concerns: those undone,
     and `capitals`, `two columns` and `nested deeper than is read`, which are not. `unread` is the number of characters
-    that look encoded and could not be read.
+    that look encoded and could not be read: blocks of base64 and the like, pictures and objects in RTF, all of a text
+    whose encodings are nested too deep.
     """
 
     text: str = field(repr=False)
@@ -128,7 +130,7 @@ def read(text: str, *, usual_case: bool = True) -> Reading:
             view.apply(_CHARACTERS)
         view.apply(_LAYOUT if usual_case else _LAYOUT[:-1])
         if view.text == before:
-            return view.reading(unread=markup.unread_characters(view.text))
+            return view.reading(unread=view.touched.get(OBJECTS, 0) + markup.unread_characters(view.text))
     view.touched[NESTED] = view.size
     return view.reading(unread=view.size)
 

@@ -184,7 +184,8 @@ async def _deidentified(notes: NoteService, text: str, patient: str | None, opti
     result = await notes.deidentify(text, patient=patient, options=options)
     spans = [{**asdict(span), "score": rounded(span.score)} for span in result.replaced]
     known = {} if options.lists.known is None else {"known_left": result.known_left}
-    return {"text": result.text, "spans": spans, **known}
+    remark = {} if result.remark is None else {"remark": result.remark}
+    return {"text": result.text, "spans": spans, **known, **remark}
 
 
 async def _answers(

@@ -165,8 +165,8 @@ def _train(
             "patterns": patterns.to_record(),
             **extractor.to_record(),
             "operating_point": points.to_record(),
-            LANGUAGES: list(languages_of(documents)),
-            **members_record(ensemble.best_members, chosen_on=OUT_OF_FOLD, notes=len(documents)),
+            LANGUAGES: list(languages_of(documents[:notes])),
+            **members_record(ensemble.best_members, chosen_on=OUT_OF_FOLD, notes=notes),
             **overlap_choice("dev", seen.overlap(dev_documents)),
             **warm.record,
             **({"arithmetic": arithmetic} if (arithmetic := arithmetic_of_training(config)) else {}),
@@ -206,7 +206,13 @@ def _fit_ensemble(
         config=config,
         progress=progress.say,
     )
-    members = choose_best_members(documents, proposals, labels=scheme.labels, best=config.stack.best_members)
+    originals = [k for k, document in enumerate(documents) if not document.is_copy]
+    members = choose_best_members(
+        [documents[k] for k in originals],
+        {name: replace(found, best=tuple(found.best[k] for k in originals)) for name, found in proposals.items()},
+        labels=scheme.labels,
+        best=config.stack.best_members,
+    )
     ensemble = Ensemble(
         config,
         scheme,
