@@ -18,7 +18,7 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.manifest import SPANS, STANDARD_OUTPUT, is_run, verify_run
 from ensemble_deid.deidentify.offsets import key_of_run
 from ensemble_deid.deidentify.options import RunChoices, RunOptions, files_of
-from ensemble_deid.deidentify.project.night import ONE_FILE_A_NOTE, NewNotes, Night, Project
+from ensemble_deid.deidentify.project.night import ONE_FILE_A_NOTE, NewNotes, Night, Project, made_with
 from ensemble_deid.deidentify.rows import RowPass
 from ensemble_deid.deidentify.run import Report, Run
 from ensemble_deid.deidentify.sources import check_outputs, input_digest, note_source
@@ -263,18 +263,29 @@ def _night(
     """Do what a project has not handed out yet. Raises ConfigError where the output is that of another night."""
     if job.within is None:
         raise ConfigError("a night belongs to a project")
+    if places.standard:
+        raise ConfigError("a project must know where its outputs are: name --out")
     options = job.within.options(options)
-    night = Night(job.within, source, out, "" if model.source is None else model.source.checksum)
-    night.plan()
     run = _run(job, places, source, out, model=model, options=options)
+    night = Night(
+        project=job.within,
+        source=source,
+        place=f"table {source.table_out}" if isinstance(source, SqlQuery) else str(out.resolve()),
+        model="" if model.source is None else model.source.checksum,
+        made=made_with(job.within.store, run.settings, options.lists),
+    )
+    night.plan()
     run.source = NewNotes(source, night)
     run.finding = {**run.finding, "night": night.digest}
-    run.settings, run.written = {**run.settings, **run.finding}, night.written
+    run.settings, run.treated = {**run.settings, **run.finding}, night.treated
     before = verify_run(places.run).settings.get("night", "") if is_run(places.run) else None
     if before not in (None, night.digest) or (before is None and not job.resume and _is_taken(source, out)):
         if job.resume and not night.todo:
             return RunSummary(places.run, counts=dict(night.counts), model=model, options=options, finished_before=True)
-        raise ConfigError(f"{out}: holds the output of another run: name another --out, or --run, for each night")
+        raise ConfigError(
+            f"{out}: holds the output of another run: name another --out, or --run, for each night; "
+            "where this very run was broken off: --resume"
+        )
     night.begin(run.rows)
     # A run that came to its end before the project was told of it is done once more.
     summary = _done(run, resume=job.resume and before is None)

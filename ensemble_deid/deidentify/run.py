@@ -42,7 +42,7 @@ class Run:
     """One run: a source of notes, what finds and replaces their PHI, and the folder that says what was done.
 
     `settings` are recorded; `finding` are those that decide what is found, and must be the same when a run is resumed.
-    With `standard`, `out` is a file that waits for standard output. `written` is told of each note that was written.
+    With `standard`, `out` is a file that waits for standard output. `treated` is told of every note.
     """
 
     source: NoteSource
@@ -55,7 +55,7 @@ class Run:
     finding: Mapping[str, Any]
     standard: bool = False
     report: Report = field(default=lambda progress: None)
-    written: Callable[[Record, Note, Rewritten], None] = field(default=lambda record, note, rewritten: None)
+    treated: Callable[[Record, Note, Rewritten], None] = field(default=lambda record, note, rewritten: None)
     problems: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     total: int = 0
@@ -155,13 +155,14 @@ class Run:
         if problem is None:
             self.counts["written"] += 1
             files.note(record, rewritten.new, rewritten.result)
-            self.written(record, note, rewritten)
+            self.treated(record, note, rewritten)
             return
         self.problems.append(problem)
         files.failure(record, problem)
         if rewritten.result.error is None:
             rewritten = self.rows.withheld(record, note, rewritten.result)
         writer.write(record, rewritten.new)
+        self.treated(record, note, rewritten)
 
 
 def _note(record: Record, found: Found) -> Note:
