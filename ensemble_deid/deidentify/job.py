@@ -73,7 +73,7 @@ class _Job:
     The model is loaded once it is known that the output can be written.
     """
 
-    source: _Place
+    source: Place
     out: Place | None
     model: Deidentifier | str | Path
     input: InputOptions = AS_NAMED
