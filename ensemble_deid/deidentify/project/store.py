@@ -206,7 +206,7 @@ class Store:
         """Return what is kept of a note in a new release."""
         kept = {name: row.memory[name] for name in ("id", "patient", "found", "year", "outs") if name in row.memory}
         tags = self.tag("note", kept["id"]), self.tag("patient", kept["patient"])
-        return KeptNote(*tags, "", kept, model=row.model, due=row.due if row.due == HELD else RELEASE)
+        return KeptNote(*tags, "", kept, due=row.due if row.due == HELD else RELEASE)
 
     def _rows(
         self, connection: Any, *, tags: Iterable[str] | None, patients: Iterable[str] | None
