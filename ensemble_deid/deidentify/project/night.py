@@ -143,18 +143,23 @@ class Night:
             else:
                 self.todo[tag] = row
 
-    def row(self, record: Record) -> KeptNote | None:
-        """Return a note of the input as the store knows it, before anything is known of its output.
-
-        None for a note that can neither be read nor named. Raises CorpusError for one without an id.
-        """
+    def id_of(self, record: Record) -> str | None:
+        """Return a note's id; None where it can neither be read nor named. Raises CorpusError for one without an id."""
+        if record.id is not None:
+            return str(record.id)
         named = self.source.format == "files" or isinstance(self.source, SeveralTables)
-        if record.id is None and not (named and self.source.format in ONE_FILE_A_NOTE):
-            if record.error is not None:
-                return None
-            raise CorpusError(f"{record.name}: has no id: a project knows notes by --id-column, or by their files")
-        id, text = str(record.name if record.id is None else record.id), record.text or ""
-        patient = patient_of(None if record.patient is None else str(record.patient), text)
+        if named and self.source.format in ONE_FILE_A_NOTE:
+            return record.name
+        if record.error is not None:
+            return None
+        raise CorpusError(f"{record.name}: has no id: a project knows notes by --id-column, or by their files")
+
+    def row(self, record: Record) -> KeptNote | None:
+        """Return a note of the input as the store knows it, before anything is known of its output."""
+        id = self.id_of(record)
+        if id is None:
+            return None
+        patient = patient_of(None if record.patient is None else str(record.patient), record.text or "")
         tags = self.store.tag("note", id), self.store.tag("patient", patient)
         content = (record.text, record.patient, record.dates, record.error is None and record.cells())
         row = KeptNote(*tags, self.store.tag("cells", repr(content)), {"id": id, "patient": patient})
@@ -322,8 +327,8 @@ class NewNotes:
     def records(self) -> Iterator[Record]:
         """Yield the records to be written, also those without a note."""
         for record in self.source.records():
-            row = self.night.row(record) if record.is_note and record.error is None else None
-            if row is None or row.tag in self.night.todo:
+            id = self.night.id_of(record) if record.is_note and record.error is None else None
+            if id is None or self.night.store.tag("note", id) in self.night.todo:
                 yield record
 
     def writer(self, out: Path, on_output: OnOutput) -> AbstractContextManager[Writer]:
