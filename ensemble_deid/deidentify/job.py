@@ -151,10 +151,7 @@ def deidentify_table(
 
 
 def deidentify_files(
-    source: Place,
-    out: Place,
-    model: Deidentifier | str | Path,
-    **choices: Unpack[JobChoices],
+    source: Place, out: Place, model: Deidentifier | str | Path, **choices: Unpack[JobChoices]
 ) -> RunSummary:
     """Write the notes of a folder or file as plain text without PHI; all notes of a patient are processed together.
 
