@@ -341,7 +341,7 @@ def test_the_commands(
     assert main(["project", "correct", "p", *night, "--out", "o3.csv"]) == 0
     capsys.readouterr()
     assert main(["project", "status", "p", *key]) == 1
-    assert "again: 2: later notes change a replacement (o1.csv)" in capsys.readouterr().out
+    assert f"again: 2: later notes change a replacement ({Path('o1.csv').resolve()})" in capsys.readouterr().out
     assert main(["project", "add", "p", *night, "--out", "o4.csv"]) == 0
     assert main(["project", "status", "p", *key]) == 0
     capsys.readouterr()
@@ -356,6 +356,8 @@ def test_the_commands(
         pseudonyms = {row["note"]: row["note_pseudonym"] for row in csv.DictReader(stream)}
         assert [row["id"] for row in csv.DictReader(clean)] == [pseudonyms["2"]]
     assert main(["project", "export-pseudonyms", "p", *key, "--csv", "ids.csv"]) == 2
+    assert main(["project", "add", "p", *night, "--again", "--out", "o5.csv"]) == 0
+    assert len(Path("o5.csv").read_text("utf-8").splitlines()) == 3
     assert main(["project", "rotate-key", "p", *key, "--new-key-file", "new"]) == 0
     assert main(["project", "status", "p", *key]) == 2
     assert main(["project", "status", "p", "--key-file", "new"]) == 1

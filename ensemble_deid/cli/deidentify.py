@@ -154,7 +154,8 @@ def _project(options: argparse.Namespace) -> "Project | None":
     if "://" not in options.project:
         refuse_shared(Path(options.project), options.out, options.run_folder, options.spans, options.compare)
     store = opened(options)
-    return Project(store=store, hold=getattr(options, "hold", 0), only_known=getattr(options, "only_known", False))
+    chosen = {name: getattr(options, name) for name in ("hold", "only_known", "again") if hasattr(options, name)}
+    return Project(store=store, **chosen)
 
 
 def opened(options: argparse.Namespace) -> "Store":
@@ -194,7 +195,7 @@ def _report(
     from ensemble_deid.deidentify.cells import EMPTIED, NOBODY
     from ensemble_deid.deidentify.gate import ACCEPTED, CHANGED
     from ensemble_deid.deidentify.one_pass import IN_LISTED_SENTENCES
-    from ensemble_deid.deidentify.project.night import AGAIN, CORRECTIONS, HELD_BACK, LISTED, UNCHANGED
+    from ensemble_deid.deidentify.project.night import COUNTED
 
     counts = Counter(summary.counts)
     tell_of_key(summary.options.replacer, tell=tell)
@@ -209,7 +210,7 @@ def _report(
     for counted_as in (*EMPTIED, NOBODY):
         if counts[counted_as]:
             warn(f"{counts[counted_as]} {counted_as}")
-    for counted_as in (UNCHANGED, HELD_BACK, CORRECTIONS, AGAIN, LISTED):
+    for counted_as in COUNTED:
         if counts[counted_as]:
             tell(f"{counts[counted_as]} {counted_as}")
     if counts[IN_LISTED_SENTENCES]:

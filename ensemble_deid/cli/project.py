@@ -3,6 +3,7 @@
 import argparse
 import csv
 import io
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,23 +25,9 @@ def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser of `project`."""
     create = _add(commands, "create", "make a new project", "create asthma --key-file site.key")
     create.set_defaults(run=run_create)
-    add = add_command(
-        commands,
-        "add",
-        "write the notes that the project has not handed out",
-        example="project add asthma en notes.csv --out night-1.csv --id-column id --key-file key",
-    )
-    add.add_argument("project", metavar="DIR", help=_DIR)
-    add_options(add)
+    add = _add_night(commands, "add", "write the notes that the project has not handed out", "notes.csv")
     add.rare().add_argument("--hold", metavar="N", type=int, default=0, help="wait for so many notes of a patient")
-    correct = add_command(
-        commands,
-        "correct",
-        "write corrected notes, which the project must know",
-        example="project correct asthma en late.csv --out late-1.csv --id-column id --key-file key",
-    )
-    correct.add_argument("project", metavar="DIR", help=_DIR)
-    add_options(correct)
+    correct = _add_night(commands, "correct", "write corrected notes, which the project must know", "late.csv")
     correct.set_defaults(only_known=True)
     forget = _add(commands, "forget", "remove what is kept of a patient", "forget asthma M300 --key-file site.key")
     forget.add_argument("patient", metavar="PATIENT", help="as the notes name the patient")
@@ -64,6 +51,15 @@ def add_commands(commands: Any) -> None:
     )
     rotate.add_argument("--new-key-file", metavar="FILE", type=Path, required=True, help="the key of the new release")
     rotate.set_defaults(run=run_rotate)
+
+
+def _add_night(commands: Any, name: str, purpose: str, notes: str) -> CommandParser:
+    example = f"project {name} asthma en {notes} --out clean-{notes} --id-column id --key-file key"
+    parser = add_command(commands, name, purpose, example=example)
+    parser.add_argument("project", metavar="DIR", help=_DIR)
+    add_options(parser)
+    parser.rare().add_argument("--again", action="store_true", help="write unchanged notes, too")
+    return parser
 
 
 def _add(commands: Any, name: str, purpose: str, example: str) -> CommandParser:
@@ -101,45 +97,40 @@ def run_create(options: argparse.Namespace) -> int:
 
 def run_status(options: argparse.Namespace) -> int:
     """Say what the project has handed out, and which notes it needs again; 1 where there are any."""
+    from ensemble_deid.deidentify.project.night import WITHHELD
     from ensemble_deid.deidentify.project.store import HELD
 
     store = opened(options)
     rows = list(store.rows())
-    due = [row for row in rows if row.due is not None and row.due != HELD]
+    due = [row for row in rows if row.due not in (None, HELD, WITHHELD)]
+    withheld = [row for row in rows if row.due == WITHHELD]
     held = sum(row.due == HELD for row in rows)
     out = sum(row.output is not None for row in rows)
     patients = counted(len({row.patient for row in rows}), "patient")
     say(f"release {store.release}, {counted(store.night, 'night')}, {patients}")
-    say(f"{counted(out, 'note')} handed out, {held} held, {len(due)} to hand out again")
+    say(f"{counted(out, 'note')} handed out, {len(withheld)} withheld, {held} held, {len(due)} to hand out again")
     for model, number in sorted(Counter(row.model for row in rows if row.output is not None).items()):
         say(f"{counted(number, 'note')} by the model {model[:12] or 'without a folder'}")
+    for line in sorted(f"withheld: {row.memory['id']}{_where(row)}" for row in withheld):
+        say(line)
     for line in sorted(f"again: {row.memory['id']}: {row.due}{_where(row)}" for row in due):
         say(line)
     return PROBLEMS if due else 0
 
 
 def _where(row: "KeptNote") -> str:
-    return f" ({row.memory['out']})" if "out" in row.memory else ""
+    return f" ({row.memory['outs'][-1]})" if row.memory.get("outs") else ""
 
 
 def run_forget(options: argparse.Namespace) -> int:
     """Remove what is kept of a patient, and list the outputs to delete."""
-    store = opened(options)
-    patient = store.tag("patient", options.patient)
-    with store.night_commit() as commit:
-        rows = list(commit.rows(patients=[patient]))
-        if not rows:
-            raise ConfigError(f"{options.project}: knows no note of this patient")
-        commit.forget(patient)
-    for line in sorted(f"delete: {_output_name(row)}{_where(row)}" for row in rows if row.output is not None):
-        say(line)
-    say(f"{counted(len(rows), 'note')} forgotten; delete the outputs above, and their lines in the runs' spans.jsonl")
+    with opened(options).changing() as commit:
+        for name, place in commit.forget(options.patient):
+            say(f"delete: {name} ({place})")
+        say("the patient is forgotten; delete the outputs above, and their lines in the runs' spans.jsonl")
+        # Nothing is forgotten before the list is out: nobody could make it again.
+        sys.stdout.flush()
     return 0
-
-
-def _output_name(row: "KeptNote") -> str:
-    new = row.memory.get("new_id")
-    return str(row.memory["id"] if new is None else new)
 
 
 def run_diff(options: argparse.Namespace) -> int:
@@ -151,7 +142,8 @@ def run_diff(options: argparse.Namespace) -> int:
     store = opened(options)
     for change in store.changes():
         facts = change.facts
-        nights = f"night {facts['since']}: {facts['old'][:12]}, night {change.night}: {facts['new'][:12]}"
+        new = "withheld" if facts["new"] is None else facts["new"][:12]
+        nights = f"night {facts['since']}: {facts['old'][:12]}, night {change.night}: {new}"
         say(f"{facts['note']}: {facts['why']}; {nights}; replaces the output in {facts['out']}")
     say(f"{counted(len(store.changes()), 'output')} of release {store.release} replaced")
     return 0

@@ -26,6 +26,7 @@ class Record:
     `name` is what messages call it, which is no value of its cells. `error` says why it could not be read; it is then
     left out of the output. `blank` marks what is no record at all, such as an empty line, and is written as it was.
     A `patient` that names nobody, such as `NULL`, is the `placeholder`, and the record then is of no known patient.
+    `cells` returns all values of the record, also those that nobody looks into, for telling whether it was corrected.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Record:
     error: DeidError | None = None
     blank: bool = False
     raw: Any = field(default=None, repr=False)
+    cells: Callable[[], object] = field(default=lambda: None, repr=False, compare=False)
     placeholder: Value = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -1,16 +1,15 @@
 """De-identify a table, a database or a folder of notes in one call, and leave a folder that says what was done."""
 
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Unpack
+from typing import Any, Unpack
 
 from ensemble_deid import __version__
-from ensemble_deid.atomic import exclusive, folder_atomically, open_atomically, remove_stale
-from ensemble_deid.corpora.input_options import SUFFIX, InputOptions
+from ensemble_deid.atomic import exclusive, open_atomically
+from ensemble_deid.corpora.input_options import InputOptions
 from ensemble_deid.corpora.records import NoteSource, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.sql import SqlQuery
@@ -18,15 +17,14 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.manifest import SPANS, STANDARD_OUTPUT, is_run, verify_run
 from ensemble_deid.deidentify.offsets import key_of_run
 from ensemble_deid.deidentify.options import RunChoices, RunOptions, files_of
-from ensemble_deid.deidentify.project.night import ONE_FILE_A_NOTE, NewNotes, Night, Project
+from ensemble_deid.deidentify.project.night import ONE_FILE_A_NOTE, NewNotes, Night, Project, made_with
 from ensemble_deid.deidentify.rows import RowPass
 from ensemble_deid.deidentify.run import Report, Run
-from ensemble_deid.deidentify.sources import check_outputs, input_digest, note_source
+from ensemble_deid.deidentify.sources import Place, Places, check_outputs, input_digest, note_source, places_of
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.keys import Key
 from ensemble_deid.model.installed import find_model
 
-_Place = str | Path | BinaryIO
 AS_NAMED = InputOptions()
 
 
@@ -54,38 +52,79 @@ class RunSummary:
     options: RunOptions = field(default_factory=RunOptions, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Job:
-    """One call: what is read and how, and where everything goes."""
+class JobChoices(RunChoices, total=False):
+    """The keyword arguments of `deidentify_table` and `deidentify_files`."""
 
-    source: _Place
-    out: _Place | None
     input: InputOptions
-    run: Path | None
+    run: str | Path | None
     resume: bool
-    spans: Path | None
-    compare: Path | None
+    spans: str | Path | None
+    compare: str | Path | None
     within: Project | None
     report: Report
+    device: str | None
+    submodels: Sequence[str] | None
+    options: RunOptions | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """One call: what is read and how, with which model, and where everything goes; `choices` are those of the options.
+
+    The model is loaded once it is known that the output can be written.
+    """
+
+    source: Place
+    out: Place | None
+    model: Deidentifier | str | Path
+    input: InputOptions = AS_NAMED
+    run: Path | None = None
+    resume: bool = False
+    spans: Path | None = None
+    compare: Path | None = None
+    within: Project | None = None
+    report: Report = lambda progress: None
+    device: str | None = None
+    submodels: Sequence[str] | None = None
+    options: RunOptions | None = None
+    choices: RunChoices = field(default_factory=RunChoices)
+
+    @classmethod
+    def of(cls, source: Place, out: Place | None, model: Deidentifier | str | Path, given: JobChoices) -> "_Job":
+        """Return the job that arguments describe."""
+        named: dict[str, Any] = {name: value for name, value in given.items() if name in cls.__slots__}
+        rest: Any = {name: value for name, value in given.items() if name not in cls.__slots__}
+        named |= {name: Path(named[name]) for name in ("run", "spans", "compare") if named.get(name) is not None}
+        return cls(source=source, out=out, model=model, choices=rest, **named)
+
+    @property
+    def read(self) -> Sequence[Path | None]:
+        """What is read besides the notes: the model's folder and the files of the options."""
+        model, files = self.model, files_of(self.choices) if self.options is None else self.options.files
+        if isinstance(model, Deidentifier):
+            return None if model.source is None else model.source.directory, *files
+        return find_model(model), *files
+
+    def loaded(self) -> Deidentifier:
+        """Return the model. Raises ConfigError for choices that a loaded model cannot follow any more."""
+        if isinstance(self.model, Deidentifier):
+            for name, value in (("device", self.device), ("submodels", self.submodels)):
+                if value is not None:
+                    raise ConfigError(
+                        f"{name}: choose it where the model is loaded, or give the model's folder or name"
+                    )
+            return self.model
+        jobs = self.choices.get("jobs", 1) if self.options is None else self.options.prediction.jobs
+        return Deidentifier.load(self.model, device=self.device, submodels=self.submodels, jobs=jobs)
 
 
 def deidentify_table(
-    source: _Place,
-    out: _Place | None,
+    source: Place,
+    out: Place | None,
     model: Deidentifier | str | Path,
     *,
     columns: Columns | None = None,
-    input: InputOptions = AS_NAMED,
-    run: str | Path | None = None,
-    resume: bool = False,
-    spans: str | Path | None = None,
-    compare: str | Path | None = None,
-    within: Project | None = None,
-    report: Report = lambda progress: None,
-    device: str | None = None,
-    submodels: Sequence[str] | None = None,
-    options: RunOptions | None = None,
-    **choices: Unpack[RunChoices],
+    **choices: Unpack[JobChoices],
 ) -> RunSummary:
     """Write a table of the same form without PHI; all notes of a patient are processed together.
 
@@ -94,9 +133,9 @@ def deidentify_table(
     hold, and `input` how the source is read. The run's folder, `run` (`OUT.run` where that is None), has a manifest,
     the spans and the withheld notes; `verify_run` checks it all. With `resume` a run that was broken off goes on, and a
     finished one is checked. `spans` is the name of a copy of the spans, and `compare` of a page with the notes before
-    and after, side by side, which contains PHI. With `within`, only the notes that the project has not handed out are
-    written (docs/project.md); `report` is told of the progress. `device` and
-    `submodels` as in `Deidentifier.load`, for a model given by its folder or name. `options` and `choices` as in
+    and after, side by side, which contains PHI; with `within`, only the notes that the project has not handed out are
+    written (docs/project.md); `report` is told of the progress. `device` and `submodels` as in `Deidentifier.load`, for
+    a model given by its folder or name. `options`, and all others, as in
     `Deidentifier.deidentify`. A note that cannot be processed whole is empty in the output, and its
     reason is in the summary. Raises CorpusError, ConfigError, ModelError.
 
@@ -108,33 +147,19 @@ def deidentify_table(
     >>> Path("clean.csv").read_text().endswith("Date: [DATE]\\n"), verify_run("clean.csv.run").files
     (True, 1)
     """
-    chosen = replace(input, columns=columns) if columns is not None else input
+    if columns is not None:
+        choices["input"] = replace(choices.get("input", AS_NAMED), columns=columns)
+    job = _Job.of(source, out, model, choices)
     if not isinstance(source, str | Path):
-        if chosen.format is None:
+        if job.input.format is None:
             raise ConfigError("a stream has no name that tells its format: name it")
-    elif chosen.kind_of(source) == "files":
+    elif job.input.kind_of(source) == "files":
         raise ConfigError(f"{source}: is no table, but a file or folder of notes: use deidentify_files")
-    places = {"run": _path(run), "spans": _path(spans), "compare": _path(compare)}
-    job = _Job(source=source, out=out, input=chosen, resume=resume, within=within, report=report, **places)
-    return _deidentify(job, _Loading(model, device, submodels), options, choices)
+    return _deidentify(job)
 
 
 def deidentify_files(
-    source: _Place,
-    out: _Place,
-    model: Deidentifier | str | Path,
-    *,
-    input: InputOptions = AS_NAMED,
-    run: str | Path | None = None,
-    resume: bool = False,
-    spans: str | Path | None = None,
-    compare: str | Path | None = None,
-    within: Project | None = None,
-    report: Report = lambda progress: None,
-    device: str | None = None,
-    submodels: Sequence[str] | None = None,
-    options: RunOptions | None = None,
-    **choices: Unpack[RunChoices],
+    source: Place, out: Place, model: Deidentifier | str | Path, **choices: Unpack[JobChoices]
 ) -> RunSummary:
     """Write the notes of a folder or file as plain text without PHI; all notes of a patient are processed together.
 
@@ -150,94 +175,24 @@ def deidentify_files(
     >>> Path("clean.txt").read_text()
     'Date: '
     """
-    if isinstance(source, str | Path) and input.kind_of(source) != "files":
+    job = _Job.of(source, out, model, choices)
+    if isinstance(source, str | Path) and job.input.kind_of(source) != "files":
         raise ConfigError(f"{source}: is a table, not a file or folder of notes: use deidentify_table")
-    places = {"run": _path(run), "spans": _path(spans), "compare": _path(compare)}
-    job = _Job(source=source, out=out, input=input, resume=resume, within=within, report=report, **places)
-    return _deidentify(job, _Loading(model, device, submodels), options, choices)
+    return _deidentify(job)
 
 
-def _path(place: str | Path | None) -> Path | None:
-    return None if place is None else Path(place)
-
-
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """What is read, where the output goes, the run's folder; `standard` where the output goes to a stream."""
-
-    input: str | Path
-    out: Path
-    run: Path
-    standard: bool
-
-
-@contextmanager
-def _places(job: _Job) -> Iterator[_Places]:
-    """Say where everything is; what comes from or goes to a stream is in a private folder, which is gone at the end."""
-    streamed = not isinstance(job.source, str | Path) or not isinstance(job.out, str | Path)
-    with ExitStack() as stack:
-        own = Path()
-        if streamed:
-            remove_stale(Path(tempfile.gettempdir()))
-            own = stack.enter_context(folder_atomically(Path(tempfile.gettempdir()) / "ensemble-deid"))
-        given = job.source
-        if not isinstance(given, str | Path):
-            suffix = SUFFIX.get(job.input.format or "plain", f".{job.input.format}")
-            with (own / f"standard-input{suffix}").open("wb") as stream:
-                shutil.copyfileobj(given, stream)
-            given = own / f"standard-input{suffix}"
-        if isinstance(job.out, str | Path):
-            yield _Places(given, Path(job.out), job.run or _beside(Path(job.out)), standard=False)
-        else:
-            suffix = ".txt" if job.input.kind_of(given) == "files" else Path(given).suffix
-            yield _Places(given, own / f"out{suffix}", job.run or own / "run", standard=job.out is not None)
-
-
-def _beside(out: Path) -> Path:
-    """Return the usual folder of a run; `.` and `..` have a name only when they are resolved."""
-    named = out.resolve() if out.name in ("", "..") else out
-    return named.with_name(f"{named.name}.run")
-
-
-@dataclass(frozen=True, slots=True)
-class _Loading:
-    """A model, or where and how to load it, which is done once it is known that the output can be written."""
-
-    model: Deidentifier | str | Path
-    device: str | None
-    submodels: Sequence[str] | None
-
-    @property
-    def directory(self) -> Path | None:
-        if isinstance(self.model, Deidentifier):
-            return None if self.model.source is None else self.model.source.directory
-        return find_model(self.model)
-
-    def load(self, *, jobs: int) -> Deidentifier:
-        if isinstance(self.model, Deidentifier):
-            given = {"device": self.device, "submodels": self.submodels}
-            named = [name for name, value in given.items() if value is not None]
-            if named:
-                raise ConfigError(
-                    f"{named[0]}: choose it where the model is loaded, or give the model's folder or name"
-                )
-            return self.model
-        return Deidentifier.load(self.model, device=self.device, submodels=self.submodels, jobs=jobs)
-
-
-def _deidentify(job: _Job, loading: _Loading, options: RunOptions | None, choices: RunChoices) -> RunSummary:
-    with _places(job) as places:
+def _deidentify(job: _Job) -> RunSummary:
+    with places_of(job.source, job.out, job.run, job.input) as places:
         source = note_source(places.input, job.input, leave_out=[places.out, places.run])
-        read = (loading.directory, *(files_of(choices) if options is None else options.files))
-        out = check_outputs(source, Path(places.input), places.out, places.run, (job.spans, job.compare), *read)
+        out = check_outputs(source, Path(places.input), places.out, places.run, (job.spans, job.compare), *job.read)
         with exclusive(places.run, _written_to(source, out)) as unlocked, _locked_table(source) as no_lock:
             finished = job.resume and is_run(places.run) and job.within is None
             if finished and job.compare is not None:
                 raise ConfigError("the run was finished before, and compares nothing again: run without --resume")
             if isinstance(source, SqlQuery) and not finished:
                 source.refuse_existing()
-            loaded = loading.load(jobs=choices.get("jobs", 1) if options is None else options.prediction.jobs)
-            chosen = RunOptions.given(options, choices, loaded.labels)
+            loaded = job.loaded()
+            chosen = RunOptions.given(job.options, job.choices, loaded.labels)
             key = key_of_run(places.run, chosen.replacer.key, resume=job.resume)
             chosen = replace(chosen, replacer=replace(chosen.replacer, key=key))
             loaded.description.check_options(chosen.prediction)
@@ -270,23 +225,34 @@ def _locked_table(source: NoteSource) -> Iterator[list[str]]:
 
 
 def _night(
-    job: _Job, places: _Places, source: NoteSource, out: Path, *, model: Deidentifier, options: RunOptions
+    job: _Job, places: Places, source: NoteSource, out: Path, *, model: Deidentifier, options: RunOptions
 ) -> RunSummary:
     """Do what a project has not handed out yet. Raises ConfigError where the output is that of another night."""
     if job.within is None:
         raise ConfigError("a night belongs to a project")
+    if places.standard:
+        raise ConfigError("a project must know where its outputs are: name --out")
     options = job.within.options(options)
-    night = Night(job.within, source, out, "" if model.source is None else model.source.checksum)
-    night.plan()
     run = _run(job, places, source, out, model=model, options=options)
+    night = Night(
+        project=job.within,
+        source=source,
+        place=f"table {source.table_out}" if isinstance(source, SqlQuery) else str(out.resolve()),
+        model="" if model.source is None else model.source.checksum,
+        made=made_with(job.within.store, run.settings, options.lists),
+    )
+    night.plan()
     run.source = NewNotes(source, night)
     run.finding = {**run.finding, "night": night.digest}
-    run.settings, run.written = {**run.settings, **run.finding}, night.written
+    run.settings, run.treated = {**run.settings, **run.finding}, night.treated
     before = verify_run(places.run).settings.get("night", "") if is_run(places.run) else None
     if before not in (None, night.digest) or (before is None and not job.resume and _is_taken(source, out)):
         if job.resume and not night.todo:
             return RunSummary(places.run, counts=dict(night.counts), model=model, options=options, finished_before=True)
-        raise ConfigError(f"{out}: holds the output of another run: name another --out, or --run, for each night")
+        raise ConfigError(
+            f"{out}: holds the output of another run: name another --out, or --run, for each night; "
+            "where this very run was broken off: --resume"
+        )
     night.begin(run.rows)
     # A run that came to its end before the project was told of it is done once more.
     summary = _done(run, resume=job.resume and before is None)
@@ -314,7 +280,7 @@ def _done(run: Run, *, resume: bool) -> RunSummary:
     )
 
 
-def _copy_out(job: _Job, places: _Places, out: Path) -> None:
+def _copy_out(job: _Job, places: Places, out: Path) -> None:
     """Copy the spans, and what goes to a stream."""
     if job.spans is not None:
         with (places.run / SPANS).open("rb") as stream, open_atomically(job.spans) as copy:
@@ -326,7 +292,7 @@ def _copy_out(job: _Job, places: _Places, out: Path) -> None:
         job.out.flush()
 
 
-def _run(job: _Job, places: _Places, source: NoteSource, out: Path, model: Deidentifier, options: RunOptions) -> Run:
+def _run(job: _Job, places: Places, source: NoteSource, out: Path, model: Deidentifier, options: RunOptions) -> Run:
     columns = getattr(source, "columns", None) or Columns()
     finding = _finding(job, places, source, columns, model=model, options=options)
     replacer = options.replacer
@@ -362,7 +328,7 @@ def _run(job: _Job, places: _Places, source: NoteSource, out: Path, model: Deide
 
 
 def _finding(
-    job: _Job, places: _Places, source: NoteSource, columns: Columns, model: Deidentifier, options: RunOptions
+    job: _Job, places: Places, source: NoteSource, columns: Columns, model: Deidentifier, options: RunOptions
 ) -> dict[str, Any]:
     """Return what decides what is found, as a run records it."""
     prediction, key, given = options.prediction, options.replacer.key, Path(places.input)

@@ -52,7 +52,7 @@ class Known:
         reading = read(document.text)
         added: dict[int, Span] = {}
         for surface, (label, score) in self.wanted.items():
-            for start in _places(reading.text, surface):
+            for start in places(reading.text, surface):
                 place = reading.original(start, start + len(surface))
                 added.setdefault(start, Span(*place, label, score, SOURCE))
         hidden = [span for span in document.spans if self.hides(span.label)]
@@ -129,7 +129,7 @@ class PatientStrings:
             strings[surface] = (label, score)
 
 
-def _places(text: str, surface: str) -> Iterator[int]:
+def places(text: str, surface: str) -> Iterator[int]:
     """Yield where a string begins in a text, with no letter, digit or underscore beside it."""
     start = text.find(surface)
     while start >= 0:

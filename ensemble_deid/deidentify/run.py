@@ -51,7 +51,7 @@ class Run:
 
     `settings` are recorded; `finding` are those that decide what is found, and must be the same when a run is resumed.
     With `standard`, `out` is a file that waits for standard output. `compare` is a page with the notes before and
-    after, which contains PHI. `written` is told of each note that was written.
+    after, which contains PHI. `treated` is told of every note.
     """
 
     source: NoteSource
@@ -65,7 +65,7 @@ class Run:
     standard: bool = False
     compare: Path | None = None
     report: Report = field(default=lambda progress: None)
-    written: Callable[[Record, Note, Rewritten], None] = field(default=lambda record, note, rewritten: None)
+    treated: Callable[[Record, Note, Rewritten], None] = field(default=lambda record, note, rewritten: None)
     problems: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     total: int = 0
@@ -174,13 +174,14 @@ class Run:
             files.note(record, rewritten.new, rewritten.result)
             if self._page is not None:
                 self._page.add(*_compared(record, rewritten.result))
-            self.written(record, note, rewritten)
+            self.treated(record, note, rewritten)
             return
         self.problems.append(problem)
         files.failure(record, problem)
         if rewritten.result.error is None:
             rewritten = self.rows.withheld(record, note, rewritten.result, tried=rewritten.emptied)
         writer.write(record, rewritten.new)
+        self.treated(record, note, rewritten)
 
 
 def _note(record: Record, found: Found) -> Note:

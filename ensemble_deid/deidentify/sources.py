@@ -1,13 +1,16 @@
 """Where the notes of a run are read, and where they may be written: tables, messages, databases, files of notes."""
 
 import hashlib
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import replace
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
-from ensemble_deid.atomic import LOCK, check_writable
-from ensemble_deid.corpora.input_options import TABLES, InputOptions
+from ensemble_deid.atomic import LOCK, check_writable, folder_atomically, remove_stale
+from ensemble_deid.corpora.input_options import SUFFIX, TABLES, InputOptions
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.note_files import NoteFiles, is_single, nested_locations
 from ensemble_deid.corpora.records import NoteSource, digest_of
@@ -27,6 +30,7 @@ from ensemble_deid.deidentify.outputs import (
 from ensemble_deid.errors import ConfigError, CorpusError
 
 _MESSAGES = ("fhir", "hl7")
+Place = str | Path | BinaryIO
 
 
 def note_source(given: str | Path, options: InputOptions, *, leave_out: Sequence[Path]) -> NoteSource:
@@ -203,3 +207,44 @@ def _check_run_folder(folder: Path, read: Sequence[Input]) -> None:
     if folder.is_dir() and any(path.name not in own for path in folder.iterdir()):
         raise CorpusError(f"{folder}: is to be the run's folder, and holds other files")
     refuse_output_files([folder / name for name in sorted(own)], *read)
+
+
+# Streams, which wait in a private folder.
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What is read, where the output goes, the run's folder; `standard` where the output goes to a stream."""
+
+    input: str | Path
+    out: Path
+    run: Path
+    standard: bool
+
+
+@contextmanager
+def places_of(source: Place, out: Place | None, run: Path | None, options: InputOptions) -> Iterator[Places]:
+    """Say where everything is; what comes from or goes to a stream is in a private folder, which is gone at the end."""
+    streamed = not isinstance(source, str | Path) or not isinstance(out, str | Path)
+    with ExitStack() as stack:
+        own = Path()
+        if streamed:
+            remove_stale(Path(tempfile.gettempdir()))
+            own = stack.enter_context(folder_atomically(Path(tempfile.gettempdir()) / "ensemble-deid"))
+        given = source
+        if not isinstance(given, str | Path):
+            suffix = SUFFIX.get(options.format or "plain", f".{options.format}")
+            with (own / f"standard-input{suffix}").open("wb") as stream:
+                shutil.copyfileobj(given, stream)
+            given = own / f"standard-input{suffix}"
+        if isinstance(out, str | Path):
+            yield Places(given, Path(out), run or _beside(Path(out)), standard=False)
+        else:
+            suffix = ".txt" if options.kind_of(given) == "files" else Path(given).suffix
+            yield Places(given, own / f"out{suffix}", run or own / "run", standard=out is not None)
+
+
+def _beside(out: Path) -> Path:
+    """Return the usual folder of a run; `.` and `..` have a name only when they are resolved."""
+    named = out.resolve() if out.name in ("", "..") else out
+    return named.with_name(f"{named.name}.run")

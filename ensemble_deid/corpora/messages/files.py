@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ensemble_deid.atomic import write_bytes_atomically
@@ -50,7 +51,8 @@ class MessageFile:
             yield Record("message", error=error)
             return
         self.kept |= set(message.kept)
-        yield Record("message", message.text, patient=message.patient, raw=message)
+        cells = partial(message.written, ())
+        yield Record("message", message.text, patient=message.patient, raw=message, cells=cells)
 
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["_MessageWriter"]:

@@ -170,7 +170,16 @@ def _record(number: int, index: int, batch: _Batch, columns: Columns) -> Record:
         patient=value(columns.patient),
         dates=tuple(value(name) for name in columns.dates),
         raw=(batch, index),
+        cells=lambda: _cells(batch.rows.slice(index, 1)),
     )
+
+
+def _cells(row: Any) -> object:
+    try:
+        return row.to_pylist()
+    except UnicodeDecodeError:
+        # Only in a column that stays as it is; others make an error.
+        return row.serialize().to_pybytes()
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -59,10 +59,14 @@ class NumericDate:
 
 @dataclass(slots=True)
 class DateOrders:
-    """The order of each column: `told` for all of them, or what `learn` found in the values of all rows."""
+    """The order of each column: `told` for all of them, or what `learn` found in the values of all rows.
+
+    `begun` are the orders with which earlier parts of the same table were written: they count first.
+    """
 
     told: str | None = None
     found: Mapping[str, str | None] = field(default_factory=dict)
+    begun: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.told is not None and self.told not in ORDERS:
@@ -71,6 +75,9 @@ class DateOrders:
     def learn(self, names: tuple[str, ...], rows: Iterable[tuple[Value, ...]]) -> None:
         """Find the order that all values of a column have. Raises CorpusError where two orders give other days."""
         if self.told is not None or not names:
+            self.found = dict.fromkeys(names, self.told)
+            for name in names:
+                self._check_begun(name, (self.told,))
             return
         fits: dict[str, Counter[str]] = {name: Counter() for name in names}
         unclear = dict.fromkeys(names, False)
@@ -79,14 +86,29 @@ class DateOrders:
                 possible = _possible(value)
                 fits[name].update({"all": bool(possible), **dict.fromkeys(possible, 1)})
                 unclear[name] = unclear[name] or _is_ambiguous(value)
-        self.found = {name: _agreed(name, fits[name], unclear[name]) for name in names}
+        self.found = {name: self._agreed(name, fits[name], unclear=unclear[name]) for name in names}
 
     def of(self, name: str, value: Value) -> str | None:
         """Return the order of a value in a column; None where it does not matter. Raises CorpusError."""
-        order = self.told or self.found.get(name)
+        order = self.begun.get(name) or self.told or self.found.get(name)
         if order is None and _is_ambiguous(value):
             raise CorpusError(_problem(name))
         return order or next(iter(_possible(value)), None)
+
+    def _agreed(self, name: str, fits: Counter[str], *, unclear: bool) -> str | None:
+        """Return the one order that all dates of a column have; None where it does not matter."""
+        candidates = [order for order in ORDERS if fits["all"] and fits[order] == fits["all"]]
+        if name in self.begun:
+            self._check_begun(name, candidates if fits["all"] else ORDERS)
+            return self.begun[name]
+        if unclear and len(candidates) != 1:
+            raise CorpusError(_problem(name))
+        return candidates[0] if len(candidates) == 1 else None
+
+    def _check_begun(self, name: str, possible: Sequence[str | None]) -> None:
+        begun = self.begun.get(name)
+        if begun not in (None, *possible):
+            raise CorpusError(f"the dates of the column {name} are not in the order {begun}, as those before were")
 
 
 def _possible(value: Value) -> tuple[str, ...]:
@@ -101,14 +123,6 @@ def _is_ambiguous(value: Value) -> bool:
         return len({numbers.day(order) for order in _possible(value)}) > 1
     pairs = _TWO_NUMBERS.findall(value) if isinstance(value, str) else ()
     return any(first != second and int(first) in _MONTHS and int(second) in _MONTHS for first, second in pairs)
-
-
-def _agreed(name: str, fits: Counter[str], unclear: bool) -> str | None:
-    """Return the one order that all dates of a column have; None where it does not matter."""
-    candidates = [order for order in ORDERS if fits["all"] and fits[order] == fits["all"]]
-    if unclear and len(candidates) != 1:
-        raise CorpusError(_problem(name))
-    return candidates[0] if len(candidates) == 1 else None
 
 
 def _problem(name: str) -> str:

@@ -82,6 +82,7 @@ class DelimitedTable:
             patient=None if self.columns.patient is None else found[self.columns.patient],
             dates=tuple(found[name] for name in self.columns.dates),
             raw=(row, at),
+            cells=lambda: [_value(field) for field in row.fields],
         )
 
     def _rows(self, stream: BinaryIO) -> Iterator[_Row]:

@@ -78,6 +78,7 @@ class JsonLines:
             patient=_plain(line, self.columns.patient, place),
             dates=tuple(_plain(line, name, place) for name in self.columns.dates),
             raw=line,
+            cells=lambda: line.values,
         )
 
     @contextmanager

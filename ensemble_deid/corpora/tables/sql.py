@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,7 @@ class SqlQuery:
                 patient=values.get(self.columns.patient or ""),
                 dates=tuple(values[name] for name in self.columns.dates),
                 raw=values,
+                cells=partial(_plain, row),
             )
 
     @contextmanager
@@ -262,6 +264,10 @@ def _read_broken_text(connection: Any, _: Any) -> None:
             return data
 
     connection.text_factory = decoded
+
+
+def _plain(row: Sequence[Any]) -> list[Any]:
+    return [bytes(value) if isinstance(value, memoryview) else value for value in row]
 
 
 def _hash_of(values: tuple[Any, ...]) -> int:

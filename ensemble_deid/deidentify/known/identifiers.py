@@ -208,6 +208,7 @@ class KnownIdentifiers:
     ) -> None:
         self.hash = hash
         self._by_patient = by_patient
+        self._for_all = for_all
         self._labels = labels
         self._everywhere = Matcher(for_all, labels=labels, own=False)
         self._patients: OrderedDict[str, Matcher] = OrderedDict()
@@ -235,6 +236,11 @@ class KnownIdentifiers:
                 raise CorpusError(f"{path}:{line}: the date is not written as YYYY-MM-DD")
             (by_patient.setdefault(patient, []) if patient else for_all).append(Identifier(kind, value))
         return cls(by_patient, for_all, labels=labels, hash=file.hash)
+
+    def entries(self) -> Iterator[tuple[str | None, list[tuple[str, str]]]]:
+        """Yield each patient with type and value of what is known; None with what holds for every note."""
+        for patient, found in (None, self._for_all), *self._by_patient.items():
+            yield patient, sorted((identifier.kind.type, identifier.value) for identifier in found)
 
     def has(self, patient: str | None) -> bool:
         """Whether something is known of a patient."""

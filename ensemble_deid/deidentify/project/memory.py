@@ -1,6 +1,6 @@
 """What is kept of a note: enough to tell whether a later note changes its output, and not its text.
 
-The output of a note is a function of its text and of what is known of its patient: the strings found in any of the
+The output of a note is a function of its cells and of what is known of its patient: the strings found in any of the
 patient's notes. So nights come to the same, however notes are divided, as soon as every note whose output would be
 another one now is handed out again. Which these are is told without their texts: what was replaced is replaced once
 more, and HMACs of the words left in a note say whether a string that was found later is among them.
@@ -10,12 +10,16 @@ import hashlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import lru_cache
 from typing import Any
 
-from ensemble_deid.deidentify.one_pass import DeidentificationResult, patient_of
+from ensemble_deid.corpora.records import Record, Value
+from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.deidentify.cells import Cells
+from ensemble_deid.deidentify.one_pass import DeidentificationResult
 from ensemble_deid.deidentify.options import RunOptions
-from ensemble_deid.deidentify.repeats import SOURCE, WORD, Known, PatientStrings
+from ensemble_deid.deidentify.repeats import SOURCE, WORD, Known, PatientStrings, places
 from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.deidentify.rows import year_taken
 from ensemble_deid.errors import DeidError
@@ -41,6 +45,7 @@ class Context:
     """What is known of one patient, and the options under which notes are written."""
 
     options: RunOptions
+    cells: Cells
     key: Key
     patient: str
     year: int | None = None
@@ -50,12 +55,12 @@ class Context:
         self.strings = self.options.no_strings()
 
     @classmethod
-    def of(cls, memories: Iterable[Memory], options: RunOptions, key: Key, patient: str) -> "Context":
+    def of(cls, memories: Sequence[Memory], *, options: RunOptions, cells: Cells, key: Key) -> "Context":
         """Return what all notes of a patient tell together."""
-        every = list(memories)
-        years = [memory["year"] for memory in every if memory.get("year") is not None]
-        context = cls(options, key, patient, max(years, default=None))
-        for memory in every:
+        years = [memory["year"] for memory in memories if memory.get("year") is not None]
+        patient = memories[0]["patient"]
+        context = cls(options, cells, key, patient, max(years, default=None))
+        for memory in memories:
             context.strings.add_found(patient, found_in(memory))
         return context
 
@@ -68,9 +73,11 @@ class Context:
     def why_due(self, memory: Memory) -> str | None:
         """Return why a note that was handed out is to be handed out again; None where it would be the same."""
         known = self.known
-        if memory["known"] == _digest(known):
+        # A note of nobody depends on itself alone.
+        if self.patient.startswith("sha256 ") or memory["known"] == _digest(known):
             return None
-        if values_of(memory["mentions"], known, self.options, self.patient) != memory["values"]:
+        values = values_of(memory["mentions"], memory["dates"], known, cells=self.cells, patient=self.patient)
+        if values != memory["values"]:
             return OTHER_VALUES
         later = set(possible_repeats(memory["mentions"], memory["left"], known, self.key)) - set(memory["repeats"])
         return FOUND_LATER if later else None
@@ -81,33 +88,35 @@ def found_in(memory: Memory) -> Iterable[tuple[str, str, float]]:
     return ((surface, label, score) for _, _, surface, label, score in memory.get("found", ()))
 
 
-def remember(
-    note: Document,
-    believed: Document,
-    result: DeidentificationResult,
-    *,
-    known: Known,
-    options: RunOptions,
-    key: Key,
-) -> dict[str, Any]:
-    """Return what is to be kept of a note that was written with what is known.
-
-    `believed` is the note with what was found in it alone (`NotePass.believed`).
-    """
+def taught(believed: Document) -> dict[str, Any]:
+    """Return what a note, with what was found in it alone (`NotePass.believed`), tells of its patient."""
     spoken = as_read(believed)
     found = [
         [span.start, span.end, spoken.text[span.start : span.end], span.label, span.score] for span in spoken.spans
     ]
-    mentions, left = _mentions(note.text, result.spans, known), _left(note.text, result.spans, known, key)
-    patient = patient_of(note.patient_id, note.text)
+    return {"found": found}
+
+
+def remember(
+    record: Record, result: DeidentificationResult, *, patient: str, known: Known, cells: Cells, key: Key
+) -> dict[str, Any]:
+    """Return what tells whether the output of a note, written with what is known, would be another one later."""
+    text = record.text or ""
+    mentions, left = _mentions(text, result.spans, known), _left(text, result.spans, known, key)
+    columns = zip(cells.columns.dates, record.dates, strict=False)
+    dates = {name: _written(value) for name, value in columns if value is not None and not cells.columns.keeps(name)}
     return {
-        "found": found,
         "known": _digest(known),
         "mentions": mentions,
+        "dates": dates,
         "left": left,
         "repeats": possible_repeats(mentions, left, known, key),
-        "values": values_of(mentions, known, options, patient),
+        "values": values_of(mentions, dates, known, cells=cells, patient=patient),
     }
+
+
+def _written(value: Value) -> str:
+    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def _digest(known: Known) -> str:
@@ -116,10 +125,12 @@ def _digest(known: Known) -> str:
     return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-def values_of(mentions: Sequence[Sequence[Any]], known: Known, options: RunOptions, patient: str) -> str:
-    """Return a hash of what takes the place of the strings of a note, with what is known now."""
+def values_of(
+    mentions: Sequence[Sequence[Any]], dates: Mapping[str, str], known: Known, *, cells: Cells, patient: str
+) -> str:
+    """Return a hash of what takes the place of the strings of a note and its dates, with what is known now."""
     text, spans, doubted = "", [], set()
-    replacer = options.replacer
+    replacer = cells.replacer
     least = replacer.styles.settings.min_score
     sure = known.sure | {replacer.normalise(mention[0]) for mention in mentions if mention[5] >= least}
     for surface, label, before, after, repeats, _, medicine in mentions:
@@ -134,6 +145,10 @@ def values_of(mentions: Sequence[Sequence[Any]], known: Known, options: RunOptio
     document = Document("", text + _BETWEEN, tuple(spans), patient_id=patient)
     try:
         made = replacer.replace(document, taken=known.taken, numbered_by_note=False, doubted=doubted).text
+        # The columns of this night may be others.
+        columns = Cells(replacer, Columns(dates=tuple(dates)), cells.bits, cells.labels)
+        columns.orders = cells.orders
+        made += repr(columns.dates(Record("", patient=patient, dates=tuple(dates.values())), known))
     except (DeidError, ValueError):
         return ""
     return hashlib.sha256(made.encode("utf-8", "surrogatepass")).hexdigest()[:24]
@@ -149,7 +164,7 @@ def possible_repeats(mentions: Sequence[Sequence[Any]], left: str, known: Known,
     for string in known.wanted:
         words = _telling_words(string)
         without = [word for word in words if _word_hash(word, key) not in outside]
-        joined = any(string in surface for surface in surfaces)
+        joined = any(True for surface in surfaces for _ in places(surface, string))
         if not without or (inside.issuperset(without) and not joined):
             found.append(b64encode(_word_hash(string, key)).decode())
     return sorted(found)

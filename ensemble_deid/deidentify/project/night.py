@@ -1,8 +1,9 @@
 """One night of a project: which notes of an input are to be done, with what is known, and what is kept of them."""
 
 import hashlib
+import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 
 from ensemble_deid.corpora.records import NoteSource, OnOutput, Record, Writer
 from ensemble_deid.corpora.tables.several import SeveralTables
+from ensemble_deid.deidentify.known.site_lists import SiteLists
 from ensemble_deid.deidentify.one_pass import patient_of
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
-from ensemble_deid.deidentify.project.memory import FOUND_LATER, OTHER_VALUES, Context, found_in, remember
+from ensemble_deid.deidentify.project.memory import FOUND_LATER, OTHER_VALUES, Context, found_in, remember, taught
 from ensemble_deid.deidentify.project.store import HELD, Commit, KeptNote, Store
 from ensemble_deid.deidentify.rows import Rewritten, RowPass
 from ensemble_deid.errors import ConfigError, CorpusError
@@ -22,12 +24,23 @@ from ensemble_deid.note.document import Document
 ONE_FILE_A_NOTE = ("files", "fhir", "hl7")
 """Forms of input whose output may grow night by night in one folder."""
 CORRECTED = "the note was corrected"
+WITHHELD = "withheld"
+BROKEN_OFF = "a run was broken off, or is not at its end"
+READY = "enough notes of its patient have come"
+OTHER_SETTINGS = "it was made with another model, other lists or settings"
+"""Why a note is to be handed out again; `WITHHELD` is of no use before it, or the settings, are other ones."""
 UNCHANGED = "notes are as they were handed out, and were not done again"
 HELD_BACK = "notes wait for more notes of their patient"
 CORRECTIONS = "notes were corrected: replace their outputs"
 AGAIN = "notes were handed out again: replace their outputs"
+TAKEN_BACK = "notes are withheld that were handed out: delete their outputs, which `project diff` lists"
 LISTED = "notes of earlier nights are to be handed out again: see `project status`"
+COUNTED = (UNCHANGED, HELD_BACK, CORRECTIONS, AGAIN, TAKEN_BACK, LISTED)
 """Names of counts."""
+_BEYOND = {"version", "arithmetic", "batch_size", "project", "key"}
+_BEYOND |= {"format", "columns", "keep_fields", "input", "inputs", "places"}
+"""Settings of a run that change little, that a release has in common, or that say where notes come from and go."""
+_JUDGED = (None, OTHER_VALUES, FOUND_LATER, OTHER_SETTINGS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +48,13 @@ class Project:
     """A project's store, and how a night adds to it.
 
     `hold`: a note waits until so many of its patient are known. With `only_known`, a note that the project does not
-    know is refused: it is no correction.
+    know is refused: it is no correction. With `again`, unchanged notes are handed out, too.
     """
 
     store: Store
     hold: int = 0
     only_known: bool = False
+    again: bool = False
 
     def options(self, options: RunOptions) -> RunOptions:
         """Return a run's options as the project needs them. Raises ConfigError for another key, or other styles."""
@@ -60,20 +74,36 @@ def settings_of(options: RunOptions) -> dict[str, Any]:
     return {"scope": replacer.project, "styles": styles, "surrogates": asdict(replacer.styles.settings)}
 
 
-@dataclass(slots=True)
+def made_with(store: Store, settings: Mapping[str, Any], lists: SiteLists) -> Callable[[str], str]:
+    """Return what gives, for a patient's tag, an HMAC of all that a run finds and withholds that patient's notes with.
+
+    Of the known identifiers only the patient's own count, and those of everybody: the list may grow every night.
+    """
+    general = {name: value for name, value in settings.items() if name not in _BEYOND}
+    general["lists"] = {name: value for name, value in general.get("lists", {}).items() if name != "known"}
+    entries = dict(() if lists.known is None else lists.known.entries())
+    told = json.dumps([general, entries.pop(None, [])], sort_keys=True)
+    own = {store.tag("patient", str(patient)): json.dumps(found) for patient, found in entries.items()}
+    return lambda patient: store.tag("made", told + own.get(patient, ""))
+
+
+@dataclass(slots=True, kw_only=True)
 class Night:
-    """The notes of one input that a project hands out now. `plan` first, then `begin`, `written` for each, `commit`."""
+    """The notes of one input that a project hands out now. `plan` first, then `begin`, `treated` for each, `commit`.
+
+    Their outputs go to `place`, by a model, and with settings (`made_with`).
+    """
 
     project: Project
     source: NoteSource
-    out: Path = Path()
+    place: str = ""
     model: str = ""
+    made: Callable[[str], str] = lambda patient: ""
     todo: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
     counts: Counter[str] = field(default_factory=Counter, init=False)
     done: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
     _rows: RowPass = field(init=False, repr=False)
     _held: list[KeptNote] = field(default_factory=list, init=False, repr=False)
-    _before: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def store(self) -> Store:
@@ -90,37 +120,59 @@ class Night:
         """Find out which notes are to be done. Raises CorpusError for notes without an id, and for two of the same."""
         given: dict[str, KeptNote] = {}
         for record in self.source.records():
-            if not record.is_note or record.error is not None:
-                continue
-            row = self.row(record)
-            if row.tag in given:
+            row = self.row(record) if record.is_note else None
+            if row is not None and row.tag in given:
                 raise CorpusError(f"{record.name}: another note of the input has the same id")
-            given[row.tag] = row
-        self._before = {row.tag: row for row in self.store.rows(tags=given)}
-        if self.project.only_known and given.keys() - self._before.keys():
-            unknown = next(row for tag, row in given.items() if tag not in self._before)
-            raise CorpusError(f"{unknown.memory['id']}: the project knows no such note, so it cannot be corrected")
+            if row is not None:
+                given[row.tag] = row
+        known = {row.tag: row for row in self.store.rows(tags=given)}
+        # Of a new note that cannot be read, the run's failed.jsonl tells; of one that was handed out, the store must.
+        given = {tag: row for tag, row in given.items() if tag in known or row.due != WITHHELD}
+        given = {tag: self._of_its_patient(row, known) for tag, row in given.items()}
+        unknown = [row for tag, row in given.items() if tag not in known]
+        if self.project.only_known and unknown:
+            raise CorpusError(f"{unknown[0].memory['id']}: the project knows no such note, so it cannot be corrected")
         enough = self._patients_with_enough(given)
         for tag, row in given.items():
-            before = self._before.get(tag)
-            if before is not None and before.due is None and (before.input, before.patient) == (row.input, row.patient):
+            before = known.get(tag)
+            if before is not None and not self.project.again and _is_same(before, row):
                 self.counts[UNCHANGED] += 1
-            elif row.patient not in enough and (before is None or before.due == HELD):
+            elif row.patient not in enough and (before is None or before.due in (HELD, READY)):
                 self.counts[HELD_BACK] += 1
                 self._held.append(row)
             else:
                 self.todo[tag] = row
 
-    def row(self, record: Record) -> KeptNote:
-        """Return a note of the input as the store knows it, before anything is known of its output."""
+    def id_of(self, record: Record) -> str | None:
+        """Return a note's id; None where it can neither be read nor named. Raises CorpusError for one without an id."""
+        if record.id is not None:
+            return str(record.id)
         named = self.source.format == "files" or isinstance(self.source, SeveralTables)
-        if record.id is None and not (named and self.source.format in ONE_FILE_A_NOTE):
-            raise CorpusError(f"{record.name}: has no id: a project knows notes by --id-column, or by their files")
-        id, text = str(record.name if record.id is None else record.id), record.text or ""
-        patient = patient_of(None if record.patient is None else str(record.patient), text)
-        memory = {"id": id, "patient": patient, "out": str(self.out)}
-        tags = self.store.tag("note", id), self.store.tag("patient", patient), self.store.tag("text", text)
-        return KeptNote(*tags, memory, model=self.model, due=HELD)
+        if named and self.source.format in ONE_FILE_A_NOTE:
+            return record.name
+        if record.error is not None:
+            return None
+        raise CorpusError(f"{record.name}: has no id: a project knows notes by --id-column, or by their files")
+
+    def row(self, record: Record) -> KeptNote | None:
+        """Return a note of the input as the store knows it, before anything is known of its output."""
+        id = self.id_of(record)
+        if id is None:
+            return None
+        patient = patient_of(None if record.patient is None else str(record.patient), record.text or "")
+        tags = self.store.tag("note", id), self.store.tag("patient", patient)
+        content = (record.text, record.patient, record.dates, record.error is None and record.cells())
+        row = KeptNote(*tags, self.store.tag("cells", repr(content)), {"id": id, "patient": patient})
+        due = HELD if record.error is None else WITHHELD
+        return replace(row, model=self.model, made=self.made(row.patient), due=due)
+
+    def _of_its_patient(self, row: KeptNote, known: Mapping[str, KeptNote]) -> KeptNote:
+        """Return a note, one that cannot be read as of the patient whose it was."""
+        if row.due != WITHHELD:
+            return row
+        before = known[row.tag]
+        memory = {**row.memory, "patient": before.memory["patient"]}
+        return replace(row, patient=before.patient, made=self.made(before.patient), memory=memory)
 
     def _patients_with_enough(self, given: dict[str, KeptNote]) -> set[str]:
         patients = {row.patient for row in given.values()}
@@ -131,13 +183,31 @@ class Night:
         return {patient for patient in patients if sizes[patient] >= self.project.hold}
 
     def begin(self, rows: RowPass) -> None:
-        """Let a run know what the patients' other notes told."""
+        """Record where outputs may be from now on, and let a run know what the patients' other notes told."""
         self._rows = rows
+        rows.cells.orders.begun = self.store.orders
+        with self.store.changing() as commit:
+            known = {row.tag: row for row in commit.rows(tags=[*self.todo, *(row.tag for row in self._held)])}
+            for row in self._held:
+                if row.tag not in known:
+                    commit.put(row)
+            for tag, row in self.todo.items():
+                commit.put(self._begun(commit, known.get(tag), row))
         for patient, others in self._others().items():
             rows.notes.strings.add_found(patient, (found for row in others for found in found_in(row.memory)))
             years = [row.memory["year"] for row in others if row.memory.get("year") is not None]
             if years:
                 rows.years.years[patient] = max(*years, rows.years.years.get(patient, years[0]))
+
+    def _begun(self, commit: Commit, before: KeptNote | None, row: KeptNote) -> KeptNote:
+        """Return what is kept of a note while it is done: what was kept before, and where its output may be."""
+        if before is None:
+            return replace(row, memory={**row.memory, "outs": [self.place]}, due=BROKEN_OFF)
+        if before.patient != row.patient and row.due != WITHHELD:
+            commit.change(patient=row.memory["patient"], note=row.memory["id"], outs=[self.place])
+        outs = list(dict.fromkeys([*before.memory.get("outs", ()), self.place]))
+        due = BROKEN_OFF if before.output is None else before.due or BROKEN_OFF
+        return replace(before, memory={**before.memory, "outs": outs}, due=due)
 
     def _others(self) -> dict[str, list[KeptNote]]:
         others: dict[str, list[KeptNote]] = {}
@@ -146,60 +216,91 @@ class Night:
                 others.setdefault(row.memory["patient"], []).append(row)
         return others
 
-    def written(self, record: Record, note: Note, rewritten: Rewritten) -> None:
-        """Keep what a later night needs of a note that was written."""
-        row = self.row(record)
-        if row.tag not in self.todo or not isinstance(note, Document):
+    def treated(self, record: Record, note: Note, rewritten: Rewritten) -> None:
+        """Keep what a later night needs of a note that was written, or withheld: that one, too, names its patient."""
+        given = self.row(record)
+        row = None if given is None else self.todo.get(given.tag)
+        if record.error is not None and row is None:
+            return
+        if row is None or given is None or given.input != row.input:
             raise CorpusError(f"{record.name}: the input has changed while it was read")
-        options, passed = self._rows.notes.options, self._rows.notes
-        known = passed.known(note, self._rows.years.taken(record))
-        believed, key = passed.believed(note), self.store.key
-        kept = remember(note, believed, rewritten.result, known=known, options=options, key=key)
         year = None if record.patient is None else self._rows.years.years.get(str(record.patient))
-        new = {"new_id": rewritten.new.id, "new_patient": rewritten.new.patient, "year": year}
-        output = hashlib.sha256((rewritten.result.text or "").encode("utf-8", "surrogatepass")).hexdigest()
-        self.done[row.tag] = replace(row, memory={**row.memory, **kept, **new}, output=output, due=None)
+        passed, memory = self._rows.notes, {**row.memory, "new_id": rewritten.new.id, "year": year}
+        memory["new_patient"] = rewritten.new.patient
+        if isinstance(note, Document):
+            memory |= taught(passed.believed(note))
+        if rewritten.new.edits is None or not isinstance(note, Document):
+            self.done[row.tag] = replace(row, memory=memory, due=WITHHELD)
+            return
+        known = passed.known(note, self._rows.years.taken(record))
+        cells, patient = self._rows.cells, row.memory["patient"]
+        memory |= remember(record, rewritten.result, patient=patient, known=known, cells=cells, key=self.store.key)
+        new = rewritten.result.text, rewritten.new.id, rewritten.new.patient, rewritten.new.dates
+        self.done[row.tag] = replace(row, memory=memory, output=self.store.tag("output", repr(new)), due=None)
 
     def commit(self) -> None:
         """Keep all of the night, and mark the notes of earlier nights whose output would be another one now."""
-        options = self._rows.notes.options
-        with self.store.night_commit(settings_of(options)) as commit:
-            before = {row.tag: row for row in commit.rows(tags=[*self.done, *(row.tag for row in self._held)])}
-            for row in self._held:
-                if row.tag not in before:
-                    commit.put(row)
-            for tag, row in self.done.items():
-                commit.put(row)
-                if tag in before:
-                    self._replaced(commit, before[tag], row)
-            patients = {row.patient for row in (*self.done.values(), *before.values())}
-            self.counts[LISTED] = sum(_mark(commit, patient, options) for patient in sorted(patients))
+        try:
+            with self.store.changing(nights=1) as commit:
+                self._commit(commit)
+        except ConfigError as error:
+            unknown = f"delete {self.place}, and the run's folder: the project does not count this night"
+            raise ConfigError(f"{error}; {unknown}") from None
+
+    def _commit(self, commit: Commit) -> None:
+        orders = self._rows.cells.orders.found
+        settled = {name: order for name, order in orders.items() if order is not None}
+        commit.settle(settings_of(self._rows.notes.options), settled)
+        before = {row.tag: row for row in commit.rows(tags=self.done)}
+        if self.done.keys() - before.keys():
+            raise ConfigError(f"{self.store.shown}: a patient was forgotten meanwhile")
+        for tag, row in self.done.items():
+            memory = {**row.memory, "outs": before[tag].memory["outs"]}
+            if "found" not in memory:
+                # Nobody has read it: what its last version told is still known, and of whom.
+                memory |= {"found": before[tag].memory.get("found", [])}
+            kept = replace(row, memory=memory)
+            commit.put(kept)
+            self._replaced(commit, before[tag], kept)
+        patients = {row.patient for row in (*self.done.values(), *before.values())}
+        patients |= {
+            patient for patient, made, due in commit.made() if (made != self.made(patient)) != (due == OTHER_SETTINGS)
+        }
+        self.counts[LISTED] = sum(self._mark(commit, patient) for patient in sorted(patients))
 
     def _replaced(self, commit: Commit, before: KeptNote, row: KeptNote) -> None:
-        if before.output is None or before.output == row.output:
+        corrected, moved = before.input != row.input, before.patient != row.patient
+        if not moved and (before.output is None or (before.output == row.output and not corrected)):
             return
-        corrected = before.input != row.input
-        why = CORRECTED if corrected else before.due or "other model or settings"
-        self.counts[CORRECTIONS if corrected else AGAIN] += 1
+        why = CORRECTED if corrected else before.due if before.due != BROKEN_OFF else OTHER_SETTINGS
+        if before.output is not None:
+            self.counts[TAKEN_BACK if row.output is None else CORRECTIONS if corrected else AGAIN] += 1
         facts = {"note": row.memory["id"], "why": why, "old": before.output, "new": row.output, "since": before.night}
-        commit.change(row.patient, **facts, out=before.memory.get("out"))
+        outs = [out for out in before.memory["outs"] if out != self.place] or [self.place]
+        facts |= {"outs": outs} if moved else {}
+        commit.change(patient=before.memory["patient"], out=outs[-1], **facts)
+
+    def _mark(self, commit: Commit, patient: str) -> int:
+        """Mark the notes of a patient whose output would be another one now; return how many are new among them."""
+        rows, marked, made = list(commit.rows(patients=[patient])), 0, self.made(patient)
+        if not rows:
+            return 0
+        options, cells = self._rows.notes.options, self._rows.cells
+        context = Context.of([row.memory for row in rows], options=options, cells=cells, key=self.store.key)
+        for row in rows:
+            due = row.due
+            if due == HELD and len(rows) >= self.project.hold:
+                due = READY
+            elif row.output is not None and due in _JUDGED:
+                due = OTHER_SETTINGS if row.made != made else context.why_due(row.memory)
+            if due != row.due:
+                commit.put(replace(row, due=due))
+                marked += due is not None and row.due is None
+        return marked
 
 
-def _mark(commit: Commit, patient: str, options: RunOptions) -> int:
-    """Mark the notes of a patient whose output would be another one now; return how many are new among them."""
-    rows = list(commit.rows(patients=[patient]))
-    if not rows:
-        return 0
-    name, marked = rows[0].memory["patient"], 0
-    context = Context.of((row.memory for row in rows), options, commit.store.key, name)
-    for row in rows:
-        if row.output is None or row.due not in (None, OTHER_VALUES, FOUND_LATER) or name.startswith("sha256 "):
-            continue
-        due = context.why_due(row.memory)
-        if due != row.due:
-            commit.mark(row, due)
-            marked += due is not None and row.due is None
-    return marked
+def _is_same(before: KeptNote, row: KeptNote) -> bool:
+    return before.due is None and (before.input, before.patient, before.made) == (row.input, row.patient, row.made)
 
 
 @dataclass(slots=True)
@@ -226,7 +327,8 @@ class NewNotes:
     def records(self) -> Iterator[Record]:
         """Yield the records to be written, also those without a note."""
         for record in self.source.records():
-            if not record.is_note or record.error is not None or self.night.row(record).tag in self.night.todo:
+            id = self.night.id_of(record) if record.is_note and record.error is None else None
+            if id is None or self.night.store.tag("note", id) in self.night.todo:
                 yield record
 
     def writer(self, out: Path, on_output: OnOutput) -> AbstractContextManager[Writer]:

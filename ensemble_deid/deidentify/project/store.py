@@ -1,15 +1,15 @@
 """The database of a project: what it keeps of notes, sealed with the project's key.
 
-A database, SQLite or PostgreSQL, has a row for each note: HMACs by which the note, its patient and its text are known
+A database, SQLite or PostgreSQL, has a row for each note: HMACs by which the note, its patient and its cells are known
 again, what made its output, and a sealed record. Nothing in it can be read without the key, and nothing is text of a
-note. One process at a time commits a night; the others wait for it.
+note. One process at a time changes it; the others wait.
 """
 
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ from ensemble_deid.keys import Key
 HELD, RELEASE = "held", "the release is new"
 """Why a note is due that was not handed out yet, and one that was in an earlier release."""
 _FILE = "project.db"
+_COLUMNS = ("tag", "patient", "input", "output", "model", "made", "due", "night")
 _NONCE = 12
 _TOGETHER = 500
 _WAIT = 600
-_KNOWN = b"ensemble_deid project"
+_ORDERS = "date_orders"
 _NOT_OURS = "is not sealed with this key: give the --key-file of the project's release"
 
 
@@ -31,7 +32,8 @@ _NOT_OURS = "is not sealed with this key: give the --key-file of the project's r
 class KeptNote:
     """What is kept of one note; `due` says why it is to be handed out again.
 
-    `output` is the hash of what was handed out, None where nothing was in this release. `memory` is sealed.
+    `input` is an HMAC of all its cells, `output` one of what was handed out, None where nothing is in this release, and
+    `made` one of the settings that its output was made with. `memory` is sealed.
     """
 
     tag: str
@@ -40,13 +42,22 @@ class KeptNote:
     memory: Mapping[str, Any] = field(repr=False)
     output: str | None = None
     model: str = ""
+    made: str = ""
     due: str | None = None
     night: int = 0
+
+    @property
+    def place(self) -> str:
+        """What its sealed record is bound to: every other column."""
+        return json.dumps([getattr(self, name) for name in _COLUMNS])
 
 
 @dataclass(frozen=True, slots=True)
 class ReplacedOutput:
-    """An output that another one replaced: of which note, why, and the hashes of both."""
+    """An output that another one replaced: of which note, why, and the hashes of both.
+
+    Where a note came to another patient, `outs` are the places of its outputs, for the one whose they were or are.
+    """
 
     patient: str
     night: int
@@ -85,16 +96,20 @@ class Store:
         self.place, self.key = str(place), key
         self._engine, self._tables = _connected(self.place, new=False)
         with self._reading() as connection:
-            if not sqlalchemy().inspect(connection).has_table("deid_project"):
-                raise ConfigError(f"{_shown(self.place)}: is not a project; `ensemble-deid project create` makes one")
             self._read_head(connection)
+
+    @property
+    def shown(self) -> str:
+        """The place as messages may name it: the URL of a database may hold a password."""
+        return _shown(self.place)
 
     @classmethod
     def create(cls, place: str | Path, key: Key) -> "Store":
         """Make a new, empty project. Raises ConfigError where there is one already."""
         engine, (project, *_) = _connected(str(place), new=True)
         with _errors(), engine.begin() as connection:
-            if sqlalchemy().inspect(connection).has_table("deid_project"):
+            # SQLite commits each table by itself: a project without a head was not made to the end.
+            if _head(connection, project) is not None:
                 raise ConfigError(f"{_shown(str(place))}: is a project already")
             project.metadata.create_all(connection)
             salt = secrets.token_hex(16)
@@ -104,17 +119,24 @@ class Store:
         return cls(place, key)
 
     def _read_head(self, connection: Any) -> None:
-        found = connection.execute(self._tables[0].select()).one()
+        found = _head(connection, self._tables[0])
+        if found is None:
+            raise ConfigError(f"{self.shown}: is not a project; `ensemble-deid project create` makes one")
         if found.key != self.key.id:
-            raise ConfigError(f"{_shown(self.place)}: {_NOT_OURS} (the release has the key {found.key})")
+            raise ConfigError(f"{self.shown}: {_NOT_OURS} (the release has the key {found.key})")
         self._salt, self._seal = found.salt, _Seal(self.key, found.salt)
         self._seal.open(found.proof, "proof")
         self.release: int = found.release
         self.night: int = found.night
         self.settings: dict[str, Any] | None = found.settings and json.loads(found.settings)
 
+    @property
+    def orders(self) -> dict[str, str]:
+        """The orders of day and month of the release's date columns."""
+        return dict((self.settings or {}).get(_ORDERS, {}))
+
     def tag(self, kind: str, value: str) -> str:
-        """Return the HMAC that stands for an id or a text."""
+        """Return the HMAC that stands for an id, cells or settings."""
         return self.key.fingerprint(f"project {kind}", f"{self._salt}\n{value}".encode("utf-8", "surrogatepass"))[:32]
 
     def rows(self, *, tags: Iterable[str] | None = None, patients: Iterable[str] | None = None) -> Iterator[KeptNote]:
@@ -122,47 +144,34 @@ class Store:
         with self._reading() as connection:
             yield from self._rows(connection, tags=tags, patients=patients)
 
-    def patients_with(self, least: int) -> set[str]:
-        """Return the patients of whom at least so many notes are known."""
-        notes, count = self._tables[1], sqlalchemy().func.count()
-        query = sqlalchemy().select(notes.c.patient).group_by(notes.c.patient).having(count >= least)
-        with self._reading() as connection:
-            return set(connection.execute(query).scalars())
-
     def changes(self) -> list[ReplacedOutput]:
         """Return every output of this release that another one replaced, in order."""
-        table = self._tables[2]
         with self._reading() as connection:
-            found = list(connection.execute(table.select().order_by(table.c.id)))
-        return [ReplacedOutput(row.patient, row.night, self._seal.open(row.sealed, row.patient)) for row in found]
+            return [change for change in self._changes(connection) if change.facts.get("old") is not None]
 
     @contextmanager
-    def night_commit(self, settings: dict[str, Any] | None = None) -> Iterator["Commit"]:
-        """Provide the one transaction of a night; other processes wait until it ends.
+    def changing(self, *, nights: int = 0) -> Iterator["Commit"]:
+        """Provide a transaction that changes the project, at the end of one or no night; other processes wait for it.
 
-        Raises ConfigError where the release, or its settings, are others by now.
+        Raises ConfigError where the release is another one by now.
         """
         project = self._tables[0]
         with _errors(), self._engine.begin() as connection:
             # The first statement writes, and so takes the lock that the whole transaction needs.
             mine = (project.c.key == self.key.id) & (project.c.release == self.release)
-            done = connection.execute(project.update().where(mine).values(night=project.c.night + 1))
+            done = connection.execute(project.update().where(mine).values(night=project.c.night + nights))
             if done.rowcount != 1:
-                raise ConfigError(f"{_shown(self.place)}: another release was begun meanwhile")
+                raise ConfigError(f"{self.shown}: another release was begun meanwhile")
             self._read_head(connection)
-            if settings is not None:
-                self.check_settings(settings)
-                connection.execute(project.update().values(settings=json.dumps(settings, sort_keys=True)))
-                self.settings = settings
             yield Commit(self, connection)
 
     def check_settings(self, settings: dict[str, Any]) -> None:
         """Raise ConfigError where the release was begun with other settings: its notes would not fit each other."""
         begun = self.settings or settings
-        differing = sorted(name for name in settings.keys() | begun.keys() if settings.get(name) != begun.get(name))
+        differing = sorted(name for name, value in settings.items() if begun.get(name, value) != value)
         if differing:
             raise ConfigError(
-                f"{_shown(self.place)}: release {self.release} was begun with other settings: {', '.join(differing)}; "
+                f"{self.shown}: release {self.release} was begun with other settings: {', '.join(differing)}; "
                 "`project rotate-key` begins another release"
             )
 
@@ -174,8 +183,9 @@ class Store:
         if new.id == self.key.id:
             raise ConfigError("the new release needs another key: old and new could be joined")
         project, notes, changes = self._tables
-        with self.night_commit() as commit:
+        with self.changing() as commit:
             rows, connection = list(commit.rows()), commit.connection
+            moved = [change.facts for change in self._changes(connection) if "outs" in change.facts]
             connection.execute(notes.delete())
             connection.execute(changes.delete())
             salt = secrets.token_hex(16)
@@ -183,11 +193,20 @@ class Store:
             connection.execute(project.update().values(**values, release=self.release + 1, settings=None))
             self.key = new
             self._read_head(connection)
-            for row in rows:
-                kept = {name: row.memory[name] for name in ("id", "patient", "found") if name in row.memory}
-                tags = self.tag("note", kept["id"]), self.tag("patient", kept["patient"])
-                commit.put(KeptNote(*tags, "", kept, model=row.model, due=row.due if row.due == HELD else RELEASE))
+            anew = [self._anew(row) for row in rows]
+            # In the order of the old tags, old and new could be joined.
+            for row in sorted(anew, key=lambda row: row.tag):
+                commit.put(row)
+            for facts in sorted(moved, key=lambda facts: self.tag("patient", facts["patient"])):
+                kept = {name: facts[name] for name in ("patient", "note", "outs")}
+                commit.change(**kept)
         return self.release
+
+    def _anew(self, row: KeptNote) -> KeptNote:
+        """Return what is kept of a note in a new release."""
+        kept = {name: row.memory[name] for name in ("id", "patient", "found", "year", "outs") if name in row.memory}
+        tags = self.tag("note", kept["id"]), self.tag("patient", kept["patient"])
+        return KeptNote(*tags, "", kept, due=row.due if row.due == HELD else RELEASE)
 
     def _rows(
         self, connection: Any, *, tags: Iterable[str] | None, patients: Iterable[str] | None
@@ -198,9 +217,17 @@ class Store:
         listed = [None] if wanted is None else list(_portions(sorted(set(wanted))))
         for portion in listed:
             for row in list(connection.execute(query if portion is None else query.where(column.in_(portion)))):
-                memory = self._seal.open(row.sealed, row.tag)
-                made = {"output": row.output, "model": row.model, "due": row.due, "night": row.night}
-                yield KeptNote(row.tag, row.patient, row.input, memory, **made)
+                found = KeptNote(**{name: getattr(row, name) for name in _COLUMNS}, memory={})
+                yield replace(found, memory=self._seal.open(row.sealed, found.place))
+
+    def _changes(self, connection: Any, patient: str | None = None) -> list[ReplacedOutput]:
+        table = self._tables[2]
+        query = table.select().order_by(table.c.id)
+        found = list(connection.execute(query if patient is None else query.where(table.c.patient == patient)))
+        return [
+            ReplacedOutput(row.patient, row.night, self._seal.open(row.sealed, f"{row.patient} {row.night}"))
+            for row in found
+        ]
 
     @contextmanager
     def _reading(self) -> Iterator[Any]:
@@ -210,7 +237,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A night that is being committed: `rows` as they are now, also those of other processes."""
+    """A change of the project that is not committed yet: `rows` as they are now, also those of other processes."""
 
     store: Store
     connection: Any
@@ -219,29 +246,59 @@ class Commit:
         """Yield rows as `Store.rows` does."""
         return self.store._rows(self.connection, tags=tags, patients=patients)
 
+    def made(self) -> set[tuple[str, str, str | None]]:
+        """Return patient, settings and due of the notes that were handed out, each once."""
+        notes = self.store._tables[1]
+        query = sqlalchemy().select(notes.c.patient, notes.c.made, notes.c.due).where(notes.c.output.is_not(None))
+        return {tuple(row) for row in self.connection.execute(query.distinct())}
+
+    def settle(self, settings: dict[str, Any], orders: Mapping[str, str]) -> None:
+        """Record what the release has in common, and the orders of its date columns. Raises ConfigError for others."""
+        self.store.check_settings(settings)
+        begun = self.store.orders
+        for name in begun.keys() & orders.keys():
+            if begun[name] != orders[name]:
+                raise ConfigError(f"{self.store.shown}: another night has the dates of {name} in another order")
+        self.store.settings = {**settings, _ORDERS: {**begun, **orders}}
+        values = {"settings": json.dumps(self.store.settings, sort_keys=True)}
+        self.connection.execute(self.store._tables[0].update().values(**values))
+
     def put(self, row: KeptNote) -> None:
         """Keep a row in the place of the one with its tag."""
         notes = self.store._tables[1]
         self.connection.execute(notes.delete().where(notes.c.tag == row.tag))
-        values = {name: getattr(row, name) for name in ("tag", "patient", "input", "output", "model", "due")}
-        sealed = self.store._seal.close(row.memory, row.tag)
-        self.connection.execute(notes.insert().values(**values, night=row.night or self.store.night, sealed=sealed))
+        row = replace(row, night=row.night or self.store.night)
+        values = {name: getattr(row, name) for name in _COLUMNS}
+        sealed = self.store._seal.close(row.memory, row.place)
+        self.connection.execute(notes.insert().values(**values, sealed=sealed))
 
-    def mark(self, row: KeptNote, due: str | None) -> None:
-        """Say why a note is to be handed out again, None for not at all."""
-        notes = self.store._tables[1]
-        self.connection.execute(notes.update().where(notes.c.tag == row.tag).values(due=due))
-
-    def change(self, patient: str, **facts: Any) -> None:
-        """Record that an output was replaced."""
-        sealed = self.store._seal.close(facts, patient)
-        values = {"patient": patient, "night": self.store.night, "sealed": sealed}
+    def change(self, **facts: Any) -> None:
+        """Record that an output of a patient was replaced."""
+        patient, night = self.store.tag("patient", facts["patient"]), self.store.night
+        values = {"patient": patient, "night": night, "sealed": self.store._seal.close(facts, f"{patient} {night}")}
         self.connection.execute(self.store._tables[2].insert().values(**values))
 
-    def forget(self, patient: str) -> None:
-        """Remove all rows and changes of a patient."""
+    def forget(self, name: str) -> list[tuple[str, str]]:
+        """Remove all rows and changes of a patient; return name and place of each output that was or may be written.
+
+        Names are those of this release. Raises ConfigError where no note of the patient is known.
+        """
+        patient = self.store.tag("patient", name)
+        rows, changes = list(self.rows(patients=[patient])), self.store._changes(self.connection, patient)
+        if not rows and not changes:
+            raise ConfigError(f"{self.store.shown}: knows no note of this patient")
+        held = [change.facts for change in changes if "outs" in change.facts]
+        held += [{"note": row.memory["id"], "outs": row.memory.get("outs", ())} for row in rows]
+        tags = {self.store.tag("note", facts["note"]) for facts in held}
+        new = {row.memory["id"]: row.memory.get("new_id") for row in self.rows(tags=tags)}
+        outs = {
+            (str(facts["note"] if new.get(facts["note"]) is None else new[facts["note"]]), place)
+            for facts in held
+            for place in facts["outs"]
+        }
         for table in self.store._tables[1:]:
             self.connection.execute(table.delete().where(table.c.patient == patient))
+        return sorted(outs)
 
 
 def _portions(values: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -294,11 +351,17 @@ def _tables(sa: Any) -> list[Any]:
     counts = [column("release", sa.Integer), column("night", sa.Integer), column("settings", null=True)]
     project = sa.Table("deid_project", every, *head, *counts, column("proof", sa.LargeBinary))
     known = [column("tag", primary_key=True), column("patient", index=True), column("input")]
-    done = [column("output", null=True), column("model"), column("due", null=True), column("night", sa.Integer)]
+    done = [column("output", null=True), *map(column, ("model", "made")), column("due", null=True)]
+    done.append(column("night", sa.Integer))
     notes = sa.Table("deid_notes", every, *known, *done, column("sealed", sa.LargeBinary))
     place = [column("id", sa.Integer, primary_key=True, autoincrement=True), column("patient", index=True)]
     changes = sa.Table("deid_changes", every, *place, column("night", sa.Integer), column("sealed", sa.LargeBinary))
     return [project, notes, changes]
+
+
+def _head(connection: Any, project: Any) -> Any:
+    known = sqlalchemy().inspect(connection).has_table(project.name)
+    return connection.execute(project.select()).one_or_none() if known else None
 
 
 @contextmanager

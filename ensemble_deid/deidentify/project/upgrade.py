@@ -46,7 +46,7 @@ def compare_models(
 ) -> Upgrade:
     """Compare what a model finds in notes of a source with what was found when they were handed out.
 
-    Of the notes that the project knows with this very text, the first `most` are read.
+    Of the notes that the project knows with these very cells, the first `most` are read.
     """
     found, notes = Upgrade(), model.note_pass(options)
     known = list(islice(_known(project, source), most))
@@ -62,12 +62,12 @@ def compare_models(
 
 
 def _known(project: Project, source: NoteSource) -> Iterator[tuple[Record, KeptNote]]:
-    night = Night(project, source)
+    night = Night(project=project, source=source)
     for record in source.records():
         if record.is_note and record.error is None:
             row = night.row(record)
-            before = next(iter(project.store.rows(tags=[row.tag])), None)
-            if before is not None and before.input == row.input and "found" in before.memory:
+            before = None if row is None else next(iter(project.store.rows(tags=[row.tag])), None)
+            if row is not None and before is not None and before.input == row.input and "values" in before.memory:
                 yield record, before
 
 
