@@ -16,7 +16,7 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 
 Side = Literal["original", "released"]
-"""Which text people read: that of the note, where they mark all PHI, or what was released, where they mark what is left."""
+"""Which text people read: the original, where they mark all PHI, or what was released, where they mark what is left."""
 LENGTH = "length"
 """Stands for the length of a note where the name of a column is asked for: thirds of all notes."""
 

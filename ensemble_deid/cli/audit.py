@@ -168,9 +168,8 @@ def run_plan(options: argparse.Namespace) -> int:
 
 
 def _say_plan(plan: "AuditPlan", folder: Path) -> None:
-    say(
-        f"drawn: {counted(plan.units, plan.unit)} of {plan.frame_units}, {counted(len(plan.notes), 'note')}, in {folder}"
-    )
+    units = f"{counted(plan.units, plan.unit)} of {plan.frame_units}"
+    say(f"drawn: {units}, {counted(len(plan.notes), 'note')}, in {folder}")
     for name, (size, drawn) in plan.strata.items() if plan.by else ():
         say(f"  {name}: {drawn} of {size}")
     if plan.left_out:
@@ -252,9 +251,8 @@ def _say_figures(figures: "AuditFigures", plan: "AuditPlan") -> None:
     say(f"\nany direct identifier, bound after every 20 {plan.unit}s, at which reading may stop:")
     say("  " + ", ".join(f"{count}: {percent(bound)}" for count, bound in figures.sequential))
     for leak in figures.leaks:
-        say(
-            f"leak in {leak.note}: {leak.label} {leak.form}, {leak.length} characters{'' if leak.whole else ', in part'}"
-        )
+        part = "" if leak.whole else ", in part"
+        say(f"leak in {leak.note}: {leak.label} {leak.form}, {leak.length} characters{part}")
     _say_readers(figures)
 
 

@@ -22,8 +22,8 @@ from ensemble_deid.note.document import Document
 SENSITIVITIES: tuple[float, ...] = (0.990, 0.997, 0.999, 1.0)
 PRECISION = 0.85
 ThresholdRule = Literal["sensitivity", "precision", "false-positives", "certified"]
-"""`false-positives`: the highest recall at so many false positives in 1000 tokens of the notes, or fewer. `certified`: a
-promise about the missed share in other notes, which only `audit certify` makes."""
+"""`false-positives`: the highest recall at so many false positives in 1000 tokens of the notes, or fewer.
+`certified`: a promise about the missed share in other notes, which only `audit certify` makes."""
 # Below this, a ratio of two counts is no longer told from the wanted one by rounding alone.
 _ROUNDING = 1e-12
 
