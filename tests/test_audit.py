@@ -13,10 +13,8 @@ from scipy.stats import binom
 from ensemble_deid.audit.bounds import (
     Units,
     betting_upper,
-    clustered_upper,
     notes_to_read,
     notes_until_stop,
-    sequential_bounds,
     upper_bound,
 )
 from ensemble_deid.audit.capture import Cell, estimate_hidden
@@ -40,6 +38,7 @@ from ensemble_deid.service.review.edits import add_span, decide, finish
 from ensemble_deid.service.review.layers import begin_layer
 from ensemble_deid.service.review.overview import note_page
 from ensemble_deid.service.review.records import ADJUDICATION, read_spans
+from research.audit_coverage import Site, cluster_robust, coverage, sequential
 
 # Patients whom the tiny model has not seen: it was trained on 300 to 303 and tuned on 400 to 403.
 GOLD = {note.id: note for note in tiny_stack.notes(600, patients=8)}
@@ -231,36 +230,16 @@ def test_how_many_to_read() -> None:
         notes_to_read(0)
 
 
-def sample(rng: np.random.Generator, size: int, rate: float, alike: float, notes: float) -> Units:
-    """Draw patients whose notes leak alike, half of them with three times the weight."""
-    sizes = rng.geometric(1 / notes, size).astype(np.float64)
-    own = rng.beta(rate * (1 - alike) / alike, (1 - rate) * (1 - alike) / alike, size)
-    half = (np.arange(size) % 2).astype(np.float64)
-    leaks = rng.binomial(sizes.astype(np.int64), own).astype(np.float64)
-    return Units(leaks, sizes, 1 + 2 * half, half)
-
-
-@pytest.mark.parametrize(
-    ("rate", "alike", "notes"), [(0.005, 0.3, 5), (0.02, 0.1, 5), (0.05, 0.4, 5), (0.2, 0.1, 3), (0.2, 0.4, 8)]
-)
-def test_the_cluster_robust_bound_covers(rate: float, alike: float, notes: float) -> None:
+@pytest.mark.parametrize("site", [Site(0.005, 0.4, 5), Site(0.02, 0.1, 5), Site(0.05, 0.4, 5), Site(0.2, 0.4, 8)])
+def test_the_cluster_robust_bound_covers(site: Site) -> None:
     """On sparse, clustered and dense made-up sites; `python -m research audit-coverage` draws many more."""
-    rng = np.random.default_rng(5)
-    covered = [clustered_upper(sample(rng, 120, rate, alike, notes)) >= rate for _ in range(300)]
-    # 94% of 300, less two standard errors.
-    assert np.mean(covered) >= 0.94 - 2 * 0.0137
+    # 94%, less two standard errors.
+    assert coverage(cluster_robust, site, patients=120, samples=250, seed=1) >= 0.94 - 2 * 0.015
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.1, 0.4])
 def test_the_sequential_bound_covers_at_every_look(rate: float) -> None:
-    rng = np.random.default_rng(6)
-    covered = 0
-    for _ in range(200):
-        weights = rng.choice([1.0, 3.0], 200)
-        leaks = (rng.random(200) < rate).astype(np.float64)
-        units = Units(leaks, np.ones(200), weights, np.zeros(200))
-        covered += sequential_bounds(units, largest=3.0)[-1][1] >= rate
-    assert covered / 200 >= 0.95
+    assert coverage(sequential, Site(rate, 0.1, 1), patients=200, samples=150, seed=1) >= 0.95
 
 
 def test_the_capital_of_the_bets_never_grows_on_average() -> None:

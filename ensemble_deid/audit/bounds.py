@@ -33,7 +33,7 @@ def notes_to_read(bound: float, *, leaks: int = 0, confidence: float = 0.95) -> 
 
     Raises EvaluationError for a bound or a confidence that is not between 0 and 1, or a bound below 1e-6.
 
-    >>> from ensemble_deid.audit.bounds import notes_to_read
+    >>> from ensemble_deid import notes_to_read
     >>> notes_to_read(0.01), notes_to_read(0.01, leaks=2)
     (299, 628)
     """

@@ -143,13 +143,15 @@ def require_read(readings: Readings) -> None:
 def require_certifiable(readings: Readings, seen: Sequence[bool]) -> None:
     """Raise an error where the notes cannot carry a certificate of a model that has `seen` each of them or not.
 
-    EvaluationError: nothing was read, only what was left was marked, or units were not drawn with equal probability;
+    EvaluationError: not all was read, only what was left was marked, or units were not drawn with equal probability;
     ModelError: the model was trained, or its threshold chosen, on some of them.
     """
     require_read(readings)
     plan = readings.plan
     if plan.side != "original" or plan.kept_labels:
         raise EvaluationError("a certificate needs all PHI of the notes: an audit of the originals, of every label")
+    if not readings.complete:
+        raise EvaluationError("a certificate needs the whole sample: when to stop must not depend on what was found")
     if not plan.equal:
         raise EvaluationError("a certificate needs units that were drawn with equal probability, not small strata more")
     if any(seen):

@@ -81,6 +81,8 @@ def _documents(notes: str, settings: Any, run: Path, by: Sequence[str]) -> Itera
         if record.error is not None:
             yield Document(record.name, "")
         elif record.text is not None:
+            if by and len(record.dates) != len(by):
+                raise CorpusError(f"{notes}: has no columns to stratify by")
             facts = {name: str(value) for name, value in zip(by, record.dates, strict=False)}
             yield _with(record.document(), facts)
 

@@ -25,7 +25,7 @@ _FORMS = (".json",)
 
 def add_commands(commands: Any) -> None:
     """Add these commands to the parser."""
-    actions = add_group(commands, "audit", "check a run, bound what it leaked, certify a threshold (docs/audit.md)")
+    actions = add_group(commands, "audit", "check a run, bound what it leaked, certify a threshold")
     verify = add_command(
         actions, "verify", "check a run of deidentify, or a model and its signature", example="audit verify clean.run"
     )
@@ -342,8 +342,6 @@ def _say_promise(title: str, promise: "Promise", certificate: "Certificate", uni
 
 def _check_out(options: argparse.Namespace) -> None:
     if options.out is not None:
-        check_forms([options.out], _FORMS)
         inputs = [getattr(options, name, None) for name in ("run_folder", "model")]
-        from ensemble_deid.audit.readings import PLAN, STORE
-
-        refuse_output_files([options.out], options.audit / PLAN, options.audit / STORE, *inputs)
+        refuse_output_files([options.out], options.audit, *inputs)
+        check_forms([options.out], _FORMS)
