@@ -59,7 +59,7 @@ def audit(run: Path, tiny_model: Path, tmp_path: Path) -> Path:
     """An audit of all eight patients, of which nothing is read yet."""
     folder = tmp_path / "audit"
     plan = ["audit", "plan", str(run / "clean.run"), str(run / "notes"), str(tiny_model), "--size", "8"]
-    assert main([*plan, "--by", "length", "--seed", "3", "--out", str(folder)]) == 0
+    assert main([*plan, "--strata", "length", "--seed", "3", "--out", str(folder)]) == 0
     return folder
 
 
@@ -191,7 +191,7 @@ def test_a_plan_is_the_same_for_the_same_seed_and_belongs_to_its_notes(
 ) -> None:
     again = tmp_path / "again"
     words = ["audit", "plan", str(run / "clean.run"), str(run / "notes"), str(tiny_model), "--size", "8"]
-    assert main([*words, "--by", "length", "--seed", "3", "--out", str(again)]) == 0
+    assert main([*words, "--strata", "length", "--seed", "3", "--out", str(again)]) == 0
     assert (again / PLAN).read_bytes() == (audit / PLAN).read_bytes()
     assert read_plan(again / PLAN).digest == read_plan(audit / PLAN).digest
     other = (again / PLAN).read_text(encoding="utf-8").replace('"bound": 0.01', '"bound": 0.02')
@@ -203,7 +203,9 @@ def test_a_plan_is_the_same_for_the_same_seed_and_belongs_to_its_notes(
         read_plan(again / PLAN)
 
 
-def test_notes_that_the_model_has_seen_are_left_out(tiny_model: Path, tiny_train: Path, tmp_path: Path) -> None:
+def test_notes_that_the_model_has_seen_are_left_out(
+    tiny_model: Path, tiny_train: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     notes = [*tiny_stack.notes(300, patients=4), *tiny_stack.notes(701, patients=2)]
     write_corpus(notes, tmp_path / "notes", "plain")
     words = ["deidentify", str(tiny_model), str(tmp_path / "notes"), "--out", str(tmp_path / "clean"), "--quiet"]
@@ -211,6 +213,9 @@ def test_notes_that_the_model_has_seen_are_left_out(tiny_model: Path, tiny_train
     place = tmp_path / "audit"
     plan = ["audit", "plan", str(tmp_path / "clean.run"), str(tmp_path / "notes"), str(tiny_model)]
     assert main([*plan, "--unit", "note", "--released", "--out", str(place)]) == 2
+    assert "needs what the run wrote" in capsys.readouterr().err
+    assert main([*plan[:3], str(tmp_path / "clean"), str(tiny_model), "--out", str(place)]) == 2
+    assert "and not what it wrote" in capsys.readouterr().err
     released = [*plan[:3], str(tmp_path / "clean"), str(tiny_model), "--unit", "note", "--released"]
     assert main([*released, "--out", str(tmp_path / "released")]) == 0
     assert main([*plan, "--out", str(place)]) == 0

@@ -15,7 +15,7 @@ from typing import Literal
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.audit.bounds import notes_to_read
-from ensemble_deid.audit.release import Release, Side
+from ensemble_deid.audit.release import AuditSide, Release
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.evaluation.operating_points import CHOSEN, KnownNotes, threshold_from_record
 from ensemble_deid.evaluation.pairs import EvaluationError
@@ -25,7 +25,7 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.parsing import read_text, strict_json
 from ensemble_deid.seeds import generator
 
-Unit = Literal["patient", "note"]
+AuditUnit = Literal["patient", "note"]
 _LEAST_OF_A_STRATUM = 2
 _FORMAT = 1
 
@@ -51,8 +51,8 @@ class AuditPlan:
 
     run: str
     model: str
-    side: Side
-    unit: Unit
+    side: AuditSide
+    unit: AuditUnit
     by: tuple[str, ...]
     bound: float
     confidence: float
@@ -113,7 +113,7 @@ def draw_plan(
     release: Release,
     manifest: Manifest,
     *,
-    unit: Unit = "patient",
+    unit: AuditUnit = "patient",
     by: Sequence[str] = (),
     bound: float = 0.01,
     confidence: float = 0.95,
@@ -195,7 +195,7 @@ def _unseen(documents: Sequence[Document], manifest: Manifest) -> tuple[list[Doc
     return [note for note, known in zip(documents, seen, strict=True) if not known], sum(seen)
 
 
-def _members(frame: Sequence[Document], unit: Unit) -> dict[str, list[Document]]:
+def _members(frame: Sequence[Document], unit: AuditUnit) -> dict[str, list[Document]]:
     """Return the notes of each unit; a note of an unknown patient is a unit of its own."""
     members: defaultdict[str, list[Document]] = defaultdict(list)
     for note in frame:

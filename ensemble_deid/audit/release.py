@@ -9,13 +9,13 @@ from typing import Any, Literal
 from ensemble_deid.corpora.input_options import InputOptions
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.tables.columns import ALL, Columns
-from ensemble_deid.deidentify.manifest import FAILED, SPANS, VerifiedRun, verify_run
+from ensemble_deid.deidentify.manifest import FAILED, MANIFEST, SPANS, TextsDigest, VerifiedRun, read_chain, verify_run
 from ensemble_deid.deidentify.sources import note_source
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 
-Side = Literal["original", "released"]
+AuditSide = Literal["original", "released"]
 """Which text people read: the original, where they mark all PHI, or what was released, where they mark what is left."""
 LENGTH = "length"
 """Stands for the length of a note where the name of a column is asked for: thirds of all notes."""
@@ -29,12 +29,12 @@ class Release:
     """
 
     run: VerifiedRun
-    side: Side
+    side: AuditSide
     documents: tuple[Document, ...]
     kept: frozenset[str]
 
 
-def read_release(run: Path, notes: str, *, side: Side = "original", by: Sequence[str] = ()) -> Release:
+def read_release(run: Path, notes: str, *, side: AuditSide = "original", by: Sequence[str] = ()) -> Release:
     """Check a run and read its notes from where it read or wrote them, with the columns `by` as metadata.
 
     Raises CorpusError where the run is damaged, or the notes are not those of the run.
@@ -42,8 +42,8 @@ def read_release(run: Path, notes: str, *, side: Side = "original", by: Sequence
     verified = verify_run(run)
     settings = verified.settings
     withheld = {entry["place"] for entry in _lines(run / FAILED)}
-    if side == "released" and withheld and settings["format"] != "files":
-        raise CorpusError(f"{notes}: rows were withheld, so that its rows are not those of the run: read the originals")
+    if side == "released" and withheld:
+        raise CorpusError(f"{notes}: notes were withheld, so that the others cannot be told apart: read the originals")
     found = {document.id: document for document in _documents(notes, settings, run, [c for c in by if c != LENGTH])}
     lost = sorted(withheld - found.keys()) if side == "original" else []
     written = [document for name, document in found.items() if name not in withheld]
@@ -53,6 +53,11 @@ def read_release(run: Path, notes: str, *, side: Side = "original", by: Sequence
     spans = replaced_spans(run, side)
     if not spans.keys() <= found.keys():
         raise CorpusError(f"{notes}: lacks notes of {run}")
+    if not withheld and _is_output(run, written) != (side == "released") and any(spans.values()):
+        what = (
+            "what the run read, and not what it wrote" if side == "original" else "what the run wrote, as it wrote it"
+        )
+        raise CorpusError(f"{notes}: an audit of the {side} text needs {what}")
     try:
         documents = [document.with_spans(spans.get(document.id, ())) for document in written]
     except ValueError:
@@ -60,6 +65,18 @@ def read_release(run: Path, notes: str, *, side: Side = "original", by: Sequence
     styles = settings["styles"]["by_label"]
     kept = frozenset(label for label, style in styles.items() if style == "keep")
     return Release(verified, side, tuple(_with_length(documents) if LENGTH in by else documents), kept)
+
+
+def _is_output(run: Path, documents: Sequence[Document]) -> bool:
+    """Whether the texts are those that the run wrote, none of which was withheld."""
+    batches = [entry for entry in read_chain(run / MANIFEST)[0] if entry["entry"] == "notes"]
+    digest = TextsDigest()
+    for batch in batches:
+        for document in documents[batch["first"] - 1 : batch["last"]]:
+            digest.add(document.text)
+        if digest.take() != batch["output"]:
+            return False
+    return True
 
 
 def _documents(notes: str, settings: Any, run: Path, by: Sequence[str]) -> Iterator[Document]:
@@ -101,7 +118,7 @@ def _with_length(documents: Sequence[Document]) -> list[Document]:
     return [replace(d, metadata={**d.metadata, LENGTH: third(d)}) for d in documents]
 
 
-def replaced_spans(run: Path, side: Side) -> dict[str, list[Span]]:
+def replaced_spans(run: Path, side: AuditSide) -> dict[str, list[Span]]:
     """Return what a run replaced in each note, as offsets in its original or in its released text."""
     found: dict[str, list[Span]] = {}
     start, end = ("start", "end") if side == "original" else ("new_start", "new_end")

@@ -59,7 +59,7 @@ def _add_plan(actions: Any) -> None:
         actions,
         "plan",
         "say how many notes to read, and draw them at random",
-        example="audit plan clean.run notes en --by ward --out spring-audit",
+        example="audit plan clean.run notes en --strata ward --out spring-audit",
     )
     plan.add_argument("run_folder", metavar="RUN", type=Path, help="the folder of a run of deidentify")
     plan.add_argument("notes", metavar="NOTES", help="what the run read; with --released, what it wrote")
@@ -69,7 +69,7 @@ def _add_plan(actions: Any) -> None:
     plan.add_argument("--leaks", metavar="N", type=int, default=0, help="leaks to expect in the sample; default: 0")
     plan.add_argument("--size", metavar="N", type=int, help="units to draw; default: what the bound needs")
     plan.add_argument("--unit", choices=("patient", "note"), help="draw patients, the default, or single notes")
-    plan.add_argument("--by", metavar="LIST", default="", help="strata: columns, site or length, comma-separated")
+    plan.add_argument("--strata", metavar="LIST", default="", help="columns, site or length, comma-separated")
     plan.add_argument("--released", action="store_true", help="have the released text read, not the original")
     add_shared(plan, "seed", seed=0)
     plan.add_argument("--out", metavar="AUDIT", type=Path, help="new folder for the sample; default: the table only")
@@ -148,7 +148,7 @@ def run_plan(options: argparse.Namespace) -> int:
     say(f"reading may stop early without a leak: after {notes_until_stop(bound, confidence=confidence)} {unit}s")
     if options.out is None:
         return 0
-    by = [name.strip() for name in options.by.split(",") if name.strip()]
+    by = [name.strip() for name in options.strata.split(",") if name.strip()]
     release = read_release(
         options.run_folder, options.notes, side="released" if options.released else "original", by=by
     )
