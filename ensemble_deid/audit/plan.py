@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.audit.bounds import notes_to_read
@@ -98,7 +98,7 @@ def read_plan(path: Path) -> AuditPlan:
             raise ConfigError(f"{path}: was made by another version of ensemble-deid")
         notes = tuple(DrawnNote(**note) for note in content.pop("notes"))
         strata = {name: (size, drawn) for name, (size, drawn) in content.pop("strata").items()}
-        lists = {name: tuple(content.pop(name)) for name in ("by", "kept_labels")}
+        lists: dict[str, Any] = {name: tuple(content.pop(name)) for name in ("by", "kept_labels")}
         return AuditPlan(notes=notes, strata=strata, **lists, **content)
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ConfigError(f"{path}: is no plan of an audit") from None

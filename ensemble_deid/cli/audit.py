@@ -296,7 +296,7 @@ def run_certify(options: argparse.Namespace) -> int:
     gold = [note.gold for note in readings.notes]
     require_certifiable(readings, seen_by(read_manifest(options.model), gold))
     scored = Deidentifier.load(options.model, device=options.device).predict(gold, threshold=0.0)
-    units = _units(gold) if options.by_site else lambda note: note.group
+    units: Callable[[Document], str] = _site_of(gold) if options.by_site else (lambda note: note.group)
     certificate = certify(gold, scored, missed=options.missed, confidence=options.confidence, unit_of=units)
     if options.out is not None:
         write_text_atomically(options.out, certificate.to_json())
@@ -311,7 +311,7 @@ def run_certify(options: argparse.Namespace) -> int:
     return 0
 
 
-def _units(gold: "list[Document]") -> "Callable[[Document], str]":
+def _site_of(gold: "list[Document]") -> "Callable[[Document], str]":
     if any(note.site is None for note in gold):
         raise ConfigError("--by-site: not every note tells its site")
     return lambda note: str(note.site)
