@@ -37,6 +37,8 @@ _BUDGETS = ("--budget", "0,20,40,80,160", "--ways", "only-b,a-mix-b")
 _SMALL = ("--folds", "2", "--submodels", "regex,crf", "--set", "crf.max_iterations=40")
 # With the paper's rate and epochs an encoder has hardly begun to learn when twenty notes end.
 _ENCODER = ("--config", "johnson2020", "--set", "transformer.learning_rate=2e-4", "--set", "transformer.epochs=10")
+# Run by `python -m research`.
+_RESEARCH = ("combiners", "compare-encoders", "cross-corpus", "customize", "disagreements", "embeddings")
 _TYPES = ("NAME", "LOCATION", "DATE", "ID", "CONTACT", "AGE", "PROFESSION")
 
 
@@ -81,7 +83,7 @@ def steps(out: Path) -> Iterator[tuple[str, list[str]]]:
     )
     yield (
         "zhao-table7",
-        ["research", "disagreements", dev, model, "--submodels", "tbed,crf,neural", "--rescued-by", "tbed"],
+        ["disagreements", dev, model, "--submodels", "tbed,crf,neural", "--rescued-by", "tbed"],
     )
     yield "zhao-ours", ["train", zhao, "--dev", dev, *ours, "--out", f"{out / 'ours'}"]
     yield "zhao-against-ours", ["research", "compare", dev, model, f"{out / 'ours'}"]
@@ -93,7 +95,7 @@ def steps(out: Path) -> Iterator[tuple[str, list[str]]]:
         f"{out / 'vectors.txt'}",
         ["train", zhao, "--dev", dev, "--config", "hartman2020", "--folds", "2"],
     )
-    yield "vectors-learn", ["research", "embeddings", f"{out / 'unlabelled.jsonl'}", "--out", vectors]
+    yield "vectors-learn", ["embeddings", f"{out / 'unlabelled.jsonl'}", "--out", vectors]
     with_vectors = ["--set", f"neural.word_vectors={vectors}", "--out", f"{out / 'vectors'}"]
     yield "vectors-with", [*network, *with_vectors]
     yield "vectors-without", [*network, "--out", f"{out / 'no-vectors'}"]
@@ -122,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         sys.stderr.write(f"{name}: ensemble-deid {shlex.join(command)}\n")
         quiet = [] if {"disagreements", "compare", "embeddings", "corpus"}.intersection(command[:2]) else ["--quiet"]
-        module = "research" if command[0] in ("compare-encoders", "customize", "cross-corpus") else "ensemble_deid"
+        module = "research" if command[0] in _RESEARCH else "ensemble_deid"
         done = subprocess.run([sys.executable, "-m", module, *command, *quiet], capture_output=True, text=True)
         if done.returncode:
             sys.stderr.write(f"{done.stderr}{name}: exit status {done.returncode}\n")

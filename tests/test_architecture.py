@@ -52,7 +52,7 @@ ONLY_UNDER = {
     "torchcrf": (f"{PACKAGE}.taggers.neural", f"{PACKAGE}.taggers.transformer"),
     "safetensors.torch": (f"{PACKAGE}.taggers.neural", f"{PACKAGE}.taggers.transformer"),
     "stanza": (f"{PACKAGE}.features",),
-    "gensim": (f"{PACKAGE}.training.word_vectors",),
+    "gensim": (),
     "fastapi": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),
     "flask": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),
     "starlette": (f"{PACKAGE}.service", f"{PACKAGE}.integrations"),

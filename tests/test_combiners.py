@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import tiny_stack
+from every_command import main
 
-from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError, CorpusError, ModelError
@@ -20,7 +20,8 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.voting import choose_best_members, claims_of_best_members
 from ensemble_deid.taggers.base import Proposals
-from ensemble_deid.training.compare_combiners import choose_members, compare_combiners
+from ensemble_deid.training.thresholds import choose_members
+from research.combiners import compare_combiners
 
 NAME, OTHER_NAME, DATE = Span(0, 3, "NAME", 0.6), Span(1, 5, "NAME", 0.5), Span(2, 6, "DATE", 0.9)
 
@@ -178,7 +179,7 @@ def test_the_comparison_is_one_table_with_paired_differences(
     tiny_model: Path, tiny_dev: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "table.json"
-    arguments = ["research", "combiners", str(tiny_model), str(tiny_dev), "--resamples", "50"]
+    arguments = ["combiners", str(tiny_model), str(tiny_dev), "--resamples", "50"]
     assert main([*arguments, "--out", str(out)]) == 0
     rows = json.loads(out.read_text())
     assert [(row["combiner"], row["view"]) for row in rows] == [

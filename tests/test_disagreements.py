@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from every_command import main
 
-from ensemble_deid.cli.main import main
-from ensemble_deid.evaluation.disagreements import MemberRecord, find_disagreements, member_records, right_together
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.evaluation.render.results import Table
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
+from research.disagreements import MemberRecord, find_disagreements, member_records, right_together
 
 TEXT = "Seen by Ann Bell on 03/04, SVR of 1739, ward 7."
 NAME, DATE, SVR, WARD = Span(8, 16, "DOCTOR"), Span(20, 25, "DATE"), Span(34, 38, "DATE"), Span(45, 46, "ID")
@@ -72,7 +72,7 @@ def test_a_table_in_each_form() -> None:
 def test_the_command_counts_and_quotes_only_when_asked(
     tiny_model: Path, tiny_dev: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["research", "disagreements", str(tiny_dev), str(tiny_model)]
+    arguments = ["disagreements", str(tiny_dev), str(tiny_model)]
     assert main([*arguments, "--out", str(tmp_path / "a.json")]) == 0
     printed = capsys.readouterr().out
     assert "where submodels disagree; the ensemble is right at" in printed
@@ -102,7 +102,7 @@ def test_the_command_counts_and_quotes_only_when_asked(
 def test_bad_options_are_refused(
     tiny_model: Path, tiny_dev: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
-    assert main(["research", "disagreements", str(tiny_dev), str(tiny_model), *options]) == 2
+    assert main(["disagreements", str(tiny_dev), str(tiny_model), *options]) == 2
     assert message in capsys.readouterr().err
 
 

@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from every_command import main
 
-from ensemble_deid.cli.main import main
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.taggers.neural.word_vectors import read_word_vectors
-from ensemble_deid.training.word_vectors import EmbeddingOptions, train_vectors
+from research.word_vectors import EmbeddingOptions, train_vectors
 
 pytest.importorskip("gensim", reason="gensim (the extra embeddings) is not installed")
 
@@ -59,7 +59,7 @@ def test_too_few_notes_and_impossible_options_are_refused(monkeypatch: pytest.Mo
 
 def test_two_processes_write_the_same_bytes_and_the_network_reads_them(tmp_path: Path) -> None:
     write_corpus(NOTES, tmp_path / "notes.jsonl", "jsonl")
-    command = [sys.executable, "-m", "ensemble_deid", "research", "embeddings", str(tmp_path / "notes.jsonl")]
+    command = [sys.executable, "-m", "research", "embeddings", str(tmp_path / "notes.jsonl")]
     command += ["--dimension=6", "--min-occurrences=2", "--min-patients=2", "--epochs=2"]
     for number in (1, 2):
         environment = {**os.environ, "PYTHONHASHSEED": str(number)}
@@ -81,10 +81,10 @@ def test_the_command_says_which_notes_name_no_patient_and_writes_over_no_input(
         (tmp_path / f"{name}.txt").write_text("Ann slept well", encoding="utf-8")
     options = ["--dimension=4", "--min-occurrences=2", "--min-patients=2"]
     out = tmp_path / "out" / "vectors.txt"
-    assert main(["research", "embeddings", str(tmp_path), "--out", str(out), *options]) == 0
+    assert main(["embeddings", str(tmp_path), "--out", str(out), *options]) == 0
     assert "2 notes of unknown patients" in capsys.readouterr().err
     assert out.read_text(encoding="utf-8").startswith("3 4\n")
-    assert main(["research", "embeddings", str(tmp_path), "--out", str(tmp_path / "a.txt"), *options]) == 2
+    assert main(["embeddings", str(tmp_path), "--out", str(tmp_path / "a.txt"), *options]) == 2
     assert "the output is the input" in capsys.readouterr().err
-    assert main(["research", "embeddings", str(tmp_path), "--out", str(out)]) == 2
+    assert main(["embeddings", str(tmp_path), "--out", str(out)]) == 2
     assert "no word occurs 10 times" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from ensemble_deid.corpora.locate import DEMO_SPLITS as SPLITS
 from ensemble_deid.corpora.read import Corpus, read_corpus
 from ensemble_deid.corpora.statistics import CorpusStatistics, corpus_statistics
 from ensemble_deid.errors import CorpusError
+from ensemble_deid.evaluation.render.results import Table
 from ensemble_deid.note.labels import I2B2_TYPES
 from ensemble_deid.parsing import strict_toml
 from tools.variety import (
@@ -128,5 +129,4 @@ def _percent(share: float | None) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(heads) + " |", "| --- |" + " ---: |" * (len(heads) - 1)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+    return Table("", tuple(heads), tuple(map(tuple, rows))).to_markdown().rstrip("\n")

@@ -14,7 +14,15 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 import ensemble_deid
 
 ROOT = Path(__file__).parents[2]
-OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "data/README.md", "data/LICENSE")
+OUTSIDE = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "LICENSE",
+    "data/README.md",
+    "data/LICENSE",
+    "research/sources.md",
+)
 REPORTS = tuple(f"research/reports/{path.name}" for path in sorted((ROOT / "research" / "reports").glob("*.md")))
 CARD = ("data/demo/CARD.md", "data/demo/readings.md", "data/demo/sites/existing.md")
 INTEGRATIONS = ("presidio", "spacy", "huggingface", "spark", "duckdb", "sklearn", "series")

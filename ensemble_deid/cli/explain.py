@@ -32,7 +32,7 @@ def add_model_commands(commands: Any) -> None:
     explain = add_command(
         commands,
         "explain",
-        "show show which submodels proposed each span of a note, and why it was kept or not",
+        "show which submodels proposed each span of a note, and why it was kept or not",
         example="model explain en note.txt --at 120-126",
     )
     add_model(explain)

@@ -47,12 +47,12 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (training, deidentify, prediction, evaluation, review, audit, service, spark, models):
         module.add_commands(commands)
-    of_model = add_group(commands, "model", "look into a model, adjust it, hand it on")
+    of_model = add_group(commands, "model", "inspect, adjust and share a model")
     for adds in (models, model_changes, explain, evaluation):
         adds.add_model_commands(of_model)
-    project.add_commands(add_group(commands, "project", "hand out notes night by night, each patient alike"))
+    project.add_commands(add_group(commands, "project", "release nightly batches consistently"))
     rules.add_commands(add_group(commands, "rules", "read, check, review, approve and replace learned rules"))
-    of_corpus = add_group(commands, "corpus", "look at corpora, convert and enlarge them")
+    of_corpus = add_group(commands, "corpus", "inspect, convert and enlarge corpora")
     corpus.add_commands(of_corpus)
     evaluation.add_corpus_commands(of_corpus)
     of_research = add_group(commands, "research", "experiments: cross-validation, search, ablation, comparisons")

@@ -167,7 +167,7 @@ def run_threshold(options: argparse.Namespace) -> int:
 
 def run_choose_members(options: argparse.Namespace) -> int:
     """Choose, store, and print the submodels of each label."""
-    from ensemble_deid.training.compare_combiners import choose_members
+    from ensemble_deid.training.thresholds import choose_members
 
     dev = read_gold(options.dev).documents
     members = choose_members(options.model, dev, best=options.top, allow_overlap=options.allow_overlap)

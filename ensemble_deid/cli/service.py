@@ -27,7 +27,9 @@ def add_commands(commands: Any) -> None:
         "--max-body", metavar="BYTES", type=int, default=1_000_000, help="longest request, or line of a batch"
     )
     parser.add_argument("--time-limit", metavar="SECONDS", type=float, default=30.0, help="time for one note")
-    parser.add_argument("--tokens", metavar="FILE", type=Path, help="lines of TOKEN predict [replace] [known]")
+    parser.add_argument(
+        "--tokens", metavar="FILE", type=Path, help="lines of a token and its scopes: predict, replace, known"
+    )
     parser.add_argument("--entities", choices=("presidio", "own"), default="presidio", help="entity names in /analyze")
     add_key_file(parser, required=False)
     add_lists(parser, strict=True)

@@ -1,18 +1,20 @@
-"""The card that stands in every model: what it was trained on, what was measured, what it is not for."""
+"""The card of every model: what it was trained on, what was measured, what it is not for."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from ensemble_deid.evaluation.render.figures import figure
+from ensemble_deid.evaluation.render.results import Table
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.note.digits import four_digits, percent
 
 FILE = "MODEL_CARD.md"
 _WHAT = (
     "A model of [ensemble_deid](https://pypi.org/project/ensemble-deid/): it finds protected health information (PHI) "
-    "in clinical notes. Its submodels propose spans, and a support vector machine decides which of them stand."
+    "in clinical notes. Its submodels propose spans, and a support vector machine decides which to keep."
 )
 _LIMITS = (
-    "To take PHI out of notes before they are handed out, by people who check the result. No model finds all PHI. "
+    "To take PHI out of notes before release, by people who check the result. No model finds all PHI. "
     "Notes of another site, language or kind than those it was trained on will have more misses: measure on notes of "
     "your own (`ensemble-deid evaluate`), choose the threshold there (`ensemble-deid model threshold`), and have a "
     "person review what is released. Thresholds and rules that were changed after training are in `manifest.json`."
@@ -52,16 +54,8 @@ def _figures(manifest: Manifest) -> str:
     lines = []
     points: Mapping[str, Any] = manifest.choices.get("operating_point", {}).get("points", {})
     if points:
-        lines += [
-            "Out of fold on the training notes (learners had not seen the note; patterns were written beforehand):\n",
-            f"| {' | '.join(_HEADS)} |",
-            "| --- | ---: | ---: | ---: | ---: | ---: |",
-        ]
-        keys = ("strict_f1", "token_recall", "token_precision")
-        for name, point in points.items():
-            shares = " | ".join(percent(point.get(key), sign="") for key in keys)
-            wrong = _number(point.get("false_positives_per_1000"))
-            lines.append(f"| {name} | {four_digits(point['threshold'])} | {shares} | {wrong} |")
+        caption = "Out of fold on the training notes (learners had not seen the note; the patterns' authors may have):"
+        lines.append(Table(caption, _HEADS, tuple(_row(*entry) for entry in points.items())).to_markdown().rstrip())
     dev: Mapping[str, Any] = manifest.figures.get("dev_strict_f1", {})
     if dev:
         scores = ", ".join(f"{name} {percent(value, sign='')}" for name, value in dev.items())
@@ -69,8 +63,9 @@ def _figures(manifest: Manifest) -> str:
     return "\n".join(lines) if lines else "None were measured in training."
 
 
-def _number(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.2f}"
+def _row(name: str, point: Mapping[str, Any]) -> tuple[str, ...]:
+    shares = (percent(point.get(key), sign="") for key in ("strict_f1", "token_recall", "token_precision"))
+    return (name, four_digits(point["threshold"]), *shares, figure(point.get("false_positives_per_1000"), 2))
 
 
 def _making(manifest: Manifest) -> str:

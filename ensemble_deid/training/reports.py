@@ -1,4 +1,4 @@
-"""What experiments found, in every form: cross-validation, search, ablation, combiners."""
+"""What experiments found, in every form: cross-validation, search, ablation."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,7 +11,6 @@ from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.digits import UNDEFINED, four_digits, percent
 from ensemble_deid.training.ablate import AS_TRAINED, RETRAINED, AblationRow, ThresholdTarget
-from ensemble_deid.training.compare_combiners import CombinerFigures
 from ensemble_deid.training.crossval import CrossValidation, SystemFigures, as_records
 from ensemble_deid.training.tune import Tuned
 
@@ -98,38 +97,19 @@ def _ablation_record(row: AblationRow, rule: ThresholdTarget | None) -> dict[str
         "members": row.members,
         "threshold": row.threshold,
         "threshold_rule": "cross-validation" if rule is None else f"{rule.rule} {rule.wanted:g}",
-        **_counts_record(row.counts),
+        **counts_record(row.counts),
     }
-    return content | _difference_record(row.difference, "f1_difference_to_ensemble", "interval_95", "p_value")
+    return content | difference_record(row.difference, "f1_difference_to_ensemble", "interval_95", "p_value")
 
 
-def combiners_results(figures: Sequence[CombinerFigures], *, notes: int) -> Results:
-    """Return the figures of every combiner in every view."""
-    columns = ("combiner", "view", "P", "R", "F1", "recall minus svm", "95% interval", "p")
-    rows = [
-        (f.combiner, f.view, *counts_cells(f.counts), *difference_cells(f.recall), *difference_cells(f.f1))
-        for f in figures
-    ]
-    caption = f"Combiners on {notes} notes; differences with paired bootstrap intervals over patients."
-    return Results(
-        [[Table(caption, (*columns, "F1 minus svm", "F1's 95% interval", "F1's p"), tuple(rows))]],
-        [
-            {"combiner": f.combiner, "view": f.view}
-            | _counts_record(f.counts)
-            | _difference_record(f.recall, "recall_minus_svm", "recall_interval_95", "recall_p_value")
-            | _difference_record(f.f1, "f1_minus_svm", "f1_interval_95", "f1_p_value")
-            for f in figures
-        ],
-        draw_points([Point(f"{f.combiner}, {f.view}", f.counts.f1) for f in figures], measure="F1"),
-    )
-
-
-def _counts_record(counts: Counts | None) -> dict[str, float | None]:
+def counts_record(counts: Counts | None) -> dict[str, float | None]:
+    """Return counts and their scores for JSON; null where there are none."""
     names = ("precision", "recall", "f1", "tp", "fp", "fn")
     return {name: None if counts is None else getattr(counts, name) for name in names}
 
 
-def _difference_record(difference: PairedDifference | None, value: str, interval: str, p: str) -> dict[str, Any]:
+def difference_record(difference: PairedDifference | None, value: str, interval: str, p: str) -> dict[str, Any]:
+    """Return a difference, its interval and its p value for JSON under these names; empty where there is none."""
     if difference is None:
         return {}
     ends = difference.interval

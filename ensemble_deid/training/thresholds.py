@@ -1,4 +1,4 @@
-"""A threshold frozen into a model (Johnson et al. 2020, section 3.4): chosen on dev notes, or by what training left."""
+"""Choices stored in a trained model: threshold (Johnson et al. 2020, section 3.4) and best submodels of each label."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.errors import ModelError
+from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, trace_curve
 from ensemble_deid.evaluation.operating_points import (
     CHOSEN,
@@ -21,13 +21,17 @@ from ensemble_deid.evaluation.operating_points import (
 )
 from ensemble_deid.model.additions import changeable_files, changes_since_training, listed
 from ensemble_deid.model.directory import update_model
+from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
 from ensemble_deid.model.measured import CHOSEN_WITH
+from ensemble_deid.model.options import CHOICE, DEV, members_record
 from ensemble_deid.model.out_of_fold import OutOfFold, out_of_fold
 from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.reading import as_read
 from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.stacking.voting import choose_best_members
 
 OF_TRAINING = "training_threshold"
 """The figure of the manifest that has the threshold that training chose."""
@@ -144,3 +148,35 @@ def _best(curve: Curve, rule: ThresholdRule) -> str:
         f"the fewest are {best.fp_per_1000:.2f}" if rule == "false-positives" else f"the highest is {value(best):.4f}"
     )
     return f": {shown}, at threshold {four_digits(best.threshold)}, with {other} {rest:.4f}"
+
+
+def choose_members(
+    model: Path, dev: Sequence[Document], *, best: int, allow_overlap: bool = False
+) -> dict[str, tuple[str, ...]]:
+    """Choose the best submodels of each label on dev notes, and store them in the model in place of those it had.
+
+    A label that the dev notes do not have keeps the submodels that it had; where it had none, all count for it. Raises
+    ConfigError for `best` below 1, and, unless `allow_overlap`, CorpusError when any of the notes or patients are among
+    those that the model was trained on.
+    """
+    if best < 1:
+        raise ConfigError(f"--top: at least 1, not {best}")
+    seen = SeenNotes.from_record(read_manifest(model).seen_notes)
+    if not allow_overlap:
+        seen.refuse(dev, used_for="to choose submodels on")
+    ensemble, _ = load_model(model)
+    dev = [as_read(document) for document in dev]
+    proposals = ensemble.propose(ensemble.feature_extractor.extract(dev))
+    there = {span.label for document in dev for span in document.spans}
+    chosen = choose_best_members(dev, proposals, labels=ensemble.scheme.labels, best=best)
+    had = ensemble.best_members
+    members = {label: names if label in there else had.get(label, names) for label, names in chosen.items()}
+    record = members_record(members, chosen_on=DEV, notes=len(dev))
+    overlap = overlap_choice(CHOICE, seen.overlap(dev))
+
+    def edit(directory: Path, manifest: Manifest) -> Manifest:
+        kept = {name: choice for name, choice in manifest.choices.items() if name != f"overlap_of_{CHOICE}"}
+        return replace(manifest, choices={**kept, **record, **overlap})
+
+    update_model(model, edit)
+    return members

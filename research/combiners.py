@@ -1,27 +1,25 @@
-"""The combiners of one model on the same notes, and the choice of the submodels that `per-type` takes for each label.
+"""The combiners of one model on the same notes.
 
 Murugadoss et al. 2021 take what any model claims; Zhao et al. 2020 let an SVM decide.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.errors import ConfigError
 from ensemble_deid.evaluation.bootstrap import PairedDifference, paired_difference
 from ensemble_deid.evaluation.count_table import CountTable
+from ensemble_deid.evaluation.render.figures import counts_cells, difference_cells
+from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points
 from ensemble_deid.evaluation.views import count_view
-from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.loading import load_model
-from ensemble_deid.model.manifest import Manifest, read_manifest
-from ensemble_deid.model.options import CHOICE, COMBINERS, DEV, SVM, combine_named, members_record
-from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
+from ensemble_deid.model.options import COMBINERS, SVM, combine_named
 from ensemble_deid.note.completion import complete
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.reading import as_read
-from ensemble_deid.stacking.voting import choose_best_members
+from ensemble_deid.training.reports import counts_record, difference_record
 
 VIEWS = ("strict", "token-binary")
 """Whole annotations with their labels; tokens as PHI or not, which is what removing PHI is about."""
@@ -83,33 +81,22 @@ def _figures(combiner: str, view: str, tables: dict[str, CountTable], *, resampl
     return CombinerFigures(combiner, view, own.total, recall, f1)
 
 
-def choose_members(
-    model: Path, dev: Sequence[Document], *, best: int, allow_overlap: bool = False
-) -> dict[str, tuple[str, ...]]:
-    """Choose the best submodels of each label on dev notes, and store them in the model in place of those it had.
-
-    A label that the dev notes do not have keeps the submodels that it had; where it had none, all count for it. Raises
-    ConfigError for `best` below 1, and, unless `allow_overlap`, CorpusError when any of the notes or patients are among
-    those that the model was trained on.
-    """
-    if best < 1:
-        raise ConfigError(f"--top: at least 1, not {best}")
-    seen = SeenNotes.from_record(read_manifest(model).seen_notes)
-    if not allow_overlap:
-        seen.refuse(dev, used_for="to choose submodels on")
-    ensemble, _ = load_model(model)
-    dev = [as_read(document) for document in dev]
-    proposals = ensemble.propose(ensemble.feature_extractor.extract(dev))
-    there = {span.label for document in dev for span in document.spans}
-    chosen = choose_best_members(dev, proposals, labels=ensemble.scheme.labels, best=best)
-    had = ensemble.best_members
-    members = {label: names if label in there else had.get(label, names) for label, names in chosen.items()}
-    record = members_record(members, chosen_on=DEV, notes=len(dev))
-    overlap = overlap_choice(CHOICE, seen.overlap(dev))
-
-    def edit(directory: Path, manifest: Manifest) -> Manifest:
-        kept = {name: choice for name, choice in manifest.choices.items() if name != f"overlap_of_{CHOICE}"}
-        return replace(manifest, choices={**kept, **record, **overlap})
-
-    update_model(model, edit)
-    return members
+def combiners_results(figures: Sequence[CombinerFigures], *, notes: int) -> Results:
+    """Return the figures of every combiner in every view."""
+    columns = ("combiner", "view", "P", "R", "F1", "recall minus svm", "95% interval", "p")
+    rows = [
+        (f.combiner, f.view, *counts_cells(f.counts), *difference_cells(f.recall), *difference_cells(f.f1))
+        for f in figures
+    ]
+    caption = f"Combiners on {notes} notes; differences with paired bootstrap intervals over patients."
+    return Results(
+        [[Table(caption, (*columns, "F1 minus svm", "F1's 95% interval", "F1's p"), tuple(rows))]],
+        [
+            {"combiner": f.combiner, "view": f.view}
+            | counts_record(f.counts)
+            | difference_record(f.recall, "recall_minus_svm", "recall_interval_95", "recall_p_value")
+            | difference_record(f.f1, "f1_minus_svm", "f1_interval_95", "f1_p_value")
+            for f in figures
+        ],
+        draw_points([Point(f"{f.combiner}, {f.view}", f.counts.f1) for f in figures], measure="F1"),
+    )
