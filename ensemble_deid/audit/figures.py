@@ -12,7 +12,7 @@ import numpy as np
 from ensemble_deid.audit.bounds import Units, betting_upper, notes_to_read, sequential_bounds, upper_bound
 from ensemble_deid.audit.capture import ASSUMPTIONS, Cell, Hidden, estimate_hidden
 from ensemble_deid.audit.identifiers import DIRECT, QUASI, UNKNOWN, identifier_of, is_direct
-from ensemble_deid.audit.readings import Reading, Readings, require_read
+from ensemble_deid.audit.readings import AuditedNote, Readings, require_read
 from ensemble_deid.evaluation.leaks import cover, leaking_places
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.span import Span, SpanKey
@@ -148,7 +148,7 @@ def _any(_: str) -> bool:
     return True
 
 
-def _leaks(note: Reading, replaced: Sequence[Span]) -> list[Leak]:
+def _leaks(note: AuditedNote, replaced: Sequence[Span]) -> list[Leak]:
     covered = cover(note.gold.with_spans(replaced))
     found = []
     for key in sorted({span.key for span in note.gold.spans}):
@@ -228,12 +228,12 @@ class _Table:
         )
 
 
-def _leaking(unit: Sequence[tuple[Reading, Sequence[Leak]]], counts: Callable[[str], bool]) -> int:
+def _leaking(unit: Sequence[tuple[AuditedNote, Sequence[Leak]]], counts: Callable[[str], bool]) -> int:
     """Return how many notes of a unit hold a leak."""
     return sum(any(counts(leak.label) for leak in leaks) for _, leaks in unit)
 
 
-def _agreement(notes: Sequence[Reading]) -> float | None:
+def _agreement(notes: Sequence[AuditedNote]) -> float | None:
     """Return the strict F1 of the two readers (Hripcsak and Rothschild 2005)."""
     total = Counts()
     for note in notes:
@@ -242,7 +242,7 @@ def _agreement(notes: Sequence[Reading]) -> float | None:
     return total.f1
 
 
-def _hidden(notes: Sequence[Reading]) -> Hidden:
+def _hidden(notes: Sequence[AuditedNote]) -> Hidden:
     """Estimate the PHI that nobody marked; a source has an annotation where it marked any character of it."""
     cells: Counter[Cell] = Counter()
     for note in notes:

@@ -32,7 +32,7 @@ _PLAN_FACT = "audit"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class AuditedNote:
     """A note as two people read it: `gold` has the settled spans, `marked` those of each reader and the model."""
 
     drawn: DrawnNote
@@ -49,7 +49,7 @@ class Readings:
     """
 
     plan: AuditPlan
-    notes: tuple[Reading, ...]
+    notes: tuple[AuditedNote, ...]
     later: int
     digest: str
 
@@ -113,7 +113,7 @@ def read_readings(folder: Path) -> Readings:
         numbers = {row["name"]: row["id"] for row in rows}
         gold = {document.id: document for document in reviewed(database).documents}
         done = {name for name in gold if name in numbers and len(finished_by(database, numbers[name])) > 1}
-        counted: list[Reading] = []
+        counted: list[AuditedNote] = []
         for _, notes in groupby(plan.notes, key=lambda note: note.unit):
             unit = list(notes)
             if not all(note.note in done for note in unit):
@@ -124,14 +124,14 @@ def read_readings(folder: Path) -> Readings:
     return Readings(plan, tuple(counted), len(done) - len(counted), digest)
 
 
-def _read(database: sqlite3.Connection, drawn: DrawnNote, number: int, gold: Document, plan: AuditPlan) -> Reading:
+def _read(database: sqlite3.Connection, drawn: DrawnNote, number: int, gold: Document, plan: AuditPlan) -> AuditedNote:
     first, second = finished_by(database, number)[:2]
     found = database.execute('SELECT start, "end", label FROM predictions WHERE note = ?', (number,)).fetchall()
     marks = [frozenset(span.key for span in accepted(database, name, number)) for name in (first, second)]
     kept = [span for span in gold.spans if span.label not in plan.kept_labels]
     # A note of an unknown patient is a patient of its own, under the unit's number everywhere.
     note = replace(gold.with_spans(kept), fold_group=str(drawn.unit))
-    return Reading(drawn, note, (first, second), (marks[0], marks[1], frozenset((s, e, n) for s, e, n in found)))
+    return AuditedNote(drawn, note, (first, second), (marks[0], marks[1], frozenset((s, e, n) for s, e, n in found)))
 
 
 def require_read(readings: Readings) -> None:
