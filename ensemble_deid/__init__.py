@@ -13,6 +13,8 @@ Everything in `__all__` is public; its docstring has an example. The submodules 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ensemble_deid.audit.bounds import notes_to_read
+    from ensemble_deid.audit.certify import Certificate, certify
     from ensemble_deid.config import (
         Config,
         CrfConfig,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Certificate",
     "Columns",
     "Config",
     "ConfigError",
@@ -73,11 +76,13 @@ __all__ = [
     "VerifiedRun",
     "WithheldNote",
     "__version__",
+    "certify",
     "deidentify_files",
     "deidentify_series",
     "deidentify_table",
     "evaluate",
     "load_config",
+    "notes_to_read",
     "read_corpus",
     "train",
     "verify_run",
@@ -86,6 +91,8 @@ __all__ = [
 
 # Where each public name is defined; a test compares this table with the imports above.
 _MODULES = {
+    "ensemble_deid.audit.bounds": ("notes_to_read",),
+    "ensemble_deid.audit.certify": ("Certificate", "certify"),
     "ensemble_deid.config": (
         "Config",
         "CrfConfig",

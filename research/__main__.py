@@ -5,14 +5,28 @@ import sys
 
 from ensemble_deid.cli.main import run
 from ensemble_deid.cli.options import CommandParser
-from research import commands_encoders, commands_exposure, commands_parts, commands_transfer, date_linkage
+from research import (
+    audit_coverage,
+    commands_encoders,
+    commands_exposure,
+    commands_parts,
+    commands_transfer,
+    date_linkage,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the research commands."""
     parser = CommandParser(prog="python -m research", description="Experiments beside the product.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (commands_encoders, commands_exposure, commands_parts, commands_transfer, date_linkage):
+    for module in (
+        audit_coverage,
+        commands_encoders,
+        commands_exposure,
+        commands_parts,
+        commands_transfer,
+        date_linkage,
+    ):
         module.add_commands(commands)
     return parser
 

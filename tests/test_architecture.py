@@ -35,6 +35,7 @@ FLOORS = (
     ("deidentify",),
     ("training",),
     ("service", "integrations"),
+    ("audit",),
     ("cli", "__main__"),
 )
 FLOOR = {part: number for number, parts in enumerate(FLOORS, start=1) for part in parts}
@@ -129,7 +130,7 @@ def arrow_against_the_floors(importer: str, target: str) -> str | None:
     if here[0] in BESIDE:
         return None if FLOOR.get(there[0], 99) <= BESIDE_SEES else f"{here[0]} sees floors 1-{BESIDE_SEES} only"
     if there[0] in BESIDE:
-        return None if FLOOR[here[0]] >= SEES_BESIDE else f"only floors {SEES_BESIDE}-10 use {there[0]}"
+        return None if FLOOR[here[0]] >= SEES_BESIDE else f"only floors {SEES_BESIDE}-11 use {there[0]}"
     if FLOOR[here[0]] == FLOOR[there[0]] == 1 or here[0] == "__main__":
         return None
     return None if FLOOR[there[0]] < FLOOR[here[0]] else f"floor {FLOOR[here[0]]} imports floor {FLOOR[there[0]]}"

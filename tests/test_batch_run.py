@@ -188,12 +188,12 @@ def test_an_input_that_changed_is_not_resumed(
 def test_any_change_to_a_run_is_seen(tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_csv(tmp_path / "notes.csv")
     assert run(tiny_model, tmp_path / "notes.csv", "--out", tmp_path / "out" / "clean.csv", *COLUMNS) == 0
-    assert main(["verify", str(tmp_path / "out" / "clean.csv.run")]) == 0
+    assert main(["audit", "verify", str(tmp_path / "out" / "clean.csv.run")]) == 0
     head = capsys.readouterr().out.split()[-1]
     shutil.copytree(tmp_path / "out", tmp_path / "copy")
     folder = tmp_path / "copy" / "clean.csv.run"
-    assert main(["verify", str(folder), "--head", head]) == 0
-    assert main(["verify", str(folder), "--head", "0" * 64]) == 2
+    assert main(["audit", "verify", str(folder), "--head", head]) == 0
+    assert main(["audit", "verify", str(folder), "--head", "0" * 64]) == 2
     files = [*folder.iterdir(), folder.parent / "clean.csv"]
     assert len(files) == 4
     for path in files:
@@ -339,7 +339,7 @@ def test_a_run_over_standard_input_and_output_is_verified_and_resumed(
     assert stream() == 0
     made = capfd.readouterr().out
     assert made.startswith("Date: [DATE]" if form == "plain" else '{"text": "Date: [DATE]"')
-    assert main(["verify", str(folder)]) == 0
+    assert main(["audit", "verify", str(folder)]) == 0
     digest = hashlib.sha256(made.encode()).hexdigest()
     assert f"its output went to standard output, and had the SHA-256 {digest}" in capfd.readouterr().out
     assert not any("/tmp" in path.read_text() or "standard-input" in path.read_text() for path in [folder / MANIFEST])

@@ -59,6 +59,8 @@ LINES = {
         "<model> --name x --version 1 --licence <licence.txt> --score <notes> --out >>made/ --wheel :wheels",
     ),
     "review start": ("<model> <notes> --store >decisions.sqlite",),
+    "audit report": ("<run> <audit> --out >report.json",),
+    "audit certify": ("<model> <audit> --out >certificate.json",),
     "review export": ("<decisions.sqlite> --out >out/",),
     "spark": (
         "<model> <in.parquet> >out/ --failed >failed/ --policy <policy.toml> --key-file <key.txt> --known <known.csv> "
@@ -78,6 +80,8 @@ SETTINGS |= {
     (o, f"project {c}") for o in ("--out", "--run", "--spans", "--compare", "--policy") for c in ("add", "correct")
 }
 SETTINGS |= {("--csv", "project export-pseudonyms"), ("--new-key-file", "project rotate-key")}
+# An audit is a new folder, never one that is there.
+SETTINGS |= {("--out", "audit plan")}
 # Commands that write nothing, or change the model that they name: their options with a path are read.
 ONLY_READ = {"--model", "--rules", "--tokens", "--key-file", "--known", "--allow", "--deny"}
 CONTENTS = {

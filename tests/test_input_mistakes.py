@@ -77,14 +77,14 @@ def test_deep_json_in_a_manifest_is_one_error(tmp_path: Path, capsys: pytest.Cap
         folder.mkdir()
         (folder / name).write_text("[" * 200_000, encoding="utf-8")
         (folder / "key").write_text("x" * 40, encoding="utf-8")
-        assert main(["verify", str(folder), "--key-file", str(folder / "key")]) == 2
+        assert main(["audit", "verify", str(folder), "--key-file", str(folder / "key")]) == 2
         assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["verify", "x" * 5000],
+        ["audit", "verify", "x" * 5000],
         ["predict", "x" * 5000, "demo:dev", "--out", "o"],
         ["deidentify", "MODEL", "x" * 5000, "--out", "o"],
         ["deidentify", "MODEL", "in.txt", "--out", "x" * 5000],

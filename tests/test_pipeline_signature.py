@@ -47,7 +47,7 @@ def test_the_signature_is_hmac_over_the_checksum(signed: Path) -> None:
 def test_a_signed_model_is_verified_and_loaded(
     signed: Path, key: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["verify", str(signed), "--key-file", str(key)]) == 0
+    assert main(["audit", "verify", str(signed), "--key-file", str(key)]) == 0
     assert "is whole and signed with this key" in capsys.readouterr().out
     load_model(signed, key=key)
     Deidentifier.load(signed, key=key)
@@ -93,7 +93,7 @@ def test_without_the_right_signature_nothing_is_loaded(
     said: str,
 ) -> None:
     change(signed)
-    assert main(["verify", str(signed), "--key-file", str(key)]) == 2
+    assert main(["audit", "verify", str(signed), "--key-file", str(key)]) == 2
     with pytest.raises(ModelError, match=said):
         Deidentifier.load(signed, key=key)
     monkeypatch.setenv(VARIABLE, str(key))
@@ -151,4 +151,4 @@ def test_a_signature_goes_with_an_export_only_where_the_manifest_stays(signed: P
     assert not (out / FILE).exists()
     sign_model(out, key)
     assert main(["model", "export", str(out), "--out", str(again)]) == 0
-    assert main(["verify", str(again), "--key-file", str(key)]) == 0
+    assert main(["audit", "verify", str(again), "--key-file", str(key)]) == 0

@@ -142,6 +142,7 @@ def test_a_store_of_the_first_format_goes_on(file: ReviewFile) -> None:
         begin_layer(database, "kim", 1)
         for table in ("notes", "predictions"):
             database.execute(f"ALTER TABLE {table} DROP COLUMN disagreement")
+        database.execute("ALTER TABLE notes DROP COLUMN drawn")
         database.execute("DROP INDEX layers_of_note")
         database.execute("PRAGMA user_version = 1")
     file.close()

@@ -80,7 +80,7 @@ def test_a_finished_run_is_compared_with_its_table(
     url = f"sqlite:///{tmp_path / 'notes.db'}"
     engine = filled(url, "CREATE TABLE notes (n INTEGER, mrn TEXT, seen TEXT, score REAL, body TEXT)")
     assert run(tiny_model, url, tmp_path) == 0
-    assert main(["verify", str(tmp_path / "r.run")]) == 0
+    assert main(["audit", "verify", str(tmp_path / "r.run")]) == 0
     (digest,) = re.findall(r"the table clean had rows with the digest ([0-9a-f]{64})", capsys.readouterr().out)
 
     def resumed(*statements: str) -> tuple[int, str]:

@@ -23,6 +23,7 @@ from ensemble_deid.reproducible import MARK, is_pinned, pinned_environment
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands; each module adds its own."""
     from ensemble_deid.cli import (
+        audit,
         corpus,
         deidentify,
         evaluation,
@@ -44,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (training, deidentify, prediction, evaluation, review, service, spark, models):
+    for module in (training, deidentify, prediction, evaluation, review, audit, service, spark, models):
         module.add_commands(commands)
     of_model = add_group(commands, "model", "inspect, adjust and share a model")
     for adds in (models, model_changes, explain, evaluation):

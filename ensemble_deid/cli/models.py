@@ -1,4 +1,4 @@
-"""`model list`, `export`, `package`, `scan`, `sign`: handing models on; `verify`: a check; `keygen`: a secret key."""
+"""`model list`, `export`, `package`, `scan`, `sign`: handing models on; `keygen`: a secret key."""
 
 import argparse
 import json
@@ -9,23 +9,15 @@ from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.options import add_command, add_files, add_model, check_forms
 from ensemble_deid.cli.replacement import add_key_file
 from ensemble_deid.cli.sources import read_gold
-from ensemble_deid.cli.terminal import counted, say
+from ensemble_deid.cli.terminal import say
 from ensemble_deid.deidentify.outputs import refuse_output_files, refuse_output_model
-from ensemble_deid.errors import ConfigError
 from ensemble_deid.keys import make_key_file
 
 _SCAN_FORMS = (".json",)
 
 
 def add_commands(commands: Any) -> None:
-    """Add `verify` and `keygen` to the parser."""
-    verify = add_command(
-        commands, "verify", "check a model and its signature, or a run of deidentify", example="verify clean.run"
-    )
-    add_model(verify, metavar="MODEL|RUN")
-    add_key_file(verify, required=False)
-    verify.add_argument("--head", metavar="HASH", help="run: the last hash of its manifest")
-    verify.set_defaults(run=run_verify)
+    """Add `keygen` to the parser."""
     keygen = add_command(
         commands,
         "keygen",
@@ -184,34 +176,6 @@ def run_sign(options: argparse.Namespace) -> int:
     refuse_output_files([options.model / SIGNATURE], options.key_file)
     sign_model(options.model, options.key_file)
     say(f"{options.model} is signed; any change to it ends that")
-    return 0
-
-
-def run_verify(options: argparse.Namespace) -> int:
-    """Check; a ModelError, or of a run a CorpusError, says what is wrong."""
-    from ensemble_deid.deidentify.manifest import is_run
-    from ensemble_deid.model.manifest import read_manifest
-
-    if is_run(options.model):
-        return _verify_run(options.model, options.head)
-    if options.key_file is None:
-        raise ConfigError(f"{options.model}: not a run; to verify a model, name the key with --key-file")
-    manifest = read_manifest(options.model, key=options.key_file)
-    say(f"{options.model} is whole and signed with this key; checksum {manifest.checksum}")
-    return 0
-
-
-def _verify_run(folder: Path, head: str | None) -> int:
-    from ensemble_deid.deidentify.manifest import verify_run
-
-    run = verify_run(folder, head=head)
-    counts = ", ".join(f"{number} {name}" for name, number in run.counts.items())
-    say(f"{folder} is whole; {counted(run.files, 'file')} as written ({counts}); model {run.settings['model']}")
-    for digest in run.printed:
-        say(f"its output went to standard output, and had the SHA-256 {digest}")
-    for name, digest in run.tables.items():
-        say(f"the table {name} had rows with the digest {digest}: the run's command with --resume compares them")
-    say(f"the manifest ends in {run.head}")
     return 0
 
 

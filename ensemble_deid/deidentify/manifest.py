@@ -216,7 +216,7 @@ def verify_run(folder: str | Path, *, head: str | None = None) -> VerifiedRun:
     1
     """
     folder = Path(folder)
-    entries, found = _read_chain(folder / MANIFEST)
+    entries, found = read_chain(folder / MANIFEST)
     first, last = entries[0], entries[-1]
     if first.get("entry") != "run" or last.get("entry") != "end":
         raise CorpusError(f"{folder / MANIFEST}: is not whole: its beginning or its end is missing")
@@ -244,7 +244,8 @@ def verify_run(folder: str | Path, *, head: str | None = None) -> VerifiedRun:
     )
 
 
-def _read_chain(path: Path) -> tuple[list[dict[str, Any]], str]:
+def read_chain(path: Path) -> tuple[list[dict[str, Any]], str]:
+    """Return the lines of a manifest and its last hash. Raises CorpusError where a line was changed."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:

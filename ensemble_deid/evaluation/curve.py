@@ -86,7 +86,7 @@ def trace_curve(gold: Sequence[Document], system: Sequence[Document], *, view: s
     right: list[bool] = []
     total = 0
     for pair in pairs:
-        golds, scored = _sides(pair, chosen)
+        golds, scored = sides_with_scores(pair, chosen)
         total += len(golds)
         scores.extend(scored.values())
         right.extend(key in golds for key in scored)
@@ -125,7 +125,8 @@ def keep_above(documents: Sequence[Document], threshold: float) -> tuple[Documen
     return tuple(document.with_spans(s for s in document.spans if s.score >= threshold) for document in documents)
 
 
-def _sides(pair: Pair, view: View) -> tuple[set[SpanKey], Mapping[SpanKey, float]]:
+def sides_with_scores(pair: Pair, view: View) -> tuple[set[SpanKey], Mapping[SpanKey, float]]:
+    """Return what a view counts of gold, and of the system with the highest score of each."""
     keys = token_keys(pair.gold) if view.unit == "token" else {span.key for span in pair.gold.spans}
     golds = {(start, end, name_under(view.naming, label)) for start, end, label in keys}
     scored: dict[SpanKey, float] = {}

@@ -21,8 +21,9 @@ from ensemble_deid.note.document import Document
 
 SENSITIVITIES: tuple[float, ...] = (0.990, 0.997, 0.999, 1.0)
 PRECISION = 0.85
-ThresholdRule = Literal["sensitivity", "precision", "false-positives"]
-"""`false-positives`: the highest recall at so many false positives in 1000 tokens of the notes, or fewer."""
+ThresholdRule = Literal["sensitivity", "precision", "false-positives", "certified"]
+"""`false-positives`: the highest recall at so many false positives in 1000 tokens of the notes, or fewer.
+`certified`: a promise about the missed share in other notes, which only `audit certify` makes."""
 # Below this, a ratio of two counts is no longer told from the wanted one by rounding alone.
 _ROUNDING = 1e-12
 
@@ -158,6 +159,8 @@ def choose_threshold(
 
 def check_target(rule: ThresholdRule, wanted: float) -> None:
     """Raise EvaluationError for a sensitivity or precision outside 0 to 1, or a number of false positives below 0."""
+    if rule == "certified":
+        raise EvaluationError("a certified threshold comes from an audit alone (ensemble-deid audit certify)")
     if rule == "false-positives":
         if not 0 <= wanted <= 1000:
             raise EvaluationError(f"false positives in 1000 tokens must be between 0 and 1000, not {wanted:g}")
@@ -169,6 +172,8 @@ def target_text(rule: ThresholdRule, wanted: float) -> str:
     """Say what a threshold was chosen for."""
     if rule == "false-positives":
         return f"the highest token recall at {wanted:g} false positives in 1000 tokens or fewer"
+    if rule == "certified":
+        return f"a missed share of at most {wanted:g} in other notes (audit certify)"
     return f"a token {rule} of {wanted:g}"
 
 

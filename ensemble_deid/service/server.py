@@ -15,7 +15,6 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from ensemble_deid.errors import ModelError
-from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.service.app import create_app
 from ensemble_deid.service.connections import BoundedProtocol
 from ensemble_deid.service.guard import Guard
@@ -36,10 +35,8 @@ def serve(
     """Serve until a signal ends it; requests in work are finished, others refused.
 
     `started` receives the address as soon as it is taken; `create` makes the application (with several workers, it is
-    always the service's). Raises ModelError for a damaged model, and OSError where the
-    address is taken by another program.
+    always the service's). Raises OSError where the address is taken by another program.
     """
-    read_manifest(settings.model)
     set_up()
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.create_server((settings.host, settings.port), family=family, backlog=2048) as listener:

@@ -12,6 +12,7 @@ from ensemble_deid.evaluation.operating_points import (
     CHOSEN,
     OUT_OF_FOLD,
     ChosenThreshold,
+    KnownNotes,
     ThresholdRule,
     check_target,
     choose_threshold,
@@ -81,6 +82,16 @@ def freeze_out_of_fold_threshold(
         raise _unreached(model, stored.curve, rule, wanted, stored.notes)
     chosen = ChosenThreshold(rule, wanted, stored.curve.view, point.threshold, chosen_at=point, notes=OUT_OF_FOLD)
     return _freeze(model, chosen, point, {}), stored
+
+
+def freeze_certified_threshold(
+    model: Path, point: OperatingPoint, *, missed: float, notes: Sequence[Document]
+) -> ChosenThreshold:
+    """Store the threshold of a certificate (`audit/certify.py`) and the notes of its audit; return the choice."""
+    chosen = ChosenThreshold(
+        "certified", missed, "token-binary", point.threshold, chosen_at=point, notes=KnownNotes.of(notes)
+    )
+    return _freeze(model, chosen, point, {})
 
 
 def reset_threshold(model: Path) -> float:

@@ -37,9 +37,9 @@ EXPORT_FORMATS = ("jsonl", "brat")
 
 
 def make_review_app(
-    review: Review, model: Deidentifier, settings: ServiceSettings, *, commands: dict[str, str]
+    review: Review, model: Deidentifier | None, settings: ServiceSettings, *, commands: dict[str, str]
 ) -> ASGIApp:
-    """Return the application for a store that holds its notes."""
+    """Return the application for a store that holds its notes; without a model nothing is explained."""
     processor = Processor(places=settings.queue, time_limit=settings.time_limit)
 
     @asynccontextmanager
@@ -66,11 +66,13 @@ def make_review_app(
     return WithHeaders(guard)
 
 
-def _model_routes(review: Review, model: Deidentifier, processor: Processor) -> APIRouter:
+def _model_routes(review: Review, model: Deidentifier | None, processor: Processor) -> APIRouter:
     routes = APIRouter(prefix="/api")
 
     @routes.post("/notes/{note}/explain")
     async def why(note: NotePath, body: SelectedPlace) -> dict[str, Any]:
+        if model is None:
+            raise Refused(409, "readers of an audit do not see what the model thinks")
         # In a thread, as the other requests are: the store may be locked.
         row = await run_in_threadpool(_note_row, review, note)
         if not 0 <= body.start < body.end <= len(row["text"]):

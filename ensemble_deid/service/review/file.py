@@ -13,13 +13,14 @@ from ensemble_deid.service.review.records import ReviewError
 
 # Marks the databases that are ours ("edRv"); the version is that of the tables below.
 _APPLICATION = 0x65645276
-_VERSION = 2
+_VERSION = 3
 _WAIT_SECONDS = 10.0
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE notes (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, text TEXT NOT NULL, patient TEXT, site TEXT,
-    metadata TEXT NOT NULL, uncertainty REAL NOT NULL, disagreement REAL NOT NULL DEFAULT 0
+    metadata TEXT NOT NULL, uncertainty REAL NOT NULL, disagreement REAL NOT NULL DEFAULT 0,
+    drawn INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE predictions (
     note INTEGER NOT NULL REFERENCES notes, start INTEGER NOT NULL, "end" INTEGER NOT NULL, label TEXT NOT NULL,
@@ -48,13 +49,20 @@ CREATE TABLE changes (
 );
 CREATE INDEX changes_of_step ON changes (step);
 """
-# Stores of format 1 did not keep how far submodels disagree: for their notes it counts as none.
-_FROM_1 = """
+# What brings a store of a format to the next one. Stores of format 1 did not keep how far submodels disagree: for their
+# notes it counts as none. Those of format 2 have no notes that were drawn at random for an audit.
+_FROM = {
+    1: """
 ALTER TABLE notes ADD COLUMN disagreement REAL NOT NULL DEFAULT 0;
 ALTER TABLE predictions ADD COLUMN disagreement REAL NOT NULL DEFAULT 0;
 CREATE INDEX layers_of_note ON layers (note);
 PRAGMA user_version = 2
-"""
+""",
+    2: """
+ALTER TABLE notes ADD COLUMN drawn INTEGER NOT NULL DEFAULT 0;
+PRAGMA user_version = 3
+""",
+}
 
 
 class ReviewFile:
@@ -112,11 +120,12 @@ class ReviewFile:
                 database.execute(f"PRAGMA user_version = {_VERSION:d}")
             elif application != _APPLICATION:
                 raise ReviewError(f"{self.path}: is another program's database, not the store of a review")
-            elif version == 1:
-                for statement in _FROM_1.split(";"):
-                    database.execute(statement)
-            elif version != _VERSION:
+            elif not 0 < version <= _VERSION:
                 raise ReviewError(f"{self.path}: was made by another version of ensemble-deid (format {version})")
+            else:
+                for before in range(version, _VERSION):
+                    for statement in _FROM[before].split(";"):
+                        database.execute(statement)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,9 @@ def fill(
 
     Raises ReviewError for a note whose text is not the one in the store: its spans would not fit.
     """
+    with file.transaction() as database:
+        if database.execute("SELECT 1 FROM notes WHERE drawn").fetchone():
+            raise ReviewError(f"{file.path}: holds the sample of an audit, to which no note is added: use `audit read`")
     missing = list(_missing(file, documents))
     withheld: list[str] = []
     for done, note in enumerate(model.predict_each(missing, threshold=0.0, jobs=jobs), start=1):
@@ -98,18 +101,21 @@ def _missing(file: ReviewFile, documents: Sequence[Document]) -> Iterator[Docume
                 raise ReviewError(f"{document.id}: the note is not the one in {file.path}; use a new --store")
 
 
-def add_note(database: sqlite3.Connection, note: Document, threshold: float, *, submodels: int) -> None:
+def add_note(
+    database: sqlite3.Connection, note: Document, threshold: float, *, submodels: int, drawn: bool = False
+) -> None:
     """Store a note with what was predicted for it at threshold 0 by a model of so many submodels.
 
     Single tokens that no candidate covers are no doubts of the model, unless its threshold is so low as to take them.
+    A note that was `drawn` at random for an audit is read without what was predicted, in the order of drawing.
     """
     kinds = shown([span for span in note.spans if span.source != SOURCE or span.score >= threshold], threshold)
     spans = [span for span, _ in kinds]
-    order = (note_uncertainty(spans, threshold), note_disagreement(spans, submodels))
-    row = (note.id, note.text, note.patient_id, note.site, json.dumps(dict(note.metadata)), *order)
+    order = (0.0, 0.0) if drawn else (note_uncertainty(spans, threshold), note_disagreement(spans, submodels))
+    row = (note.id, note.text, note.patient_id, note.site, json.dumps(dict(note.metadata)), *order, int(drawn))
     made = database.execute(
-        "INSERT INTO notes (name, text, patient, site, metadata, uncertainty, disagreement) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO notes (name, text, patient, site, metadata, uncertainty, disagreement, drawn) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         row,
     )
     database.executemany(

@@ -1,4 +1,8 @@
-"""A reviewer's layer of a note: begun from what the model found; in adjudication, from what the reviewers decided."""
+"""A reviewer's layer of a note: begun from what the model found; in adjudication, from what the reviewers decided.
+
+A note that was drawn at random for an audit is read blind: its layers begin empty, and what the model found comes up in
+adjudication only, where no reader has marked any of it.
+"""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -9,6 +13,8 @@ from ensemble_deid.note.span import Span
 from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, ReviewSpan, read_spans
 
 _Key = tuple[int, int, str]
+MODEL = "model"
+"""Who marked a span of an audited note that no reader marked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,8 @@ def begin_layer(database: sqlite3.Connection, reviewer: str, note: int) -> None:
         return
     merged = merge(database, note) if reviewer == ADJUDICATION else None
     database.execute("INSERT INTO layers (reviewer, note) VALUES (?, ?)", place)
+    if merged is None and is_drawn(database, note):
+        return
     if merged is None:
         database.execute(
             'INSERT INTO spans (reviewer, note, start, "end", label, score, kind, status) '
@@ -40,6 +48,12 @@ def begin_layer(database: sqlite3.Connection, reviewer: str, note: int) -> None:
         'INSERT INTO spans (reviewer, note, start, "end", label, kind, status, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
         rows,
     )
+
+
+def is_drawn(database: sqlite3.Connection, note: int) -> bool:
+    """Whether a note was drawn at random for an audit."""
+    (drawn,) = database.execute("SELECT drawn FROM notes WHERE id = ?", (note,)).fetchone()
+    return bool(drawn)
 
 
 def finished_by(database: sqlite3.Connection, note: int) -> list[str]:
@@ -77,5 +91,10 @@ def merge(database: sqlite3.Connection, note: int) -> Merged:
         for key in dict.fromkeys(span.key for span in accepted(database, reviewer, note)):
             marked_by.setdefault(key, []).append(reviewer)
     agreed = tuple(sorted(key for key, who in marked_by.items() if len(who) == len(reviewers)))
-    disputed = {key: tuple(who) for key, who in sorted(marked_by.items()) if len(who) < len(reviewers)}
-    return Merged(agreed, disputed)
+    disputed = {key: tuple(who) for key, who in marked_by.items() if len(who) < len(reviewers)}
+    if is_drawn(database, note):
+        found = database.execute('SELECT start, "end", label FROM predictions WHERE note = ?', (note,)).fetchall()
+        for start, end, label in found:
+            if not any(key[0] < end and start < key[1] for key in marked_by):
+                disputed[start, end, label] = (MODEL,)
+    return Merged(agreed, dict(sorted(disputed.items())))

@@ -140,7 +140,7 @@ def _reviewer_lines(
         name, untouched, predicted, undecided = database.execute(
             """
             SELECT name, NOT EXISTS (SELECT 1 FROM layers WHERE note = :note AND reviewer = :reviewer),
-                (SELECT count(*) FROM predictions WHERE note = :note),
+                (SELECT count(*) FROM predictions WHERE note = :note AND NOT notes.drawn),
                 (SELECT count(*) FROM spans WHERE note = :note AND reviewer = :reviewer AND status = 'undecided')
             FROM notes WHERE id = :note
             """,
@@ -171,7 +171,10 @@ def _adjudication_lines(database: sqlite3.Connection) -> list[NoteLine]:
 
 
 def _disputed(database: sqlite3.Connection) -> dict[int, int]:
-    """Return how many spans of a note some and not all who finished it marked, where adjudication has not begun it."""
+    """Return how many differences each note has that two finished, where adjudication has not begun it.
+
+    They are the spans that some and not all marked, and of an audited note what the model alone found.
+    """
     rows = database.execute(
         """
         WITH done AS (
@@ -186,7 +189,19 @@ def _disputed(database: sqlite3.Connection) -> dict[int, int]:
             GROUP BY spans.note, spans.start, spans."end", spans.label
             HAVING count(DISTINCT spans.reviewer) < max(done.reviewers)
         )
-        SELECT note, count(*) FROM marked GROUP BY note
+        SELECT note, count(*) FROM (
+            SELECT note FROM marked
+            UNION ALL
+            SELECT found.note FROM done
+            JOIN notes ON notes.id = done.note AND notes.drawn
+            JOIN predictions AS found ON found.note = done.note
+            WHERE NOT EXISTS (
+                SELECT 1 FROM spans
+                JOIN layers ON layers.note = spans.note AND layers.reviewer = spans.reviewer AND layers.finished
+                WHERE spans.note = found.note AND spans.status = 'accepted'
+                    AND spans.start < found."end" AND found.start < spans."end"
+            )
+        ) GROUP BY note
         """,
         {"name": ADJUDICATION},
     )

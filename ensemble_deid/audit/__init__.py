@@ -1,0 +1,1 @@
+"""How much PHI a release still holds: a random sample, two blind readers, upper bounds, a certified threshold."""

@@ -1,0 +1,257 @@
+"""The figures of an audit: leak rates with bounds, by identifier and subgroup, what leaked, and what all missed."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+
+import numpy as np
+
+from ensemble_deid.audit.bounds import Units, betting_upper, notes_to_read, sequential_bounds, upper_bound
+from ensemble_deid.audit.capture import ASSUMPTIONS, Cell, Hidden, estimate_hidden
+from ensemble_deid.audit.identifiers import DIRECT, QUASI, UNKNOWN, identifier_of, is_direct
+from ensemble_deid.audit.readings import AuditedNote, Readings, require_read
+from ensemble_deid.evaluation.leaks import cover, leaking_places
+from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.span import Span, SpanKey
+
+_SAYS_LITTLE = 0.1
+"""A subgroup is left out where not even a sample without a leak would show a rate of at most this."""
+_LETTERS = re.compile(r"[^\W\d_]+")
+_DIGITS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """An annotation of which something is left in the release, without its text.
+
+    `form` has `Aa` for a capitalised word, `A` and `a` for others and `9` for a number; `length` is in characters.
+    """
+
+    note: str
+    label: str
+    form: str
+    length: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LeakRate:
+    """How many of `total` units, or notes, hold a leak; `rate` is weighted.
+
+    `upper` is exact, or cluster-robust where the units differ in weight or size, or (sequential) valid at any time of
+    stopping; None where none of these holds. Of the annotations, `missed` of `annotations` leak.
+    """
+
+    name: str
+    of: str
+    leaking: int
+    total: int
+    rate: float | None
+    upper: float | None
+    method: str
+    missed: int
+    annotations: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFigures:
+    """What an audit found. `subgroups_left_out` gives the units of each subgroup that is too small (see `least`)."""
+
+    plan: str
+    run: str
+    readings: str
+    readers: tuple[str, ...]
+    adjudicator: str
+    units: int
+    notes: int
+    complete: bool
+    later: int
+    confidence: float
+    rates: tuple[LeakRate, ...]
+    direct: tuple[LeakRate, ...]
+    quasi: tuple[LeakRate, ...]
+    subgroups: tuple[LeakRate, ...]
+    subgroups_left_out: Mapping[str, int]
+    least: int
+    sequential: tuple[tuple[int, float], ...]
+    leaks: tuple[Leak, ...]
+    agreement: float | None
+    hidden: Hidden | None
+
+    def to_json(self) -> str:
+        """Return the figures as text."""
+        assumptions = {} if self.hidden is None else {"assumptions": ASSUMPTIONS}
+        return json.dumps({**asdict(self), **assumptions}, indent=1, ensure_ascii=False) + "\n"
+
+
+def audit_figures(readings: Readings, released: Mapping[str, Sequence[Span]], *, adjudicator: str = "") -> AuditFigures:
+    """Measure what the readings show; `released` has what the run replaced in each note, on the side that was read.
+
+    Raises EvaluationError where no unit has been read in full.
+    """
+    require_read(readings)
+    plan = readings.plan
+    leaks = [_leaks(note, released.get(note.gold.id, ())) for note in readings.notes]
+    table = _Table(readings, leaks)
+    everything = f"{plan.unit}s"
+    rates = [table.rate("any direct identifier", everything, is_direct), table.rate("any PHI", everything, _any)]
+    if plan.unit == "patient":
+        rates += [table.by_note("any direct identifier", is_direct), table.by_note("any PHI", _any)]
+    least = notes_to_read(_SAYS_LITTLE, confidence=plan.confidence)
+    subgroups = {name: table.of_stratum(name) for name in plan.strata} if plan.by else {}
+    largest = max(note.weight for note in plan.notes)
+    return AuditFigures(
+        plan=plan.digest,
+        run=plan.run,
+        readings=readings.digest,
+        readers=readings.readers,
+        adjudicator=adjudicator,
+        units=readings.units,
+        notes=len(readings.notes),
+        complete=readings.complete,
+        later=readings.later,
+        confidence=plan.confidence,
+        rates=tuple(rates),
+        direct=tuple(table.identifier(name, everything) for name in (*DIRECT, UNKNOWN) if table.holds(name)),
+        quasi=tuple(table.identifier(name, everything) for name in QUASI if table.holds(name)),
+        subgroups=tuple(
+            part.rate(name, everything, is_direct) for name, part in subgroups.items() if part.count >= least
+        ),
+        subgroups_left_out={name: part.count for name, part in subgroups.items() if part.count < least},
+        least=least,
+        sequential=tuple(sequential_bounds(table.units(is_direct), largest=largest, confidence=plan.confidence)),
+        leaks=tuple(leak for note in leaks for leak in note),
+        agreement=_agreement(readings.notes),
+        hidden=_hidden(readings.notes) if plan.side == "original" else None,
+    )
+
+
+def form_of(text: str) -> str:
+    """Return the form of a string, which tells nothing of the string itself.
+
+    >>> from ensemble_deid.audit.figures import form_of
+    >>> form_of("Ada GIL, 03/04/2019")
+    'Aa A, 9/9/9'
+    """
+
+    def letters(match: re.Match[str]) -> str:
+        word = match[0]
+        return "a" if word.islower() else "A" if word.isupper() else "Aa"
+
+    return _DIGITS.sub("9", _LETTERS.sub(letters, " ".join(text.split())))
+
+
+def _any(_: str) -> bool:
+    return True
+
+
+def _leaks(note: AuditedNote, replaced: Sequence[Span]) -> list[Leak]:
+    covered = cover(note.gold.with_spans(replaced))
+    found = []
+    for key in sorted({span.key for span in note.gold.spans}):
+        counted, left = leaking_places(note.gold, covered, key)
+        if left:
+            text = note.gold.text[key[0] : key[1]]
+            found.append(Leak(note.gold.id, key[2], form_of(text), len(text), whole=len(left) == len(counted)))
+    return found
+
+
+class _Table:
+    """The notes that were read with their leaks, unit by unit."""
+
+    def __init__(self, readings: Readings, leaks: Sequence[Sequence[Leak]]) -> None:
+        self._readings = readings
+        pairs = zip(readings.notes, leaks, strict=True)
+        self._units = [list(unit) for _, unit in groupby(pairs, key=lambda pair: pair[0].drawn.unit)]
+        self._strata = {name: float(number) for number, name in enumerate(readings.plan.strata)}
+
+    @property
+    def count(self) -> int:
+        """How many units there are."""
+        return len(self._units)
+
+    def of_stratum(self, stratum: str) -> "_Table":
+        """Return the units of a stratum."""
+        part = _Table(self._readings, [() for _ in self._readings.notes])
+        part._units = [unit for unit in self._units if unit[0][0].drawn.stratum == stratum]
+        return part
+
+    def holds(self, identifier: str) -> bool:
+        """Whether any note has such an identifier."""
+        return any(identifier_of(span.label) == identifier for u in self._units for n, _ in u for span in n.gold.spans)
+
+    def units(self, counts: Callable[[str], bool]) -> Units:
+        """Return whether each unit has a leak of a label that `counts`."""
+        return self._arranged([(float(_leaking(unit, counts) > 0), 1.0) for unit in self._units])
+
+    def rate(self, name: str, of: str, counts: Callable[[str], bool]) -> LeakRate:
+        """Return the share of units with a leak."""
+        return self._rate(name, of, self.units(counts), counts)
+
+    def by_note(self, name: str, counts: Callable[[str], bool]) -> LeakRate:
+        """Return the share of notes with a leak, the notes of a patient being alike."""
+        found = [(float(_leaking(unit, counts)), float(len(unit))) for unit in self._units]
+        return self._rate(name, "notes", self._arranged(found), counts)
+
+    def identifier(self, identifier: str, of: str) -> LeakRate:
+        """Return the share of units in which an identifier of this kind is left."""
+        return self.rate(identifier, of, lambda label: identifier_of(label) == identifier)
+
+    def _arranged(self, found: Sequence[tuple[float, float]]) -> Units:
+        leaks, sizes = np.array(found, dtype=np.float64).reshape(-1, 2).T
+        drawn = [unit[0][0].drawn for unit in self._units]
+        weights = np.array([note.weight for note in drawn])
+        return Units(leaks, sizes, weights, np.array([self._strata[note.stratum] for note in drawn]))
+
+    def _rate(self, name: str, of: str, units: Units, counts: Callable[[str], bool]) -> LeakRate:
+        plan, method = self._readings.plan, "exact" if units.simple else "cluster-robust"
+        upper = upper_bound(units, confidence=plan.confidence)
+        if not self._readings.complete:
+            once = bool(np.all(units.sizes == 1))
+            largest = max(note.weight for note in plan.notes)
+            upper = betting_upper(units, largest=largest, confidence=plan.confidence) if once else None
+            method = "sequential" if once else "none"
+        notes = [pair for unit in self._units for pair in unit]
+        return LeakRate(
+            name,
+            of,
+            leaking=int(units.leaks.sum()),
+            total=int(units.sizes.sum()),
+            rate=units.rate,
+            upper=upper,
+            method=method,
+            missed=sum(counts(leak.label) for _, leaks in notes for leak in leaks),
+            annotations=sum(len({s.key for s in note.gold.spans if counts(s.label)}) for note, _ in notes),
+        )
+
+
+def _leaking(unit: Sequence[tuple[AuditedNote, Sequence[Leak]]], counts: Callable[[str], bool]) -> int:
+    """Return how many notes of a unit hold a leak."""
+    return sum(any(counts(leak.label) for leak in leaks) for _, leaks in unit)
+
+
+def _agreement(notes: Sequence[AuditedNote]) -> float | None:
+    """Return the strict F1 of the two readers (Hripcsak and Rothschild 2005)."""
+    total = Counts()
+    for note in notes:
+        first, second, _ = note.marked
+        total += Counts(len(first & second), len(second - first), len(first - second))
+    return total.f1
+
+
+def _hidden(notes: Sequence[AuditedNote]) -> Hidden:
+    """Estimate the PHI that nobody marked; a source has an annotation where it marked any character of it."""
+    cells: Counter[Cell] = Counter()
+    for note in notes:
+        for start, end in {(span.start, span.end) for span in note.gold.spans}:
+            first, second, model = (_marks(source, start, end) for source in note.marked)
+            if first or second or model:
+                cells[first, second, model] += 1
+    return estimate_hidden(cells)
+
+
+def _marks(source: frozenset[SpanKey], start: int, end: int) -> bool:
+    return any(key[0] < end and start < key[1] for key in source)

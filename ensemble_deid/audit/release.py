@@ -1,0 +1,134 @@
+"""The notes that a run released, with what it replaced in them, read as the run read them."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ensemble_deid.corpora.input_options import InputOptions
+from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.corpora.tables.columns import ALL, Columns
+from ensemble_deid.deidentify.manifest import FAILED, MANIFEST, SPANS, TextsDigest, VerifiedRun, read_chain, verify_run
+from ensemble_deid.deidentify.sources import note_source
+from ensemble_deid.errors import CorpusError
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+
+AuditSide = Literal["original", "released"]
+"""Which text people read: the original, where they mark all PHI, or what was released, where they mark what is left."""
+LENGTH = "length"
+"""Stands for the length of a note where the name of a column is asked for: thirds of all notes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Every note of a run that was released; its spans are what the run replaced, its metadata the asked columns.
+
+    `kept` are the labels that the run's policy leaves in the text.
+    """
+
+    run: VerifiedRun
+    side: AuditSide
+    documents: tuple[Document, ...]
+    kept: frozenset[str]
+
+
+def read_release(run: Path, notes: str, *, side: AuditSide = "original", by: Sequence[str] = ()) -> Release:
+    """Check a run and read its notes from where it read or wrote them, with the columns `by` as metadata.
+
+    Raises CorpusError where the run is damaged, or the notes are not those of the run.
+    """
+    verified = verify_run(run)
+    settings = verified.settings
+    withheld = {entry["place"] for entry in _lines(run / FAILED)}
+    if side == "released" and withheld:
+        raise CorpusError(f"{notes}: notes were withheld, so that the others cannot be told apart: read the originals")
+    found = {document.id: document for document in _documents(notes, settings, run, [c for c in by if c != LENGTH])}
+    lost = sorted(withheld - found.keys()) if side == "original" else []
+    written = [document for name, document in found.items() if name not in withheld]
+    expected = verified.counts["written"]
+    if lost or len(written) != expected:
+        raise CorpusError(f"{notes}: are not the notes of {run}, which wrote {expected}; here are {len(written)}")
+    spans = replaced_spans(run, side)
+    if not spans.keys() <= found.keys():
+        raise CorpusError(f"{notes}: lacks notes of {run}")
+    if not withheld and _is_output(run, written) != (side == "released") and any(spans.values()):
+        what = (
+            "what the run read, and not what it wrote" if side == "original" else "what the run wrote, as it wrote it"
+        )
+        raise CorpusError(f"{notes}: an audit of the {side} text needs {what}")
+    try:
+        documents = [document.with_spans(spans.get(document.id, ())) for document in written]
+    except ValueError:
+        raise CorpusError(f"{notes}: are not the notes of {run}: its spans do not fit them") from None
+    styles = settings["styles"]["by_label"]
+    kept = frozenset(label for label, style in styles.items() if style == "keep")
+    return Release(verified, side, tuple(_with_length(documents) if LENGTH in by else documents), kept)
+
+
+def _is_output(run: Path, documents: Sequence[Document]) -> bool:
+    """Whether the texts are those that the run wrote, none of which was withheld."""
+    batches = [entry for entry in read_chain(run / MANIFEST)[0] if entry["entry"] == "notes"]
+    digest = TextsDigest()
+    for batch in batches:
+        for document in documents[batch["first"] - 1 : batch["last"]]:
+            digest.add(document.text)
+        if digest.take() != batch["output"]:
+            return False
+    return True
+
+
+def _documents(notes: str, settings: Any, run: Path, by: Sequence[str]) -> Iterator[Document]:
+    if settings["format"] == "files":
+        documents: Iterator[Document] = iter(read_corpus(notes, gold=False).documents)
+        for document in documents:
+            facts = {"site": document.site or "", **document.metadata}
+            if missing := [name for name in by if name not in facts]:
+                raise CorpusError(f"{document.id}: has no {missing[0]}; it has {', '.join(sorted(facts))} and {LENGTH}")
+            yield document.with_spans(()) if not by else _with(document, {name: facts[name] for name in by})
+        return
+    named = {name: tuple(value) if isinstance(value, list) else value for name, value in settings["columns"].items()}
+    # The columns to stratify by are read in place of those with dates, whose values a record hands on.
+    columns = replace(Columns(**named), dates=tuple(by), keep=(ALL,))
+    source = note_source(
+        notes, InputOptions(format=settings["format"], columns=columns, keep_fields=True), leave_out=[run]
+    )
+    for record in source.records():
+        if record.error is not None:
+            yield Document(record.name, "")
+        elif record.text is not None:
+            if by and len(record.dates) != len(by):
+                raise CorpusError(f"{notes}: has no columns to stratify by")
+            facts = {name: str(value) for name, value in zip(by, record.dates, strict=False)}
+            yield _with(record.document(), facts)
+
+
+def _with(document: Document, facts: dict[str, str]) -> Document:
+    return replace(document, spans=(), metadata=facts)
+
+
+def _with_length(documents: Sequence[Document]) -> list[Document]:
+    ordered = sorted(len(document.text) for document in documents)
+    low, high = ordered[len(ordered) // 3], ordered[2 * len(ordered) // 3]
+
+    def third(document: Document) -> str:
+        return "short" if len(document.text) < low else "medium" if len(document.text) < high else "long"
+
+    return [replace(d, metadata={**d.metadata, LENGTH: third(d)}) for d in documents]
+
+
+def replaced_spans(run: Path, side: AuditSide) -> dict[str, list[Span]]:
+    """Return what a run replaced in each note, as offsets in its original or in its released text."""
+    found: dict[str, list[Span]] = {}
+    start, end = ("start", "end") if side == "original" else ("new_start", "new_end")
+    for entry in _lines(run / SPANS):
+        if entry[start] < entry[end]:
+            span = Span(entry[start], entry[end], entry["label"], entry["score"])
+            found.setdefault(entry["place"], []).append(span)
+    return found
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as stream:
+        yield from map(json.loads, stream)
