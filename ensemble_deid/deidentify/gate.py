@@ -29,9 +29,9 @@ CHANGED = "passed by a recall that was measured before the model was changed"
 MODEL, LANGUAGE, TEXT = "model not measured", "other language", "unlike known text"
 """Parts of the names of counts: what was done, and why."""
 
-# Different function words of another language, and more of these than of the own: 0 in every note of demo dev.
+# Different function words of another language, where it has more than the own: none in any note of demo dev.
 _LEAST_DISTINCT = 2
-# Shares of words on no list. Notes of demo dev: all words 33% at most, small ones 39%, long ones 31%; letters by lot 98%.
+# Shares of words on no list. In demo dev: 33% at most, of small words 39%, of long ones 31%; of letters by lot 98%.
 _MOST_LACKING, _MOST_SMALL_LACKING, _LEAST_LACKING = 0.4, 0.5, 2
 _MANY_LACKING, _LEAST_LONG, _MOST_LONG_LACKING = 6, 3, 0.67
 # Listed words that make a note English, for a model of another language.

@@ -119,12 +119,12 @@ def _is_name_of_tag(name: str, paired: Collection[str]) -> bool:
 
 def _words_in(match: re.Match[str]) -> list[tuple[int, int]] | None:
     """Return the places of what a tag's attributes may say; None where what is in it are not attributes alone."""
-    inside, first = match[3], match.start(3)
+    inside, first = match[3].rstrip(), match.start(3)
     if match[2].lower() == "!doctype":
         return [] if _DOCTYPE.fullmatch(inside) else None
     kept: list[tuple[int, int]] = []
     at = 0
-    while at < len(inside.rstrip()):
+    while at < len(inside):
         found = _ATTRIBUTE.match(inside, at)
         if found is None:
             return None
@@ -282,7 +282,7 @@ _UNREAD = re.compile(
     # Base64, also that of addresses, and hexadecimal; no line that is drawn, and no word. First in lines.
     rf"(?<![A-Za-z0-9+/=_-]){_LINE}(?:[ \t]*+\r?\n[ \t>|]*+{_LINE})+|[A-Za-z0-9+/_-]{{60,}}+={{0,2}}"
     # Bytes apart.
-    r"|(?<![A-Za-z0-9])(?:[0-9A-Fa-f]{2}[ :,]\s?){29,}+[0-9A-Fa-f]{2}(?![A-Za-z0-9])"
+    r"|(?<![A-Za-z0-9])(?:[0-9A-Fa-f]{2}[ :,\t\r\n]{1,2}){30,}+"
 )
 _DIGIT, _LETTER = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]")
 _BRAILLE = re.compile(r"[\u2801-\u28ff]{2,}+")
