@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ensemble_deid.deidentify.manifest import VerifiedRun, verify_run
     from ensemble_deid.deidentify.one_pass import DeidentificationResult
     from ensemble_deid.deidentify.options import RunOptions
+    from ensemble_deid.deidentify.recognizers import Recognizer
     from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
     from ensemble_deid.evaluation.evaluate import Evaluation, evaluate
     from ensemble_deid.evaluation.pairs import EvaluationError
@@ -59,6 +60,7 @@ __all__ = [
     "InputOptions",
     "ModelError",
     "NeuralConfig",
+    "Recognizer",
     "RegexConfig",
     "RuleError",
     "RunOptions",
@@ -111,6 +113,7 @@ _MODULES = {
     "ensemble_deid.deidentify.manifest": ("VerifiedRun", "verify_run"),
     "ensemble_deid.deidentify.one_pass": ("DeidentificationResult",),
     "ensemble_deid.deidentify.options": ("RunOptions",),
+    "ensemble_deid.deidentify.recognizers": ("Recognizer",),
     "ensemble_deid.deidentify.known.site_lists": ("SiteLists",),
     "ensemble_deid.note.document": ("Document",),
     "ensemble_deid.note.span": ("Span",),

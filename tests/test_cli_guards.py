@@ -25,7 +25,7 @@ LINES = {
     ),
     "deidentify": (
         "<model> <notes> --known <known.csv> --allow <allow.txt> --deny <deny.csv> --key-file <key.txt> --out >out/ "
-        "--run >run/ --spans >spans.jsonl",
+        "--spans-from <found.jsonl> --run >run/ --spans >spans.jsonl",
         "<model> <note.txt> --known <known.txt> --allow <allow.txt> --deny <deny.txt> --key-file <k.txt> --out >a.txt",
         "<model> <notes.csv> --known <known.csv> --allow <allow.csv> --deny <deny.csv> --key-file <k.csv> --out >a.csv",
         "<model> <notes> --policy <policy.toml> --out :out --run >run/ --spans >spans.jsonl",
@@ -62,7 +62,7 @@ LINES = {
     "review export": ("<decisions.sqlite> --out >out/",),
     "spark": (
         "<model> <in.parquet> >out/ --failed >failed/ --policy <policy.toml> --key-file <key.txt> --known <known.csv> "
-        "--allow <allow.txt> --deny <deny.csv>",
+        "--allow <allow.txt> --deny <deny.csv> --spans-from <found.jsonl>",
     ),
 }
 # Files of settings, of which a folder of results has none by that name; `train` and `corpus convert` guard theirs.

@@ -19,6 +19,7 @@ from ensemble_deid.cli.replacement import (
     add_columns,
     add_gate,
     add_lists,
+    add_recognizers,
     add_replacement,
     columns_of,
     report_lists,
@@ -59,6 +60,7 @@ def add_options(parser: CommandParser) -> None:
     add_lists(parser, strict=True)
     add_replacement(parser)
     add_gate(parser)
+    add_recognizers(parser)
     add_running(parser)
     add_shared(parser, "resume")
     rare = parser.rare()

@@ -11,6 +11,7 @@ from ensemble_deid.deidentify.gate import Gate
 from ensemble_deid.deidentify.one_pass import DeidentificationResult, NotePass, finish_alone, finish_together
 from ensemble_deid.deidentify.options import RunChoices, RunOptions
 from ensemble_deid.deidentify.prediction import Note, check_note, describe_apart, predict_apart, predict_here
+from ensemble_deid.deidentify.recognizers import recognised
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.model.ensemble import Ensemble, ModelDescription
 from ensemble_deid.model.inclusion import InclusionList
@@ -18,6 +19,7 @@ from ensemble_deid.model.installed import find_model
 from ensemble_deid.model.loading import ModelSource, load_again, load_model, model_source
 from ensemble_deid.model.options import PredictionChoices, PredictionOptions, check_number
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.overlaps import join_overlaps
 from ensemble_deid.note.span import Span
 
 
@@ -79,9 +81,9 @@ class Deidentifier:
     def predict(self, documents: Iterable[Document], **choices: Unpack[PredictionChoices]) -> list[Document]:
         """Return the documents with the spans that the model finds (and none of those they came with).
 
-        These are the model's own predictions: neither repeats nor lists are searched, as `process` does. `choices` are
-        those of `PredictionOptions`. Raises CorpusError, naming the document, for a text that is no string or holds NUL
-        or unpaired surrogates.
+        These are the model's own predictions, with the matches of its enforced patterns: neither repeats nor lists are
+        searched, as `process` does. `choices` are those of `PredictionOptions`. Raises CorpusError, naming the
+        document, for a text that is no string or holds NUL or unpaired surrogates.
 
         >>> from ensemble_deid import Deidentifier, Document
         >>> model = Deidentifier.load("model")
@@ -92,9 +94,14 @@ class Deidentifier:
         notes, options = list(documents), PredictionOptions(**choices)
         for note in notes:
             check_note(note)
-        found = self.ensemble.predict(notes, options)
-        predicted = [note.with_spans(spans) for note, spans in zip(notes, found, strict=True)]
-        return predicted if options.submodel is not None else [self.without_listed(note)[0] for note in predicted]
+        ensemble = self.ensemble
+        predicted = [
+            note.with_spans(spans) for note, spans in zip(notes, ensemble.predict(notes, options), strict=True)
+        ]
+        if options.submodel is not None:
+            return predicted
+        enforced = (note.with_spans((*note.spans, *ensemble.enforced_spans(note))) for note in predicted)
+        return [_joined(self.without_listed(note)[0]) for note in enforced]
 
     def without_listed(self, document: Document, *, must_stay: Iterable[Span] = ()) -> tuple[Document, int]:
         """Return a predicted document without spans inside sentences of the model's inclusion list, and their number.
@@ -118,16 +125,17 @@ class Deidentifier:
         Notes are read as they are needed, so there may be more than fit into memory. Raises ConfigError at the call.
         """
         options = PredictionOptions(**choices)
-        predicted = chain.from_iterable(self.predict_chunks(notes, options))
-        if self._inclusion(options) is None:
-            return predicted
 
-        def listed_left_out(note: Note) -> Note:
+        def settled(note: Note) -> Note:
             if isinstance(note, DeidError):
                 return note
-            return self.without_listed(note, must_stay=must_stay(note) if must_stay else ())[0]
+            if options.submodel is not None:
+                return note.with_spans(span for span in note.spans if not span.is_enforced)
+            if self._inclusion(options) is not None:
+                note, _ = self.without_listed(note, must_stay=must_stay(note) if must_stay else ())
+            return _joined(note)
 
-        return map(listed_left_out, predicted)
+        return map(settled, chain.from_iterable(self.predict_chunks(notes, options)))
 
     def predict_chunks(self, notes: Iterable[Note], options: PredictionOptions) -> Iterator[list[Note]]:
         """Return what `predict_each` does before the inclusion list, in one list the notes that go together.
@@ -144,15 +152,20 @@ class Deidentifier:
             )
         return predict_apart(self.source, notes, options)
 
+    def read_notes(self, notes: Iterable[Note], options: RunOptions) -> Iterator[list[Note]]:
+        """Return what `predict_chunks` does, with what a run's recognizers find, each asked once for a note."""
+        chunks = self.predict_chunks(notes, options.prediction)
+        return ([recognised(note, options.recognizers) for note in chunk] for chunk in chunks)
+
     def process(
         self, notes: Iterable[Note], options: RunOptions, *, together: bool = False
     ) -> Iterator[DeidentificationResult]:
         """Yield what becomes of every note, in order: the one pass that every door calls.
 
-        The model reads the note; the site's lists and the strings that were found are searched in it; what overlaps
-        becomes one span; all spans are replaced. Each note is processed alone, as it is needed, unless `together`: then
-        all are read first, and what is found in one note of a patient is searched in the patient's others. An error
-        among the notes is handed on. Raises ConfigError at the call.
+        The model and the recognizers read the note; the site's lists and the strings that were found are searched in
+        it; what overlaps becomes one span; all spans are replaced. Each note is processed alone, as it is needed,
+        unless `together`: then all are read first, and what is found in one note of a patient is searched in the
+        patient's others. An error among the notes is handed on. Raises ConfigError at the call.
 
         >>> from ensemble_deid import Deidentifier, Document, RunOptions
         >>> model = Deidentifier.load("model")
@@ -160,7 +173,7 @@ class Deidentifier:
         >>> [result.text for result in model.process(notes, RunOptions(), together=True)]
         ['Date: [DATE]']
         """
-        chunks = self.predict_chunks(notes, options.prediction)
+        chunks = self.read_notes(notes, options)
         inclusion = self._inclusion(options.prediction)
         gate = Gate.of(self.description, options.prediction, least_recall=options.least_recall)
 
@@ -174,7 +187,7 @@ class Deidentifier:
         return results()
 
     def note_pass(self, options: RunOptions) -> NotePass:
-        """Return the pass over notes that come in parts or in several readings, as `predict_chunks` returns them."""
+        """Return the pass over notes that come in parts or in several readings, as `read_notes` returns them."""
         gate = Gate.of(self.description, options.prediction, least_recall=options.least_recall)
         return NotePass(options, gate, self._inclusion(options.prediction))
 
@@ -242,6 +255,13 @@ class Deidentifier:
     def _inclusion(self, options: PredictionOptions) -> InclusionList | None:
         """Return the inclusion list; the answer of a submodel is left as it is."""
         return None if options.submodel is not None else self.description.inclusion
+
+
+def _joined(note: Document) -> Document:
+    """Return a note with enforced spans joined with those that they overlap."""
+    if not any(span.is_enforced for span in note.spans):
+        return note
+    return note.with_spans(join_overlaps(note.spans, prefer=lambda span: (span.is_enforced, span.end - span.start)))
 
 
 def _documents(texts: Iterable[str], patients: Iterable[str] | None) -> Iterator[Document]:

@@ -19,6 +19,7 @@ from ensemble_deid.deidentify.manifest import SPANS, STANDARD_OUTPUT, is_run, ve
 from ensemble_deid.deidentify.offsets import key_of_run
 from ensemble_deid.deidentify.options import RunChoices, RunOptions, files_of
 from ensemble_deid.deidentify.project.night import ONE_FILE_A_NOTE, NewNotes, Night, Project
+from ensemble_deid.deidentify.recognizers import Recognizer
 from ensemble_deid.deidentify.rows import RowPass
 from ensemble_deid.deidentify.run import Report, Run
 from ensemble_deid.deidentify.sources import check_outputs, input_digest, note_source
@@ -319,8 +320,6 @@ def _run(job: _Job, places: _Places, source: NoteSource, out: Path, model: Deide
     finding = _finding(job, places, source, columns, model=model, options=options)
     replacer = options.replacer
     styles = replacer.styles
-    # A policy is a file that may have changed: what it says counts.
-    meant = {"default": styles.default, "by_label": dict(sorted(styles.by_label.items()))}
     # What is read and written, as a hash: a database's address may hold a password.
     given = str(job.source) if isinstance(job.source, str | Path) else STANDARD_OUTPUT
     written = str(out) if isinstance(job.out, str | Path) else STANDARD_OUTPUT
@@ -329,7 +328,7 @@ def _run(job: _Job, places: _Places, source: NoteSource, out: Path, model: Deide
         **finding,
         "project": replacer.project,
         "gate": {"accept_unfit": options.accept_unfit, "least_recall": options.least_recall},
-        "styles": {**meant, "surrogates": dict(styles.settings)},
+        "styles": {**styles.to_json(), "surrogates": dict(styles.settings)},
         # A stream is in a file that has another name each time: its content is in `finding`.
         "inputs": _hidden(input_digest(source), replacer.key) if isinstance(job.source, str | Path) else None,
         "places": _hidden(named, replacer.key),
@@ -368,6 +367,9 @@ def _finding(
         "keep_fields": job.input.keep_fields,
         "input": _hidden(digest_of(given) if given.is_file() else None, key),
         "lists": {name: _hidden(value, key) for name, value in options.lists.to_json().items()},
+        "recognizers": [
+            {**found, "sha256": _hidden(found["sha256"], key)} for found in map(Recognizer.to_json, options.recognizers)
+        ],
         "key": key.id,
     }
 

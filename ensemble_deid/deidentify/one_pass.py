@@ -19,7 +19,7 @@ from ensemble_deid.deidentify.replacement import ReplacedSpan
 from ensemble_deid.errors import DeidError
 from ensemble_deid.model.inclusion import InclusionList
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.span import Span
+from ensemble_deid.note.span import ENFORCED, VOTE, Span
 
 REPEATS = "repeats of strings found elsewhere"
 IN_LISTED_SENTENCES = "spans dropped in sentences of the inclusion list"
@@ -30,10 +30,11 @@ IN_LISTED_SENTENCES = "spans dropped in sentences of the inclusion list"
 class DeidentificationResult:
     """A de-identified text and the spans that were taken out, or the reason why the text is withheld.
 
-    `spans` are in characters of the text that came in, `replaced` says where in the new text they are. Where `error`
-    is not None the text could not be processed whole, or the gate holds it back: `text` is then None and `spans` is
-    empty. `counts` says how many repeats were found, and what the gate and the lists did, by the names in
-    docs/known.md; `known_left` is how many known identifiers are left in `text`.
+    `spans` are in characters of the text that came in, `replaced` says where in the new text they are. Where `error` is
+    not None the text could not be processed whole, or the gate holds it back: `text` is then None and `spans` is empty.
+    `counts` says how many repeats were found, and what the gate and the lists did, by the names in docs/known.md;
+    `known_left` is how many known identifiers are left in `text`. Labels are those of the output; `found` are the spans
+    with the labels under which they were found.
 
     >>> from ensemble_deid import DeidentificationResult, Span
     >>> DeidentificationResult("Seen by Dr. [DOCTOR].", (Span(12, 18, "DOCTOR"),)).text
@@ -46,6 +47,7 @@ class DeidentificationResult:
     replaced: tuple[ReplacedSpan, ...] = field(default=(), compare=False)
     known_left: int = 0
     counts: Mapping[str, int] = field(default_factory=dict, hash=False)
+    found: tuple[Span, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def edits(self) -> tuple[Edit, ...]:
@@ -75,9 +77,9 @@ def patient_of(patient: str | None, text: str) -> str:
 class NotePass:
     """One pass over the notes of one scope: `learn` from each of them first, then `finish` each.
 
-    Notes come as the model returns them, before the model's inclusion list. A note that cannot be processed whole, or
-    that the gate holds back, has a result with an error; without a gate (in measurements) all pass. What was found in a
-    note held back is searched in the patient's other notes all the same.
+    Notes come as `Deidentifier.read_notes` returns them, before the model's inclusion list. A note that cannot be
+    processed whole, or that the gate holds back, has a result with an error; without a gate (in measurements) all pass.
+    What was found in a note held back is searched in the patient's other notes all the same.
     """
 
     options: RunOptions
@@ -112,25 +114,35 @@ class NotePass:
             counts[unfit.counted(accepted=self.options.accept_unfit)] = 1
             if not self.options.accept_unfit:
                 return DeidentificationResult(None, (), f"{note.id}: {unfit.reason}", counts=counts)
-        kept, counts[IN_LISTED_SENTENCES] = self._outside_listed(note)
+        (kept, others), counts[IN_LISTED_SENTENCES] = self._outside_listed(note)
         known = self.known(note, taken)
         searched = known.search(kept)
         counts[REPEATS] = len(set(searched.spans) - set(kept.spans))
         lists, hides = self.options.lists, self.options.replacer.styles.hides
-        listed = lists.apply(searched, counts, hides=hides, by_model=kept.spans)
+        listed = lists.apply(searched, counts, hides=hides, by_model=kept.spans, others=others)
         return self._replaced(listed, known.taken, counts)
 
     def believed(self, note: Document) -> Document:
         """Return a note with what the model and the lists find in it, before repeats are searched."""
-        kept, _ = self._outside_listed(note)
-        return self.options.lists.apply(kept, hides=self.options.replacer.styles.hides)
+        (kept, others), _ = self._outside_listed(note)
+        return self.options.lists.apply(kept, hides=self.options.replacer.styles.hides, others=others)
 
-    def _outside_listed(self, note: Document) -> tuple[Document, int]:
-        """Return the note without spans inside sentences of the inclusion list, and their number."""
-        if self.inclusion is None:
+    def _outside_listed(self, note: Document) -> tuple[tuple[Document, Sequence[Span]], int]:
+        """Return the note without spans inside sentences of the inclusion list, and their number.
+
+        Those of enforced patterns and recognizers are apart from the model's, since they may overlap.
+        """
+        number = 0
+        if self.inclusion is not None:
             # Looking for what is known takes longer.
-            return note, 0
-        return self.inclusion.apply(note, must_stay=self.options.lists.places(note))
+            note, number = self.inclusion.apply(note, must_stay=self.options.lists.places(note))
+        others = [span for span in note.spans if span.source.startswith((ENFORCED, VOTE))]
+        if not others:
+            return (note, ()), number
+        return (
+            note.with_spans(span for span in note.spans if not span.source.startswith((ENFORCED, VOTE))),
+            others,
+        ), number
 
     def _replaced(self, note: Document, taken: Collection[str], counts: Counter[str]) -> DeidentificationResult:
         replacer, lists = self.options.replacer, self.options.lists
@@ -149,7 +161,15 @@ class NotePass:
         acted = {name: number for name, number in sorted(counts.items()) if number}
         if problem is not None:
             return DeidentificationResult(None, (), f"{note.id}: {problem}", counts=acted)
-        return DeidentificationResult(made.text, note.spans, replaced=made.spans, known_left=counts[LEFT], counts=acted)
+        name = replacer.styles.name
+        return DeidentificationResult(
+            made.text,
+            tuple(replace(span, label=name(span.label)) for span in note.spans),
+            replaced=tuple(replace(span, label=name(span.label)) for span in made.spans),
+            known_left=counts[LEFT],
+            counts=acted,
+            found=note.spans,
+        )
 
 
 def finish_alone(

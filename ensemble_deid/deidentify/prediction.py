@@ -23,7 +23,8 @@ Note = Document | DeidError
 def predict_here(ensemble: Ensemble, notes: Iterable[Note], options: PredictionOptions) -> Iterator[list[Note]]:
     """Yield the notes, in order, with the spans found, those together in a list that were processed together.
 
-    Errors among the notes are handed on. Resuming at a list's boundary yields the same lists from there on.
+    Spans of enforced patterns come last, and may overlap others. Errors among the notes are handed on. Resuming at a
+    list's boundary yields the same lists from there on.
     """
     return (_predict_chunk(ensemble, chunk, options) for chunk in _chunks(notes, options.batch_size))
 
@@ -100,6 +101,10 @@ def _predict(ensemble: Ensemble, documents: list[Document], options: PredictionO
     """Predict together; when that fails, each note alone, so that one bad note withholds only itself."""
     try:
         found = ensemble.predict(documents, options)
+        return [
+            document.with_spans((*spans, *ensemble.enforced_spans(document)))
+            for document, spans in zip(documents, found, strict=True)
+        ]
     except (ConfigError, ModelError, RuleError):
         # The model, not a note, is at fault: there is nothing to go on with.
         raise
@@ -109,4 +114,3 @@ def _predict(ensemble: Ensemble, documents: list[Document], options: PredictionO
         # Of an unforeseen error the type alone: its message may quote the note.
         failure = f"{documents[0].id}: processing failed ({type(error).__name__})"
         return [error if isinstance(error, CorpusError) else CorpusError(failure)]
-    return [document.with_spans(spans) for document, spans in zip(documents, found, strict=True)]

@@ -83,7 +83,7 @@ class Run:
             done += 1
         self.report(RunProgress("read", done, self.total))
         waiting: list[Record] = []
-        chunks = self.model.predict_chunks(_documents(records, waiting), self.options.prediction)
+        chunks = self.model.read_notes(_documents(records, waiting), self.options)
         with offsets.appending() as file:
             for chunk in chunks:
                 ready, waiting[: len(chunk)] = waiting[: len(chunk)], []

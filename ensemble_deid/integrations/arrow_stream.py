@@ -66,7 +66,7 @@ def _found(records: Iterator[Record], model: Deidentifier, options: RunOptions) 
             waiting.append(record)
             yield record.document()
 
-    for note in chain.from_iterable(model.predict_chunks(documents(), options.prediction)):
+    for note in chain.from_iterable(model.read_notes(documents(), options)):
         yield waiting.popleft(), note
 
 

@@ -165,6 +165,8 @@ def _options(notes: NoteService, fields: OptionFields, styles: Mapping[str, str]
             key=notes.defaults.replacer.key,
             project=fields.project,
             lists=lists,
+            recognizers=notes.defaults.recognizers,
+            rename=notes.defaults.replacer.styles.names or None,
             accept_unfit=notes.defaults.accept_unfit,
             least_recall=notes.defaults.least_recall,
             threshold=fields.threshold,

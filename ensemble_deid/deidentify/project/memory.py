@@ -98,7 +98,7 @@ def remember(
     found = [
         [span.start, span.end, spoken.text[span.start : span.end], span.label, span.score] for span in spoken.spans
     ]
-    mentions, left = _mentions(note.text, result.spans, known), _left(note.text, result.spans, known, key)
+    mentions, left = _mentions(note.text, result.found, known), _left(note.text, result.found, known, key)
     patient = patient_of(note.patient_id, note.text)
     return {
         "found": found,

@@ -56,8 +56,8 @@ class Project:
 def settings_of(options: RunOptions) -> dict[str, Any]:
     """Return what all nights of a release have in common."""
     replacer = options.replacer
-    styles = {"default": replacer.styles.default, "by_label": dict(sorted(replacer.styles.by_label.items()))}
-    return {"scope": replacer.project, "styles": styles, "surrogates": dict(sorted(replacer.styles.settings.items()))}
+    settings = dict(sorted(replacer.styles.settings.items()))
+    return {"scope": replacer.project, "styles": replacer.styles.to_json(), "surrogates": settings}
 
 
 @dataclass(slots=True)
