@@ -25,7 +25,7 @@ LINES = {
     ),
     "deidentify": (
         "<model> <notes> --known <known.csv> --allow <allow.txt> --deny <deny.csv> --key-file <key.txt> --out >out/ "
-        "--spans-from <found.jsonl> --run >run/ --spans >spans.jsonl",
+        "--spans-from <found.jsonl> --against <old.json> --summary >new.json --run >run/ --spans >spans.jsonl",
         "<model> <note.txt> --known <known.txt> --allow <allow.txt> --deny <deny.txt> --key-file <k.txt> --out >a.txt",
         "<model> <notes.csv> --known <known.csv> --allow <allow.csv> --deny <deny.csv> --key-file <k.csv> --out >a.csv",
         "<model> <notes> --policy <policy.toml> --out :out --run >run/ --spans >spans.jsonl",
@@ -74,7 +74,11 @@ SETTINGS |= {("--map", command) for command in ("train", "customize", "cross-cor
 # A project is written like an output: see `test_no_output_lies_in_a_project`.
 SETTINGS |= {("--project", "deidentify")}
 # They run what `deidentify` runs; a list of pseudonyms is a new file, never one that is there.
-SETTINGS |= {(o, f"project {c}") for o in ("--out", "--run", "--spans", "--policy") for c in ("add", "correct")}
+SETTINGS |= {
+    (o, f"project {c}")
+    for o in ("--out", "--run", "--spans", "--policy", "--summary", "--against")
+    for c in ("add", "correct")
+}
 SETTINGS |= {("--csv", "project export-pseudonyms"), ("--new-key-file", "project rotate-key")}
 # Commands that write nothing, or change the model that they name: their options with a path are read.
 ONLY_READ = {"--model", "--rules", "--tokens", "--key-file", "--known", "--allow", "--deny"}
@@ -190,7 +194,7 @@ def test_the_table_has_every_option_that_names_a_place(tmp_path: Path) -> None:
                 assert name in ONLY_READ or (name, command) in SETTINGS, f"{command} {name}"
 
 
-@pytest.mark.parametrize("option", ["--out", "--run", "--spans"])
+@pytest.mark.parametrize("option", ["--out", "--run", "--spans", "--summary"])
 def test_no_output_lies_in_a_project(
     tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
 ) -> None:

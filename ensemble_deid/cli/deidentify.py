@@ -32,10 +32,10 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.training.progress import Reporter, Step
 
 if TYPE_CHECKING:
-    from ensemble_deid.deidentify.job import RunSummary
+    from ensemble_deid.deidentify.prediction import RunProgress
     from ensemble_deid.deidentify.project.night import Project
     from ensemble_deid.deidentify.project.store import Store
-    from ensemble_deid.deidentify.run import RunProgress
+    from ensemble_deid.deidentify.summary import RunSummary
     from ensemble_deid.keys import Key
 STANDARD = "-"
 
@@ -66,6 +66,8 @@ def add_options(parser: CommandParser) -> None:
     rare = parser.rare()
     rare.add_argument("--run", metavar="DIR", dest="run_folder", type=Path, help="default: OUT.run")
     rare.add_argument("--spans", metavar="FILE", type=Path, help="a copy of the run's spans.jsonl")
+    rare.add_argument("--summary", metavar="FILE", type=Path, help="JSON with counts by label, for monitoring")
+    rare.add_argument("--against", metavar="FILE", type=Path, help="the summary of an earlier run, to compare with")
     parser.set_defaults(run=run_deidentify, project=None)
 
 
@@ -107,6 +109,8 @@ def run_deidentify(options: argparse.Namespace) -> int:
             run=options.run_folder,
             resume=options.resume,
             spans=options.spans,
+            summary=options.summary,
+            against=options.against,
             within=_project(options),
             report=_shown(show),
             device=options.device,
@@ -150,7 +154,7 @@ def _project(options: argparse.Namespace) -> "Project | None":
     from ensemble_deid.deidentify.project.night import Project
 
     if "://" not in options.project:
-        refuse_shared(Path(options.project), options.out, options.run_folder, options.spans)
+        refuse_shared(Path(options.project), options.out, options.run_folder, options.spans, options.summary)
     store = opened(options)
     return Project(store=store, hold=getattr(options, "hold", 0), only_known=getattr(options, "only_known", False))
 

@@ -1,10 +1,11 @@
 """De-identify a table, a database or a folder of notes in one call, and leave a folder that says what was done."""
 
+import logging
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Unpack
 
@@ -18,41 +19,20 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.manifest import SPANS, STANDARD_OUTPUT, is_run, verify_run
 from ensemble_deid.deidentify.offsets import key_of_run
 from ensemble_deid.deidentify.options import RunChoices, RunOptions, files_of
+from ensemble_deid.deidentify.prediction import Report
 from ensemble_deid.deidentify.project.night import ONE_FILE_A_NOTE, NewNotes, Night, Project
 from ensemble_deid.deidentify.recognizers import Recognizer
 from ensemble_deid.deidentify.rows import RowPass
-from ensemble_deid.deidentify.run import Report, Run
-from ensemble_deid.deidentify.sources import check_outputs, input_digest, note_source
+from ensemble_deid.deidentify.run import Run
+from ensemble_deid.deidentify.sources import check_outputs, input_digest, locked_table, note_source, written_to
+from ensemble_deid.deidentify.summary import RunSummary, read_summary, write_summary
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.keys import Key
 from ensemble_deid.model.installed import find_model
 
+_LOG = logging.getLogger(__name__)
 _Place = str | Path | BinaryIO
 AS_NAMED = InputOptions()
-
-
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """What a run did: how many notes it wrote, why others are withheld, and what it counted.
-
-    `warnings` are what whoever hands out the output must know. `folder` is the run's folder, for `verify_run`, and
-    `head` the last hash of its manifest. `finished_before` where `resume` found nothing left to do.
-    `model` and `options` are those of the run.
-
-    >>> from ensemble_deid import RunSummary
-    >>> RunSummary(folder="clean.csv.run", written=2).withheld
-    ()
-    """
-
-    folder: Path
-    written: int = 0
-    withheld: tuple[str, ...] = ()
-    counts: Mapping[str, int] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    head: str = ""
-    finished_before: bool = False
-    model: Deidentifier | None = field(default=None, repr=False)
-    options: RunOptions = field(default_factory=RunOptions, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +45,8 @@ class _Job:
     run: Path | None
     resume: bool
     spans: Path | None
+    summary: Path | None
+    against: Path | None
     within: Project | None
     report: Report
 
@@ -79,6 +61,8 @@ def deidentify_table(
     run: str | Path | None = None,
     resume: bool = False,
     spans: str | Path | None = None,
+    summary: str | Path | None = None,
+    against: str | Path | None = None,
     within: Project | None = None,
     report: Report = lambda progress: None,
     device: str | None = None,
@@ -92,11 +76,12 @@ def deidentify_table(
     binary stream; `out` is a file, a folder or a binary stream, None for a database. `columns` say what the columns
     hold, and `input` how the source is read. The run's folder, `run` (`OUT.run` where that is None), has a manifest,
     the spans and the withheld notes; `verify_run` checks it all. With `resume` a run that was broken off goes on, and a
-    finished one is checked. `spans` is the name of a copy of the spans; with `within`, only the notes
-    that the project has not handed out are written (docs/project.md); `report` is told of the progress. `device` and
+    finished one is checked. `spans` is the name of a copy of the spans, `summary` of the summary as JSON
+    (`RunSummary.to_dict`), which is compared with that of an earlier run, `against`; with `within`, only the notes that
+    the project has not handed out are written (docs/project.md); `report` is told of the progress. `device` and
     `submodels` as in `Deidentifier.load`, for a model given by its folder or name. `options` and `choices` as in
-    `Deidentifier.deidentify`. A note that cannot be processed whole is empty in the output, and its
-    reason is in the summary. Raises CorpusError, ConfigError, ModelError.
+    `Deidentifier.deidentify`. A note that cannot be processed whole is empty in the output, and its reason is in the
+    summary. Raises CorpusError, ConfigError, ModelError.
 
     >>> from pathlib import Path
     >>> from ensemble_deid import Columns, deidentify_table, verify_run
@@ -112,7 +97,7 @@ def deidentify_table(
             raise ConfigError("a stream has no name that tells its format: name it")
     elif chosen.kind_of(source) == "files":
         raise ConfigError(f"{source}: is no table, but a file or folder of notes: use deidentify_files")
-    places = {"run": _path(run), "spans": _path(spans)}
+    places = {"run": _path(run), "spans": _path(spans), "summary": _path(summary), "against": _path(against)}
     job = _Job(source=source, out=out, input=chosen, resume=resume, within=within, report=report, **places)
     return _deidentify(job, _Loading(model, device, submodels), options, choices)
 
@@ -126,6 +111,8 @@ def deidentify_files(
     run: str | Path | None = None,
     resume: bool = False,
     spans: str | Path | None = None,
+    summary: str | Path | None = None,
+    against: str | Path | None = None,
     within: Project | None = None,
     report: Report = lambda progress: None,
     device: str | None = None,
@@ -149,7 +136,7 @@ def deidentify_files(
     """
     if isinstance(source, str | Path) and input.kind_of(source) != "files":
         raise ConfigError(f"{source}: is a table, not a file or folder of notes: use deidentify_table")
-    places = {"run": _path(run), "spans": _path(spans)}
+    places = {"run": _path(run), "spans": _path(spans), "summary": _path(summary), "against": _path(against)}
     job = _Job(source=source, out=out, input=input, resume=resume, within=within, report=report, **places)
     return _deidentify(job, _Loading(model, device, submodels), options, choices)
 
@@ -219,9 +206,13 @@ class _Loading:
 def _deidentify(job: _Job, loading: _Loading, options: RunOptions | None, choices: RunChoices) -> RunSummary:
     with _places(job) as places:
         source = note_source(places.input, job.input, leave_out=[places.out, places.run])
-        read = (loading.directory, *(files_of(choices) if options is None else options.files))
-        out = check_outputs(source, Path(places.input), places.out, places.run, job.spans, *read)
-        with exclusive(places.run, _written_to(source, out)) as unlocked, _locked_table(source) as no_lock:
+        if job.against is not None and job.summary is None:
+            raise ConfigError("against: goes with summary")
+        read = (loading.directory, job.against, *(files_of(choices) if options is None else options.files))
+        beside = (job.spans, job.summary)
+        out = check_outputs(source, Path(places.input), places.out, places.run, beside, *read)
+        before = None if job.against is None else read_summary(job.against)
+        with exclusive(places.run, written_to(source, out)) as unlocked, locked_table(source) as no_lock:
             finished = job.resume and is_run(places.run) and job.within is None
             if isinstance(source, SqlQuery) and not finished:
                 source.refuse_existing()
@@ -236,26 +227,12 @@ def _deidentify(job: _Job, loading: _Loading, options: RunOptions | None, choice
                 run = _run(job, places, source, out, model=loaded, options=chosen)
                 summary = _finished(run) if finished else _done(run, resume=job.resume)
             _copy_out(job, places, out)
+            if job.summary is not None:
+                write_summary(job.summary, summary, before)
+    _LOG.info("%s: %d notes written, %d withheld", summary.folder, summary.written, len(summary.withheld))
     remarks = [f"{place}: the file system has no locks: start no other run with this output" for place in unlocked]
     remarks += [f"{table}: the database has no locks: start no other run with this table" for table in no_lock]
     return replace(summary, warnings=(*remarks, *summary.warnings))
-
-
-def _written_to(source: NoteSource, out: Path) -> Path:
-    """Return the place that the run has for itself: of a database in a file, the new table."""
-    if isinstance(source, SqlQuery) and source.file is not None:
-        return source.file.with_name(f"{source.file.name}.{source.table_out.casefold()}")
-    return out
-
-
-@contextmanager
-def _locked_table(source: NoteSource) -> Iterator[list[str]]:
-    """Lock the new table of a database; give its name where that cannot be done."""
-    if not isinstance(source, SqlQuery):
-        yield []
-        return
-    with source.exclusive() as locked:
-        yield [] if locked else [source.table_out]
 
 
 def _night(
@@ -296,6 +273,8 @@ def _done(run: Run, *, resume: bool) -> RunSummary:
         run.counts["written"],
         tuple(run.problems),
         counts=dict(sorted(run.counts.items())),
+        labels=dict(sorted(run.labels.items())),
+        words=run.words,
         warnings=tuple(run.source.warnings()),
         head=run.head,
         model=run.model,
@@ -401,5 +380,12 @@ def _finished(run: Run) -> RunSummary:
     counts = dict(verified.counts)
     withheld = tuple("withheld before" for _ in range(counts.get("withheld", 0)))
     return RunSummary(
-        run.folder, counts.get("written", 0), withheld, counts=counts, head=verified.head, finished_before=True
+        run.folder,
+        counts.get("written", 0),
+        withheld,
+        counts=counts,
+        labels=verified.labels,
+        words=verified.words,
+        head=verified.head,
+        finished_before=True,
     )

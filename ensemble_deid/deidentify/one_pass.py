@@ -8,6 +8,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.deidentify.gate import ACCEPTED, Gate
@@ -18,12 +19,34 @@ from ensemble_deid.deidentify.repeats import Known, PatientStrings
 from ensemble_deid.deidentify.replacement import ReplacedSpan
 from ensemble_deid.errors import DeidError
 from ensemble_deid.model.inclusion import InclusionList
+from ensemble_deid.note.digits import rounded
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import ENFORCED, VOTE, Span
 
 REPEATS = "repeats of strings found elsewhere"
 IN_LISTED_SENTENCES = "spans dropped in sentences of the inclusion list"
 """Names of counts."""
+
+
+class SpanDict(TypedDict):
+    """A replaced span, with its offsets in both texts."""
+
+    start: int
+    end: int
+    new_start: int
+    new_end: int
+    label: str
+    score: float
+
+
+class ResultDict(TypedDict):
+    """A result, as JSON has it."""
+
+    text: str | None
+    error: str | None
+    spans: list[SpanDict]
+    known_left: int
+    counts: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +77,51 @@ class DeidentificationResult:
         """What was done to the text that came in."""
         text = self.text or ""
         return tuple(Edit(span.start, span.end, text[span.new_start : span.new_end]) for span in self.replaced)
+
+    def to_dict(self) -> ResultDict:
+        """Return what JSON can hold of the result, without the text that came in.
+
+        >>> from ensemble_deid import DeidentificationResult
+        >>> DeidentificationResult("Well.").to_dict()
+        {'text': 'Well.', 'error': None, 'spans': [], 'known_left': 0, 'counts': {}}
+        """
+        spans = [
+            SpanDict(
+                start=span.start,
+                end=span.end,
+                new_start=span.new_start,
+                new_end=span.new_end,
+                label=span.label,
+                score=rounded(span.score),
+            )
+            for span in self.replaced
+        ]
+        counts = dict(self.counts)
+        return ResultDict(text=self.text, error=self.error, spans=spans, known_left=self.known_left, counts=counts)
+
+    def map_offset(self, offset: int, *, back: bool = False) -> int:
+        """Return where an offset into the text that came in is in the new one, with `back` the other way round.
+
+        Inside of what was replaced it is the start of what takes its place. Raises ValueError outside of the text, and
+        for a text that is withheld.
+        """
+        if self.text is None:
+            raise ValueError("the text is withheld: it has no offsets")
+        places = [(s.start, s.end, s.new_start, s.new_end) for s in self.replaced]
+        if back:
+            places = [(new_start, new_end, start, end) for start, end, new_start, new_end in places]
+        longer = sum(s.end - s.start - (s.new_end - s.new_start) for s in self.replaced)
+        length = len(self.text) + (0 if back else longer)
+        if not 0 <= offset <= length:
+            raise ValueError(f"the offset {offset} is outside of a text of {length} characters")
+        moved = 0
+        for start, end, new_start, new_end in places:
+            if offset < start:
+                break
+            if offset < end:
+                return new_start
+            moved = new_end - end
+        return offset + moved
 
     @property
     def remark(self) -> str | None:

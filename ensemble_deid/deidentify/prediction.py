@@ -4,7 +4,8 @@ A note has one of two shapes on its whole way from the reader to the writer: a `
 why it is withheld.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from joblib import delayed
 
@@ -14,10 +15,26 @@ from ensemble_deid.model.ensemble import Ensemble, ModelDescription
 from ensemble_deid.model.loading import ModelSource, load_once
 from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.model.portions import PORTION
-from ensemble_deid.note.document import Document
+from ensemble_deid.note.document import Document, is_missing
 from ensemble_deid.parallel import in_each_process, in_processes
 
 Note = Document | DeidError
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """How far a run is: notes read by the model (`phase` read), or written and withheld (`phase` write), of `total`.
+
+    `total` is 0 where the number of notes is not known before they are read.
+    """
+
+    phase: str
+    done: int
+    total: int
+    withheld: int = 0
+
+
+Report = Callable[[RunProgress], None]
 
 
 def predict_here(ensemble: Ensemble, notes: Iterable[Note], options: PredictionOptions) -> Iterator[list[Note]]:
@@ -53,6 +70,8 @@ def check_note(document: Document) -> None:
     """Raise CorpusError for what is no note: no Document, a text that is no string, NUL, unpaired surrogates."""
     if not isinstance(document, Document):
         raise CorpusError(f"a note must be a Document, not {type(document).__name__}")
+    if document.text is not None and is_missing(document.text):
+        raise CorpusError(f"{document.id}: the text is NaN, a missing value: leave such notes out")
     if not isinstance(document.text, str):
         raise CorpusError(f"{document.id}: the text must be a string, not {type(document.text).__name__}")
     check_text(document.text, document.id)

@@ -19,22 +19,10 @@ from ensemble_deid.deidentify.manifest import FAILED, MANIFEST, SPANS, RunFiles
 from ensemble_deid.deidentify.offsets import FILE as OFFSETS
 from ensemble_deid.deidentify.offsets import KEY_FILE, Found, OffsetFile, keep_key
 from ensemble_deid.deidentify.options import RunOptions
-from ensemble_deid.deidentify.prediction import Note
+from ensemble_deid.deidentify.prediction import Note, Report, RunProgress
+from ensemble_deid.deidentify.repeats import WORD
 from ensemble_deid.deidentify.rows import Rewritten, RowPass
 from ensemble_deid.errors import CorpusError
-
-
-@dataclass(frozen=True, slots=True)
-class RunProgress:
-    """How far a run is: notes read by the model (`phase` read), or written and withheld (`phase` write), of `total`."""
-
-    phase: str
-    done: int
-    total: int
-    withheld: int = 0
-
-
-Report = Callable[[RunProgress], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,7 +30,8 @@ class Run:
     """One run: a source of notes, what finds and replaces their PHI, and the folder that says what was done.
 
     `settings` are recorded; `finding` are those that decide what is found, and must be the same when a run is resumed.
-    With `standard`, `out` is a file that waits for standard output. `written` is told of each note that was written.
+    `labels` counts spans and `words` the words of the notes written. With `standard`, `out` is a file that waits for
+    standard output. `written` is told of each note that was written.
     """
 
     source: NoteSource
@@ -58,6 +47,8 @@ class Run:
     written: Callable[[Record, Note, Rewritten], None] = field(default=lambda record, note, rewritten: None)
     problems: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)
+    words: int = 0
     total: int = 0
     head: str = ""
 
@@ -121,9 +112,8 @@ class Run:
                     raise CorpusError("the input has changed while it was read: notes are missing")
             self.counts.update(self.rows.cells.counts)
             self.counts["withheld"] = len(self.problems)
-            self.head = files.end(
-                {name: n for name, n in sorted(self.counts.items()) if n or name in ("written", "withheld")}
-            )
+            counts = {name: n for name, n in sorted(self.counts.items()) if n or name in ("written", "withheld")}
+            self.head = files.end(counts, labels=dict(sorted(self.labels.items())), words=self.words)
         for name in (OFFSETS, KEY_FILE):
             (self.folder / name).unlink(missing_ok=True)
 
@@ -154,6 +144,8 @@ class Run:
                 problem = f"{record.name}: writing failed ({type(error).__name__})"
         if problem is None:
             self.counts["written"] += 1
+            self.labels.update(span.label for span in rewritten.result.spans)
+            self.words += sum(1 for _ in WORD.finditer(record.text or ""))
             files.note(record, rewritten.new, rewritten.result)
             self.written(record, note, rewritten)
             return

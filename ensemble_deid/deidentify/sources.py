@@ -1,8 +1,8 @@
 """Where the notes of a run are read, and where they may be written: tables, messages, databases, files of notes."""
 
 import hashlib
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -135,21 +135,40 @@ def _digest_or_none(file: Path) -> str | None:
 # Where a run may write: the notes, the run's folder and the copy of its spans, each apart from all others.
 
 
-def check_outputs(source: NoteSource, given: Path, out: Path, run: Path, spans: Path | None, *inputs: Input) -> Path:
+def check_outputs(
+    source: NoteSource, given: Path, out: Path, run: Path, beside: Sequence[Path | None], *inputs: Input
+) -> Path:
     """Return the file or the folder that the notes of `source`, which was `given`, are written to.
 
-    `inputs` are the other files that are read. Raises CorpusError where any output would overwrite one of the files
-    read, or another output.
+    `beside` are other files that are written, and `inputs` are the other files that are read. Raises CorpusError where
+    any output would overwrite one of the files read, or another output.
     """
     read: tuple[Input, ...] = (*files_read(source, given), *inputs)
     place = _output(source, given, out, inputs)
     _check_run_folder(run, read)
-    refuse_output_files([spans], *read)
-    refuse_shared(run, spans)
+    refuse_output_files(beside, *read)
+    refuse_shared(run, *beside)
     if source.format != "sql":
         # Of a database, `out` names the run's folder only.
-        refuse_shared(place, run, spans)
+        refuse_shared(place, run, *beside)
     return place
+
+
+def written_to(source: NoteSource, out: Path) -> Path:
+    """Return the place that the run has for itself: of a database in a file, the new table."""
+    if isinstance(source, SqlQuery) and source.file is not None:
+        return source.file.with_name(f"{source.file.name}.{source.table_out.casefold()}")
+    return out
+
+
+@contextmanager
+def locked_table(source: NoteSource) -> Iterator[list[str]]:
+    """Lock the new table of a database; give its name where that cannot be done."""
+    if not isinstance(source, SqlQuery):
+        yield []
+        return
+    with source.exclusive() as locked:
+        yield [] if locked else [source.table_out]
 
 
 def files_read(source: NoteSource, given: Path) -> Sequence[Input]:
