@@ -55,10 +55,12 @@ def run_serve(options: argparse.Namespace) -> int:
     from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
 
     lists, rename = named_lists(options), rename_of(options)
-    others = {"recognizers": tuple(options.recognizer), "spans_from": tuple(options.spans_from)}
+    recognizers, spans_from = tuple(options.recognizer), tuple(options.spans_from)
     # Each worker reads them again; a mistake in them is said before anything is served.
     labels = labels_of_model(options.model, read_manifest(options.model))
-    RunOptions.choose(labels, key=options.key_file, lists=lists, rename=rename, **others)
+    RunOptions.choose(
+        labels, key=options.key_file, lists=lists, rename=rename, recognizers=recognizers, spans_from=spans_from
+    )
     settings = ServiceSettings(
         model=options.model,
         host=options.host,
@@ -74,8 +76,9 @@ def run_serve(options: argparse.Namespace) -> int:
         tokens=tokens_from_environment(options.tokens),
         key=Key.find(options.key_file),
         lists=lists,
+        recognizers=recognizers,
+        spans_from=spans_from,
         rename=rename,
-        **others,
         accept_unfit=options.accept_unfit,
         least_recall=options.least_recall,
     )

@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from operator import index
 from pathlib import Path
+from typing import Any
 
 from ensemble_deid.corpora.jsonl import read_jsonl_notes
 from ensemble_deid.corpora.records import digest_of
@@ -125,7 +126,10 @@ class Recognizer:
         return sorted(span for span in found if self.least is None or span.score >= self.least)
 
     def _span(self, finding: Finding, text: str) -> Span:
-        given = (finding.start, finding.end, finding.label, finding.score) if isinstance(finding, Span) else finding
+        # Whatever a callable of others returns.
+        given: Any = finding
+        if isinstance(finding, Span):
+            given = finding.start, finding.end, finding.label, finding.score
         start, end, label, score = (*given, 1.0)[:4]
         start, end = index(start), index(end)
         if not 0 <= start < end <= len(text):
@@ -158,11 +162,11 @@ def recognised(note: Note, recognizers: Sequence[Recognizer]) -> Note:
     return note.with_spans((*note.spans, *found))
 
 
-def loaded(point: EntryPoint, place: str) -> Callable[..., object]:
-    """Import what an entry point names. Raises ConfigError, which begins with `place`."""
+def loaded(point: EntryPoint, place: str) -> Any:
+    """Import the callable that an entry point names. Raises ConfigError, which begins with `place`."""
     module, _, attributes = point.value.partition(":")
     try:
-        found: object = import_module(module)
+        found: Any = import_module(module)
         for name in attributes.split("."):
             found = getattr(found, name)
     except Exception as error:  # noqa: BLE001 (a module of others may raise anything)

@@ -122,7 +122,7 @@ def _check_names(styles: Styles) -> None:
         raise ConfigError("rename: goes with every style but numbered")
 
 
-def _named(style: object, place: str, operators: dict[str, Operator]) -> str:
+def _named(style: Any, place: str, operators: dict[str, Operator]) -> str:
     """Return the name of a style, and put the operator behind it, if it is one, among `operators`."""
     if callable(style):
         operators[name_of(style)] = style
