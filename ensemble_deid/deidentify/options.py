@@ -9,7 +9,7 @@ from ensemble_deid.deidentify.gate import LEAST_RECALL, check_least_recall
 from ensemble_deid.deidentify.known.site_lists import ListFiles, SiteLists
 from ensemble_deid.deidentify.recognizers import Finder, Recognizer
 from ensemble_deid.deidentify.replacement import Key, Replacer
-from ensemble_deid.deidentify.replacement.styles import Operator
+from ensemble_deid.deidentify.replacement.styles import StyleFunction
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.options import AS_TRAINED, PredictionChoices, PredictionOptions
 
@@ -17,8 +17,8 @@ from ensemble_deid.model.options import AS_TRAINED, PredictionChoices, Predictio
 class RunChoices(PredictionChoices, total=False):
     """The arguments of `RunOptions.choose`, as keyword arguments of the functions that take them, too."""
 
-    style: str | Operator | None
-    styles: Mapping[str, str | Operator] | None
+    style: str | StyleFunction | None
+    styles: Mapping[str, str | StyleFunction] | None
     policy: str | Path | None
     settings: Mapping[str, bool] | None
     key: Key | str | Path | None
@@ -75,8 +75,8 @@ class RunOptions:
         cls,
         labels: Collection[str],
         *,
-        style: str | Operator | None = None,
-        styles: Mapping[str, str | Operator] | None = None,
+        style: str | StyleFunction | None = None,
+        styles: Mapping[str, str | StyleFunction] | None = None,
         policy: str | Path | None = None,
         settings: Mapping[str, bool] | None = None,
         key: Key | str | Path | None = None,

@@ -121,10 +121,10 @@ def _taken(patterns: PatternSet, ordinary: Iterable[Document], *, most: float, n
     if not words:
         raise RuleError(f"{name}: there are no ordinary words on which enforced patterns can be measured")
     measured = {pattern: OrdinaryWords(number, words) for pattern, number in taken.items()}
-    for pattern, found_words in measured.items():
+    for found_name, found_words in measured.items():
         if found_words.per_1000 > most:
             raise RuleError(
-                f"{name}: {pattern}: takes {found_words.per_1000:.2f} ordinary words in 1000, and at most {most:g} are "
+                f"{name}: {found_name}: takes {found_words.per_1000:.2f} ordinary words in 1000, and at most {most:g} are "
                 "allowed: make it narrower, or do not enforce it"
             )
     return measured

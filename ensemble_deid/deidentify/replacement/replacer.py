@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from ensemble_deid.corpora.edits import Edit
-from ensemble_deid.deidentify.replacement.styles import Operator, Styles, check_labels, make_styles
+from ensemble_deid.deidentify.replacement.styles import StyleFunction, Styles, check_labels, make_styles
 from ensemble_deid.deidentify.replacement.values import Values
 from ensemble_deid.keys import Key
 from ensemble_deid.note.document import Document
@@ -65,8 +65,8 @@ class Replacer:
     @classmethod
     def from_options(
         cls,
-        style: str | Operator | None = None,
-        styles: Mapping[str, str | Operator] | None = None,
+        style: str | StyleFunction | None = None,
+        styles: Mapping[str, str | StyleFunction] | None = None,
         policy: str | Path | None = None,
         key: Key | None = None,
         project: str = "",

@@ -16,7 +16,7 @@ STYLES = ("tag", "numbered", "mask", "remove", "hash", "surrogate", "keep", "yea
 FIXED = "text:"
 GROUP = "ensemble_deid.operators"
 """The entry points of installed operators, whose names are styles."""
-Operator = Callable[[str, str], str]
+StyleFunction = Callable[[str, str], str]
 """Returns what takes the place of a string with this label."""
 SETTINGS = ("whole_weeks", "staff_across_project", "day_first", "open_ended")
 # Of labels that the model finds, a default that leaves them as they are would hand out PHI.
@@ -34,7 +34,7 @@ class Styles:
     default: str = "tag"
     by_label: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, bool] = field(default_factory=dict)
-    operators: Mapping[str, Operator] = field(default_factory=dict)
+    operators: Mapping[str, StyleFunction] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, label: str) -> str:
@@ -75,8 +75,8 @@ def policies() -> dict[str, Path]:
 
 
 def make_styles(
-    style: str | Operator | None = None,
-    styles: Mapping[str, str | Operator] | None = None,
+    style: str | StyleFunction | None = None,
+    styles: Mapping[str, str | StyleFunction] | None = None,
     policy: str | Path | None = None,
     settings: Mapping[str, bool] | None = None,
     rename: Mapping[str, str] | None = None,
@@ -90,7 +90,7 @@ def make_styles(
     unknown = sorted(set(content) - {"style", "styles", "surrogates"})
     if unknown:
         raise ConfigError(f"{place}: unknown key {unknown[0]}; known: style, styles, surrogates")
-    operators: dict[str, Operator] = {}
+    operators: dict[str, StyleFunction] = {}
     default = _named(style if style is not None else content.get("style", "tag"), "style", operators)
     given = {**_table(content, "styles", place), **(styles or {})}
     by_label = {label: _named(value, f"styles.{label}", operators) for label, value in given.items()}
@@ -122,7 +122,7 @@ def _check_names(styles: Styles) -> None:
         raise ConfigError("rename: goes with every style but numbered")
 
 
-def _named(style: Any, place: str, operators: dict[str, Operator]) -> str:
+def _named(style: Any, place: str, operators: dict[str, StyleFunction]) -> str:
     """Return the name of a style, and put the operator behind it, if it is one, among `operators`."""
     if callable(style):
         operators[name_of(style)] = style
