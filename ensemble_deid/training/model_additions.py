@@ -121,11 +121,12 @@ def _taken(patterns: PatternSet, ordinary: Iterable[Document], *, most: float, n
     if not words:
         raise RuleError(f"{name}: there are no ordinary words on which enforced patterns can be measured")
     measured = {pattern: OrdinaryWords(number, words) for pattern, number in taken.items()}
-    for found_name, found_words in measured.items():
-        if found_words.per_1000 > most:
+    for pattern_name, found_words in measured.items():
+        rate = found_words.per_1000
+        if rate > most:
             raise RuleError(
-                f"{name}: {found_name}: takes {found_words.per_1000:.2f} ordinary words in 1000, and at most {most:g} are "
-                "allowed: make it narrower, or do not enforce it"
+                f"{name}: {pattern_name}: takes {rate:.2f} ordinary words in 1000, and at most {most:g} are allowed: "
+                "make it narrower, or do not enforce it"
             )
     return measured
 
