@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from ensemble_deid.corpora.tables.columns import Columns
     from ensemble_deid.corpora.write import write_corpus
     from ensemble_deid.deidentify.deidentifier import Deidentifier
-    from ensemble_deid.deidentify.job import RunSummary, deidentify_files, deidentify_table
+    from ensemble_deid.deidentify.job import deidentify_files, deidentify_table
     from ensemble_deid.deidentify.known.site_lists import SiteLists
     from ensemble_deid.deidentify.manifest import VerifiedRun, verify_run
     from ensemble_deid.deidentify.one_pass import DeidentificationResult
     from ensemble_deid.deidentify.options import RunOptions
+    from ensemble_deid.deidentify.recognizers import Recognizer
+    from ensemble_deid.deidentify.summary import RunSummary
     from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
     from ensemble_deid.evaluation.evaluate import Evaluation, evaluate
     from ensemble_deid.evaluation.pairs import EvaluationError
@@ -62,6 +64,7 @@ __all__ = [
     "InputOptions",
     "ModelError",
     "NeuralConfig",
+    "Recognizer",
     "RegexConfig",
     "RuleError",
     "RunOptions",
@@ -114,10 +117,12 @@ _MODULES = {
     "ensemble_deid.corpora.input_options": ("InputOptions",),
     "ensemble_deid.corpora.tables.columns": ("Columns",),
     "ensemble_deid.deidentify.deidentifier": ("Deidentifier",),
-    "ensemble_deid.deidentify.job": ("RunSummary", "deidentify_files", "deidentify_table"),
+    "ensemble_deid.deidentify.job": ("deidentify_files", "deidentify_table"),
     "ensemble_deid.deidentify.manifest": ("VerifiedRun", "verify_run"),
     "ensemble_deid.deidentify.one_pass": ("DeidentificationResult",),
     "ensemble_deid.deidentify.options": ("RunOptions",),
+    "ensemble_deid.deidentify.recognizers": ("Recognizer",),
+    "ensemble_deid.deidentify.summary": ("RunSummary",),
     "ensemble_deid.deidentify.known.site_lists": ("SiteLists",),
     "ensemble_deid.note.document": ("Document",),
     "ensemble_deid.note.span": ("Span",),

@@ -25,7 +25,8 @@ LINES = {
     ),
     "deidentify": (
         "<model> <notes> --known <known.csv> --allow <allow.txt> --deny <deny.csv> --key-file <key.txt> --out >out/ "
-        "--run >run/ --spans >spans.jsonl --compare >c.html",
+        "--spans-from <found.jsonl> --against <old.json> --summary >new.json --run >run/ --spans >spans.jsonl "
+        "--compare >c.html",
         "<model> <note.txt> --known <known.txt> --allow <allow.txt> --deny <deny.txt> --key-file <k.txt> --out >a.txt",
         "<model> <notes.csv> --known <known.csv> --allow <allow.csv> --deny <deny.csv> --key-file <k.csv> --out >a.csv",
         "<model> <notes> --policy <policy.toml> --out :out --run >run/ --spans >spans.jsonl",
@@ -64,7 +65,7 @@ LINES = {
     "review export": ("<decisions.sqlite> --out >out/",),
     "spark": (
         "<model> <in.parquet> >out/ --failed >failed/ --policy <policy.toml> --key-file <key.txt> --known <known.csv> "
-        "--allow <allow.txt> --deny <deny.csv>",
+        "--allow <allow.txt> --deny <deny.csv> --spans-from <found.jsonl>",
     ),
 }
 # Files of settings, of which a folder of results has none by that name; `train` and `corpus convert` guard theirs.
@@ -77,7 +78,9 @@ SETTINGS |= {("--map", command) for command in ("train", "customize", "cross-cor
 SETTINGS |= {("--project", "deidentify")}
 # They run what `deidentify` runs; a list of pseudonyms is a new file, never one that is there.
 SETTINGS |= {
-    (o, f"project {c}") for o in ("--out", "--run", "--spans", "--compare", "--policy") for c in ("add", "correct")
+    (o, f"project {c}")
+    for o in ("--out", "--run", "--spans", "--compare", "--policy", "--summary", "--against")
+    for c in ("add", "correct")
 }
 SETTINGS |= {("--csv", "project export-pseudonyms"), ("--new-key-file", "project rotate-key")}
 # An audit is a new folder, never one that is there.
@@ -196,7 +199,7 @@ def test_the_table_has_every_option_that_names_a_place(tmp_path: Path) -> None:
                 assert name in ONLY_READ or (name, command) in SETTINGS, f"{command} {name}"
 
 
-@pytest.mark.parametrize("option", ["--out", "--run", "--spans"])
+@pytest.mark.parametrize("option", ["--out", "--run", "--spans", "--summary"])
 def test_no_output_lies_in_a_project(
     tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
 ) -> None:

@@ -20,6 +20,8 @@ WRITES_OF_SEVERAL_KINDS = {"--out"}
 MEANINGS = {
     # A corpus of dev notes; where a system is scored, with its answer.
     "--dev": 2,
+    # Of a report, or of a run.
+    "--summary": 2,
     # A setting of training, or one of the replacement.
     "--set": 2,
 }

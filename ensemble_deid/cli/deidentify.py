@@ -19,6 +19,7 @@ from ensemble_deid.cli.replacement import (
     add_columns,
     add_gate,
     add_lists,
+    add_recognizers,
     add_replacement,
     columns_of,
     report_lists,
@@ -31,10 +32,10 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.training.progress import Reporter, Step
 
 if TYPE_CHECKING:
-    from ensemble_deid.deidentify.job import RunSummary
+    from ensemble_deid.deidentify.prediction import RunProgress
     from ensemble_deid.deidentify.project.night import Project
     from ensemble_deid.deidentify.project.store import Store
-    from ensemble_deid.deidentify.run import RunProgress
+    from ensemble_deid.deidentify.summary import RunSummary
     from ensemble_deid.keys import Key
 STANDARD = "-"
 
@@ -59,6 +60,7 @@ def add_options(parser: CommandParser) -> None:
     add_lists(parser, strict=True)
     add_replacement(parser)
     add_gate(parser)
+    add_recognizers(parser)
     add_running(parser)
     add_shared(parser, "resume")
     rare = parser.rare()
@@ -67,6 +69,8 @@ def add_options(parser: CommandParser) -> None:
     rare.add_argument(
         "--compare", metavar="FILE", type=Path, help="a page of the notes before and after, with scores: CONTAINS PHI"
     )
+    rare.add_argument("--summary", metavar="FILE", type=Path, help="JSON with counts by label, for monitoring")
+    rare.add_argument("--against", metavar="FILE", type=Path, help="the summary of an earlier run, to compare with")
     parser.set_defaults(run=run_deidentify, project=None)
 
 
@@ -109,6 +113,8 @@ def run_deidentify(options: argparse.Namespace) -> int:
             resume=options.resume,
             spans=options.spans,
             compare=options.compare,
+            summary=options.summary,
+            against=options.against,
             within=_project(options),
             report=_shown(show),
             device=options.device,
@@ -152,7 +158,8 @@ def _project(options: argparse.Namespace) -> "Project | None":
     from ensemble_deid.deidentify.project.night import Project
 
     if "://" not in options.project:
-        refuse_shared(Path(options.project), options.out, options.run_folder, options.spans, options.compare)
+        beside = (options.spans, options.compare, options.summary)
+        refuse_shared(Path(options.project), options.out, options.run_folder, *beside)
     store = opened(options)
     chosen = {name: getattr(options, name) for name in ("hold", "only_known", "again") if hasattr(options, name)}
     return Project(store=store, **chosen)

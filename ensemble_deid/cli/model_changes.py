@@ -75,6 +75,13 @@ def _add_patterns(actions: Any) -> None:
     )
     add_model(add)
     add.add_argument("file", metavar="FILE", type=Path, help="a file of patterns")
+    add.add_argument("--enforce", action="store_true", help="their matches always hold; labels may be new ones")
+    add.add_argument(
+        "--at-most", metavar="N", type=float, default=1.0, help="ordinary words in 1000 that each may take; default: 1"
+    )
+    add.add_argument(
+        "--ordinary", metavar="CORPUS", default="demo:dev", help="annotated notes to measure that on; default: demo:dev"
+    )
     add.set_defaults(run=run_add)
     remove = add_command(
         actions,
@@ -208,8 +215,20 @@ def run_add(options: argparse.Namespace) -> int:
     from ensemble_deid.training.model_additions import add_patterns
 
     patterns = read_patterns(options.file)
-    n = add_patterns(options.model, patterns, name=str(options.file), remark=options.remark)
-    say(f"{options.model} now has {counted(n, 'added pattern')}; the change is on record")
+    if options.enforce:
+        patterns = replace(patterns, patterns=tuple(replace(p, enforce=True) for p in patterns.patterns))
+    enforced = patterns.where(enforced=True) is not None
+    added = add_patterns(
+        options.model,
+        patterns,
+        ordinary=read_gold(options.ordinary).documents if enforced else (),
+        most_taken=options.at_most,
+        name=str(options.file),
+        remark=options.remark,
+    )
+    for name, words in added.taken.items():
+        say(f"{name}: enforced; takes {words.taken} of {words.words} ordinary words, {words.per_1000:.2f} in 1000")
+    say(f"{options.model} now has {counted(added.total, 'added pattern')}; the change is on record")
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ensemble_deid.atomic import write_new_private_file
 from ensemble_deid.cli.deidentify import add_options, add_reading, opened, project_key, reading_of
 from ensemble_deid.cli.options import CommandParser, add_command, add_shared
-from ensemble_deid.cli.replacement import add_key_file, add_lists, named_lists
+from ensemble_deid.cli.replacement import add_key_file, add_lists, add_recognizers, named_lists
 from ensemble_deid.cli.terminal import PROBLEMS, counted, say
 from ensemble_deid.errors import ConfigError
 
@@ -80,6 +80,7 @@ def _add_diff(commands: Any) -> None:
     diff.add_argument("--model", metavar="DIR", type=Path, help="a model's folder, or an installed one's name")
     diff.add_argument("--most", metavar="N", type=int, default=200, help="notes to read; default: 200")
     add_lists(diff, strict=False)
+    add_recognizers(diff)
     add_shared(diff, "jobs", jobs=1)
     add_reading(diff)
     diff.set_defaults(run=run_diff, models=("model",), keep_fields=False, query=None, table_out=None)
@@ -159,7 +160,14 @@ def _compare(options: argparse.Namespace) -> int:
     project = Project(store=opened(options))
     source = note_source(options.input, reading_of(options), leave_out=[])
     model = Deidentifier.load(options.model, jobs=options.jobs)
-    chosen = RunOptions.choose(model.labels, lists=named_lists(options), key=project.store.key, jobs=options.jobs)
+    chosen = RunOptions.choose(
+        model.labels,
+        lists=named_lists(options),
+        recognizers=options.recognizer,
+        spans_from=options.spans_from,
+        key=project.store.key,
+        jobs=options.jobs,
+    )
     found = compare_models(project, source, model, chosen, options.most)
     say(" ".join(f"{title:>14}" for title in ("label", *KINDS)))
     for label, counts in sorted(found.by_label.items()):

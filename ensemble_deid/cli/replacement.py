@@ -69,6 +69,35 @@ def report_lists(lists: "SiteLists", counts: Counter[str]) -> None:
         warn(f"{counted(counts[LEFT], 'known identifier')} found in the output, {action}")
 
 
+def add_recognizers(parser: CommandParser) -> None:
+    """Add what others find besides the model, and what labels are called in the output."""
+    rare = parser.rare()
+    rare.add_argument(
+        "--recognizer",
+        metavar="NAME[@SCORE]",
+        action="append",
+        default=[],
+        help="module:function or an installed one, enforced; with a score its spans are votes",
+    )
+    rare.add_argument(
+        "--spans-from", metavar="FILE[@SCORE]", action="append", default=[], help="JSONL notes with spans, likewise"
+    )
+    rare.add_argument("--rename", metavar="OLD=NEW,...", help="what labels and categories are called in the output")
+
+
+def rename_of(options: argparse.Namespace) -> dict[str, str] | None:
+    """Return the new names of labels. Raises ConfigError."""
+    if options.rename is None:
+        return None
+    names: dict[str, str] = {}
+    for pair in options.rename.split(","):
+        label, sign, name = (part.strip() for part in pair.partition("="))
+        if not (label and sign and name) or label in names:
+            raise ConfigError(f"--rename {options.rename}: expected OLD=NEW for each label once, commas between them")
+        names[label] = name
+    return names
+
+
 _KEYED = ("surrogate", "hash")
 
 
@@ -107,7 +136,10 @@ def run_choices(options: argparse.Namespace) -> "RunChoices":
         "settings": settings,
         "key": options.key_file,
         "project": options.scope,
+        "rename": rename_of(options),
         "lists": named_lists(options),
+        "recognizers": options.recognizer,
+        "spans_from": options.spans_from,
         "threshold": options.threshold,
         "accept_unfit": options.accept_unfit,
     }

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.cli.options import add_command, add_model, add_port, add_shared, submodels_of
-from ensemble_deid.cli.replacement import add_gate, add_key_file, add_lists, named_lists
+from ensemble_deid.cli.replacement import add_gate, add_key_file, add_lists, add_recognizers, named_lists, rename_of
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.errors import ConfigError
 
@@ -34,6 +34,7 @@ def add_commands(commands: Any) -> None:
     add_key_file(parser, required=False)
     add_lists(parser, strict=True)
     add_gate(parser)
+    add_recognizers(parser)
     add_shared(parser, "submodels", "device")
     parser.rare().add_argument(
         "--arrival-limit", metavar="SECONDS", type=float, default=10.0, help="wait for a body; total wait for a batch"
@@ -48,13 +49,19 @@ def run_serve(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
     from ensemble_deid.deidentify.gate import LEAST_RECALL
+    from ensemble_deid.deidentify.options import RunOptions
     from ensemble_deid.deidentify.replacement import Key
+    from ensemble_deid.model.additions import labels_of_model
     from ensemble_deid.model.manifest import read_manifest
     from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
 
-    lists = named_lists(options)
+    lists, rename = named_lists(options), rename_of(options)
+    recognizers, spans_from = tuple(options.recognizer), tuple(options.spans_from)
     # Each worker reads them again; a mistake in them is said before anything is served.
-    lists.read(read_manifest(options.model).labels)
+    labels = labels_of_model(options.model, read_manifest(options.model))
+    RunOptions.choose(
+        labels, key=options.key_file, lists=lists, rename=rename, recognizers=recognizers, spans_from=spans_from
+    )
     settings = ServiceSettings(
         model=options.model,
         host=options.host,
@@ -70,6 +77,9 @@ def run_serve(options: argparse.Namespace) -> int:
         tokens=tokens_from_environment(options.tokens),
         key=Key.find(options.key_file),
         lists=lists,
+        recognizers=recognizers,
+        spans_from=spans_from,
+        rename=rename,
         accept_unfit=options.accept_unfit,
         least_recall=LEAST_RECALL if options.least_recall is None else options.least_recall,
     )

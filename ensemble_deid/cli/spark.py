@@ -10,6 +10,7 @@ from ensemble_deid.cli.replacement import (
     add_columns,
     add_gate,
     add_lists,
+    add_recognizers,
     add_replacement,
     columns_of,
     run_choices,
@@ -34,6 +35,7 @@ def add_commands(commands: Any) -> None:
     add_lists(parser, strict=True)
     add_replacement(parser)
     add_gate(parser)
+    add_recognizers(parser)
     parser.add_argument("--threshold", metavar="T", type=float, help="least probability of an accepted span, 0 to 1")
     rare = parser.rare()
     rare.add_argument("--failed", metavar="PATH", help="table of withheld notes; default: OUT.parquet.failed")
@@ -45,12 +47,13 @@ def run_spark(options: argparse.Namespace) -> int:
     """Write the table and the table of withheld notes, and say how many notes there were."""
     from ensemble_deid.deidentify.options import RunOptions, files_of
     from ensemble_deid.integrations.spark import deidentify_parquet
+    from ensemble_deid.model.additions import labels_of_model
     from ensemble_deid.model.manifest import read_manifest
 
     failed = options.failed or f"{options.output.rstrip('/')}.failed"
     choices = run_choices(options)
     _refuse_outputs((options.output, failed), options, files_of(choices))
-    chosen = RunOptions.choose(read_manifest(options.model).labels, **choices)
+    chosen = RunOptions.choose(labels_of_model(options.model, read_manifest(options.model)), **choices)
     tell_of_key(chosen.replacer)
     counts = deidentify_parquet(
         options.input,

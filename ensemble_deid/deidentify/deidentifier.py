@@ -1,31 +1,45 @@
 """The model as a user of the library holds it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
+from operator import length_hint
 from pathlib import Path
 from typing import Self, Unpack
 
 from ensemble_deid.deidentify.gate import Gate
 from ensemble_deid.deidentify.one_pass import DeidentificationResult, NotePass, finish_alone, finish_together
 from ensemble_deid.deidentify.options import RunChoices, RunOptions
-from ensemble_deid.deidentify.prediction import Note, check_note, describe_apart, predict_apart, predict_here
+from ensemble_deid.deidentify.prediction import (
+    Note,
+    Report,
+    RunProgress,
+    check_note,
+    describe_apart,
+    predict_apart,
+    predict_here,
+)
+from ensemble_deid.deidentify.recognizers import recognised
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.model.ensemble import Ensemble, ModelDescription
 from ensemble_deid.model.inclusion import InclusionList
 from ensemble_deid.model.installed import find_model
-from ensemble_deid.model.loading import ModelSource, load_again, load_model, model_source
+from ensemble_deid.model.loading import ModelSource, load_again, load_model, load_once, model_source
 from ensemble_deid.model.options import PredictionChoices, PredictionOptions, check_number
-from ensemble_deid.note.document import Document
+from ensemble_deid.note.document import Document, patient_text
+from ensemble_deid.note.overlaps import join_overlaps
 from ensemble_deid.note.span import Span
+
+_LOG = logging.getLogger(__name__)
 
 
 class Deidentifier:
     """Finds and removes PHI with a trained model.
 
     `description` says what the model is, and `source` where it was loaded from; processes of `jobs` load it from there,
-    too.
+    too. So does whoever unpickles one: a pickle holds the folder and its checksum, not the model.
 
     >>> from ensemble_deid import Deidentifier
     >>> model = Deidentifier.load("model")
@@ -37,6 +51,12 @@ class Deidentifier:
         self.description = ensemble.description
         self.source = source
         self._load: Callable[[], Ensemble] = lambda: ensemble
+
+    def __reduce__(self) -> "tuple[Callable[[ModelSource], Deidentifier], tuple[ModelSource]]":
+        """Return how the model is made again from a pickle. Raises ConfigError where it is in no folder."""
+        if self.source is None:
+            raise ConfigError("a model that is in no folder cannot be pickled: save it, then load it")
+        return _loaded_from, (self.source,)
 
     @classmethod
     def _loaded_elsewhere(cls, source: ModelSource, description: ModelDescription) -> Self:
@@ -69,6 +89,7 @@ class Deidentifier:
         if jobs > 1:
             return cls._loaded_elsewhere(source, describe_apart(source, jobs=jobs))
         ensemble, manifest = load_model(place, device=device, key=key, submodels=submodels)
+        _LOG.info("%s: loaded with %s", place, ", ".join(ensemble.taggers))
         return cls(ensemble, replace(source, checksum=manifest.checksum))
 
     @property
@@ -79,9 +100,9 @@ class Deidentifier:
     def predict(self, documents: Iterable[Document], **choices: Unpack[PredictionChoices]) -> list[Document]:
         """Return the documents with the spans that the model finds (and none of those they came with).
 
-        These are the model's own predictions: neither repeats nor lists are searched, as `process` does. `choices` are
-        those of `PredictionOptions`. Raises CorpusError, naming the document, for a text that is no string or holds NUL
-        or unpaired surrogates.
+        These are the model's own predictions, with the matches of its enforced patterns: neither repeats nor lists are
+        searched, as `process` does. `choices` are those of `PredictionOptions`. Raises CorpusError, naming the
+        document, for a text that is no string or holds NUL or unpaired surrogates.
 
         >>> from ensemble_deid import Deidentifier, Document
         >>> model = Deidentifier.load("model")
@@ -92,9 +113,14 @@ class Deidentifier:
         notes, options = list(documents), PredictionOptions(**choices)
         for note in notes:
             check_note(note)
-        found = self.ensemble.predict(notes, options)
-        predicted = [note.with_spans(spans) for note, spans in zip(notes, found, strict=True)]
-        return predicted if options.submodel is not None else [self.without_listed(note)[0] for note in predicted]
+        ensemble = self.ensemble
+        predicted = [
+            note.with_spans(spans) for note, spans in zip(notes, ensemble.predict(notes, options), strict=True)
+        ]
+        if options.submodel is not None:
+            return predicted
+        enforced = (note.with_spans((*note.spans, *ensemble.enforced_spans(note))) for note in predicted)
+        return [_joined(self.without_listed(note)[0]) for note in enforced]
 
     def without_listed(self, document: Document, *, must_stay: Iterable[Span] = ()) -> tuple[Document, int]:
         """Return a predicted document without spans inside sentences of the model's inclusion list, and their number.
@@ -118,16 +144,17 @@ class Deidentifier:
         Notes are read as they are needed, so there may be more than fit into memory. Raises ConfigError at the call.
         """
         options = PredictionOptions(**choices)
-        predicted = chain.from_iterable(self.predict_chunks(notes, options))
-        if self._inclusion(options) is None:
-            return predicted
 
-        def listed_left_out(note: Note) -> Note:
+        def settled(note: Note) -> Note:
             if isinstance(note, DeidError):
                 return note
-            return self.without_listed(note, must_stay=must_stay(note) if must_stay else ())[0]
+            if options.submodel is not None:
+                return note.with_spans(span for span in note.spans if not span.is_enforced)
+            if self._inclusion(options) is not None:
+                note, _ = self.without_listed(note, must_stay=must_stay(note) if must_stay else ())
+            return _joined(note)
 
-        return map(listed_left_out, predicted)
+        return map(settled, chain.from_iterable(self.predict_chunks(notes, options)))
 
     def predict_chunks(self, notes: Iterable[Note], options: PredictionOptions) -> Iterator[list[Note]]:
         """Return what `predict_each` does before the inclusion list, in one list the notes that go together.
@@ -144,15 +171,26 @@ class Deidentifier:
             )
         return predict_apart(self.source, notes, options)
 
+    def read_notes(self, notes: Iterable[Note], options: RunOptions) -> Iterator[list[Note]]:
+        """Return what `predict_chunks` does, with what a run's recognizers find, each asked once for a note."""
+        chunks = self.predict_chunks(notes, options.prediction)
+        return ([recognised(note, options.recognizers) for note in chunk] for chunk in chunks)
+
     def process(
-        self, notes: Iterable[Note], options: RunOptions, *, together: bool = False
+        self,
+        notes: Iterable[Note],
+        options: RunOptions,
+        *,
+        together: bool = False,
+        report: Report = lambda progress: None,
     ) -> Iterator[DeidentificationResult]:
         """Yield what becomes of every note, in order: the one pass that every door calls.
 
-        The model reads the note; the site's lists and the strings that were found are searched in it; what overlaps
-        becomes one span; all spans are replaced. Each note is processed alone, as it is needed, unless `together`: then
-        all are read first, and what is found in one note of a patient is searched in the patient's others. An error
-        among the notes is handed on. Raises ConfigError at the call.
+        The model and the recognizers read the note; the site's lists and the strings that were found are searched in
+        it; what overlaps becomes one span; all spans are replaced. Each note is processed alone, as it is needed,
+        unless `together`: then all are read first, and what is found in one note of a patient is searched in the
+        patient's others. An error among the notes is handed on. `report` is told how many notes the model has read.
+        Raises ConfigError at the call.
 
         >>> from ensemble_deid import Deidentifier, Document, RunOptions
         >>> model = Deidentifier.load("model")
@@ -160,21 +198,22 @@ class Deidentifier:
         >>> [result.text for result in model.process(notes, RunOptions(), together=True)]
         ['Date: [DATE]']
         """
-        chunks = self.predict_chunks(notes, options.prediction)
+        total = length_hint(notes)
+        chunks = self.read_notes(notes, options)
         inclusion = self._inclusion(options.prediction)
         gate = Gate.of(self.description, options.prediction, least_recall=options.least_recall)
 
         def results() -> Iterator[DeidentificationResult]:
-            predicted = chain.from_iterable(chunks)
+            predicted = chain.from_iterable(_reported(chunks, total, report))
             if together:
                 yield from finish_together(list(predicted), options, gate, inclusion)
             else:
                 yield from (finish_alone(note, options, gate, inclusion) for note in predicted)
 
-        return results()
+        return map(_logged, results())
 
     def note_pass(self, options: RunOptions) -> NotePass:
-        """Return the pass over notes that come in parts or in several readings, as `predict_chunks` returns them."""
+        """Return the pass over notes that come in parts or in several readings, as `read_notes` returns them."""
         gate = Gate.of(self.description, options.prediction, least_recall=options.least_recall)
         return NotePass(options, gate, self._inclusion(options.prediction))
 
@@ -182,18 +221,19 @@ class Deidentifier:
         self,
         text: str,
         *,
-        patient: str | None = None,
+        patient: Hashable = None,
         options: RunOptions | None = None,
         **choices: Unpack[RunChoices],
     ) -> DeidentificationResult:
         """Return the text without its PHI.
 
-        What was found is searched in the whole text. Surrogates and hashes depend on `patient`, on the text itself
-        where that is None; what only other texts of the patient tell, such as the whole of a name, is not known. How it
-        is done is in `options`, or in `choices`, those of `RunOptions.choose`: `style`, `policy`, `key`, `threshold`,
-        `lists` and others. Raises CorpusError when the text cannot be processed: it is no string, holds NUL or unpaired
-        surrogates (then it is no clinical note), processing fails, the gate holds it back, or strict lists find a known
-        identifier in the output. Raises ConfigError for options that do not exist or that the model cannot serve.
+        What was found is searched in the whole text. Surrogates and hashes depend on `patient`, of any hashable type (7
+        and "7" are one patient), on the text itself where that is None; what only other texts of the patient tell, such
+        as the whole of a name, is not known. How it is done is in `options`, or in `choices`, those of
+        `RunOptions.choose`: `style`, `policy`, `key`, `threshold`, `lists` and others. Raises CorpusError when the text
+        cannot be processed: it is no string, holds NUL or unpaired surrogates (then it is no clinical note), processing
+        fails, the gate holds it back, or strict lists find a known identifier in the output. Raises ConfigError for
+        options that do not exist or that the model cannot serve.
 
         >>> from ensemble_deid import Deidentifier
         >>> model = Deidentifier.load("model")
@@ -201,7 +241,7 @@ class Deidentifier:
         'Date: XXXXXXXXXX'
         """
         chosen = RunOptions.given(options, choices, self.labels)
-        (result,) = self.process([Document("the text", text, patient_id=patient)], chosen)
+        (result,) = self.process([Document("the text", text, patient_id=patient_text(patient))], chosen)
         if result.error is not None:
             raise CorpusError(result.error)
         return result
@@ -210,7 +250,8 @@ class Deidentifier:
         self,
         texts: Iterable[str],
         *,
-        patients: Iterable[str] | None = None,
+        patients: Iterable[Hashable] | None = None,
+        report: Report = lambda progress: None,
         options: RunOptions | None = None,
         **choices: Unpack[RunChoices],
     ) -> Iterator[DeidentificationResult]:
@@ -218,9 +259,10 @@ class Deidentifier:
 
         Texts stream through, so each is processed alone: what is found in one text of a patient is not searched in the
         others, and a part of a name whose whole is in another text may have another surrogate there (`process` with
-        `together`, and `deidentify_series`, know all texts). `patients` has the patient of each text; without it every
-        text is a patient of its own. `options` and `choices` as in `deidentify`. Raises ConfigError at the call, and
-        CorpusError where there are fewer patients than texts, or more.
+        `together`, and `deidentify_series`, know all texts). `patients` has the patient of each text, None for a text
+        that is a patient of its own, as all are without it. `report` is told how many texts the model has read.
+        `options` and `choices` as in `deidentify`. Raises ConfigError at the call, and CorpusError where there are
+        fewer patients than texts, or more.
 
         >>> from ensemble_deid import Deidentifier
         >>> model = Deidentifier.load("model")
@@ -232,7 +274,12 @@ class Deidentifier:
         chosen = RunOptions.given(options, choices, self.labels)
         if isinstance(texts, str):
             raise CorpusError("pipe takes several texts, not one string: use deidentify, or give a list")
-        return self.process(_documents(texts, patients), chosen)
+        total = length_hint(texts)
+
+        def reported(progress: RunProgress) -> None:
+            report(replace(progress, total=total))
+
+        return self.process(_documents(texts, patients), chosen, report=reported)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -244,16 +291,45 @@ class Deidentifier:
         return None if options.submodel is not None else self.description.inclusion
 
 
-def _documents(texts: Iterable[str], patients: Iterable[str] | None) -> Iterator[Document]:
+def _joined(note: Document) -> Document:
+    """Return a note with enforced spans joined with those that they overlap."""
+    if not any(span.is_enforced for span in note.spans):
+        return note
+    return note.with_spans(join_overlaps(note.spans, prefer=lambda span: (span.is_enforced, span.end - span.start)))
+
+
+def _loaded_from(source: ModelSource) -> Deidentifier:
+    """Load a model from its folder, once in a process. Raises ModelError where it was replaced."""
+    return Deidentifier(load_once(source), source)
+
+
+def _reported(chunks: Iterable[list[Note]], total: int, report: Report) -> Iterator[list[Note]]:
+    done = 0
+    for chunk in chunks:
+        done += len(chunk)
+        report(RunProgress("read", done, total))
+        yield chunk
+
+
+def _logged(result: DeidentificationResult) -> DeidentificationResult:
+    if result.error is not None:
+        _LOG.info("withheld: %s", result.error)
+    return result
+
+
+def _documents(texts: Iterable[str], patients: Iterable[Hashable] | None) -> Iterator[Note]:
     if patients is None:
         yield from (Document(f"texts[{number}]", text) for number, text in enumerate(texts))
         return
-    known = iter(patients)
+    known, ended = iter(patients), object()
     for number, text in enumerate(texts):
-        patient = next(known, None)
-        if patient is None:
+        patient = next(known, ended)
+        if patient is ended:
             raise CorpusError(f"texts[{number}]: has no patient")
-        yield Document(f"texts[{number}]", text, patient_id=patient)
-    if next(known, None) is not None:
+        try:
+            yield Document(f"texts[{number}]", text, patient_id=patient_text(patient))
+        except CorpusError as error:
+            yield CorpusError(f"texts[{number}]: {error}")
+    if next(known, ended) is not ended:
         # One too many may mean that all of them are out of step with the texts.
         raise CorpusError("there are more patients than texts")

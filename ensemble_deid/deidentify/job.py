@@ -1,8 +1,8 @@
 """De-identify a table, a database or a folder of notes in one call, and leave a folder that says what was done."""
 
+import logging
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -17,39 +17,28 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.manifest import SPANS, STANDARD_OUTPUT, is_run, verify_run
 from ensemble_deid.deidentify.offsets import key_of_run
 from ensemble_deid.deidentify.options import RunChoices, RunOptions, files_of
+from ensemble_deid.deidentify.prediction import Report
 from ensemble_deid.deidentify.project.night import ONE_FILE_A_NOTE, NewNotes, Night, Project, made_with
+from ensemble_deid.deidentify.recognizers import Recognizer
 from ensemble_deid.deidentify.rows import RowPass
-from ensemble_deid.deidentify.run import Report, Run
-from ensemble_deid.deidentify.sources import Place, Places, check_outputs, input_digest, note_source, places_of
+from ensemble_deid.deidentify.run import Run
+from ensemble_deid.deidentify.sources import (
+    Place,
+    Places,
+    check_outputs,
+    input_digest,
+    locked_table,
+    note_source,
+    places_of,
+    written_to,
+)
+from ensemble_deid.deidentify.summary import RunSummary, read_summary, write_summary
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.keys import Key
 from ensemble_deid.model.installed import find_model
 
+_LOG = logging.getLogger(__name__)
 AS_NAMED = InputOptions()
-
-
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """What a run did: how many notes it wrote, why others are withheld, and what it counted.
-
-    `warnings` are what whoever hands out the output must know. `folder` is the run's folder, for `verify_run`, and
-    `head` the last hash of its manifest. `finished_before` where `resume` found nothing left to do.
-    `model` and `options` are those of the run.
-
-    >>> from ensemble_deid import RunSummary
-    >>> RunSummary(folder="clean.csv.run", written=2).withheld
-    ()
-    """
-
-    folder: Path
-    written: int = 0
-    withheld: tuple[str, ...] = ()
-    counts: Mapping[str, int] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    head: str = ""
-    finished_before: bool = False
-    model: Deidentifier | None = field(default=None, repr=False)
-    options: RunOptions = field(default_factory=RunOptions, repr=False)
 
 
 class JobChoices(RunChoices, total=False):
@@ -60,6 +49,8 @@ class JobChoices(RunChoices, total=False):
     resume: bool
     spans: str | Path | None
     compare: str | Path | None
+    summary: str | Path | None
+    against: str | Path | None
     within: Project | None
     report: Report
     device: str | None
@@ -82,6 +73,8 @@ class _Job:
     resume: bool = False
     spans: Path | None = None
     compare: Path | None = None
+    summary: Path | None = None
+    against: Path | None = None
     within: Project | None = None
     report: Report = lambda progress: None
     device: str | None = None
@@ -94,13 +87,17 @@ class _Job:
         """Return the job that arguments describe."""
         named: dict[str, Any] = {name: value for name, value in given.items() if name in cls.__slots__}
         rest: Any = {name: value for name, value in given.items() if name not in cls.__slots__}
-        named |= {name: Path(named[name]) for name in ("run", "spans", "compare") if named.get(name) is not None}
+        places = ("run", "spans", "compare", "summary", "against")
+        named |= {name: Path(named[name]) for name in places if named.get(name) is not None}
+        if "against" in named and named.get("summary") is None:
+            raise ConfigError("against: goes with summary")
         return cls(source=source, out=out, model=model, choices=rest, **named)
 
     @property
     def read(self) -> Sequence[Path | None]:
-        """What is read besides the notes: the model's folder and the files of the options."""
-        model, files = self.model, files_of(self.choices) if self.options is None else self.options.files
+        """What is read besides the notes: the model's folder, an earlier summary and the files of the options."""
+        model, files = self.model, (files_of(self.choices) if self.options is None else self.options.files)
+        files = (*files, *([] if self.against is None else [self.against]))
         if isinstance(model, Deidentifier):
             return None if model.source is None else model.source.directory, *files
         return find_model(model), *files
@@ -132,12 +129,13 @@ def deidentify_table(
     binary stream; `out` is a file, a folder or a binary stream, None for a database. `columns` say what the columns
     hold, and `input` how the source is read. The run's folder, `run` (`OUT.run` where that is None), has a manifest,
     the spans and the withheld notes; `verify_run` checks it all. With `resume` a run that was broken off goes on, and a
-    finished one is checked. `spans` is the name of a copy of the spans, and `compare` of a page with the notes before
-    and after, side by side, which contains PHI; with `within`, only the notes that the project has not handed out are
-    written (docs/project.md); `report` is told of the progress. `device` and `submodels` as in `Deidentifier.load`, for
-    a model given by its folder or name. `options`, and all others, as in
-    `Deidentifier.deidentify`. A note that cannot be processed whole is empty in the output, and its
-    reason is in the summary. Raises CorpusError, ConfigError, ModelError.
+    finished one is checked. `spans` is the name of a copy of the spans, `compare` of a page with the notes before and
+    after, side by side, which contains PHI, and `summary` of the summary as JSON (`RunSummary.to_dict`), which is
+    compared with that of an earlier run, `against`; with `within`, only the notes that the project has not handed out
+    are written (docs/project.md); `report` is told of the progress. `device` and `submodels` as in `Deidentifier.load`,
+    for a model given by its folder or name. `options`, and all others, as in `Deidentifier.deidentify`. A note that
+    cannot be processed whole is empty in the output, and its reason is in the summary. Raises CorpusError, ConfigError,
+    ModelError.
 
     >>> from pathlib import Path
     >>> from ensemble_deid import Columns, deidentify_table, verify_run
@@ -184,8 +182,10 @@ def deidentify_files(
 def _deidentify(job: _Job) -> RunSummary:
     with places_of(job.source, job.out, job.run, job.input) as places:
         source = note_source(places.input, job.input, leave_out=[places.out, places.run])
-        out = check_outputs(source, Path(places.input), places.out, places.run, (job.spans, job.compare), *job.read)
-        with exclusive(places.run, _written_to(source, out)) as unlocked, _locked_table(source) as no_lock:
+        beside = (job.spans, job.compare, job.summary)
+        out = check_outputs(source, Path(places.input), places.out, places.run, beside, *job.read)
+        before = None if job.against is None else read_summary(job.against)
+        with exclusive(places.run, written_to(source, out)) as unlocked, locked_table(source) as no_lock:
             finished = job.resume and is_run(places.run) and job.within is None
             if finished and job.compare is not None:
                 raise ConfigError("the run was finished before, and compares nothing again: run without --resume")
@@ -202,26 +202,12 @@ def _deidentify(job: _Job) -> RunSummary:
                 run = _run(job, places, source, out, model=loaded, options=chosen)
                 summary = _finished(run) if finished else _done(run, resume=job.resume)
             _copy_out(job, places, out)
+            if job.summary is not None:
+                write_summary(job.summary, summary, before)
+    _LOG.info("%s: %d notes written, %d withheld", summary.folder, summary.written, len(summary.withheld))
     remarks = [f"{place}: the file system has no locks: start no other run with this output" for place in unlocked]
     remarks += [f"{table}: the database has no locks: start no other run with this table" for table in no_lock]
     return replace(summary, warnings=(*remarks, *summary.warnings))
-
-
-def _written_to(source: NoteSource, out: Path) -> Path:
-    """Return the place that the run has for itself: of a database in a file, the new table."""
-    if isinstance(source, SqlQuery) and source.file is not None:
-        return source.file.with_name(f"{source.file.name}.{source.table_out.casefold()}")
-    return out
-
-
-@contextmanager
-def _locked_table(source: NoteSource) -> Iterator[list[str]]:
-    """Lock the new table of a database; give its name where that cannot be done."""
-    if not isinstance(source, SqlQuery):
-        yield []
-        return
-    with source.exclusive() as locked:
-        yield [] if locked else [source.table_out]
 
 
 def _night(
@@ -273,6 +259,8 @@ def _done(run: Run, *, resume: bool) -> RunSummary:
         run.counts["written"],
         tuple(run.problems),
         counts=dict(sorted(run.counts.items())),
+        labels=dict(sorted(run.labels.items())),
+        words=run.words,
         warnings=tuple(run.source.warnings()),
         head=run.head,
         model=run.model,
@@ -296,9 +284,6 @@ def _run(job: _Job, places: Places, source: NoteSource, out: Path, model: Deiden
     columns = getattr(source, "columns", None) or Columns()
     finding = _finding(job, places, source, columns, model=model, options=options)
     replacer = options.replacer
-    styles = replacer.styles
-    # A policy is a file that may have changed: what it says counts.
-    meant = {"default": styles.default, "by_label": dict(sorted(styles.by_label.items()))}
     # What is read and written, as a hash: a database's address may hold a password.
     given = str(job.source) if isinstance(job.source, str | Path) else STANDARD_OUTPUT
     written = str(out) if isinstance(job.out, str | Path) else STANDARD_OUTPUT
@@ -307,7 +292,7 @@ def _run(job: _Job, places: Places, source: NoteSource, out: Path, model: Deiden
         **finding,
         "project": replacer.project,
         "gate": {"accept_unfit": options.accept_unfit, "least_recall": options.least_recall},
-        "styles": {**meant, "surrogates": asdict(styles.settings)},
+        "styles": {**replacer.styles.to_json(), "surrogates": asdict(replacer.styles.settings)},
         # A stream is in a file that has another name each time: its content is in `finding`.
         "inputs": _hidden(input_digest(source), replacer.key) if isinstance(job.source, str | Path) else None,
         "places": _hidden(named, replacer.key),
@@ -347,6 +332,9 @@ def _finding(
         "keep_fields": job.input.keep_fields,
         "input": _hidden(digest_of(given) if given.is_file() else None, key),
         "lists": {name: _hidden(value, key) for name, value in options.lists.to_json().items()},
+        "recognizers": [
+            {**found, "sha256": _hidden(found["sha256"], key)} for found in map(Recognizer.to_json, options.recognizers)
+        ],
         "key": key.id,
     }
 
@@ -378,5 +366,12 @@ def _finished(run: Run) -> RunSummary:
     counts = dict(verified.counts)
     withheld = tuple("withheld before" for _ in range(counts.get("withheld", 0)))
     return RunSummary(
-        run.folder, counts.get("written", 0), withheld, counts=counts, head=verified.head, finished_before=True
+        run.folder,
+        counts.get("written", 0),
+        withheld,
+        counts=counts,
+        labels=verified.labels,
+        words=verified.words,
+        head=verified.head,
+        finished_before=True,
     )

@@ -131,11 +131,11 @@ class RunFiles:
         named = os.path.relpath(path.resolve(), self.folder.resolve())
         self.chain.add("file", path=STANDARD_OUTPUT if self.standard else named, sha256=digest)
 
-    def end(self, counts: Mapping[str, int]) -> str:
-        """Write the manifest's end and return its hash."""
+    def end(self, counts: Mapping[str, int], *, labels: Mapping[str, int], words: int) -> str:
+        """Write the manifest's end, with the number of spans by label and of words, and return its hash."""
         self._close_batch()
         files = {SPANS: self.spans.digest, FAILED: self.failed.digest}
-        self.chain.add("end", counts=dict(counts), files=files)
+        self.chain.add("end", counts=dict(counts), labels=dict(labels), words=words, files=files)
         return self.chain.head
 
     def _count(self, old: str | None, new: str | None) -> None:
@@ -172,7 +172,7 @@ _MEMBERS: dict[str, dict[str, type]] = {
     "run": {"settings": dict},
     "file": {"path": str, "sha256": str},
     "table": {"name": str, "sha256": str},
-    "end": {"files": dict, "counts": dict},
+    "end": {"files": dict, "counts": dict, "labels": dict, "words": int},
 }
 """What each kind of line must have."""
 
@@ -181,8 +181,9 @@ _MEMBERS: dict[str, dict[str, type]] = {
 class VerifiedRun:
     """What a run's manifest says of it: settings, counts, how many files were checked, its last hash.
 
-    `printed` are the SHA-256 of outputs that went to standard output, which cannot be checked; `tables` are those in a
-    database with the digests of their rows, which only who reads the database can check.
+    `labels` counts the spans in the `words` words of the notes written. `printed` are the SHA-256 of outputs that went
+    to standard output, which cannot be checked; `tables` are those in a database with the digests of their rows, which
+    only who reads the database can check.
 
     >>> from ensemble_deid import VerifiedRun
     >>> VerifiedRun({"style": "tag"}, {"written": 2}, files=1, head="0").counts["written"]
@@ -193,6 +194,8 @@ class VerifiedRun:
     counts: Entry
     files: int
     head: str
+    labels: Entry = field(default_factory=dict)
+    words: int = 0
     printed: tuple[str, ...] = ()
     tables: Mapping[str, str] = field(default_factory=dict)
 
@@ -239,6 +242,8 @@ def verify_run(folder: str | Path, *, head: str | None = None) -> VerifiedRun:
         counts=last["counts"],
         files=len(outputs),
         head=found,
+        labels=last["labels"],
+        words=last["words"],
         printed=printed,
         tables=tables,
     )

@@ -50,7 +50,7 @@ class Found:
 
     def to_json(self) -> list[Any]:
         """Return the note as a list that JSON can hold."""
-        spans = [[span.start, span.end, span.label, span.score] for span in self.spans]
+        spans = [[span.start, span.end, span.label, span.score, span.source] for span in self.spans]
         return [self.text_hash, spans, self.error]
 
 

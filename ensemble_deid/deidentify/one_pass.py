@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.deidentify.gate import ACCEPTED, CHANGED, Gate
@@ -19,23 +20,46 @@ from ensemble_deid.deidentify.repeats import Known, PatientStrings
 from ensemble_deid.deidentify.replacement import ReplacedSpan
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
 from ensemble_deid.model.inclusion import InclusionList
+from ensemble_deid.note.digits import rounded
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.span import Span
+from ensemble_deid.note.span import ENFORCED, VOTE, Span
 
-_log = logging.getLogger("ensemble_deid")
+_LOG = logging.getLogger("ensemble_deid")
 REPEATS = "repeats of strings found elsewhere"
 IN_LISTED_SENTENCES = "spans dropped in sentences of the inclusion list"
 """Names of counts."""
+
+
+class SpanDict(TypedDict):
+    """A replaced span, with its offsets in both texts."""
+
+    start: int
+    end: int
+    new_start: int
+    new_end: int
+    label: str
+    score: float
+
+
+class ResultDict(TypedDict):
+    """A result, as JSON has it."""
+
+    text: str | None
+    error: str | None
+    spans: list[SpanDict]
+    known_left: int
+    counts: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class DeidentificationResult:
     """A de-identified text and the spans that were taken out, or the reason why the text is withheld.
 
-    `spans` are in characters of the text that came in, `replaced` says where in the new text they are. Where `error`
-    is not None the text could not be processed whole, or the gate holds it back: `text` is then None and `spans` is
-    empty. `counts` says how many repeats were found, and what the gate and the lists did, by the names in
-    docs/known.md; `known_left` is how many known identifiers are left in `text`.
+    `spans` are in characters of the text that came in, `replaced` says where in the new text they are. Where `error` is
+    not None the text could not be processed whole, or the gate holds it back: `text` is then None and `spans` is empty.
+    `counts` says how many repeats were found, and what the gate and the lists did, by the names in docs/known.md;
+    `known_left` is how many known identifiers are left in `text`. Labels are those of the output; `found` are the spans
+    with the labels under which they were found.
 
     >>> from ensemble_deid import DeidentificationResult, Span
     >>> DeidentificationResult("Seen by Dr. [DOCTOR].", (Span(12, 18, "DOCTOR"),)).text
@@ -48,12 +72,58 @@ class DeidentificationResult:
     replaced: tuple[ReplacedSpan, ...] = field(default=(), compare=False)
     known_left: int = 0
     counts: Mapping[str, int] = field(default_factory=dict, hash=False)
+    found: tuple[Span, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def edits(self) -> tuple[Edit, ...]:
         """What was done to the text that came in."""
         text = self.text or ""
         return tuple(Edit(span.start, span.end, text[span.new_start : span.new_end]) for span in self.replaced)
+
+    def to_dict(self) -> ResultDict:
+        """Return what JSON can hold of the result, without the text that came in.
+
+        >>> from ensemble_deid import DeidentificationResult
+        >>> DeidentificationResult("Well.").to_dict()
+        {'text': 'Well.', 'error': None, 'spans': [], 'known_left': 0, 'counts': {}}
+        """
+        spans = [
+            SpanDict(
+                start=span.start,
+                end=span.end,
+                new_start=span.new_start,
+                new_end=span.new_end,
+                label=span.label,
+                score=rounded(span.score),
+            )
+            for span in self.replaced
+        ]
+        counts = dict(self.counts)
+        return ResultDict(text=self.text, error=self.error, spans=spans, known_left=self.known_left, counts=counts)
+
+    def map_offset(self, offset: int, *, back: bool = False) -> int:
+        """Return where an offset into the text that came in is in the new one, with `back` the other way round.
+
+        Inside of what was replaced it is the start of what takes its place. Raises ValueError outside of the text, and
+        for a text that is withheld.
+        """
+        if self.text is None:
+            raise ValueError("the text is withheld: it has no offsets")
+        places = [(s.start, s.end, s.new_start, s.new_end) for s in self.replaced]
+        if back:
+            places = [(new_start, new_end, start, end) for start, end, new_start, new_end in places]
+        longer = sum(s.end - s.start - (s.new_end - s.new_start) for s in self.replaced)
+        length = len(self.text) + (0 if back else longer)
+        if not 0 <= offset <= length:
+            raise ValueError(f"the offset {offset} is outside of a text of {length} characters")
+        moved = 0
+        for start, end, new_start, new_end in places:
+            if offset < start:
+                break
+            if offset < end:
+                return new_start
+            moved = new_end - end
+        return offset + moved
 
     @property
     def remark(self) -> str | None:
@@ -65,7 +135,7 @@ class DeidentificationResult:
 def log_remark(result: DeidentificationResult) -> None:
     """Log the remark of a result, at a door whose answers have no place for it."""
     if result.remark is not None:
-        _log.warning("a note: %s", result.remark)
+        _LOG.warning("a note: %s", result.remark)
 
 
 def failure_of(error: Exception, step: str = "processing") -> str:
@@ -93,9 +163,9 @@ def patient_of(patient: str | None, text: str) -> str:
 class NotePass:
     """One pass over the notes of one scope: `learn` from each of them first, then `finish` each.
 
-    Notes come as the model returns them, before the model's inclusion list. A note that cannot be processed whole, or
-    that the gate holds back, has a result with an error; without a gate (in measurements) all pass. What was found in a
-    note held back is searched in the patient's other notes all the same.
+    Notes come as `Deidentifier.read_notes` returns them, before the model's inclusion list. A note that cannot be
+    processed whole, or that the gate holds back, has a result with an error; without a gate (in measurements) all pass.
+    What was found in a note held back is searched in the patient's other notes all the same.
     """
 
     options: RunOptions
@@ -150,25 +220,35 @@ class NotePass:
         return None if self.options.accept_unfit else unfit.reason
 
     def _processed(self, note: Document, taken: frozenset[str], counts: Counter[str]) -> DeidentificationResult:
-        kept, counts[IN_LISTED_SENTENCES] = self._outside_listed(note)
+        (kept, others), counts[IN_LISTED_SENTENCES] = self._outside_listed(note)
         known = self.known(note, taken)
         searched = known.search(kept)
         counts[REPEATS] = len(set(searched.spans) - set(kept.spans))
         lists, hides = self.options.lists, self.options.replacer.styles.hides
-        listed = lists.apply(searched, counts, hides=hides, by_model=kept.spans)
+        listed = lists.apply(searched, counts, hides=hides, by_model=kept.spans, others=others)
         return self._replaced(listed, known, counts)
 
     def believed(self, note: Document) -> Document:
         """Return a note with what the model and the lists find in it, before repeats are searched."""
-        kept, _ = self._outside_listed(note)
-        return self.options.lists.apply(kept, hides=self.options.replacer.styles.hides)
+        (kept, others), _ = self._outside_listed(note)
+        return self.options.lists.apply(kept, hides=self.options.replacer.styles.hides, others=others)
 
-    def _outside_listed(self, note: Document) -> tuple[Document, int]:
-        """Return the note without spans inside sentences of the inclusion list, and their number."""
-        if self.inclusion is None:
+    def _outside_listed(self, note: Document) -> tuple[tuple[Document, Sequence[Span]], int]:
+        """Return the note without spans inside sentences of the inclusion list, and their number.
+
+        Those of enforced patterns and recognizers are apart from the model's, since they may overlap.
+        """
+        number = 0
+        if self.inclusion is not None:
             # Looking for what is known takes longer.
-            return note, 0
-        return self.inclusion.apply(note, must_stay=self.options.lists.places(note))
+            note, number = self.inclusion.apply(note, must_stay=self.options.lists.places(note))
+        others = [span for span in note.spans if span.source.startswith((ENFORCED, VOTE))]
+        if not others:
+            return (note, ()), number
+        return (
+            note.with_spans(span for span in note.spans if not span.source.startswith((ENFORCED, VOTE))),
+            others,
+        ), number
 
     def _replaced(self, note: Document, known: Known, counts: Counter[str]) -> DeidentificationResult:
         replacer, lists = self.options.replacer, self.options.lists
@@ -183,8 +263,15 @@ class NotePass:
         counts.update(lists.left(note, made, replacer))
         if lists.strict and counts[LEFT]:
             raise CorpusError(f"known identifiers are left in the output: {counts[LEFT]}")
-        spans, acted = note.spans, _acted(counts)
-        return DeidentificationResult(made.text, spans, replaced=made.spans, known_left=counts[LEFT], counts=acted)
+        name = replacer.styles.name
+        return DeidentificationResult(
+            made.text,
+            tuple(replace(span, label=name(span.label)) for span in note.spans),
+            replaced=tuple(replace(span, label=name(span.label)) for span in made.spans),
+            known_left=counts[LEFT],
+            counts=_acted(counts),
+            found=note.spans,
+        )
 
 
 def _acted(counts: Counter[str]) -> dict[str, int]:

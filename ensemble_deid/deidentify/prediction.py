@@ -4,7 +4,8 @@ A note has one of two shapes on its whole way from the reader to the writer: a `
 why it is withheld.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from joblib import delayed
 
@@ -14,16 +15,33 @@ from ensemble_deid.model.ensemble import Ensemble, ModelDescription
 from ensemble_deid.model.loading import ModelSource, load_once
 from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.model.portions import PORTION
-from ensemble_deid.note.document import Document
+from ensemble_deid.note.document import Document, is_missing
 from ensemble_deid.parallel import in_each_process, in_processes
 
 Note = Document | DeidError
 
 
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """How far a run is: notes read by the model (`phase` read), or written and withheld (`phase` write), of `total`.
+
+    `total` is 0 where the number of notes is not known before they are read.
+    """
+
+    phase: str
+    done: int
+    total: int
+    withheld: int = 0
+
+
+Report = Callable[[RunProgress], None]
+
+
 def predict_here(ensemble: Ensemble, notes: Iterable[Note], options: PredictionOptions) -> Iterator[list[Note]]:
     """Yield the notes, in order, with the spans found, those together in a list that were processed together.
 
-    Errors among the notes are handed on. Resuming at a list's boundary yields the same lists from there on.
+    Spans of enforced patterns come last, and may overlap others. Errors among the notes are handed on. Resuming at a
+    list's boundary yields the same lists from there on.
     """
     return (_predict_chunk(ensemble, chunk, options) for chunk in _chunks(notes, options.batch_size))
 
@@ -52,6 +70,8 @@ def check_note(document: Document) -> None:
     """Raise CorpusError for what is no note: no Document, a text that is no string, NUL, unpaired surrogates."""
     if not isinstance(document, Document):
         raise CorpusError(f"a note must be a Document, not {type(document).__name__}")
+    if document.text is not None and is_missing(document.text):
+        raise CorpusError(f"{document.id}: the text is NaN, a missing value: leave such notes out")
     if not isinstance(document.text, str):
         raise CorpusError(f"{document.id}: the text must be a string, not {type(document.text).__name__}")
     check_text(document.text, document.id)
@@ -100,6 +120,10 @@ def _predict(ensemble: Ensemble, documents: list[Document], options: PredictionO
     """Predict together; when that fails, each note alone, so that one bad note withholds only itself."""
     try:
         found = ensemble.predict(documents, options)
+        return [
+            document.with_spans((*spans, *ensemble.enforced_spans(document)))
+            for document, spans in zip(documents, found, strict=True)
+        ]
     except (ConfigError, ModelError, RuleError):
         # The model, not a note, is at fault: there is nothing to go on with.
         raise
@@ -109,4 +133,3 @@ def _predict(ensemble: Ensemble, documents: list[Document], options: PredictionO
         # Of an unforeseen error the type alone: its message may quote the note.
         failure = f"{documents[0].id}: processing failed ({type(error).__name__})"
         return [error if isinstance(error, CorpusError) else CorpusError(failure)]
-    return [document.with_spans(spans) for document, spans in zip(documents, found, strict=True)]

@@ -34,7 +34,7 @@ class Rewritten:
 class RowPass:
     """One pass over records of one scope: `see` all and `learn` from their notes first, then `rewrite` each.
 
-    Notes come as the model returns them (`Deidentifier.predict_chunks`).
+    Notes come as the model returns them (`Deidentifier.read_notes`).
     """
 
     notes: NotePass

@@ -20,25 +20,14 @@ from ensemble_deid.deidentify.offsets import FILE as OFFSETS
 from ensemble_deid.deidentify.offsets import KEY_FILE, Found, OffsetFile, keep_key
 from ensemble_deid.deidentify.one_pass import DeidentificationResult
 from ensemble_deid.deidentify.options import RunOptions
-from ensemble_deid.deidentify.prediction import Note
+from ensemble_deid.deidentify.prediction import Note, Report, RunProgress
+from ensemble_deid.deidentify.repeats import WORD
 from ensemble_deid.deidentify.rows import Rewritten, RowPass
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.evaluation.render.html.notes import NotesPage, notes_page
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 
-
-@dataclass(frozen=True, slots=True)
-class RunProgress:
-    """How far a run is: notes read by the model (`phase` read), or written and withheld (`phase` write), of `total`."""
-
-    phase: str
-    done: int
-    total: int
-    withheld: int = 0
-
-
-Report = Callable[[RunProgress], None]
 _COMPARED = (
     "Left are the notes as they came, with the label and score of every span that was replaced; right is what was "
     "written. A tag with a question mark stands where a span is not sure, or reads as medicine."
@@ -50,8 +39,9 @@ class Run:
     """One run: a source of notes, what finds and replaces their PHI, and the folder that says what was done.
 
     `settings` are recorded; `finding` are those that decide what is found, and must be the same when a run is resumed.
-    With `standard`, `out` is a file that waits for standard output. `compare` is a page with the notes before and
-    after, which contains PHI. `treated` is told of every note.
+    `labels` counts spans and `words` the words of the notes written. With `standard`, `out` is a file that waits for
+    standard output. `compare` is a page with the notes before and after, which contains PHI. `treated` is told of every
+    note.
     """
 
     source: NoteSource
@@ -68,6 +58,8 @@ class Run:
     treated: Callable[[Record, Note, Rewritten], None] = field(default=lambda record, note, rewritten: None)
     problems: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)
+    words: int = 0
     total: int = 0
     head: str = ""
     _page: NotesPage | None = field(default=None, init=False, repr=False)
@@ -94,7 +86,7 @@ class Run:
             done += 1
         self.report(RunProgress("read", done, self.total))
         waiting: list[Record] = []
-        chunks = self.model.predict_chunks(_documents(records, waiting), self.options.prediction)
+        chunks = self.model.read_notes(_documents(records, waiting), self.options)
         with offsets.appending() as file:
             for chunk in chunks:
                 ready, waiting[: len(chunk)] = waiting[: len(chunk)], []
@@ -138,9 +130,8 @@ class Run:
             if self._page is not None:
                 for problem in self.problems:
                     self._page.withhold(problem)
-            self.head = files.end(
-                {name: n for name, n in sorted(self.counts.items()) if n or name in ("written", "withheld")}
-            )
+            counts = {name: n for name, n in sorted(self.counts.items()) if n or name in ("written", "withheld")}
+            self.head = files.end(counts, labels=dict(sorted(self.labels.items())), words=self.words)
         for name in (OFFSETS, KEY_FILE):
             (self.folder / name).unlink(missing_ok=True)
 
@@ -171,6 +162,8 @@ class Run:
                 problem = f"{record.name}: writing failed ({type(error).__name__})"
         if problem is None:
             self.counts["written"] += 1
+            self.labels.update(span.label for span in rewritten.result.spans)
+            self.words += sum(1 for _ in WORD.finditer(record.text or ""))
             files.note(record, rewritten.new, rewritten.result)
             if self._page is not None:
                 self._page.add(*_compared(record, rewritten.result))

@@ -164,6 +164,23 @@ def check_outputs(
     return place
 
 
+def written_to(source: NoteSource, out: Path) -> Path:
+    """Return the place that the run has for itself: of a database in a file, the new table."""
+    if isinstance(source, SqlQuery) and source.file is not None:
+        return source.file.with_name(f"{source.file.name}.{source.table_out.casefold()}")
+    return out
+
+
+@contextmanager
+def locked_table(source: NoteSource) -> Iterator[list[str]]:
+    """Lock the new table of a database; give its name where that cannot be done."""
+    if not isinstance(source, SqlQuery):
+        yield []
+        return
+    with source.exclusive() as locked:
+        yield [] if locked else [source.table_out]
+
+
 def files_read(source: NoteSource, given: Path) -> Sequence[Input]:
     """Return every place that a source reads: folders of notes, nested ones too, tables, the file of a database."""
     if isinstance(source, NoteFiles):

@@ -35,6 +35,8 @@ def patterns_text(
             lines.append(f"group = {toml_string(pattern.group) if isinstance(pattern.group, str) else pattern.group}")
         if pattern.confidence is not None:
             lines.append(f"confidence = {float(pattern.confidence)!r}")
+        if pattern.enforce:
+            lines.append("enforce = true")
         for key, examples in (("positive", pattern.positive), ("negative", pattern.negative)):
             if examples:
                 lines.append(f"{key} = [{', '.join(map(toml_string, examples))}]")

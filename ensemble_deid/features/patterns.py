@@ -4,7 +4,8 @@ A file holds `name`, `description`, and `[[pattern]]` tables: `name`, `label`, `
 `re`), optional `group` (number or name of the group that is the PHI, default 0), `positive` examples in which the
 PHI stands between « and », and `negative` examples in which the pattern must find nothing. An earlier pattern wins
 over a later one where their matches overlap. `confidence` is the precision, 0 to 1, of a pattern that is added to a
-trained model; training measures that of the others itself.
+trained model; training measures that of the others itself. `enforce = true` lets the matches of an added pattern hold
+whatever the final estimator says.
 
 A `[words]` table names pieces that several patterns share; `(?&name)` in a regex, or in a later piece, stands for the
 piece as a group of its own:
@@ -38,7 +39,7 @@ from ensemble_deid.note.reading import read
 from ensemble_deid.note.span import Span
 from ensemble_deid.parsing import read_text, strict_toml
 
-_KEYS = {"name", "label", "regex", "flags", "group", "positive", "negative", "confidence"}
+_KEYS = {"name", "label", "regex", "flags", "group", "positive", "negative", "confidence", "enforce"}
 _CALL = re.compile(r"\(\?&(\w+)\)")
 # An escaped character or a character class, which a verbose regex reads as it stands; or a comment.
 _COMMENT = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|#[^\n]*", re.DOTALL)
@@ -84,6 +85,7 @@ class Pattern:
     positive: tuple[str, ...] = ()
     negative: tuple[str, ...] = ()
     confidence: float | None = None
+    enforce: bool = False
 
     def matches(self, text: str, *, limit: TimeLimit | None = None) -> list[tuple[int, int]]:
         """Return the places of the PHI group of every match that has one. Raises TimeoutError at the limit."""
@@ -115,6 +117,11 @@ class PatternSet:
         """Return the set with other labels, without the patterns whose label has none (None)."""
         named = ((pattern, new_label(pattern.label)) for pattern in self.patterns)
         return PatternSet(self.name, tuple(replace(p, label=label) for p, label in named if label), self.source)
+
+    def where(self, *, enforced: bool) -> "PatternSet | None":
+        """Return the set with only the patterns that are enforced, or are not; None where there are none."""
+        chosen = tuple(pattern for pattern in self.patterns if pattern.enforce is enforced)
+        return PatternSet(self.name, chosen, self.source) if chosen else None
 
     def restricted_to(self, labels: Sequence[str]) -> "PatternSet":
         """Return the set without the patterns whose label is not among `labels`."""
@@ -245,6 +252,9 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str) -> 
     confidence = table.get("confidence")
     if confidence is not None and not (type(confidence) in (int, float) and 0 <= confidence <= 1):
         raise RuleError(f"{place}: 'confidence' must be a number from 0 to 1")
+    enforce = table.get("enforce", False)
+    if type(enforce) is not bool:
+        raise RuleError(f"{place}: 'enforce' must be true or false")
     return Pattern(
         table["name"],
         table["label"],
@@ -253,6 +263,7 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str) -> 
         positive=tuple(table.get("positive", ())),
         negative=tuple(table.get("negative", ())),
         confidence=confidence,
+        enforce=enforce,
     )
 
 

@@ -65,7 +65,7 @@ def _found(records: Iterator[Record], model: Deidentifier, options: RunOptions) 
             waiting.append(record)
             yield record.note
 
-    for note in chain.from_iterable(model.predict_chunks(notes(), options.prediction)):
+    for note in chain.from_iterable(model.read_notes(notes(), options)):
         yield waiting.popleft(), note
 
 

@@ -2,19 +2,22 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.gate import ACCEPTED, CHANGED
 from ensemble_deid.deidentify.known.site_lists import LEFT
 from ensemble_deid.deidentify.options import RunChoices, RunOptions
+from ensemble_deid.deidentify.prediction import Report
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.note.document import Document
+from ensemble_deid.note.document import Document, is_missing, patient_text
 
-_log = logging.getLogger("ensemble_deid")
+_LOG = logging.getLogger("ensemble_deid")
+SeriesT = TypeVar("SeriesT")
+"""A series of pandas or polars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +34,25 @@ class WithheldNote:
 
 
 def deidentify_series(
-    series: Any,
+    series: SeriesT,
     model: Deidentifier | str | Path,
     *,
-    patients: Any = None,
+    patients: Iterable[Hashable] | None = None,
+    report: Report = lambda progress: None,
     withheld: list[WithheldNote] | None = None,
     counts: Counter[str] | None = None,
     options: RunOptions | None = None,
     **choices: Unpack[RunChoices],
-) -> Any:
+) -> SeriesT:
     """Return a pandas or polars series with the notes' PHI replaced; name, index and missing values stay.
 
-    `patients` is a series of the same length with the patient of each note: all notes of a patient are processed
-    together, so a string believed to be PHI in one is searched in the others. `options` and `choices` as in
-    `Deidentifier.deidentify`. What was done is added to `counts`, by the names in docs/known.md; without such a
-    counter, the logger `ensemble_deid` is warned of known identifiers that are left, and of what the gate remarks.
-    A note that cannot be processed whole is missing in the result. It is added to `withheld`; without such a list,
-    a warning that names its position goes to the logger `ensemble_deid`. Raises ConfigError for what is no series,
-    and CorpusError where lengths differ.
+    `patients` is a series of the same length with the patient of each note, None or NaN for nobody: all notes of a
+    patient are processed together, so a string believed to be PHI in one is searched in the others. `report` is told
+    how many notes the model has read. `options` and `choices` as in `Deidentifier.deidentify`. What was done is added
+    to `counts`, by the names in docs/known.md; without such a counter, the logger `ensemble_deid` is warned of known
+    identifiers that are left, and of what the gate remarks. A note that cannot be processed whole is missing in the
+    result. It is added to `withheld`; without such a list, a warning that names its position goes to the logger
+    `ensemble_deid`. Raises ConfigError for what is no series, and CorpusError where lengths differ.
 
     >>> import pandas
     >>> from ensemble_deid import deidentify_series
@@ -59,28 +63,33 @@ def deidentify_series(
     module = type(series).__module__.partition(".")[0]
     if module not in ("pandas", "polars") or type(series).__name__ != "Series":
         raise ConfigError(f"deidentify_series takes a series of pandas or polars, not {type(series).__name__}")
+    rows: Any = series
     owners = None if patients is None else list(patients)
-    if owners is not None and len(owners) != len(series):
-        raise CorpusError(f"there are {len(owners)} patients for {len(series)} notes")
+    if owners is not None and len(owners) != len(rows):
+        raise CorpusError(f"there are {len(owners)} patients for {len(rows)} notes")
     jobs = choices.get("jobs", 1) if options is None else options.prediction.jobs
     loaded = model if isinstance(model, Deidentifier) else Deidentifier.load(model, jobs=jobs)
     chosen = RunOptions.given(options, choices, loaded.labels)
-    texts = [None if _is_missing(text) else text for text in series]
+    texts = [None if is_missing(text) else text for text in rows]
     acted: Counter[str] = Counter()
     new: list[str | None] = [None] * len(texts)
     problems: list[WithheldNote] = []
     positions = (position for position, text in enumerate(texts) if text is not None)
-    results = loaded.process(_documents(texts, owners), chosen, together=True)
+    documents = list(_documents(texts, owners))
+    results = loaded.process(documents, chosen, together=True, report=report)
     for position, result in zip(positions, results, strict=True):
         new[position] = result.text
         acted.update(result.counts)
         if result.error is not None:
             problems.append(WithheldNote(position, result.error.removeprefix(f"{position}: ")))
     _tell(problems, acted, withheld, counts)
-    dtype = _text_type(series, module)
+    dtype = _text_type(rows, module)
+    made: SeriesT
     if module == "polars":
-        return type(series)(series.name, new, dtype=dtype)
-    return type(series)(new, index=series.index, name=series.name, dtype=dtype)
+        made = type(rows)(rows.name, new, dtype=dtype)
+    else:
+        made = type(rows)(new, index=rows.index, name=rows.name, dtype=dtype)
+    return made
 
 
 def _tell(
@@ -91,13 +100,13 @@ def _tell(
         withheld.extend(problems)
     else:
         for problem in problems:
-            _log.warning("note at position %d is withheld: %s", problem.position, problem.reason)
+            _LOG.warning("note at position %d is withheld: %s", problem.position, problem.reason)
     if counts is not None:
         counts.update(acted)
         return
     for name in acted:
         if name in (LEFT, CHANGED) or name.startswith(ACCEPTED):
-            _log.warning("%d %s", acted[name], name)
+            _LOG.warning("%d %s", acted[name], name)
 
 
 def _text_type(series: Any, module: str) -> Any:
@@ -129,17 +138,23 @@ class SeriesAccessor:
 def _documents(texts: list[Any], owners: list[Any] | None) -> Iterator[Document]:
     for position, text in enumerate(texts):
         if text is not None:
-            yield Document(str(position), text, patient_id=None if owners is None else _owner(owners[position]))
+            owner = None if owners is None or is_missing(owners[position]) else patient_text(owners[position])
+            yield Document(str(position), text, patient_id=owner)
 
 
-def _owner(value: Any) -> str | None:
-    if _is_missing(value):
-        return None
-    # A column of integers with gaps is one of floats in pandas.
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+class ExpressionAccessor:
+    """What stands behind `polars.col("text").deid`, once `ensemble_deid.integrations.polars` is imported."""
 
+    def __init__(self, expression: Any) -> None:
+        self._expression = expression
 
-def _is_missing(value: Any) -> bool:
-    """Whether a cell is empty: None, NaN or NA."""
-    is_nan = isinstance(value, float) and value != value
-    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+    def deidentify(self, model: Deidentifier | str | Path, *, patients: Any = None, **options: Any) -> Any:
+        """Return an expression for `deidentify_series` of whole columns; `patients` is an expression, too."""
+        import polars
+
+        def run(columns: Any) -> Any:
+            owners = columns[1] if patients is not None else None
+            return deidentify_series(columns[0], model, patients=owners, **options)
+
+        inputs = [self._expression] if patients is None else [self._expression, patients]
+        return polars.map_batches(inputs, run, return_dtype=polars.String)

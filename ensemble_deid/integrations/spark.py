@@ -20,6 +20,7 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.options import RunChoices, RunOptions
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.integrations.arrow_stream import deidentified_batches
+from ensemble_deid.model.additions import labels_of_model
 from ensemble_deid.model.ensemble import ModelDescription
 from ensemble_deid.model.export import export_model
 from ensemble_deid.model.installed import find_model
@@ -59,7 +60,7 @@ def deidentify(
     if problem in df.columns:
         raise ConfigError(f"the DataFrame has a column {problem!r}: name another one for the reasons (problem=...)")
     place = find_model(model)
-    chosen = RunOptions.given(options, choices, read_manifest(place).labels)
+    chosen = RunOptions.given(options, choices, labels_of_model(place, read_manifest(place)))
     check_options(place, chosen)
     name = _ship(df.sparkSession, place)
 

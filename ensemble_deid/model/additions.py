@@ -2,8 +2,9 @@
 
 Added patterns are matched beside those of training, and are no part of the feature table, so that the trained submodels
 see what they saw in training. Their matches are candidates of the regex submodel, with the patterns' own confidence,
-and the final estimator decides on them as on any other candidate. Figures measured before a change are of the model as
-it was (`changes_since`).
+and the final estimator decides on them as on any other candidate. Those of enforced patterns are spans at once: neither
+the estimator nor a list drops them, and their labels need not be the model's. Figures measured before a change are of
+the model as it was (`changes_since`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,6 +14,7 @@ from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.patterns import PatternSet, parse_patterns
 from ensemble_deid.model.inclusion import InclusionList, parse_inclusion_list
 from ensemble_deid.model.manifest import Manifest
+from ensemble_deid.note.labels import is_label
 from ensemble_deid.taggers.tbed.tagger import RULES
 
 PATTERNS, INCLUSION = "added_patterns.toml", "inclusion_list.toml"
@@ -26,9 +28,21 @@ def load_added_patterns(directory: Path, manifest: Manifest) -> PatternSet | Non
         return None
     path = directory / PATTERNS
     patterns = parse_patterns(path.read_text(encoding="utf-8"), path=str(path))
-    if unknown := sorted(patterns.labels - set(manifest.labels)):
-        raise ModelError(f"{path}: damaged: the model has no label {unknown[0][:60]!r}")
+    for pattern in patterns.patterns:
+        if pattern.label not in manifest.labels and not (pattern.enforce and is_label(pattern.label)):
+            raise ModelError(f"{path}: damaged: the model has no label {pattern.label[:60]!r}")
     return patterns
+
+
+def labels_found(labels: Sequence[str], enforced: PatternSet | None) -> tuple[str, ...]:
+    """Return the labels of training, and after them those that enforced patterns bring."""
+    return (*labels, *sorted((enforced.labels if enforced is not None else frozenset()) - set(labels)))
+
+
+def labels_of_model(directory: Path, manifest: Manifest) -> tuple[str, ...]:
+    """Return the labels that a model finds, as `labels_found`, without loading it. Raises ModelError and RuleError."""
+    patterns = load_added_patterns(directory, manifest)
+    return labels_found(manifest.labels, None if patterns is None else patterns.where(enforced=True))
 
 
 def load_inclusion_list(directory: Path, manifest: Manifest) -> InclusionList | None:
@@ -48,7 +62,7 @@ def check_proposer(directory: Path, added: PatternSet | None, submodels: Collect
 # The files that can be changed after training, what they are called, and whose proposals they change ("": all).
 _CHANGEABLE = {
     RULES: ("rules", "tbed"),
-    PATTERNS: ("added patterns", PROPOSER),
+    PATTERNS: ("added patterns", ""),
     INCLUSION: ("inclusion list", ""),
 }
 

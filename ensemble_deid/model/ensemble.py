@@ -6,11 +6,13 @@ threshold may then be found on one machine alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.features.patterns import PatternSet, find_all
+from ensemble_deid.model.additions import labels_found
 from ensemble_deid.model.feature_extractor import FeatureExtractor
 from ensemble_deid.model.inclusion import InclusionList
 from ensemble_deid.model.manifest import Manifest
@@ -22,7 +24,7 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.proven_numbers import add_proven_numbers
 from ensemble_deid.note.reading import read
-from ensemble_deid.note.span import Span
+from ensemble_deid.note.span import ENFORCED, Span
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.stacking.stacker import Stacker, check_threshold
@@ -73,7 +75,7 @@ class ModelDescription:
                 "this model does not say which submodels are best for each label, which the combiner per-type needs: "
                 "choose them on dev notes (ensemble-deid model members MODEL DEV)"
             )
-        for label in self.labels:
+        for label in self.best_members:
             if not set(self.best_members[label]) & set(self.submodels):
                 raise ConfigError(f"the combiner per-type: none of the best submodels for {label} is loaded")
 
@@ -121,8 +123,8 @@ class Ensemble:
 
     `smaller` are the stackers of `Config.smaller_stacks`, for loading the model with some of the submodels only.
     `best_members` are those that the combiner `per-type` takes for each label; empty where they were never chosen.
-    `inclusion` lists sentences without PHI; `Deidentifier` applies it to what `predict` returns. `manifest` is the
-    record of the training, None before that has ended.
+    `inclusion` lists sentences without PHI; `Deidentifier` applies it to what `predict` returns, and adds the matches
+    of the patterns `enforced` (`enforced_spans`). `manifest` is the record of the training, None before that has ended.
     """
 
     config: Config
@@ -132,6 +134,7 @@ class Ensemble:
     stacker: Stacker = field(repr=False)
     smaller: tuple[Stacker, ...] = field(default=(), repr=False)
     inclusion: InclusionList | None = field(default=None, repr=False)
+    enforced: PatternSet | None = field(default=None, repr=False)
     best_members: BestMembers = field(default_factory=dict, repr=False)
     manifest: Manifest | None = field(default=None, repr=False)
 
@@ -140,7 +143,7 @@ class Ensemble:
         """The model's metadata."""
         return ModelDescription(
             submodels=tuple(self.taggers),
-            labels=self.scheme.labels,
+            labels=labels_found(self.scheme.labels, self.enforced),
             threshold=self.stacker.threshold,
             arithmetic=arithmetic_in_use(self.taggers),
             best_members=self.best_members,
@@ -182,6 +185,14 @@ class Ensemble:
                 whole = add_proven_numbers(view.text, found[k], labels)
                 found[k] = list(complete(view.text, whole, labels, rules))
         return [reading.original_spans(spans) for reading, spans in zip(readings, found, strict=True)]
+
+    def enforced_spans(self, document: Document) -> tuple[Span, ...]:
+        """Return the matches of the enforced patterns in a note, also overlapping ones. Raises CorpusError."""
+        if self.enforced is None:
+            return ()
+        reading = read(document.text)
+        found = find_all(self.enforced, reading.document(document.with_spans(())))
+        return reading.original_spans(replace(span, source=ENFORCED + span.source) for span in found)
 
     def _predict_batch(self, batch: Batch, options: PredictionOptions) -> list[tuple[Span, ...]]:
         if not len(batch.tokens):

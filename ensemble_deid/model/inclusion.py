@@ -47,7 +47,7 @@ class InclusionList:
         """Return the document without its spans that lie in a listed sentence, and how many these were.
 
         `must_stay` are spans where PHI is known to be, such as the identifiers of the note's patient: whatever overlaps
-        one of them is kept.
+        one of them, or an enforced span, is kept.
         """
         if not document.spans:
             return document, 0
@@ -58,7 +58,7 @@ class InclusionList:
         ]
         if not listed:
             return document, 0
-        known = tuple(must_stay)
+        known = (*must_stay, *(span for span in document.spans if span.is_enforced))
 
         def stays(span: Span) -> bool:
             inside = any(start <= span.start and span.end <= end for start, end in listed)

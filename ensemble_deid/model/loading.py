@@ -10,7 +10,7 @@ from pathlib import Path
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.lexicon import Lexicon
-from ensemble_deid.features.patterns import parse_patterns
+from ensemble_deid.features.patterns import PatternSet, parse_patterns
 from ensemble_deid.model.additions import check_proposer, load_added_patterns, load_inclusion_list
 from ensemble_deid.model.directory import BPE, KNOWLEDGE, LEXICON, PATTERNS, variant_name
 from ensemble_deid.model.ensemble import Ensemble
@@ -74,8 +74,10 @@ def load_model(
     manifest, config, names = _chosen(directory, device=device, key=key, submodels=submodels)
     scheme = TagScheme(manifest.labels)
     try:
-        extractor = _load_feature_extractor(directory, manifest, config)
-        check_proposer(directory, extractor.added, names)
+        added = load_added_patterns(directory, manifest)
+        candidates, enforced = (added and added.where(enforced=which) for which in (False, True))
+        extractor = _load_feature_extractor(directory, manifest, config, candidates)
+        check_proposer(directory, candidates, names)
         taggers: Mapping[str, Tagger] = {
             name: load_submodel(name, directory, scheme=scheme, config=config) for name in names
         }
@@ -92,7 +94,15 @@ def load_model(
         raise ModelError(f"{directory}: the stacker was trained for other submodels than the manifest names")
     members = best_members_of(manifest, directory)
     ensemble = Ensemble(
-        config, scheme, extractor, taggers, stacker, inclusion=inclusion, best_members=members, manifest=manifest
+        config,
+        scheme,
+        extractor,
+        taggers,
+        stacker,
+        inclusion=inclusion,
+        enforced=enforced,
+        best_members=members,
+        manifest=manifest,
     )
     return ensemble, manifest
 
@@ -137,7 +147,9 @@ def _subset(wanted: Sequence[str], config: Config, directory: Path) -> tuple[str
     raise ConfigError(f"{directory}: no final estimator was fitted for {','.join(wanted)}; there is one for: {known}")
 
 
-def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config) -> FeatureExtractor:
+def _load_feature_extractor(
+    directory: Path, manifest: Manifest, config: Config, added: PatternSet | None
+) -> FeatureExtractor:
     source = (directory / PATTERNS).read_text(encoding="utf-8")
     # An empty pattern set cannot be written as a pattern file.
     patterns = parse_patterns(source, path=str(directory / PATTERNS)) if source else NO_PATTERNS
@@ -148,7 +160,6 @@ def _load_feature_extractor(directory: Path, manifest: Manifest, config: Config)
     if KNOWLEDGE in manifest.files:
         content = strict_json((directory / KNOWLEDGE).read_text(encoding="utf-8"))
         knowledge = reload_knowledge(content, config=config)
-    added = load_added_patterns(directory, manifest)
     annotate, stem = reload_annotator(manifest.choices, config=config), load_stem(config)
     return FeatureExtractor(
         patterns, lexicon, config.text.split_lines, bpe, annotate=annotate, knowledge=knowledge, stem=stem, added=added

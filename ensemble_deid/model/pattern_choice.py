@@ -135,7 +135,10 @@ def _translate(patterns: PatternSet, label_map: LabelMap) -> dict[str, str | Non
 
 def _named_set(name: str) -> PatternSet:
     if Path(name).suffix == ".toml":
-        return read_patterns(Path(name))
+        patterns = read_patterns(Path(name))
+        if patterns.where(enforced=True) is not None:
+            raise RuleError(f"{name}: 'enforce' is for patterns that are added to a trained model")
+        return patterns
     for file in _set_files():
         if file.stem == name:
             return read_patterns(file)

@@ -1,9 +1,10 @@
 """A note with its annotations. Its text and metadata are kept out of reprs, logs and error messages."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.span import Span
 
 # Without case, punctuation and blanks: `<NA>`, `n/a` and `N.A.` are `na`.
@@ -26,6 +27,28 @@ def known_patient(value: str | None) -> str | None:
     name = value.strip().casefold().removeprefix("patient/")
     letters = "".join(filter(str.isalnum, name))
     return None if not letters.strip("0") or letters in _NOBODY or name == "-1" else value
+
+
+def is_missing(value: object) -> bool:
+    """Whether a cell of pandas is empty: None, NaN or NA."""
+    is_nan = isinstance(value, float) and value != value
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+
+
+def patient_text(value: Hashable) -> str | None:
+    """Return a patient of any hashable type as text, None for None; 7, 7.0 and "7" are one patient.
+
+    Raises CorpusError for NaN, and for an object that is written by its place in memory, another one in each run.
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if is_missing(value):
+        raise CorpusError("the patient is NaN, a missing value: give None for a note of nobody")
+    kind = type(value)
+    if not isinstance(value, Hashable) or (kind.__str__, kind.__repr__) == (object.__str__, object.__repr__):
+        raise CorpusError(f"a patient of the type {kind.__name__}: give what can be hashed, and written as text")
+    # A column of integers with gaps is one of floats in pandas.
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _no_metadata() -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 Source: Stubbs and Uzuner 2015 (J Biomed Inform 58 Suppl:S20-S29), as listed by Zhao et al. 2020, table 2.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
@@ -175,6 +176,16 @@ def labels_in_group(group: str, labels: Iterable[str]) -> frozenset[str]:
     """Return those of `labels` that belong to group A, B, C or D. Raises KeyError for another group."""
     members = GROUPS[group]
     return frozenset(label for label in labels if to_i2b2(label.upper()) in members)
+
+
+_NEW_LABEL = re.compile(r"[A-Z][A-Z0-9_-]{0,39}")
+NEW_LABEL = "capitals, digits, - and _, 40 at most"
+"""What the name of a site's own label may hold; it is in the output, so it must quote nothing."""
+
+
+def is_label(name: str, labels: Iterable[str] = ()) -> bool:
+    """Whether a name is one of these labels, of the taxonomy, or such as a site may give a label of its own."""
+    return bool(_NEW_LABEL.fullmatch(name)) or name in labels or name in known_labels()
 
 
 def known_labels() -> frozenset[str]:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 SpanKey = tuple[int, int, str]
+ENFORCED, VOTE = "enforced: ", "vote: "
+"""How the source of a span begins that a site has found besides the model, for certain or as one opinion more."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,6 +38,11 @@ class Span:
     def key(self) -> SpanKey:
         """Position and label, which together identify an annotation."""
         return (self.start, self.end, self.label)
+
+    @property
+    def is_enforced(self) -> bool:
+        """Whether the site wants the span removed whatever else is said of it."""
+        return self.source.startswith(ENFORCED)
 
     def to_dict(self, *, text: str | None = None) -> dict[str, str | int | float]:
         """Return the span with the keys of a Hugging Face token-classification pipeline (aggregated).

@@ -54,6 +54,9 @@ def make_app(model: Deidentifier, settings: ServiceSettings, lists: SiteLists | 
         model.labels,
         key=settings.key,
         lists=lists,
+        recognizers=settings.recognizers,
+        spans_from=settings.spans_from,
+        rename=settings.rename,
         accept_unfit=settings.accept_unfit,
         least_recall=settings.least_recall,
     )

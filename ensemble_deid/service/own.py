@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -17,7 +17,6 @@ from ensemble_deid.corpora.jsonl import FIELDS
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.replacement.styles import STYLES, policies
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.note.digits import rounded
 from ensemble_deid.parsing import strict_json
 from ensemble_deid.service.guard import BATCH, Patience
 from ensemble_deid.service.notes import KEYED_STYLES, NoteService
@@ -167,6 +166,8 @@ def _options(notes: NoteService, fields: OptionFields, styles: Mapping[str, str]
             key=notes.defaults.replacer.key,
             project=fields.project,
             lists=lists,
+            recognizers=notes.defaults.recognizers,
+            rename=notes.defaults.replacer.styles.names or None,
             accept_unfit=notes.defaults.accept_unfit,
             least_recall=notes.defaults.least_recall,
             threshold=fields.threshold,
@@ -182,10 +183,10 @@ def _options(notes: NoteService, fields: OptionFields, styles: Mapping[str, str]
 async def _deidentified(notes: NoteService, text: str, patient: str | None, options: RunOptions) -> dict[str, Any]:
     """Return the new text, and the spans with their offsets in both texts. Raises Refused."""
     result = await notes.deidentify(text, patient=patient, options=options)
-    spans = [{**asdict(span), "score": rounded(span.score)} for span in result.replaced]
-    known = {} if options.lists.known is None else {"known_left": result.known_left}
+    made = result.to_dict()
+    known = {} if options.lists.known is None else {"known_left": made["known_left"]}
     remark = {} if result.remark is None else {"remark": result.remark}
-    return {"text": result.text, "spans": spans, **known, **remark}
+    return {"text": made["text"], "spans": made["spans"], **known, **remark}
 
 
 async def _answers(

@@ -3,6 +3,7 @@
 import ipaddress
 import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,8 +24,9 @@ class ServiceSettings:
     `max_body` is in bytes, `time_limit` in seconds, `queue` the number of requests that one worker accepts at a time.
     `entities` says which names `/analyze` uses: Presidio's, or the model's own labels. `key` is that of surrogates and
     hashes, the same in all workers; `lists` are the files of what the site knows, `submodels` those that are loaded,
-    None for all. `arrival_limit` is the seconds that a body has to arrive, and that the lines of a batch may keep the
-    service waiting. `accept_unfit` and `least_recall` as in `RunOptions`. Raises ConfigError.
+    None for all; `recognizers`, `spans_from` and `rename` as in `RunOptions.choose`. `arrival_limit` is the seconds
+    that a body has to arrive, and that the lines of a batch may keep the service waiting. `accept_unfit` and
+    `least_recall` as in `RunOptions`. Raises ConfigError.
     """
 
     model: Path
@@ -41,6 +43,9 @@ class ServiceSettings:
     tokens: Tokens = field(default_factory=Tokens)
     key: Key = field(default_factory=Key.find)
     lists: ListFiles = field(default_factory=ListFiles)
+    recognizers: tuple[str, ...] = ()
+    spans_from: tuple[str, ...] = ()
+    rename: Mapping[str, str] | None = None
     accept_unfit: bool = False
     least_recall: float = LEAST_RECALL
 

@@ -25,7 +25,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _KEPT = frozenset("www http https html htm php aspx pdf index home mailto ftp com org net".split())
 _SCHEMES = frozenset(f"{name}://" for name in "http https ftp ftps sftp file tel smb".split())
 _TOP_LEVEL = ("com", "org", "net")
-_SHORTEST_WORD = 4
+_SHORTEST_WORD, _SHORTEST_CODE = 4, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,14 @@ class PatientSurrogates:
             return self._web.url(surface)
         if kind == "USERNAME":
             return self._web.handle(surface)
+        if not kind:
+            return self._codes.replace(surface, "IDNUM") if self._is_identifier(surface, year) else None
         return self._codes.replace(surface, kind) if kind in I2B2_TYPES and kind != "OTHER" else None
+
+    def _is_identifier(self, surface: str, year: int) -> bool:
+        """Whether what has a label that is not known, such as a site's own, looks like a code, and not like a date."""
+        signs = sum(map(str.isalnum, surface))
+        return signs >= _SHORTEST_CODE and any(map(str.isdecimal, surface)) and not self.dates.years(surface, year=year)
 
     def _place(self, surface: str, kind: str, after: str) -> str | None:
         digits = sum(map(str.isdecimal, surface))

@@ -32,6 +32,7 @@ class Rank(IntEnum):
     DENY = 4
     STAFF = 5
     OWN = 6
+    ENFORCED = 7
 
     @classmethod
     def of_match(cls, match: Match) -> "Rank":
@@ -44,6 +45,11 @@ class Rank(IntEnum):
     def of_model(cls, surface: str) -> "Rank":
         """Return the rank of a span of the model: `May 3` is a date also where the patient's name is May."""
         return cls.MODEL_NUMBER if any(map(str.isdigit, surface)) else cls.MODEL
+
+    @classmethod
+    def of_span(cls, span: Span, text: str) -> "Rank":
+        """Return the rank of a span of the model, an enforced pattern or a recognizer."""
+        return cls.ENFORCED if span.is_enforced else cls.of_model(text[span.start : span.end])
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -15,7 +15,7 @@ from ensemble_deid.deidentify.replacement.replacer import Replacement, Replacer
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import same_string
-from ensemble_deid.note.labels import known_labels
+from ensemble_deid.note.labels import NEW_LABEL, is_label
 from ensemble_deid.note.overlaps import Covered
 from ensemble_deid.note.span import Span
 
@@ -59,17 +59,24 @@ class DenyList:
 
     def __init__(self, entries: Mapping[str, tuple[str, int]], hash: str = "") -> None:
         self.hash = hash
+        self.labels = frozenset(label for label, _ in entries.values())
         self._entries = list(entries.values())
         self._index = StringIndex((form, number) for number, form in enumerate(entries))
 
     @classmethod
     def read(cls, path: str | Path, *, labels: Collection[str]) -> "DenyList":
-        """Read a CSV or TSV file with the columns label and value. Raises CorpusError, naming file and line."""
+        """Read a CSV or TSV file with the columns label and value; a label may be the site's own.
+
+        Raises CorpusError, naming file and line.
+        """
         file = SiteFile.read(path)
         entries: dict[str, tuple[str, int]] = {}
         for line, (label, value) in file.rows(("label", "value")):
-            if label not in labels and label not in known_labels():
-                raise CorpusError(f"{path}:{line}: the label is none of the model's: {', '.join(sorted(labels))}")
+            if not is_label(label, labels):
+                known = ", ".join(sorted(labels))
+                raise CorpusError(
+                    f"{path}:{line}: the label is none of the model's: {known}; one's own has {NEW_LABEL}"
+                )
             compact = compacted(value)
             file.check_value(line, len(compact), _LEAST)
             entries.setdefault(compact, (label, line))
@@ -150,6 +157,11 @@ class SiteLists:
             strict,
         )
 
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels that the deny list brings."""
+        return frozenset() if self.deny is None else self.deny.labels
+
     def to_json(self) -> dict[str, str | bool | None]:
         """Return what a run records: a short hash of each file, by which a change is seen."""
         return {
@@ -170,8 +182,11 @@ class SiteLists:
         *,
         hides: Hides = lambda label: True,
         by_model: Sequence[Span] | None = None,
+        others: Sequence[Span] = (),
     ) -> Document:
         """Return the note with what is known added to its spans, and without those that are allowed.
+
+        `others` are spans of enforced patterns and of recognizers, which may overlap; what is enforced stays.
 
         Spans that overlap are joined; where one of their labels shows what it holds (`Styles.hides` of what is to
         replace them), another one counts before it. `counts` counts what acted, entries of lists by their line;
@@ -185,10 +200,14 @@ class SiteLists:
         for start, end, label, line in () if self.deny is None else self.deny.find(document.text):
             ranked.append(RankedSpan(Span(start, end, label, 1.0, DENY), Rank.DENY))
             count[_DENIED.format(line)] += 1
-        kept = self._not_allowed(document, [member.span for member in ranked], count)
-        if not ranked:
+        for span in others:
+            count[span.source] += 1
+        given = document.with_spans((*document.spans, *others)) if others else document
+        must_stay = [member.span for member in ranked] + [span for span in others if span.is_enforced]
+        kept = self._not_allowed(given, must_stay, count)
+        if not ranked and not others:
             return document if len(kept) == len(document.spans) else document.with_spans(kept)
-        found = (RankedSpan(span, Rank.of_model(document.text[span.start : span.end])) for span in kept)
+        found = (RankedSpan(span, Rank.of_span(span, document.text)) for span in kept)
         return document.with_spans(joined([*ranked, *found], document.text, hides))
 
     def taken(self, patient: str | None) -> frozenset[str]:
@@ -214,7 +233,7 @@ class SiteLists:
                 counts[WEAK if match.certainty is Certainty.WEAK else LEFT] += 1
                 continue
             style = replacer.styles.of(around.label)
-            if style == "surrogate":
+            if style == "surrogate" or style in replacer.styles.operators:
                 counts[LEFT] += match.own and same_string(text[match.start : match.end]) in taken
             elif style == "keep" and match.certainty is not Certainty.WEAK:
                 harmless = match.certainty is Certainty.PART and stands_for_itself(
@@ -240,7 +259,7 @@ class SiteLists:
         must_stay = Covered.by(listed)
         for span in document.spans:
             line = self.allow.line_of(document.text[span.start : span.end])
-            if line is None or must_stay.overlaps(span.start, span.end):
+            if line is None or span.is_enforced or must_stay.overlaps(span.start, span.end):
                 kept.append(span)
             else:
                 count[_ALLOWED.format(line)] += 1

@@ -102,7 +102,7 @@ def remember(
 ) -> dict[str, Any]:
     """Return what tells whether the output of a note, written with what is known, would be another one later."""
     text = record.text or ""
-    mentions, left = _mentions(text, result.spans, known), _left(text, result.spans, known, key)
+    mentions, left = _mentions(text, result.found, known), _left(text, result.found, known, key)
     columns = zip(cells.columns.dates, record.dates, strict=False)
     dates = {name: _written(value) for name, value in columns if value is not None and not cells.columns.keeps(name)}
     return {

@@ -70,8 +70,8 @@ class Project:
 def settings_of(options: RunOptions) -> dict[str, Any]:
     """Return what all nights of a release have in common."""
     replacer = options.replacer
-    styles = {"default": replacer.styles.default, "by_label": dict(sorted(replacer.styles.by_label.items()))}
-    return {"scope": replacer.project, "styles": styles, "surrogates": asdict(replacer.styles.settings)}
+    styles = replacer.styles
+    return {"scope": replacer.project, "styles": styles.to_json(), "surrogates": asdict(styles.settings)}
 
 
 def made_with(store: Store, settings: Mapping[str, Any], lists: SiteLists) -> Callable[[str], str]:

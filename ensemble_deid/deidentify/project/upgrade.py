@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from ensemble_deid.corpora.records import NoteSource, Record
 from ensemble_deid.deidentify.deidentifier import Deidentifier
@@ -50,7 +50,7 @@ def compare_models(
     """
     found, notes = Upgrade(), model.note_pass(options)
     known = list(islice(_known(project, source), most))
-    predicted = model.predict_each((record.document() for record, _ in known), jobs=options.prediction.jobs)
+    predicted = chain.from_iterable(model.read_notes((record.document() for record, _ in known), options))
     for note, (_, row) in zip(predicted, known, strict=True):
         if isinstance(note, DeidError):
             found.unread += 1

@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from ensemble_deid.corpora.edits import Edit
-from ensemble_deid.deidentify.replacement.styles import INVENTING, Styles, check_labels, make_styles
+from ensemble_deid.deidentify.replacement.styles import INVENTING, StyleFunction, Styles, check_labels, make_styles
 from ensemble_deid.deidentify.replacement.values import Values
 from ensemble_deid.keys import Key
 from ensemble_deid.note.document import Document
@@ -67,23 +67,27 @@ class Replacer:
     @classmethod
     def from_options(
         cls,
-        style: str | None = None,
-        styles: Mapping[str, str] | None = None,
+        style: str | StyleFunction | None = None,
+        styles: Mapping[str, str | StyleFunction] | None = None,
         policy: str | Path | None = None,
         key: Key | None = None,
         project: str = "",
         *,
         settings: Mapping[str, bool | float] | None = None,
+        rename: Mapping[str, str] | None = None,
         labels: Collection[str] | None = None,
     ) -> "Replacer":
         """Return the replacer for a policy, a default style and those of labels, of which the later ones win.
 
-        `settings` are the fields of `SurrogateSettings`. `labels` are those of the model:
-        with them, a style for an unknown label is refused. Without a key a fresh one is made. Raises ConfigError.
+        A style may be an operator: a callable from string and label to what takes its place. `settings` are the fields
+        of `SurrogateSettings`. `rename` has new names of labels and categories for the output. `labels` are those of
+        the model: with them, a style or name for an unknown label is refused. Without a key a fresh one is made. Raises
+        ConfigError.
         """
-        chosen = make_styles(style, styles, policy, settings)
+        chosen = make_styles(style, styles, policy, settings, rename)
         if labels is not None:
             check_labels(styles or {}, frozenset(labels))
+            check_labels(rename or {}, frozenset(labels), "rename ")
         return cls(chosen, Key.fresh() if key is None else key, project)
 
     def replace(
@@ -122,7 +126,7 @@ class Replacer:
             if span.start < position or span.end > len(document.text):
                 raise ValueError(f"the span {span.start}-{span.end} overlaps another or reaches outside the text")
             between, surface = document.text[position : span.start], document.text[span.start : span.end]
-            value = f"[{span.label}]" if read_span is None else values.of(read_span, surface)
+            value = f"[{self.styles.name(span.label)}]" if read_span is None else values.of(read_span, surface)
             start = length + len(between)
             length = start + len(value)
             parts += (between, value)

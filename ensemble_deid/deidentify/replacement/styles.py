@@ -1,12 +1,14 @@
-"""Which style each label has: from a policy, a default, and settings of single labels."""
+"""Which style and which name in the output each label has: from a policy, a default, and settings of single labels."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.deidentify.recognizers import loaded, name_of, source_digest
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.note.labels import I2B2_CATEGORIES, category_of, known_labels, to_i2b2
+from ensemble_deid.note.labels import I2B2_CATEGORIES, NEW_LABEL, category_of, is_label, known_labels, to_i2b2
 from ensemble_deid.parsing import read_toml
 from ensemble_deid.surrogates.patient import SurrogateSettings
 
@@ -15,6 +17,10 @@ INVENTING = ("surrogate", "cap-age")
 STYLES = ("tag", "numbered", "mask", "remove", "hash", "surrogate", "keep", "year", "cap-age", "zip3")
 """The styles that have a name. Besides, `text:WORDS` puts these words in the place of each span."""
 FIXED = "text:"
+GROUP = "ensemble_deid.operators"
+"""The entry points of installed operators, whose names are styles."""
+StyleFunction = Callable[[str, str], str]
+"""Returns what takes the place of a string with this label."""
 _SWITCHES = tuple(setting.name for setting in fields(SurrogateSettings) if setting.name != "min_score")
 # Of labels that the model finds, a default that leaves them as they are would hand out PHI.
 _ONLY_PER_LABEL = ("keep", "year", "cap-age", "zip3")
@@ -22,28 +28,47 @@ _ONLY_PER_LABEL = ("keep", "year", "cap-age", "zip3")
 
 @dataclass(frozen=True, slots=True)
 class Styles:
-    """A default style, and those of labels and categories; `settings` are those of `[surrogates]` in a policy."""
+    """A default style, and those of labels and categories; `settings` are those of `[surrogates]` in a policy.
+
+    `operators` has the callables behind those styles that are none of ours. `names` are those of labels and categories
+    in the output, where they are others.
+    """
 
     default: str = "tag"
     by_label: Mapping[str, str] = field(default_factory=dict)
     settings: SurrogateSettings = field(default_factory=SurrogateSettings)
+    operators: Mapping[str, StyleFunction] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, label: str) -> str:
         """Return the style of a label: its own, its i2b2 counterpart's, its category's, or the default."""
-        name = label.upper()
-        for known in (label, name, to_i2b2(name), category_of(name)):
-            if known is not None and known in self.by_label:
-                return self.by_label[known]
-        return self.default
+        return _of_label(self.by_label, label) or self.default
+
+    def name(self, label: str) -> str:
+        """Return what a label is called in the output."""
+        return _of_label(self.names, label) or label if self.names else label
 
     def hides(self, label: str) -> bool:
-        """Whether the style of a label shows nothing of what the span holds."""
-        return self.of(label) not in _ONLY_PER_LABEL
+        """Whether the style of a label shows nothing of what the span holds; of an operator that is not known."""
+        return self.of(label) not in _ONLY_PER_LABEL and self.of(label) not in self.operators
 
     @property
     def used(self) -> frozenset[str]:
         """Every style that may occur."""
         return frozenset({self.default, *self.by_label.values()})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a run and a project record: what a policy says now, since its file may change."""
+        styles: dict[str, Any] = {"default": self.default, "by_label": dict(sorted(self.by_label.items()))}
+        if self.operators:
+            styles["operators"] = {name: source_digest(self.operators[name]) for name in sorted(self.operators)}
+        return {**styles, "names": dict(sorted(self.names.items()))} if self.names else styles
+
+
+def _of_label(table: Mapping[str, str], label: str) -> str | None:
+    name = label.upper()
+    found = (label, name, to_i2b2(name), category_of(name))
+    return next((table[known] for known in found if known is not None and known in table), None)
 
 
 def policies() -> dict[str, Path]:
@@ -53,29 +78,31 @@ def policies() -> dict[str, Path]:
 
 
 def make_styles(
-    style: str | None = None,
-    styles: Mapping[str, str] | None = None,
+    style: str | StyleFunction | None = None,
+    styles: Mapping[str, str | StyleFunction] | None = None,
     policy: str | Path | None = None,
     settings: Mapping[str, bool | float] | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> Styles:
     """Join a policy (a name or a TOML file), a default style, and those of labels; the later ones win.
 
-    Raises ConfigError for a style, label or setting that does not exist.
+    A style may be an operator. Raises ConfigError for a style, label or setting that does not exist.
     """
     content: dict[str, Any] = {} if policy is None else _read(policy)
     place = "styles" if policy is None else str(policy)
     unknown = sorted(set(content) - {"style", "styles", "surrogates"})
     if unknown:
         raise ConfigError(f"{place}: unknown key {unknown[0]}; known: style, styles, surrogates")
-    default = style if style is not None else content.get("style", "tag")
-    by_label = {**_table(content, "styles", place), **(styles or {})}
+    operators: dict[str, StyleFunction] = {}
+    default = _named(style if style is not None else content.get("style", "tag"), "style", operators)
+    given = {**_table(content, "styles", place), **(styles or {})}
+    by_label = {label: _named(value, f"styles.{label}", operators) for label, value in given.items()}
     chosen = {**_table(content, "surrogates", place), **(settings or {})}
-    _check_style(default, "style")
     if default in _ONLY_PER_LABEL:
         raise ConfigError(f"style {default!r} is for single labels only: --set styles.LABEL={default}")
-    for label, value in by_label.items():
-        _check_style(value, f"styles.{label}")
-    return Styles(default, by_label, _settings(chosen))
+    made = Styles(default, by_label, _settings(chosen), operators, dict(rename or {}))
+    _check_names(made)
+    return made
 
 
 def _settings(chosen: Mapping[str, Any]) -> SurrogateSettings:
@@ -88,17 +115,36 @@ def _settings(chosen: Mapping[str, Any]) -> SurrogateSettings:
     return SurrogateSettings(**chosen)
 
 
-def check_labels(styles: Mapping[str, str], labels: frozenset[str]) -> None:
+def check_labels(styles: Mapping[str, object], labels: frozenset[str], place: str = "styles.") -> None:
     """Raise ConfigError for a label that neither the model nor a known scheme has: a typing error would leak."""
     known = labels | known_labels() | set(I2B2_CATEGORIES)
     for label in styles:
         if label not in known:
-            raise ConfigError(f"styles.{label}: there is no such label; the model has {', '.join(sorted(labels))}")
+            raise ConfigError(f"{place}{label}: there is no such label; the model has {', '.join(sorted(labels))}")
 
 
-def _check_style(style: object, place: str) -> None:
-    if not isinstance(style, str) or not (style in STYLES or style.startswith(FIXED)):
-        raise ConfigError(f"{place}: unknown style {style!r}; known: {', '.join(STYLES)}, {FIXED}WORDS")
+def _check_names(styles: Styles) -> None:
+    for label, name in styles.names.items():
+        if not is_label(name):
+            raise ConfigError(f"rename {label}: the new name may hold {NEW_LABEL}")
+    if styles.names and "numbered" in styles.used:
+        # Of two labels with one name, each has its own numbers: two people would be PERSON-1.
+        raise ConfigError("rename: goes with every style but numbered")
+
+
+def _named(style: Any, place: str, operators: dict[str, StyleFunction]) -> str:
+    """Return the name of a style, and put the operator behind it, if it is one, among `operators`."""
+    if callable(style):
+        operators[name_of(style)] = style
+        return name_of(style)
+    if isinstance(style, str) and (style in STYLES or style.startswith(FIXED)):
+        return style
+    installed = entry_points(group=GROUP)
+    if not isinstance(style, str) or style not in installed.names:
+        known = ", ".join((*STYLES, *sorted(installed.names)))
+        raise ConfigError(f"{place}: unknown style {style!r}; known: {known}, {FIXED}WORDS")
+    operators[style] = loaded(installed[style], f"operator {style}")
+    return style
 
 
 def _table(content: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:

@@ -4,7 +4,9 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
+from ensemble_deid.corpora.checks import check_text
 from ensemble_deid.deidentify.replacement.styles import FIXED, INVENTING, Styles
+from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.folding import same_string
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.ages import capped_age
@@ -43,6 +45,8 @@ class Values:
         style = self.styles.of(span.label)
         if style.startswith(FIXED):
             return style.removeprefix(FIXED)
+        if style in self.styles.operators:
+            return self._operated(style, surface, span.label)
         makers: dict[str, Callable[[Span], str | None]] = {
             "mask": lambda _: "".join(c if c.isspace() else "X" for c in surface),
             "remove": lambda _: "",
@@ -56,9 +60,20 @@ class Values:
         }
         value = makers[style](span) if style in makers else None
         if value is None:
-            return f"[{span.label}]"
+            return f"[{self.styles.name(span.label)}]"
         doubtful = style in INVENTING and span in self.doubted and value != surface
-        return f"[{span.label}?]" if doubtful else value
+        return f"[{self.styles.name(span.label)}?]" if doubtful else value
+
+    def _operated(self, name: str, surface: str, label: str) -> str:
+        """Return what an operator makes of a string. Raises CorpusError, which quotes nothing."""
+        try:
+            value = self.styles.operators[name](surface, label)
+        except Exception as error:  # noqa: BLE001 (whatever happens, the note is withheld; the message may quote it)
+            raise CorpusError(f"operator {name}: failed ({type(error).__name__})") from None
+        if not isinstance(value, str):
+            raise CorpusError(f"operator {name}: returned {type(value).__name__}, not a string")
+        check_text(value, f"operator {name}")
+        return value
 
     @property
     def surrogates(self) -> PatientSurrogates:
@@ -78,7 +93,7 @@ class Values:
 
     def _hash(self, span: Span) -> str:
         keyed = Keyed(self.surrogates.secret, (*self.surrogates.scope, "hash"))
-        return f"[{span.label}:{keyed.digest(same_string(self._surface(span))).hex()[:_HASH_DIGITS]}]"
+        return f"[{self.styles.name(span.label)}:{keyed.digest(same_string(self._surface(span))).hex()[:_HASH_DIGITS]}]"
 
     def _numbered(self, span: Span) -> str:
         if span.label not in self._numbers:
