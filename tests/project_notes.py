@@ -33,6 +33,9 @@ class FixedSpans:
     def predict(self, documents: Iterable[Document], _options: object) -> list[tuple[Span, ...]]:
         return [self.spans.get(note.text, ()) for note in documents]
 
+    def enforced_spans(self, _document: Document) -> tuple[Span, ...]:
+        return ()
+
 
 def model_of(notes: Iterable[Document]) -> Deidentifier:
     ensemble: Any = FixedSpans({note.text: note.spans for note in notes})

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Unpack
 
 import pytest
 from made_keys import KEY, made_key
@@ -15,7 +16,8 @@ from project_notes import made_notes, model_of, write_notes
 
 from ensemble_deid import Columns, Deidentifier, RunSummary, deidentify_files, deidentify_table
 from ensemble_deid.cli.main import main
-from ensemble_deid.deidentify.project.night import Project
+from ensemble_deid.deidentify.options import RunChoices
+from ensemble_deid.deidentify.project.night import CORRECTIONS, UNCHANGED, Project
 from ensemble_deid.deidentify.project.store import Store
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.keys import Key
@@ -35,13 +37,14 @@ class Nights:
         self.texts: dict[str, str] = {}
         self.runs = 0
 
-    def night(self, notes: Sequence[Document], *, hold: int = 0, only_known: bool = False) -> RunSummary:
+    def night(
+        self, notes: Sequence[Document], *, hold: int = 0, only_known: bool = False, **choices: Unpack[RunChoices]
+    ) -> RunSummary:
         self.runs += 1
         source, out = write_notes(self.folder / f"{self.runs}.jsonl", notes), self.folder / f"{self.runs}-clean.jsonl"
         project = Project(store=Store(self.place, self.key), hold=hold, only_known=only_known)
-        summary = deidentify_table(
-            source, out, self.model, columns=KEPT, within=project, key=self.key, style="surrogate", accept_unfit=True
-        )
+        choices = {"key": self.key, "style": "surrogate", "accept_unfit": True, **choices}
+        summary = deidentify_table(source, out, self.model, columns=KEPT, within=project, **choices)
         self.texts |= {row["id"]: row["text"] for row in map(json.loads, out.read_text("utf-8").splitlines())}
         return summary
 
@@ -83,6 +86,32 @@ def example(id: str, marked: str, patient: str = "M1") -> Document:
 FIRST = example("a", "Seen by Dr. <DOCTOR|Quist> on <DATE|10/09/2019>. Rose Okafor called.")
 SECOND = example("b", "Dr. <DOCTOR|Quist> saw <PATIENT|Rose Okafor> on <DATE|28/09/2019>. DOB <DATE|01/02/1925>.")
 OTHER = example("c", "Nothing but <PATIENT|Bob Stone>.", "M2")
+
+
+def test_a_file_of_spans_counts_for_the_notes_that_it_holds(tmp_path: Path) -> None:
+    nights = Nights(tmp_path, model_of([FIRST, OTHER]))
+
+    def file(note: Document, *spans: tuple[int, int]) -> list[Path]:
+        found = [{"start": start, "end": end, "label": "PATIENT"} for start, end in spans]
+        path = tmp_path / f"found-{nights.runs}.jsonl"
+        path.write_text(json.dumps({"id": note.id, "text": note.text, "spans": found}), encoding="utf-8")
+        return [path]
+
+    start = FIRST.text.index("Rose")
+    nights.night([FIRST], spans_from=file(FIRST, (start, start + 11)))
+    assert "Rose" not in nights.texts["a"]
+    nights.night([OTHER], spans_from=file(OTHER))
+    assert nights.due() == {}
+    assert nights.night([FIRST], spans_from=file(FIRST, (start, start + 11))).counts[UNCHANGED] == 1
+    assert nights.night([FIRST], spans_from=file(FIRST)).counts[CORRECTIONS] == 1
+
+
+def test_renamed_labels_change_no_later_night(tmp_path: Path) -> None:
+    nights = Nights(tmp_path, model_of([FIRST, SECOND, OTHER]))
+    for notes in ([FIRST], [OTHER], [SECOND]):
+        nights.night(notes, style="tag", rename={"PATIENT": "PERSON"})
+    assert nights.texts["c"] == "Nothing but [PERSON]."
+    assert nights.due().keys() == {"a"}
 
 
 def test_what_a_later_note_proves_wrong_is_listed_with_its_reason(tmp_path: Path) -> None:

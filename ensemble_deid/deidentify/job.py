@@ -225,7 +225,8 @@ def _night(
         source=source,
         place=f"table {source.table_out}" if isinstance(source, SqlQuery) else str(out.resolve()),
         model="" if model.source is None else model.source.checksum,
-        made=made_with(job.within.store, run.settings, options.lists),
+        options=options,
+        made=made_with(job.within.store, run.settings, options),
     )
     night.plan()
     run.source = NewNotes(source, night)

@@ -109,6 +109,11 @@ class Recognizer:
         find = _SpansOfFile(Path(path).name, known)
         return cls(name=Path(path).name, find=find, least=least, labels=labels, sha256=digest_of(Path(path)))
 
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file of spans, which says nothing of notes that it does not hold."""
+        return isinstance(self.find, _SpansOfFile)
+
     def to_json(self) -> dict[str, str | float | None]:
         """Return what a run records of it."""
         return {"name": self.name, "least": self.least, "version": self.version, "sha256": self.sha256}

@@ -11,12 +11,12 @@ from typing import Any
 
 from ensemble_deid.corpora.records import NoteSource, OnOutput, Record, Writer
 from ensemble_deid.corpora.tables.several import SeveralTables
-from ensemble_deid.deidentify.known.site_lists import SiteLists
 from ensemble_deid.deidentify.one_pass import patient_of
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.deidentify.project.memory import FOUND_LATER, OTHER_VALUES, Context, found_in, remember, taught
 from ensemble_deid.deidentify.project.store import HELD, Commit, KeptNote, Store
+from ensemble_deid.deidentify.recognizers import recognised
 from ensemble_deid.deidentify.rows import Rewritten, RowPass
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
@@ -74,14 +74,17 @@ def settings_of(options: RunOptions) -> dict[str, Any]:
     return {"scope": replacer.project, "styles": styles.to_json(), "surrogates": asdict(styles.settings)}
 
 
-def made_with(store: Store, settings: Mapping[str, Any], lists: SiteLists) -> Callable[[str], str]:
+def made_with(store: Store, settings: Mapping[str, Any], options: RunOptions) -> Callable[[str], str]:
     """Return what gives, for a patient's tag, an HMAC of all that a run finds and withholds that patient's notes with.
 
-    Of the known identifiers only the patient's own count, and those of everybody: the list may grow every night.
+    Of the known identifiers only the patient's own count, and those of everybody: the list may grow every night. So may
+    files of spans, which count for the notes that they hold (`Night.row`).
     """
     general = {name: value for name, value in settings.items() if name not in _BEYOND}
     general["lists"] = {name: value for name, value in general.get("lists", {}).items() if name != "known"}
-    entries = dict(() if lists.known is None else lists.known.entries())
+    pairs = zip(general.get("recognizers", ()), options.recognizers, strict=True)
+    general["recognizers"] = [recorded for recorded, recognizer in pairs if not recognizer.is_file]
+    entries = dict(() if options.lists.known is None else options.lists.known.entries())
     told = json.dumps([general, entries.pop(None, [])], sort_keys=True)
     own = {store.tag("patient", str(patient)): json.dumps(found) for patient, found in entries.items()}
     return lambda patient: store.tag("made", told + own.get(patient, ""))
@@ -91,13 +94,14 @@ def made_with(store: Store, settings: Mapping[str, Any], lists: SiteLists) -> Ca
 class Night:
     """The notes of one input that a project hands out now. `plan` first, then `begin`, `treated` for each, `commit`.
 
-    Their outputs go to `place`, by a model, and with settings (`made_with`).
+    Their outputs go to `place`, by a model, with options, and with settings (`made_with`).
     """
 
     project: Project
     source: NoteSource
     place: str = ""
     model: str = ""
+    options: RunOptions = field(default_factory=RunOptions, repr=False)
     made: Callable[[str], str] = lambda patient: ""
     todo: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
     counts: Counter[str] = field(default_factory=Counter, init=False)
@@ -162,9 +166,20 @@ class Night:
         patient = patient_of(None if record.patient is None else str(record.patient), record.text or "")
         tags = self.store.tag("note", id), self.store.tag("patient", patient)
         content = (record.text, record.patient, record.dates, record.error is None and record.cells())
-        row = KeptNote(*tags, self.store.tag("cells", repr(content)), {"id": id, "patient": patient})
+        given = repr(content) + self._found_elsewhere(record)
+        row = KeptNote(*tags, self.store.tag("cells", given), {"id": id, "patient": patient})
         due = HELD if record.error is None else WITHHELD
         return replace(row, model=self.model, made=self.made(row.patient), due=due)
+
+    def _found_elsewhere(self, record: Record) -> str:
+        """Return what files of spans say of a note: they are a part of the input."""
+        files = [recognizer for recognizer in self.options.recognizers if recognizer.is_file]
+        if not files or record.error is not None:
+            return ""
+        note = recognised(record.document(), files)
+        if not isinstance(note, Document):
+            return "no spans"
+        return "".join(f" {(*span.key, span.score, span.is_enforced)}" for span in sorted(note.spans))
 
     def _of_its_patient(self, row: KeptNote, known: Mapping[str, KeptNote]) -> KeptNote:
         """Return a note, one that cannot be read as of the patient whose it was."""

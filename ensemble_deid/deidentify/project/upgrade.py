@@ -49,7 +49,7 @@ def compare_models(
     Of the notes that the project knows with these very cells, the first `most` are read.
     """
     found, notes = Upgrade(), model.note_pass(options)
-    known = list(islice(_known(project, source), most))
+    known = list(islice(_known(project, source, options), most))
     predicted = chain.from_iterable(model.read_notes((record.document() for record, _ in known), options))
     for note, (_, row) in zip(predicted, known, strict=True):
         if isinstance(note, DeidError):
@@ -61,8 +61,8 @@ def compare_models(
     return found
 
 
-def _known(project: Project, source: NoteSource) -> Iterator[tuple[Record, KeptNote]]:
-    night = Night(project=project, source=source)
+def _known(project: Project, source: NoteSource, options: RunOptions) -> Iterator[tuple[Record, KeptNote]]:
+    night = Night(project=project, source=source, options=options)
     for record in source.records():
         if record.is_note and record.error is None:
             row = night.row(record)
