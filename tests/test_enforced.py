@@ -256,6 +256,12 @@ def test_operators_as_callables() -> None:
         assert "Ann" not in error
 
 
+def test_a_doubted_span_has_the_new_name_of_its_label() -> None:
+    frank = Span(9, 14, "PATIENT")
+    written = alone("Seen for frank breech", frank, style="surrogate", rename={"PATIENT": "PERSON"})
+    assert written == "Seen for [PERSON?] breech"
+
+
 def test_spans_from_a_file(model: Deidentifier, tmp_path: Path) -> None:
     line = {"id": "x", "text": NOTE, "spans": [{"start": 31, "end": 40, "label": "BADGE", "score": 0.6}]}
     file = write(tmp_path / "found.jsonl", json.dumps(line) + "\n")
