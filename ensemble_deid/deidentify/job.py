@@ -89,7 +89,7 @@ class _Job:
         rest: Any = {name: value for name, value in given.items() if name not in cls.__slots__}
         places = ("run", "spans", "compare", "summary", "against")
         named |= {name: Path(named[name]) for name in places if named.get(name) is not None}
-        if "against" in named and named.get("summary") is None:
+        if named.get("against") is not None and named.get("summary") is None:
             raise ConfigError("against: goes with summary")
         return cls(source=source, out=out, model=model, choices=rest, **named)
 
