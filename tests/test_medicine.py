@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_keys import KEY
@@ -11,8 +12,10 @@ from marked_notes import marked_note
 from ensemble_deid import Columns, Document, RunOptions, Span, deidentify_files, deidentify_table
 from ensemble_deid.cli.main import main
 from ensemble_deid.cli.terminal import BAD_INPUT, NOTES_WITHHELD
+from ensemble_deid.corpora.records import Record
+from ensemble_deid.deidentify.cells import Cells
 from ensemble_deid.deidentify.one_pass import NotePass, finish_alone, finish_together
-from ensemble_deid.deidentify.project.memory import Context, remember, values_of
+from ensemble_deid.deidentify.project.memory import Context, remember, taught, values_of
 from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.surrogates.medicine import reads_as_medicine
@@ -135,9 +138,13 @@ def test_a_project_knows_that_a_later_note_makes_a_string_sure() -> None:
     unsure = scored(marked_note("Plan by <DOCTOR|Strong>; <DOCTOR|PMH>: none.", id="a"), 0.3, 0.9)
     sure = scored(marked_note("Dr. <DOCTOR|Strong> came.", id="b"), 0.9)
 
-    def memory(note: Document, passed: NotePass) -> dict[str, object]:
+    cells = Cells(chosen.replacer, Columns(), (64, 64))
+
+    def memory(note: Document, passed: NotePass) -> dict[str, Any]:
         result, known = passed.finish(note), passed.known(note)
-        return remember(note, passed.believed(note), result, known=known, options=chosen, key=KEY)
+        record = Record(note.id, note.text, patient="7")
+        told = remember(record, result, patient="7", known=known, cells=cells, key=KEY)
+        return {"patient": "7", **taught(passed.believed(note)), **told}
 
     def learned(*notes: Document) -> NotePass:
         passed = NotePass(chosen, None)
@@ -146,13 +153,13 @@ def test_a_project_knows_that_a_later_note_makes_a_string_sure() -> None:
         return passed
 
     alone, later = memory(unsure, learned(unsure)), memory(sure, learned(unsure, sure))
-    assert Context.of([alone], chosen, KEY, "7").why_due(alone) is None
-    together = Context.of([alone, later], chosen, KEY, "7")
+    assert Context.of([alone], options=chosen, cells=cells, key=KEY).why_due(alone) is None
+    together = Context.of([alone, later], options=chosen, cells=cells, key=KEY)
     assert together.why_due(alone) == "later notes change a replacement"
     assert together.why_due(later) is None
     again = memory(unsure, learned(unsure, sure))
     assert together.why_due(again) is None
-    assert again["values"] == values_of(again["mentions"], together.known, chosen, "7")  # type: ignore[arg-type]
+    assert again["values"] == values_of(again["mentions"], {}, together.known, cells=cells, patient="7")
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, True, "0.5", float("nan")])

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 def add_gate(parser: CommandParser) -> None:
     """Add the options of the gate before the output."""
-    parser.add_argument(
-        "--accept-unfit", action="store_true", help="also write notes that the model could not read, and count them"
-    )
+    parser.add_argument("--accept-unfit", action="store_true", help="write notes the model could not read; count them")
     parser.rare().add_argument(
         "--least-recall",
         metavar="R",
