@@ -88,7 +88,9 @@ def _documents(notes: str, settings: Any, run: Path, by: Sequence[str]) -> Itera
                 raise CorpusError(f"{document.id}: has no {missing[0]}; it has {', '.join(sorted(facts))} and {LENGTH}")
             yield document.with_spans(()) if not by else _with(document, {name: facts[name] for name in by})
         return
-    named = {name: tuple(value) if isinstance(value, list) else value for name, value in settings["columns"].items()}
+    named: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in settings["columns"].items()
+    }
     # The columns to stratify by are read in place of those with dates, whose values a record hands on.
     columns = replace(Columns(**named), dates=tuple(by), keep=(ALL,))
     source = note_source(

@@ -23,8 +23,8 @@ from ensemble_deid.deidentify.recognizers import Recognizer
 from ensemble_deid.deidentify.rows import RowPass
 from ensemble_deid.deidentify.run import Run
 from ensemble_deid.deidentify.sources import (
-    Place,
-    Places,
+    FileOrStream,
+    RunPlaces,
     check_outputs,
     input_digest,
     locked_table,
@@ -65,8 +65,8 @@ class _Job:
     The model is loaded once it is known that the output can be written.
     """
 
-    source: Place
-    out: Place | None
+    source: FileOrStream
+    out: FileOrStream | None
     model: Deidentifier | str | Path
     input: InputOptions = AS_NAMED
     run: Path | None = None
@@ -83,7 +83,9 @@ class _Job:
     choices: RunChoices = field(default_factory=RunChoices)
 
     @classmethod
-    def of(cls, source: Place, out: Place | None, model: Deidentifier | str | Path, given: JobChoices) -> "_Job":
+    def of(
+        cls, source: FileOrStream, out: FileOrStream | None, model: Deidentifier | str | Path, given: JobChoices
+    ) -> "_Job":
         """Return the job that arguments describe."""
         named: dict[str, Any] = {name: value for name, value in given.items() if name in cls.__slots__}
         rest: Any = {name: value for name, value in given.items() if name not in cls.__slots__}
@@ -116,8 +118,8 @@ class _Job:
 
 
 def deidentify_table(
-    source: Place,
-    out: Place | None,
+    source: FileOrStream,
+    out: FileOrStream | None,
     model: Deidentifier | str | Path,
     *,
     columns: Columns | None = None,
@@ -157,7 +159,7 @@ def deidentify_table(
 
 
 def deidentify_files(
-    source: Place, out: Place, model: Deidentifier | str | Path, **choices: Unpack[JobChoices]
+    source: FileOrStream, out: FileOrStream, model: Deidentifier | str | Path, **choices: Unpack[JobChoices]
 ) -> RunSummary:
     """Write the notes of a folder or file as plain text without PHI; all notes of a patient are processed together.
 
@@ -211,7 +213,7 @@ def _deidentify(job: _Job) -> RunSummary:
 
 
 def _night(
-    job: _Job, places: Places, source: NoteSource, out: Path, *, model: Deidentifier, options: RunOptions
+    job: _Job, places: RunPlaces, source: NoteSource, out: Path, *, model: Deidentifier, options: RunOptions
 ) -> RunSummary:
     """Do what a project has not handed out yet. Raises ConfigError where the output is that of another night."""
     if job.within is None:
@@ -269,7 +271,7 @@ def _done(run: Run, *, resume: bool) -> RunSummary:
     )
 
 
-def _copy_out(job: _Job, places: Places, out: Path) -> None:
+def _copy_out(job: _Job, places: RunPlaces, out: Path) -> None:
     """Copy the spans, and what goes to a stream."""
     if job.spans is not None:
         with (places.run / SPANS).open("rb") as stream, open_atomically(job.spans) as copy:
@@ -281,7 +283,7 @@ def _copy_out(job: _Job, places: Places, out: Path) -> None:
         job.out.flush()
 
 
-def _run(job: _Job, places: Places, source: NoteSource, out: Path, model: Deidentifier, options: RunOptions) -> Run:
+def _run(job: _Job, places: RunPlaces, source: NoteSource, out: Path, model: Deidentifier, options: RunOptions) -> Run:
     columns = getattr(source, "columns", None) or Columns()
     finding = _finding(job, places, source, columns, model=model, options=options)
     replacer = options.replacer
@@ -314,7 +316,7 @@ def _run(job: _Job, places: Places, source: NoteSource, out: Path, model: Deiden
 
 
 def _finding(
-    job: _Job, places: Places, source: NoteSource, columns: Columns, model: Deidentifier, options: RunOptions
+    job: _Job, places: RunPlaces, source: NoteSource, columns: Columns, model: Deidentifier, options: RunOptions
 ) -> dict[str, Any]:
     """Return what decides what is found, as a run records it."""
     prediction, key, given = options.prediction, options.replacer.key, Path(places.input)

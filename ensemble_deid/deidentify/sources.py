@@ -30,7 +30,7 @@ from ensemble_deid.deidentify.outputs import (
 from ensemble_deid.errors import ConfigError, CorpusError
 
 _MESSAGES = ("fhir", "hl7")
-Place = str | Path | BinaryIO
+FileOrStream = str | Path | BinaryIO
 
 
 def note_source(given: str | Path, options: InputOptions, *, leave_out: Sequence[Path]) -> NoteSource:
@@ -230,7 +230,7 @@ def _check_run_folder(folder: Path, read: Sequence[Input]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class RunPlaces:
     """What is read, where the output goes, the run's folder; `standard` where the output goes to a stream."""
 
     input: str | Path
@@ -240,7 +240,9 @@ class Places:
 
 
 @contextmanager
-def places_of(source: Place, out: Place | None, run: Path | None, options: InputOptions) -> Iterator[Places]:
+def places_of(
+    source: FileOrStream, out: FileOrStream | None, run: Path | None, options: InputOptions
+) -> Iterator[RunPlaces]:
     """Say where everything is; what comes from or goes to a stream is in a private folder, which is gone at the end."""
     streamed = not isinstance(source, str | Path) or not isinstance(out, str | Path)
     with ExitStack() as stack:
@@ -255,10 +257,10 @@ def places_of(source: Place, out: Place | None, run: Path | None, options: Input
                 shutil.copyfileobj(given, stream)
             given = own / f"standard-input{suffix}"
         if isinstance(out, str | Path):
-            yield Places(given, Path(out), run or _beside(Path(out)), standard=False)
+            yield RunPlaces(given, Path(out), run or _beside(Path(out)), standard=False)
         else:
             suffix = ".txt" if options.kind_of(given) == "files" else Path(given).suffix
-            yield Places(given, own / f"out{suffix}", run or own / "run", standard=out is not None)
+            yield RunPlaces(given, own / f"out{suffix}", run or own / "run", standard=out is not None)
 
 
 def _beside(out: Path) -> Path:
