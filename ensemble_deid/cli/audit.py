@@ -133,13 +133,13 @@ def _verify_run(folder: Path, head: str | None) -> int:
 def run_plan(options: argparse.Namespace) -> int:
     """Print how many to read, and draw them."""
     from ensemble_deid.audit.bounds import notes_to_read, notes_until_stop
-    from ensemble_deid.audit.plan import draw_plan
+    from ensemble_deid.audit.plan import AuditUnit, draw_plan
     from ensemble_deid.audit.readings import make_audit
     from ensemble_deid.audit.release import read_release
     from ensemble_deid.model.manifest import read_manifest
     from ensemble_deid.stacking.stacker import Stacker
 
-    unit = options.unit or "patient"
+    unit: AuditUnit = options.unit or "patient"
     bound, confidence = options.bound, options.confidence
     say(f"to show with {percent(confidence)} confidence that at most {percent(bound)} of the {unit}s hold a leak:")
     say(f"{'leaks found':>12} {unit + 's to read':>18}")
