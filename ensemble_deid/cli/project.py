@@ -54,7 +54,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _add_night(commands: Any, name: str, purpose: str, notes: str) -> CommandParser:
-    example = f"project {name} asthma en {notes} --out clean-{notes} --id-column id --key-file key"
+    example = f"project {name} asthma en {notes} --out new.csv --id-column id --key-file key"
     parser = add_command(commands, name, purpose, example=example)
     parser.add_argument("project", metavar="DIR", help=_DIR)
     add_options(parser)

@@ -110,7 +110,7 @@ def add_replacement(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         dest="settings",
-        help="styles.LABEL=STYLE, surrogates.whole_weeks=true, surrogates.min_score=0.5 and the like",
+        help="styles.LABEL=STYLE, surrogates.min_score=0.5 and the like",
     )
     parser.add_argument("--policy", metavar="NAME|FILE.toml", help="safe-harbor, limited-data-set, everything, a file")
     add_key_file(parser, required=False)
