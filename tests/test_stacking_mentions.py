@@ -5,10 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
+import tiny_stack
 from hypothesis import given
 from hypothesis import strategies as st
 from stacking_columns import feature_names
 
+from ensemble_deid.cli.main import main
+from ensemble_deid.config_files import load_config
 from ensemble_deid.features.batch import Batch, plain_batch
 from ensemble_deid.model.pattern_choice import NO_PATTERNS
 from ensemble_deid.note.document import Document
@@ -138,3 +142,14 @@ def test_a_model_keeps_whether_it_reads_mentions_and_earlier_ones_do_not(tiny_mo
     del content["mentions"]
     (tmp_path / SETTINGS).write_text(json.dumps(content), encoding="utf-8")
     assert not Stacker.load(tmp_path).mentions
+
+
+@pytest.mark.parametrize("name", ["best", "small", "zhao2020"])
+def test_the_final_estimator_of_a_configuration_scores_what_it_was_trained_for(
+    name: str, tiny_train: Path, tiny_dev: Path, tmp_path: Path
+) -> None:
+    arguments = ["train", str(tiny_train), "--dev", str(tiny_dev), "--config", name, "--submodels", "regex,crf"]
+    options = tiny_stack.settings(tmp_path, **{"stack.also_without": "[]"})
+    assert main([*arguments, "--out", str(tmp_path / "model"), *options]) == 0
+    stacker, wanted = Stacker.load(tmp_path / "model"), load_config(name).stack
+    assert (stacker.net, stacker.mentions) == (wanted.net, wanted.mentions)

@@ -18,8 +18,7 @@ from ensemble_deid.note.span import Span
 from ensemble_deid.parsing import strict_json
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator
-from ensemble_deid.stacking.context import KINDS as MENTIONS
-from ensemble_deid.stacking.context import extract_candidates
+from ensemble_deid.stacking.context import MENTIONS, extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
 from ensemble_deid.stacking.search import choose, sample_rows
