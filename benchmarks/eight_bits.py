@@ -13,10 +13,9 @@ from pathlib import Path
 
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.evaluation.curve import trace_curve
-from ensemble_deid.evaluation.render.figures import figure
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.note.counts import strict_counts
-from ensemble_deid.note.digits import percent
+from ensemble_deid.note.digits import figure, percent
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.stacker import Stacker

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from ensemble_deid.evaluation.bootstrap import PairedDifference
-from ensemble_deid.evaluation.render.figures import figure as four_decimals
 from ensemble_deid.evaluation.render.figures import interval_text
 from ensemble_deid.evaluation.render.results import Block, Point, Results, Table, draw_points
+from ensemble_deid.note.digits import figure as four_decimals
 from research.encoder_runs import SYSTEMS
 from research.encoder_tables import REFERENCE, EncoderTables, Figure, Triple
 

@@ -22,8 +22,7 @@ from ensemble_deid.evaluation.bootstrap import bootstrap_interval
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, keep_above, trace_curve
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.operating_points import find_point
-from ensemble_deid.evaluation.render.figures import figure
-from ensemble_deid.note.digits import UNDEFINED, percent
+from ensemble_deid.note.digits import UNDEFINED, figure, percent
 from ensemble_deid.training.model_figures import BOUNDS
 
 _RECALLS = (0.985, 0.99, 0.995)

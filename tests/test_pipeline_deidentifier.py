@@ -54,7 +54,7 @@ NO_TEXTS = {
     "Anna\0Bell": "character 4 of the text is NUL, which no note may hold",
     "Anna \ud800": "character 5 of the text is half of a surrogate pair",
     None: "the text must be a string, not NoneType",
-    float("nan"): "the text must be a string, not float",
+    float("nan"): "the text is NaN, a missing value: leave such notes out",
     b"Anna": "the text must be a string, not bytes",
     7: "the text must be a string, not int",
 }

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.corpora.records import NoteSource, Record, Writer
 from ensemble_deid.deidentify.cells import NOBODY
@@ -24,7 +24,6 @@ from ensemble_deid.deidentify.prediction import Note, Report, RunProgress
 from ensemble_deid.deidentify.repeats import WORD
 from ensemble_deid.deidentify.rows import Rewritten, RowPass
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.evaluation.render.html.notes import NotesPage, notes_page
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 
@@ -32,6 +31,9 @@ _COMPARED = (
     "Left are the notes as they came, with the label and score of every span that was replaced; right is what was "
     "written. A tag with a question mark stands where a span is not sure, or reads as medicine."
 )
+
+if TYPE_CHECKING:
+    from ensemble_deid.evaluation.render.html.notes import NotesPage
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,7 +64,7 @@ class Run:
     words: int = 0
     total: int = 0
     head: str = ""
-    _page: NotesPage | None = field(default=None, init=False, repr=False)
+    _page: "NotesPage | None" = field(default=None, init=False, repr=False)
 
     def find(self, *, resume: bool = False) -> None:
         """Run the model over the notes that were not processed before, and learn from all.
@@ -108,6 +110,9 @@ class Run:
             )
             files = stack.enter_context(opened)
             if self.compare is not None:
+                # Here, not above: a page needs what only figures need, which takes half a second to load.
+                from ensemble_deid.evaluation.render.html.notes import notes_page
+
                 page = notes_page(self.compare, title="Notes before and after", about=_COMPARED)
                 self._page = stack.enter_context(page)
             with self.source.writer(self.out, files.output) as writer:

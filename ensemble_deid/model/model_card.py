@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ensemble_deid.evaluation.render.figures import figure
 from ensemble_deid.evaluation.render.results import Table
 from ensemble_deid.model.manifest import Manifest
-from ensemble_deid.note.digits import four_digits, percent
+from ensemble_deid.note.digits import figure, four_digits, percent
 
 FILE = "MODEL_CARD.md"
 _WHAT = (

@@ -11,6 +11,11 @@ def percent(value: float | None, *, sign: str = "%") -> str:
     return UNDEFINED if value is None else f"{100 * value:.2f}{sign}"
 
 
+def figure(value: float | None, digits: int = 4) -> str:
+    """Return a figure with so many decimals, or the word for one that is undefined."""
+    return UNDEFINED if value is None else f"{value:.{digits}f}"
+
+
 def four_digits(value: float) -> str:
     """Return a score or threshold with four significant digits.
 

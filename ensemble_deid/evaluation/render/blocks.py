@@ -10,7 +10,6 @@ from ensemble_deid.evaluation.official.rows import OfficialScores
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.render.data import agreement_data, comparison_data, evaluation_data, long_table
 from ensemble_deid.evaluation.render.figures import (
-    figure,
     interval_text,
     missed_per_note_rows,
     notes_text,
@@ -22,7 +21,7 @@ from ensemble_deid.evaluation.render.figures import (
 from ensemble_deid.evaluation.render.results import Block, Point, Results, Table, draw_points
 from ensemble_deid.evaluation.scores import Estimate, Macro, Score, ScorePart
 from ensemble_deid.evaluation.views import VIEWS
-from ensemble_deid.note.digits import UNDEFINED, percent
+from ensemble_deid.note.digits import UNDEFINED, figure, percent
 
 
 def comparison_results(

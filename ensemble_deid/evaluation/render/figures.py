@@ -7,12 +7,7 @@ from ensemble_deid.evaluation.leaks import LeakView
 from ensemble_deid.evaluation.pairs import AnnotationStats
 from ensemble_deid.evaluation.scores import Estimate, Resampling
 from ensemble_deid.note.counts import Counts
-from ensemble_deid.note.digits import UNDEFINED, four_digits, percent
-
-
-def figure(value: float | None, digits: int = 4) -> str:
-    """Return a figure with so many decimals, or the word for one that is undefined."""
-    return UNDEFINED if value is None else f"{value:.{digits}f}"
+from ensemble_deid.note.digits import UNDEFINED, figure, four_digits, percent
 
 
 def range_text(interval: Interval, *, sign: str = "") -> str:

@@ -7,12 +7,12 @@ from ensemble_deid.evaluation.bootstrap import Share
 from ensemble_deid.evaluation.error_list import ErrorKind, ErrorList
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.pairs import Pair
-from ensemble_deid.evaluation.render.figures import figure, interval_text, notes_text, resampling_text, side_text
+from ensemble_deid.evaluation.render.figures import interval_text, notes_text, resampling_text, side_text
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import data_table, named, score_row, section
 from ensemble_deid.evaluation.scores import Estimate
 from ensemble_deid.evaluation.views import VIEWS, View
-from ensemble_deid.note.digits import percent
+from ensemble_deid.note.digits import figure, percent
 
 # The report's most frequent missed and spurious words.
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from ensemble_deid.evaluation.render.figures import figure, interval_text
+from ensemble_deid.evaluation.render.figures import interval_text
 from ensemble_deid.evaluation.render.html.charts import bar
 from ensemble_deid.evaluation.render.html.markup import Child, Html, element, join
 from ensemble_deid.evaluation.scores import Estimate, Score
+from ensemble_deid.note.digits import figure
 
 
 def section(name: str, title: str, *children: Child) -> Html:
