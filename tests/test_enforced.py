@@ -23,6 +23,7 @@ from ensemble_deid import (
     deidentify_table,
     verify_run,
 )
+from ensemble_deid.audit.release import replaced_spans
 from ensemble_deid.cli.main import main
 from ensemble_deid.deidentify.known.site_lists import AllowList
 from ensemble_deid.deidentify.one_pass import finish_alone, finish_together
@@ -254,6 +255,31 @@ def test_operators_as_callables() -> None:
         error = finish_alone(Document("n", "Ann is well", (ann,)), options, None).error or ""
         assert error.endswith(problem)
         assert "Ann" not in error
+
+
+def test_two_operators_of_one_name_are_refused() -> None:
+    styles = {"PATIENT": lambda surface, label: "someone", "CITY": lambda surface, label: surface[-4:]}
+    with pytest.raises(ConfigError, match="two operators have the name"):
+        RunOptions.choose(("PATIENT", "CITY"), styles=styles)
+
+
+def test_a_run_says_which_spans_it_kept_as_they_were(model: Deidentifier, tmp_path: Path) -> None:
+    table = write(tmp_path / "notes.csv", "text\nDate: 03/04/2019 UPX-55555\n")
+    choices: dict[str, Any] = {"recognizers": [badges], "styles": {"DATE": "keep"}, "key": KEY}
+    deidentify_table(table, tmp_path / "clean.csv", model, **choices)
+    lines = (tmp_path / "clean.csv.run" / "spans.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {entry["label"]: entry.get("shown") for entry in map(json.loads, lines)} == {"DATE": True, "BADGE": None}
+    (place,) = replaced_spans(tmp_path / "clean.csv.run", "original").values()
+    assert [span.label for span in place] == ["BADGE"]
+
+
+def test_nothing_is_written_into_a_folder_that_is_read(tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    write(tmp_path / "notes" / "a.txt", "Date: 03/04/2019")
+    for place in (tmp_path / "notes" / "spans.jsonl", tiny_model / "spans.jsonl"):
+        with pytest.raises(CorpusError, match="lies in a folder that is read"):
+            deidentify_files(tmp_path / "notes", tmp_path / "clean", tiny_model, spans=place, key=KEY)
+        assert not place.exists()
 
 
 def test_a_doubted_span_has_the_new_name_of_its_label() -> None:

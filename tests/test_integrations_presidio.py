@@ -12,6 +12,7 @@ from presidio_analyzer import AnalyzerEngine, RecognizerRegistry
 from presidio_analyzer.nlp_engine import NoOpNlpEngine
 from presidio_analyzer.predefined_recognizers import EmailRecognizer
 
+from ensemble_deid.deidentify.recognizers import Recognizer
 from ensemble_deid.integrations.presidio import EnsembleRecognizer
 
 NOTE = tiny_stack.notes(700, patients=1)[0]
@@ -46,6 +47,16 @@ def test_only_what_is_asked_for(model: Deidentifier, tiny_model: Path) -> None:
     assert town.recognition_metadata["recognizer_name"] == "EnsembleRecognizer"
     strict = engine(EnsembleRecognizer(model, threshold=1.0, accept_unfit=True))
     assert strict.analyze(NOTE.text, "en") == []
+
+
+def test_renamed_labels_and_those_of_recognizers_are_supported(model: Deidentifier) -> None:
+    def badges(text: str) -> list[tuple[int, int, str]]:
+        return [(0, 9, "BADGE")]
+
+    of_site = Recognizer(name="badges", find=badges, labels=frozenset({"BADGE"}))
+    recognizer = EnsembleRecognizer(model, rename={"CITY": "TOWN"}, recognizers=[of_site])
+    found = {result.entity_type for result in engine(recognizer).analyze(f"UPX-55555 {NOTE.text}", "en")}
+    assert {"TOWN", "BADGE"} <= found
 
 
 def test_the_decision_process_is_our_explanation(model: Deidentifier) -> None:

@@ -10,9 +10,11 @@ from ensemble_deid.corpora.input_options import InputOptions
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.tables.columns import ALL, Columns
 from ensemble_deid.deidentify.manifest import FAILED, MANIFEST, SPANS, TextsDigest, VerifiedRun, read_chain, verify_run
+from ensemble_deid.deidentify.replacement.styles import Styles
 from ensemble_deid.deidentify.sources import note_source
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.labels import I2B2_TYPES
 from ensemble_deid.note.span import Span
 
 AuditSide = Literal["original", "released"]
@@ -62,8 +64,8 @@ def read_release(run: Path, notes: str, *, side: AuditSide = "original", by: Seq
         documents = [document.with_spans(spans.get(document.id, ())) for document in written]
     except ValueError:
         raise CorpusError(f"{notes}: are not the notes of {run}: its spans do not fit them") from None
-    styles = settings["styles"]["by_label"]
-    kept = frozenset(label for label, style in styles.items() if style == "keep")
+    styles = Styles(settings["styles"]["default"], settings["styles"]["by_label"])
+    kept = frozenset(label for label in (*styles.by_label, *I2B2_TYPES) if styles.of(label) == "keep")
     return Release(verified, side, tuple(_with_length(documents) if LENGTH in by else documents), kept)
 
 
@@ -121,11 +123,14 @@ def _with_length(documents: Sequence[Document]) -> list[Document]:
 
 
 def replaced_spans(run: Path, side: AuditSide) -> dict[str, list[Span]]:
-    """Return what a run replaced in each note, as offsets in its original or in its released text."""
+    """Return what a run replaced in each note, as offsets in its original or in its released text.
+
+    A span that its style kept as it was is not replaced.
+    """
     found: dict[str, list[Span]] = {}
     start, end = ("start", "end") if side == "original" else ("new_start", "new_end")
     for entry in _lines(run / SPANS):
-        if entry[start] < entry[end]:
+        if entry[start] < entry[end] and not entry.get("shown"):
             span = Span(entry[start], entry[end], entry["label"], entry["score"])
             found.setdefault(entry["place"], []).append(span)
     return found

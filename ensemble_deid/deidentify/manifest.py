@@ -106,6 +106,7 @@ class RunFiles:
         """Record a note that was written."""
         name = record.name if new.id is None else str(new.id)
         for span in result.replaced:
+            old, made = (record.text or "")[span.start : span.end], (result.text or "")[span.new_start : span.new_end]
             self.spans.add(
                 note=name,
                 place=record.name,
@@ -115,6 +116,8 @@ class RunFiles:
                 new_end=span.new_end,
                 label=span.label,
                 score=rounded(span.score),
+                # A style may keep what a span holds: an audit counts it as left.
+                **({"shown": True} if old == made else {}),
             )
         self._count(record.text, result.text)
 

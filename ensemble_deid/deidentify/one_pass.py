@@ -172,7 +172,7 @@ class NotePass:
     gate: Gate | None
     inclusion: InclusionList | None = None
     strings: PatientStrings = field(init=False)
-    failed: dict[tuple[str, str], str] = field(default_factory=dict, init=False)
+    failed: dict[tuple[str, str], str] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.strings = self.options.no_strings()

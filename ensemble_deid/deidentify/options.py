@@ -133,6 +133,11 @@ class RunOptions:
             least_recall=least_recall,
         )
 
+    def names(self, labels: Collection[str]) -> frozenset[str]:
+        """Return what spans are called in the output, after renaming: `labels`, and those of lists and recognizers."""
+        others = (recognizer.labels for recognizer in self.recognizers)
+        return frozenset(map(self.replacer.styles.name, self.lists.labels.union(labels, *others)))
+
     @classmethod
     def given(cls, options: "RunOptions | None", choices: RunChoices, labels: Collection[str]) -> "RunOptions":
         """Return the options, or those that the choices make. Raises ConfigError where both are given."""

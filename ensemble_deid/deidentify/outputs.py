@@ -51,6 +51,14 @@ def refuse_nested_output(out: Path, folders: Iterable[Path], *inputs: Input) -> 
     _refuse_inputs_among((entry for folder in folders for entry in _entries(out / folder)), inputs)
 
 
+def refuse_inside(outs: Iterable[Path | None], *inputs: Input) -> None:
+    """Raise CorpusError where one of the files `outs` would lie in a folder that is read, and be read the next time."""
+    folders = [Path(one).resolve() for one in inputs if isinstance(one, str | Path) and Path(one).is_dir()]
+    for out in outs:
+        if out is not None and any(out.resolve().is_relative_to(folder) for folder in folders):
+            raise CorpusError(f"{out}: lies in a folder that is read")
+
+
 def refuse_output_files(outs: Iterable[Path | None], *inputs: Input) -> None:
     """Raise CorpusError where one of the files `outs` is an input, a folder, or named twice, or cannot be written."""
     named: set[Path] = set()

@@ -22,6 +22,7 @@ from ensemble_deid.deidentify.offsets import FILE as OFFSETS
 from ensemble_deid.deidentify.offsets import KEY_FILE
 from ensemble_deid.deidentify.outputs import (
     Input,
+    refuse_inside,
     refuse_nested_output,
     refuse_output,
     refuse_output_files,
@@ -157,6 +158,7 @@ def check_outputs(
     place = _output(source, given, out, inputs)
     _check_run_folder(run, read)
     refuse_output_files(beside, *read)
+    refuse_inside(beside, given, *inputs)
     refuse_shared(run, *beside)
     if source.format != "sql":
         # Of a database, `out` names the run's folder only.

@@ -43,9 +43,10 @@ class EnsembleRecognizer(EntityRecognizer):
         self.options = RunOptions.choose(self.model.labels, **choices)
         self.explanations = explanations
         self.own_name = name
-        self.entity_type = {label: to_presidio(label) for label in self.model.labels} | dict(label_map or {})
+        names = self.options.names(self.model.labels)
+        self.entity_type = {label: to_presidio(label) for label in names} | dict(label_map or {})
         super().__init__(
-            supported_entities=sorted({self.entity_type[label] for label in self.model.labels}),
+            supported_entities=sorted({self.entity_type[label] for label in names}),
             name=name,
             supported_language=supported_language,
         )

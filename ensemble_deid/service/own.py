@@ -15,7 +15,7 @@ from ensemble_deid.corpora.checks import check_id
 from ensemble_deid.corpora.json_fields import refuse_unknown_keys
 from ensemble_deid.corpora.jsonl import FIELDS
 from ensemble_deid.deidentify.options import RunOptions
-from ensemble_deid.deidentify.replacement.styles import STYLES, policies
+from ensemble_deid.deidentify.replacement.styles import FIXED, STYLES, policies
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.parsing import strict_json
 from ensemble_deid.service.guard import BATCH, Patience
@@ -156,9 +156,14 @@ def _options(notes: NoteService, fields: OptionFields, styles: Mapping[str, str]
     if fields.policy is not None and fields.policy not in policies():
         raise Refused(422, f"policy: unknown; known are {', '.join(policies())}")
     lists = notes.granted.lists
+    for style in filter(None, (fields.style, *styles.values())):
+        # What is installed beside this package is the operator's choice, not a client's.
+        if style not in STYLES and not style.startswith(FIXED):
+            raise Refused(422, f"style or styles: unknown; {_known_styles(notes)}")
     try:
         options = RunOptions.choose(
-            notes.labels,
+            # A new name may be for a label of lists that this request may not have applied.
+            {*notes.labels, *notes.defaults.lists.labels},
             style=fields.style,
             styles=styles,
             policy=fields.policy,
@@ -173,11 +178,15 @@ def _options(notes: NoteService, fields: OptionFields, styles: Mapping[str, str]
             threshold=fields.threshold,
         )
     except ConfigError:
-        known = f"styles are {', '.join(STYLES)} and text:WORDS, some for single labels only"
-        raise Refused(422, f"style or styles: unknown; {known}; labels are {', '.join(notes.labels)}") from None
+        raise Refused(422, f"style or styles: unknown; {_known_styles(notes)}") from None
     if not KEYED_STYLES.isdisjoint(options.replacer.styles.used):
         require(REPLACE, "style, styles or policy: surrogates and hashes depend on the service's key")
     return options
+
+
+def _known_styles(notes: NoteService) -> str:
+    known = f"styles are {', '.join(STYLES)} and text:WORDS, some for single labels only, and not all with --rename"
+    return f"{known}; labels are {', '.join(notes.labels)}"
 
 
 async def _deidentified(notes: NoteService, text: str, patient: str | None, options: RunOptions) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def presidio_routes(notes: NoteService, *, presidio_names: bool) -> APIRouter:
 
     @routes.get("/supportedentities")
     async def supported_entities() -> list[str]:
-        return sorted({name(notes.defaults.replacer.styles.name(label)) for label in notes.labels})
+        return sorted(set(map(name, notes.granted.names(notes.labels))))
 
     @routes.get("/recognizers")
     async def recognizers() -> list[str]:

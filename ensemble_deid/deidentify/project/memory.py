@@ -47,7 +47,7 @@ class Context:
     options: RunOptions
     cells: Cells
     key: Key
-    patient: str
+    patient: str = field(repr=False)
     year: int | None = None
     strings: PatientStrings = field(init=False, repr=False)
 

@@ -7,7 +7,6 @@ from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
 
-from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.deidentify.replacement.styles import INVENTING, StyleFunction, Styles, check_labels, make_styles
 from ensemble_deid.deidentify.replacement.values import Values
 from ensemble_deid.keys import Key
@@ -42,11 +41,6 @@ class Replacement:
 
     text: str = field(repr=False)
     spans: tuple[ReplacedSpan, ...] = ()
-
-    @property
-    def edits(self) -> tuple[Edit, ...]:
-        """What was done to the text that came in."""
-        return tuple(Edit(span.start, span.end, self.text[span.new_start : span.new_end]) for span in self.spans)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,8 +135,10 @@ def _check_names(styles: Styles) -> None:
 def _named(style: Any, place: str, operators: dict[str, StyleFunction]) -> str:
     """Return the name of a style, and put the operator behind it, if it is one, among `operators`."""
     if callable(style):
-        operators[name_of(style)] = style
-        return name_of(style)
+        named = name_of(style)
+        if operators.setdefault(named, style) is not style:
+            raise ConfigError(f"{place}: two operators have the name {named}: define each by a name of its own")
+        return named
     if isinstance(style, str) and (style in STYLES or style.startswith(FIXED)):
         return style
     installed = entry_points(group=GROUP)
