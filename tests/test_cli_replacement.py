@@ -75,7 +75,7 @@ def test_labels_have_styles_of_their_own(tiny_model: Path, place: Path) -> None:
         (["--set", "styles.DAET=keep"], "styles.DAET: there is no such label"),
         (["--set", "crf.c1=3"], "expected styles.LABEL=STYLE"),
         (["--set", "surrogates.whole_weeks=maybe"], "expected true, false or a number"),
-        (["--set", "surrogates.whole_weeks=0.5"], "whole_weeks=0.5: whole_weeks, staff_across_project"),
+        (["--set", "surrogates.whole_weeks=0.5"], "whole_weeks=0.5: whole_weeks, staff_across_patients"),
         (["--policy", "nowhere"], "none of the policies everything, limited-data-set, safe-harbor"),
         (["--key-file", "nowhere"], "the key file cannot be read"),
     ],

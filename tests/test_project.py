@@ -311,7 +311,7 @@ def test_what_must_not_differ_within_a_release(tmp_path: Path) -> None:
     for choices, problem in (
         ({"key": made_key("another"), "style": "surrogate"}, "another key than the project"),
         ({"key": KEY, "style": "tag"}, "begun with other settings: styles"),
-        ({"key": KEY, "style": "surrogate", "project": "b"}, "begun with other settings: scope"),
+        ({"key": KEY, "style": "surrogate", "scope": "b"}, "begun with other settings: scope"),
     ):
         with pytest.raises(ConfigError, match=problem):
             deidentify_table(source, tmp_path / "o.jsonl", nights.model, columns=KEPT, within=nights.project, **choices)

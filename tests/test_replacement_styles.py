@@ -178,7 +178,7 @@ def test_a_hash_says_the_same_of_the_same_value_only() -> None:
     text = Replacer.from_options("hash", key=KEY).replace(NOTE).text
     first, _, third, fourth = text.split(", ")[:4]
     assert first == third != fourth
-    assert text != Replacer.from_options("hash", key=KEY, project="b").replace(NOTE).text
+    assert text != Replacer.from_options("hash", key=KEY, scope="b").replace(NOTE).text
 
 
 @pytest.mark.parametrize(
@@ -257,6 +257,6 @@ def test_the_gallery_shows_what_the_styles_do() -> None:
         replacer = Replacer.from_options(
             **options_of(options),
             key=made_key("gallery"),
-            project="gallery",  # type: ignore[arg-type]
+            scope="gallery",  # type: ignore[arg-type]
         )
         assert replacer.replace(note).text == text, options

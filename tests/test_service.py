@@ -98,7 +98,7 @@ def test_anonymize_takes_what_analyze_gives(service: Service) -> None:
         {"style": "mask"},
         {"style": "remove"},
         {"style": "numbered"},
-        {"style": "hash", "project": "asthma"},
+        {"style": "hash", "scope": "asthma"},
         {"style": "surrogate", "patient_id": "7"},
         {"style": "surrogate", "patient_id": "7", "min_score": 1},
         {"style": "text:***", "styles": {"DATE": "year", "DOCTOR": "keep"}},

@@ -68,7 +68,7 @@ def test_other_patients_and_projects_and_keys_give_other_names() -> None:
     marked = marked_note("<PATIENT|John Smith>")
     names = {
         replacer.replace(Document("n", marked.text, marked.spans, patient_id=patient)).text
-        for replacer in (REPLACER, Replacer.from_options("surrogate", key=KEY, project="b"))
+        for replacer in (REPLACER, Replacer.from_options("surrogate", key=KEY, scope="b"))
         for patient in ("1", "2", "3")
     }
     assert len(names) == 6
@@ -104,7 +104,7 @@ def test_numbers_of_words_that_capitals_or_titles_tell_apart() -> None:
 
 def test_staff_can_keep_one_name_in_all_patients() -> None:
     marked = [marked_note("Dr. <DOCTOR|Lee>, <PATIENT|Ann Poe>", patient=patient) for patient in ("1", "2")]
-    staff = Replacer.from_options("surrogate", key=KEY, settings={"staff_across_project": True})
+    staff = Replacer.from_options("surrogate", key=KEY, settings={"staff_across_patients": True})
     (first, one), (second, two) = (surfaces(staff.replace(each)) for each in marked)
     assert first == second != "Lee"
     assert one != two
@@ -460,7 +460,7 @@ def test_what_was_asked_before_changes_nothing() -> None:
     marked = ["<CITY|Peoria> <PATIENT|J.S.>", "<CITY|Boston>, <PATIENT|John Smith>", "<ZIP|61602> <STATE|OH>"]
     taken = frozenset(map(Replacer.normalise, ["Peoria", "Boston", "John Smith", "J.S.", "61602", "OH"]))
     forward = [surrogates(each, taken=taken) for each in marked]
-    fresh = Replacer.from_options("surrogate", key=KEY, project="")
+    fresh = Replacer.from_options("surrogate", key=KEY, scope="")
     from ensemble_deid.deidentify.replacement import replacer as module
 
     module._patient_surrogates.cache_clear()
@@ -491,6 +491,6 @@ def test_names_of_older_people_keep_their_gender_though_none_is_given_out(name: 
     given_out = {fold(other) for names in lists.given_out.values() for other in names}
     assert fold(name) not in given_out
     for number in range(20):
-        replacer = Replacer.from_options("surrogate", key=made_key(str(number)), project="")
+        replacer = Replacer.from_options("surrogate", key=made_key(str(number)), scope="")
         value = surrogates(f"<PATIENT|{name}>", replacer=replacer)[0]
         assert value in lists.given_out["english", kind]

@@ -42,7 +42,7 @@ def test_numbers_beside_a_name_are_replaced(label: str, surface: str, form: str)
 
 
 def test_a_number_beside_a_clinician_is_the_same_in_all_patients_where_the_name_is() -> None:
-    staff = Replacer.from_options("surrogate", key=REPLACER.key, settings={"staff_across_project": True})
+    staff = Replacer.from_options("surrogate", key=REPLACER.key, settings={"staff_across_patients": True})
     values = {surrogate("DOCTOR", "Bell 4711", replacer=staff, patient=patient) for patient in ("1", "2")}
     assert len(values) == 1
     assert "4711" not in values.pop()

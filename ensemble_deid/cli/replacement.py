@@ -133,7 +133,7 @@ def run_choices(options: argparse.Namespace) -> "RunChoices":
         "policy": options.policy,
         "settings": settings,
         "key": options.key_file,
-        "project": options.scope,
+        "scope": options.scope,
         "rename": rename_of(options),
         "lists": named_lists(options),
         "recognizers": options.recognizer,

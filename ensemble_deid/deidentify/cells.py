@@ -92,7 +92,7 @@ class Cells:
         """
         if not 0 <= value < 1 << bits:
             raise CorpusError(f"an integer id is negative or has more than {bits} bits: its column leaves no room")
-        keyed = Keyed(self.replacer.key.secret, (self.replacer.project, "pseudonym", kind, f"{bits} bits"))
+        keyed = Keyed(self.replacer.key.secret, (self.replacer.scope, "pseudonym", kind, f"{bits} bits"))
         place = _permutation(value, keyed, bits, inverse=True)
         new = _permutation((place + 1) % (1 << bits), keyed, bits)
         if new == 0 and kind == "patient":

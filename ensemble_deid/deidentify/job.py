@@ -293,7 +293,7 @@ def _run(job: _Job, places: RunPlaces, source: NoteSource, out: Path, model: Dei
     named = repr((given, written, job.input.query, job.input.table_out))
     settings = {
         **finding,
-        "project": replacer.project,
+        "scope": replacer.scope,
         "gate": {"accept_unfit": options.accept_unfit, "least_recall": options.least_recall},
         "styles": {**replacer.styles.to_json(), "surrogates": asdict(replacer.styles.settings)},
         # A stream is in a file that has another name each time: its content is in `finding`.

@@ -23,7 +23,7 @@ class RunChoices(PredictionChoices, total=False):
     policy: str | Path | None
     settings: Mapping[str, bool | float] | None
     key: Key | str | Path | None
-    project: str
+    scope: str
     replacer: Replacer | None
     rename: Mapping[str, str] | None
     lists: SiteLists | ListFiles | None
@@ -86,7 +86,7 @@ class RunOptions:
         policy: str | Path | None = None,
         settings: Mapping[str, bool | float] | None = None,
         key: Key | str | Path | None = None,
-        project: str = "",
+        scope: str = "",
         replacer: Replacer | None = None,
         rename: Mapping[str, str] | None = None,
         lists: SiteLists | ListFiles | None = None,
@@ -102,7 +102,7 @@ class RunOptions:
         operator's name, or a callable from string and label to what takes its place; `styles` has those of single
         labels, `policy` names a policy or its file, `settings` are those of surrogates (docs/styles-and-surrogates.md),
         and `rename` has labels' names in the output. Surrogates and hashes depend on `key` (a `Key`, a key file, else
-        the one in ENSEMBLE_DEID_KEY, else a new one) and on `project`. A `replacer` says all of this at once. `lists`
+        the one in ENSEMBLE_DEID_KEY, else a new one) and on `scope`. A `replacer` says all of this at once. `lists`
         are what the site knows, or the files of it; `recognizers` (as in `Recognizer.of`) and files `spans_from`
         (`Recognizer.from_file`) are what others find; `accept_unfit` and `least_recall` as above. The others are those
         of `PredictionOptions`. Raises ConfigError for an unknown style, label or policy and a bad key, CorpusError for
@@ -114,12 +114,12 @@ class RunOptions:
         files = files_of({"key": key, "policy": policy, "lists": lists, "spans_from": spans_from})
         lists = lists.read(labels) if isinstance(lists, ListFiles) else lists or SiteLists()
         others = (*map(Recognizer.of, recognizers), *map(Recognizer.from_file, spans_from))
-        named = [name for name, value in {**given, "project": project or None}.items() if value is not None]
+        named = [name for name, value in {**given, "scope": scope or None}.items() if value is not None]
         if replacer is None:
             found = key if isinstance(key, Key) else Key.find(key)
             every = lists.labels.union(labels, *(recognizer.labels for recognizer in others))
             replacer = Replacer.from_options(
-                style, styles, policy, found, project, settings=settings, rename=rename, labels=every
+                style, styles, policy, found, scope, settings=settings, rename=rename, labels=every
             )
         elif named:
             raise ConfigError(f"give a replacer or {', '.join(named)}, not both")

@@ -104,7 +104,7 @@ class OptionFields(BaseModel):
 
     style: str | None = None
     policy: str | None = None
-    project: str = ""
+    scope: str = ""
     threshold: Annotated[float, Field(ge=0, le=1)] | None = None
     min_score: Annotated[float, Field(ge=0, le=1)] | None = None
 
@@ -169,7 +169,7 @@ def _options(notes: NoteService, fields: OptionFields, styles: Mapping[str, str]
             policy=fields.policy,
             settings=None if fields.min_score is None else {"min_score": fields.min_score},
             key=notes.defaults.replacer.key,
-            project=fields.project,
+            scope=fields.scope,
             lists=lists,
             recognizers=notes.defaults.recognizers,
             rename=notes.defaults.replacer.styles.names or None,

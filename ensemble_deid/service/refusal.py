@@ -30,7 +30,7 @@ class Refused(Exception):  # noqa: N818 (nothing went wrong: it is an answer)
 _KNOWN = frozenset(
     "body query text language score_threshold entities return_decision_process ad_hoc_recognizers allow_list "
     "allow_list_match analyzer_results anonymizers start end entity_type score type new_value masking_char "
-    "chars_to_mask from_end hash_type salt id patient_id style styles policy project threshold min_score set "
+    "chars_to_mask from_end hash_type salt id patient_id style styles policy scope threshold min_score set "
     "reviewer label status finished words whole_words match_case note span format".split()
 )
 # pydantic's names of errors -> what is said; any other is only said not to fit.

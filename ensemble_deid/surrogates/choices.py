@@ -10,7 +10,7 @@ _ATTEMPTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """Numbers from HMAC-SHA256 over the scope (project, patient) and the value: nothing is drawn in sequence."""
+    """Numbers from HMAC-SHA256 over the scope (a name, the patient) and the value: nothing is drawn in sequence."""
 
     secret: bytes = field(repr=False)
     scope: tuple[str, ...] = field(repr=False)

@@ -27,7 +27,7 @@ class PersonNames:
     A surname and a given name each have one surrogate, of the same gender and origin as far as the lists know it, and
     with another initial. Two names of the patient's notes get two surrogates as long as the lists suffice; two that are
     in no full name may share one where the notes are `open_ended`. With a `staff` key, the names of clinicians are the
-    same for all patients of the project.
+    same for all patients.
     """
 
     keyed: Keyed

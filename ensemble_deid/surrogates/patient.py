@@ -97,14 +97,14 @@ OLDEST = 89
 
 @dataclass(frozen=True, slots=True)
 class SurrogateSettings:
-    """What a project chooses: shifts by whole weeks, one name for a clinician in all patients, 14/5 for 14 May.
+    """What a site chooses: shifts by whole weeks, one name for a clinician in all patients, 14/5 for 14 May.
 
     `open_ended`: more notes of each patient may come, so surrogates depend on as little of the others as possible.
     `min_score`: a string that no span finds with at least this score becomes a tag, not an invented value.
     """
 
     whole_weeks: bool = False
-    staff_across_project: bool = False
+    staff_across_patients: bool = False
     day_first: bool | None = None
     open_ended: bool = False
     min_score: float = 0.8
@@ -131,7 +131,7 @@ def kind_of(label: str, surface: str) -> str:
 class PatientSurrogates:
     """Makes the surrogates for one patient's PHI; `known` has all of it, as far as it is known, without case.
 
-    `scope` is the project and the patient; `avoided` are more strings that no surrogate may equal, from which nothing
+    `scope` is that of the key and the patient; `avoided` are more strings that no surrogate may equal, from which nothing
     else is learned. A value depends on nothing else, whatever was asked for before.
     """
 
@@ -155,10 +155,10 @@ class PatientSurrogates:
 
     def __post_init__(self) -> None:
         self.known = frozenset(map(without_marks, self.known))
-        project, patient = self.scope
+        scope, patient = self.scope
         language = "es" if self.spanish else "en"
-        keyed = self._keyed = Keyed(self.secret, (project, "patient", patient))
-        staff = Keyed(self.secret, (project, "staff")) if self.settings.staff_across_project else None
+        keyed = self._keyed = Keyed(self.secret, (scope, "patient", patient))
+        staff = Keyed(self.secret, (scope, "staff")) if self.settings.staff_across_patients else None
         day_first = self.settings.day_first
         if day_first is None:
             day_first = self.spanish or is_day_first(iter(sorted(self.known)))

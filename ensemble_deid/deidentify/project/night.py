@@ -71,7 +71,7 @@ def settings_of(options: RunOptions) -> dict[str, Any]:
     """Return what all nights of a release have in common."""
     replacer = options.replacer
     styles = replacer.styles
-    return {"scope": replacer.project, "styles": styles.to_json(), "surrogates": asdict(styles.settings)}
+    return {"scope": replacer.scope, "styles": styles.to_json(), "surrogates": asdict(styles.settings)}
 
 
 def made_with(store: Store, settings: Mapping[str, Any], options: RunOptions) -> Callable[[str], str]:

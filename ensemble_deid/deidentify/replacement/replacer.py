@@ -45,7 +45,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class Replacer:
-    """Replaces PHI; every result is a function of key, project, styles and input, so that processes can share the work.
+    """Replaces PHI; every result is a function of key, scope, styles and input, so that processes can share the work.
 
     >>> from ensemble_deid import Document, Span
     >>> from ensemble_deid.deidentify.replacement import Replacer
@@ -56,7 +56,7 @@ class Replacer:
 
     styles: Styles
     key: Key
-    project: str = ""
+    scope: str = ""
 
     @classmethod
     def from_options(
@@ -65,7 +65,7 @@ class Replacer:
         styles: Mapping[str, str | StyleFunction] | None = None,
         policy: str | Path | None = None,
         key: Key | None = None,
-        project: str = "",
+        scope: str = "",
         *,
         settings: Mapping[str, bool | float] | None = None,
         rename: Mapping[str, str] | None = None,
@@ -82,7 +82,7 @@ class Replacer:
         if labels is not None:
             check_labels(styles or {}, frozenset(labels))
             check_labels(rename or {}, frozenset(labels), "rename ")
-        return cls(chosen, Key.fresh() if key is None else key, project)
+        return cls(chosen, Key.fresh() if key is None else key, scope)
 
     def replace(
         self,
@@ -166,8 +166,8 @@ class Replacer:
         It is never the id itself. Two of a million integers collide with a probability of 0.0006, of a million other
         ids with one of 10**-12.
         """
-        scope = () if patient is None else (patient,)
-        keyed = Keyed(self.key.secret, (self.project, "pseudonym", kind, *scope))
+        of_patient = () if patient is None else (patient,)
+        keyed = Keyed(self.key.secret, (self.scope, "pseudonym", kind, *of_patient))
         candidates = (self._pseudonym(keyed.digest(value, str(attempt)), value, kind) for attempt in count())
         return next(new for new in candidates if new not in value)
 
@@ -209,7 +209,7 @@ class Replacer:
     ) -> PatientSurrogates:
         return _patient_surrogates(
             self.key.secret,
-            scope=(self.project, patient),
+            scope=(self.scope, patient),
             settings=self.styles.settings,
             known=known,
             spanish=spanish,
