@@ -7,6 +7,7 @@ from ensemble_deid.cli.main import run
 from ensemble_deid.cli.options import CommandParser
 from research import (
     audit_coverage,
+    benchmark,
     commands_encoders,
     commands_exposure,
     commands_parts,
@@ -21,6 +22,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (
         audit_coverage,
+        benchmark,
         commands_encoders,
         commands_exposure,
         commands_parts,

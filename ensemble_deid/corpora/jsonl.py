@@ -77,11 +77,12 @@ def _read_line(line: str, place: str, gold: bool) -> ReadNote:
     if not gold:
         return note_with_spans(document, (), place=place)
     spans = list_field(entry, "spans", place)
-    read = [_span(item, text, f"{place}: span {i}") for i, item in enumerate(spans)]
+    read = [span_of_json(item, text, f"{place}: span {i}") for i, item in enumerate(spans)]
     return note_with_spans(document, read, place=place)
 
 
-def _span(item: object, text: str, place: str) -> Span:
+def span_of_json(item: object, text: str, place: str) -> Span:
+    """Return the span that an object of JSON says. Raises CorpusError naming the place."""
     item = object_of(item, place)
     refuse_unknown_keys(item, _SPAN_FIELDS, place)
     for key in ("start", "end"):
