@@ -114,6 +114,11 @@ class Recognizer:
         """Whether it is a file of spans, which says nothing of notes that it does not hold."""
         return isinstance(self.find, _SpansOfFile)
 
+    def spans_of_file(self, text: str) -> tuple[Span, ...] | None:
+        """Return what a file of spans says of a text; None where it has no line with this text."""
+        known = self.find.known.get(_digest(text)) if isinstance(self.find, _SpansOfFile) else None
+        return known and tuple(span for span in known if self.least is None or span.score >= self.least)
+
     def to_json(self) -> dict[str, str | float | None]:
         """Return what a run records of it."""
         return {"name": self.name, "least": self.least, "version": self.version, "sha256": self.sha256}
