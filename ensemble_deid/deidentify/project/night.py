@@ -95,7 +95,8 @@ def made_with(store: Store, settings: Mapping[str, Any], options: RunOptions) ->
 class Night:
     """The notes of one input that a project hands out now. `plan` first, then `begin`, `treated` for each, `commit`.
 
-    Their outputs go to `place`, by a model, with options, and with settings (`made_with`).
+    Their outputs go to `place`, by a model, with options, and with settings (`made_with`). `would_repeat` when every
+    note of the plan was withheld before, and nothing changed since.
     """
 
     project: Project
@@ -105,6 +106,7 @@ class Night:
     options: RunOptions = field(default_factory=RunOptions, repr=False)
     made: Callable[[str], str] = lambda patient: ""
     todo: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
+    would_repeat: bool = field(default=True, init=False)
     counts: Counter[str] = field(default_factory=Counter, init=False)
     done: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
     _rows: RowPass = field(init=False, repr=False)
@@ -148,6 +150,7 @@ class Night:
                 self._held.append(row)
             else:
                 self.todo[tag] = row
+                self.would_repeat &= before is not None and _is_same(before, row, due=WITHHELD)
 
     def id_of(self, record: Record) -> str | None:
         """Return a note's id; None where it can neither be read nor named. Raises CorpusError for one without an id."""
@@ -316,8 +319,8 @@ class Night:
         return marked
 
 
-def _is_same(before: KeptNote, row: KeptNote) -> bool:
-    settled = before.due is None and (before.patient, before.made) == (row.patient, row.made)
+def _is_same(before: KeptNote, row: KeptNote, *, due: str | None = None) -> bool:
+    settled = before.due == due and (before.patient, before.made) == (row.patient, row.made)
     return settled and not _is_corrected(before, row)
 
 
