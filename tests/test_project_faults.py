@@ -361,6 +361,31 @@ def test_a_patient_forgotten_during_a_night_stays_forgotten(tmp_path: Path, monk
     assert list(site.reopened().rows()) == []
 
 
+def test_a_forgotten_patient_leaves_no_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
+    many = [replace(OTHER, id=f"n{number}") for number in range(40)]
+    site, file = Site(tmp_path, NAMES, *many), tmp_path / "project" / "project.db"
+    site.night("1", [NAMES, *many])
+    site.night("2", [replace(NAMES, text="Rose Okafor slept."), *many], threshold=0.1)
+
+    def kept() -> list[str | bytes]:
+        with sqlite3.connect(file) as connection:
+            tables = ("notes", "changes")
+            cells = [cell for name in tables for row in connection.execute(f"SELECT * FROM deid_{name}") for cell in row]
+        connection.close()
+        return [cell for cell in cells if isinstance(cell, str | bytes) and len(cell) > 20]
+
+    before = kept()
+    assert main(["project", "forget", str(file.parent), "M2"]) == 0
+    gone, data = set(before) - set(kept()), file.read_bytes()
+    assert len(gone) > 100
+    assert [cell for cell in gone if (cell.encode() if isinstance(cell, str) else cell) in data] == []
+    assert {path.name for path in file.parent.iterdir()} == {"project.db"}
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
+    connection.close()
+
+
 def test_nothing_is_forgotten_where_the_list_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
     site = Site(tmp_path, OTHER)

@@ -125,7 +125,7 @@ def _where(row: "KeptNote") -> str:
 
 def run_forget(options: argparse.Namespace) -> int:
     """Remove what is kept of a patient, and list the outputs to delete."""
-    with opened(options).changing() as commit:
+    with opened(options).changing(purge=True) as commit:
         for name, place in commit.forget(options.patient):
             say(f"delete: {name} ({place})")
         say("the patient is forgotten; delete the outputs above, and their lines in the runs' spans.jsonl")
