@@ -385,6 +385,13 @@ def test_the_commands(
     said = capsys.readouterr().out
     assert said.split()[:8] == ["label", "same", "other", "label", "other", "bounds", "lost", "new"]
     assert "0 of 2 notes would change" in said
+    # As a run finds it, with the same options; what only changes an output is refused.
+    compared = ["project", "diff", "p", "n.csv", *columns, *key, "--model", str(tiny_model)]
+    assert main([*compared, "--threshold", "1"]) == 0
+    assert "2 of 2 notes would change" in capsys.readouterr().out
+    for option in (["--rename", "DATE=DAY"], ["--style", "tag"]):
+        with pytest.raises(SystemExit, match="2"):
+            main([*compared, *option])
     assert main(["project", "export-pseudonyms", "p", *key, "--csv", "ids.csv"]) == 0
     with Path("ids.csv").open(encoding="utf-8", newline="") as stream, Path("o4.csv").open(encoding="utf-8") as clean:
         pseudonyms = {row["note"]: row["note_pseudonym"] for row in csv.DictReader(stream)}
