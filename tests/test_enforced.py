@@ -1,8 +1,10 @@
 """What a site finds besides the model: enforced patterns, recognizers, files of spans, own labels, other names."""
 
+import functools
 import json
 import re
 import shutil
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from ensemble_deid import (
 )
 from ensemble_deid.audit.release import replaced_spans
 from ensemble_deid.cli.main import main
+from ensemble_deid.corpora.records import digest_of
 from ensemble_deid.deidentify.known.site_lists import AllowList
 from ensemble_deid.deidentify.one_pass import finish_alone, finish_together
 from ensemble_deid.deidentify.recognizers import recognised
@@ -255,6 +258,49 @@ def test_operators_as_callables() -> None:
         error = finish_alone(Document("n", "Ann is well", (ann,)), options, None).error or ""
         assert error.endswith(problem)
         assert "Ann" not in error
+
+
+class Counting:
+    def __call__(self, text: str) -> list[Any]:
+        return []
+
+    def find(self, text: str) -> list[Any]:
+        return []
+
+
+@pytest.mark.parametrize("kind", ["partial", "lambda", "local", "instance", "method"])
+def test_a_run_refuses_what_may_change_unseen(model: Deidentifier, tmp_path: Path, kind: str) -> None:
+    def local(text: str, label: str = "") -> Any:
+        return []
+
+    made: dict[str, Any] = {"partial": functools.partial(badges), "local": local, "instance": Counting()}
+    given: Any = (made | {"lambda": lambda text: [], "method": Counting().find})[kind]
+    table = write(tmp_path / "notes.csv", "text\nWell.\n")
+    # Where nothing is recorded, everything can be used.
+    assert model.deidentify("Well.", recognizers=[given], accept_unfit=True).text == "Well."
+    for choices in ({"recognizers": [given]}, {"style": given}):
+        with pytest.raises(ConfigError, match=r"^(recognizer|operator) \S+: a run could not tell when it changes"):
+            deidentify_table(table, tmp_path / "clean.csv", model, **choices, key=KEY)  # type: ignore[call-overload]
+    assert not (tmp_path / "clean.csv").exists()
+    assert Recognizer(name="own", find=given, version="2").to_json()["version"] == "2"
+    if kind != "method":
+        given.version = "3"
+        assert Recognizer.of(given).to_json()["version"] == "3"
+        (recorded,) = RunOptions.choose((), style=given).replacer.styles.to_json()["operators"].values()
+        assert recorded == "3"
+
+
+def test_what_has_a_name_in_a_module_has_the_digest_of_its_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code = "import functools\n@functools.cache\ndef cached(text):\n    return []\n"
+    file = write(tmp_path / "own_finders.py", code + "part = functools.partial(cached)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    own_finders = import_module("own_finders")
+
+    assert Recognizer.of(own_finders.cached).sha256 == digest_of(file)
+    assert Recognizer.of("own_finders:part").sha256 == digest_of(file)
+    assert Recognizer.of(own_finders.part).sha256 is None
 
 
 def test_two_operators_of_one_name_are_refused() -> None:

@@ -167,7 +167,7 @@ def test_notes_unchanged_are_not_done_again_and_corrected_ones_are_listed(tmp_pa
     (change,) = Store(tmp_path / "project", KEY).changes()
     assert (change.facts["note"], change.facts["why"], change.night) == ("c", "the note was corrected", 3)
     # An id may be PHI: the error gives the line.
-    with pytest.raises(CorpusError, match="^line 2: the project does not know this note"):
+    with pytest.raises(CorpusError, match=r"^line 2: the project does not know this note"):
         nights.night([OTHER, example("d", "New.")], only_known=True)
 
 

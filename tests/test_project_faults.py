@@ -371,7 +371,9 @@ def test_a_forgotten_patient_leaves_no_bytes(tmp_path: Path, monkeypatch: pytest
     def kept() -> list[str | bytes]:
         with sqlite3.connect(file) as connection:
             tables = ("notes", "changes")
-            cells = [cell for name in tables for row in connection.execute(f"SELECT * FROM deid_{name}") for cell in row]
+            cells = [
+                cell for name in tables for row in connection.execute(f"SELECT * FROM deid_{name}") for cell in row
+            ]
         connection.close()
         return [cell for cell in cells if isinstance(cell, str | bytes) and len(cell) > 20]
 

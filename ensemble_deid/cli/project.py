@@ -159,9 +159,7 @@ def _compare(options: argparse.Namespace) -> int:
 
     project = Project(store=opened(options))
     source = note_source(options.input, reading_of(options), leave_out=[])
-    model = Deidentifier.load(
-        options.model, jobs=options.jobs, device=options.device, submodels=submodels_of(options)
-    )
+    model = Deidentifier.load(options.model, jobs=options.jobs, device=options.device, submodels=submodels_of(options))
     # Styles are those of the release: a label whose style shows what it holds gives way to others.
     styles = (project.store.settings or {}).get("styles", {})
     chosen = RunOptions.choose(
