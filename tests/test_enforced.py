@@ -362,13 +362,21 @@ def test_a_label_of_ones_own_has_a_surrogate_where_it_is_an_identifier(surface: 
 
 
 def test_a_deny_list_may_bring_a_label(tmp_path: Path) -> None:
-    deny = write(tmp_path / "deny.csv", "label,value\nWARD,Unit 7-West\n")
+    # A label that no row declares is a typing error.
+    deny = write(tmp_path / "deny.csv", "label,value\nDOCTOR,Quist\nDOCTRO,Okonkwo\n")
+    with pytest.raises(CorpusError, match=r"deny.csv:3: .*nearest known is 'DOCTOR'; declare a label of your own"):
+        SiteLists.read(deny=deny, labels=())
+    write(deny, "label,value\nWARD,Unit 7-West\nWARD,\n")
     lists = SiteLists.read(deny=deny, labels=())
+    assert lists.labels == {"WARD"}
     assert alone("On Unit 7-West", lists=lists, styles={"WARD": "text:a ward"}) == "On a ward"
     with pytest.raises(ConfigError, match="there is no such label"):
         RunOptions.choose((), styles={"WARD": "mask"})
     write(deny, "label,value\nAnn Bell,Unit 7-West\n")
-    with pytest.raises(CorpusError, match=r"deny.csv:2: the label is none"):
+    with pytest.raises(CorpusError, match=r"deny.csv:2: its type is none of the known labels"):
+        SiteLists.read(deny=deny, labels=())
+    write(deny, "label,value\nDOCTOR,\n")
+    with pytest.raises(CorpusError, match=r"deny.csv:2: the value has 0 letters"):
         SiteLists.read(deny=deny, labels=())
 
 
