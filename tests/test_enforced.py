@@ -309,6 +309,21 @@ def test_two_operators_of_one_name_are_refused() -> None:
         RunOptions.choose(("PATIENT", "CITY"), styles=styles)
 
 
+def test_data_in_rtf_is_left_out_of_the_output(model: Deidentifier, tmp_path: Path) -> None:
+    hexadecimal = "504b0304140006000800" * 40
+    data = f"{{\\*\\themedata {hexadecimal}}}{{\\*\\datastore 0105\n{hexadecimal}}}"
+    text = f"{{\\rtf1\\ansi Date: 03/04/2019\\par Date: 0{{\\*\\blipuid 4821377}}3/04/2019{data}}}"
+    result = model.deidentify(text, style="remove")
+    assert (result.text or "").startswith("{\\rtf1\\ansi Date: \\par Date: ")
+    assert not {"504b", "data", "4821377", "2019"} & set(re.findall(r"504b|data|4821377|2019", result.text or ""))
+    assert result.map_offset(len(text)) == len(result.text or "")
+    table = write(tmp_path / "notes.jsonl", json.dumps({"id": "1", "patient_id": "7", "text": text}) + "\n")
+    for style in ("tag", "surrogate"):
+        summary = deidentify_table(table, tmp_path / f"{style}.jsonl", model, style=style, key=KEY)
+        written = json.loads((tmp_path / f"{style}.jsonl").read_text("utf-8"))["text"]
+        assert (summary.withheld, written[-1], "504b" in written, "data " in written) == ((), "}", False, False)
+
+
 def test_a_run_says_which_spans_it_kept_as_they_were(model: Deidentifier, tmp_path: Path) -> None:
     table = write(tmp_path / "notes.csv", "text\nDate: 03/04/2019 UPX-55555\n")
     choices: dict[str, Any] = {"recognizers": [badges], "styles": {"DATE": "keep"}, "key": KEY}

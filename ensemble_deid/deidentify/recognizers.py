@@ -20,6 +20,7 @@ from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.note.labels import NEW_LABEL, is_label
 from ensemble_deid.note.overlaps import overlapping_pairs
+from ensemble_deid.note.rtf import DATA, rtf_data
 from ensemble_deid.note.span import ENFORCED, VOTE, Span
 
 GROUP = "ensemble_deid.recognizers"
@@ -169,14 +170,17 @@ class _SpansOfFile:
 
 
 def recognised(note: Note, recognizers: Sequence[Recognizer]) -> Note:
-    """Return a note with the spans of recognizers after those that it has, or why it is withheld."""
-    if isinstance(note, DeidError) or not recognizers:
+    """Return a note with data in RTF and spans of recognizers after those that it has, or why it is withheld."""
+    if isinstance(note, DeidError):
+        return note
+    data = [Span(start, end, DATA, 1.0, ENFORCED + DATA) for start, end, _ in rtf_data(note.text)]
+    if not recognizers and not data:
         return note
     try:
         found = [span for recognizer in recognizers for span in recognizer.spans(note.text)]
     except CorpusError as error:
         return CorpusError(f"{note.id}: {error}")
-    return note.with_spans((*note.spans, *found))
+    return note.with_spans((*note.spans, *data, *found))
 
 
 def loaded(point: EntryPoint, place: str) -> Any:
