@@ -125,7 +125,7 @@ def test_what_takes_too_many_ordinary_words_is_refused(changed: Path) -> None:
     # Five words are outside of the annotation, and two of them are taken.
     with pytest.raises(RuleError, match=r"the: takes 400\.00 ordinary words in 1000, and at most 399 "):
         add_patterns(changed, pattern, ordinary=notes, most_taken=399)
-    with pytest.raises(RuleError, match="there are no ordinary words"):
+    with pytest.raises(RuleError, match="no ordinary words to measure"):
         add_patterns(changed, pattern)
     assert (changed / "manifest.json").read_bytes() == before
     added = add_patterns(changed, pattern, ordinary=notes, most_taken=400)

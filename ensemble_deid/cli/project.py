@@ -29,7 +29,7 @@ def add_commands(commands: Any) -> None:
     add.rare().add_argument("--hold", metavar="N", type=int, default=0, help="wait for so many notes of a patient")
     correct = _add_night(commands, "correct", "write corrected notes, which the project must know", "late.csv")
     correct.set_defaults(only_known=True)
-    forget = _add(commands, "forget", "remove what is kept of a patient", "forget asthma M300 --key-file site.key")
+    forget = _add(commands, "forget", "delete a patient's records", "forget asthma M300 --key-file site.key")
     forget.add_argument("patient", metavar="PATIENT", help="as the notes name the patient")
     forget.set_defaults(run=run_forget)
     status = _add(commands, "status", "list notes to hand out again", "status asthma --key-file site.key")
@@ -124,7 +124,7 @@ def _where(row: "KeptNote") -> str:
 
 
 def run_forget(options: argparse.Namespace) -> int:
-    """Remove what is kept of a patient, and list the outputs to delete."""
+    """Delete a patient's records, and list the outputs to delete."""
     with opened(options).changing(purge=True) as commit:
         for name, place in commit.forget(options.patient):
             say(f"delete: {name} ({place})")

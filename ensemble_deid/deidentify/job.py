@@ -99,7 +99,7 @@ class _Job:
 
     @property
     def read(self) -> Sequence[Path | None]:
-        """What is read besides the notes: the model's folder, an earlier summary and the files of the options."""
+        """The inputs besides the notes: the model's folder, an earlier summary and the files of the options."""
         model, files = self.model, (files_of(self.choices) if self.options is None else self.options.files)
         files = (*files, *([] if self.against is None else [self.against]))
         if isinstance(model, Deidentifier):
@@ -156,7 +156,7 @@ def deidentify_table(
         if job.input.format is None:
             raise ConfigError("a stream has no name that tells its format: name it")
     elif job.input.kind_of(source) == "files":
-        raise ConfigError(f"{source}: is no table, but a file or folder of notes: use deidentify_files")
+        raise ConfigError(f"{source}: a file or folder of notes, not a table: use deidentify_files")
     return _deidentify(job)
 
 
@@ -179,7 +179,7 @@ def deidentify_files(
     """
     job = _Job.of(source, out, model, choices)
     if isinstance(source, str | Path) and job.input.kind_of(source) != "files":
-        raise ConfigError(f"{source}: is a table, not a file or folder of notes: use deidentify_table")
+        raise ConfigError(f"{source}: a table, not a file or folder of notes: use deidentify_table")
     return _deidentify(job)
 
 

@@ -152,7 +152,7 @@ class SiteLists:
         the file and the line, and ConfigError for `strict` without known identifiers.
         """
         if strict and known is None:
-            raise ConfigError("strict: there are no known identifiers to look for in the output")
+            raise ConfigError("strict: needs known identifiers to look for in the output")
         return cls(
             None if known is None else KnownIdentifiers.read(known, labels=labels),
             None if allow is None else AllowList.read(allow),

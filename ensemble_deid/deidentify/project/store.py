@@ -30,7 +30,7 @@ _NOT_OURS = "is not sealed with this key: give the --key-file of the project's r
 
 @dataclass(frozen=True, slots=True)
 class KeptNote:
-    """What is kept of one note; `due` says why it is to be handed out again.
+    """The record of one note; `due` says why it must be handed out again.
 
     `input` is an HMAC of all its cells, `output` one of what was handed out, None where nothing is in this release, and
     `made` one of the settings that its output was made with. `memory` is sealed.
@@ -291,7 +291,7 @@ class Commit:
         patient = self.store.tag("patient", name)
         rows, changes = list(self.rows(patients=[patient])), self.store._changes(self.connection, patient)
         if not rows and not changes:
-            raise ConfigError(f"{self.store.shown}: knows no note of this patient")
+            raise ConfigError(f"{self.store.shown}: has no notes of this patient")
         held = [change.facts for change in changes if "outs" in change.facts]
         held += [{"note": row.memory["id"], "outs": row.memory.get("outs", ())} for row in rows]
         tags = {self.store.tag("note", facts["note"]) for facts in held}
