@@ -240,7 +240,8 @@ class NeuralConfig(Section):
     def _heads_share_the_width(self) -> "NeuralConfig":
         if self.encoder != "bilstm" and self.hidden % self.transformer_heads:
             raise ConfigError(
-                f"neural.hidden: {self.hidden} is no multiple of neural.transformer_heads ({self.transformer_heads})"
+                f"neural.hidden: {self.hidden} must be a multiple of "
+                f"neural.transformer_heads ({self.transformer_heads})"
             )
         return self
 

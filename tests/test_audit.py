@@ -199,7 +199,7 @@ def test_a_plan_is_the_same_for_the_same_seed_and_belongs_to_its_notes(
     with pytest.raises(ConfigError, match="is not the plan by which"), opened_audit(again):
         pass
     (again / PLAN).write_text("{}", encoding="utf-8")
-    with pytest.raises(ConfigError, match="is no plan of an audit"):
+    with pytest.raises(ConfigError, match="not an audit plan"):
         read_plan(again / PLAN)
 
 

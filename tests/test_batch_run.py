@@ -213,7 +213,7 @@ def test_any_change_to_a_run_is_seen(tiny_model: Path, tmp_path: Path, capsys: p
     lines = manifest.read_bytes().splitlines(keepends=True)
     for k in range(len(lines)):
         manifest.write_bytes(b"".join(lines[:k] + lines[k + 1 :]))
-        with pytest.raises(CorpusError, match=r"the chain is broken|is not whole: its beginning or its end is missing"):
+        with pytest.raises(CorpusError, match=r"the chain is broken|incomplete: its beginning or end is missing"):
             verify_run(folder)
 
 

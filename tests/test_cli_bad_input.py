@@ -198,7 +198,7 @@ def test_models_and_folders_are_checked_first(
         ((tiny_model, notes, "--out", tmp_path / "link"), "the output folder is the input folder"),
         ((tiny_model, notes, "--out", notes / ".." / "notes"), "the output folder is the input folder"),
         ((tiny_model, notes, "--out", tiny_model), "the output folder is the model"),
-        ((tiny_model, notes, "--out", tmp_path / "file"), "file: exists and is no folder"),
+        ((tiny_model, notes, "--out", tmp_path / "file"), "file: exists and is not a folder"),
         ((tiny_model, notes, "--out", out, "--jobs", 0), "jobs must be a whole number of at least 1, not 0"),
     ):
         assert expected in fails(command, *arguments)
@@ -358,7 +358,7 @@ def test_no_corpus_is_written_over_itself(
         "apply": ("rules", "apply", tiny_model, notes, "--format", "i2b2"),
     }[command]
     assert "the output folder is the input folder" in fails(*arguments, "--out", notes)
-    assert "exists and is no folder" in fails(*arguments, "--out", tiny_model / "tbed.rules")
+    assert "exists and is not a folder" in fails(*arguments, "--out", tiny_model / "tbed.rules")
     assert {path.name: path.read_bytes() for path in notes.iterdir()} == before
 
 

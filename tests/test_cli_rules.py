@@ -400,8 +400,8 @@ def test_an_approval_without_a_date_is_of_today(model: Path, run: Callable[..., 
         (("--rule", "", "--by", "A"), "--rule: expected rule numbers such as 3,5"),
         (("--all", "--by", " "), "an approval needs the name of who gives it"),
         (("--all", "--by", "A\nB"), "an approval needs the name of who gives it"),
-        (("--all", "--by", "A", "--date", "2026-02-30"), "'2026-02-30' is no day; expected YYYY-MM-DD"),
-        (("--all", "--by", "A", "--date", "20260203"), "'20260203' is no day; expected YYYY-MM-DD"),
+        (("--all", "--by", "A", "--date", "2026-02-30"), "'2026-02-30': expected a date as YYYY-MM-DD"),
+        (("--all", "--by", "A", "--date", "20260203"), "'20260203': expected a date as YYYY-MM-DD"),
     ],
 )
 def test_an_approval_that_says_nothing_is_refused(

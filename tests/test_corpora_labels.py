@@ -74,7 +74,7 @@ def test_a_broken_map_is_refused(tmp_path: Path, content: str, message: str) -> 
         load_label_map(map_file(tmp_path, content))
 
 
-@pytest.mark.parametrize(("name", "message"), [("hippa", "is no label map"), ("gone.toml", "cannot be read")])
+@pytest.mark.parametrize(("name", "message"), [("hippa", "is not a label map"), ("gone.toml", "cannot be read")])
 def test_a_map_that_is_not_there(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_label_map(name)

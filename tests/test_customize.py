@@ -152,7 +152,7 @@ def test_a_run_is_resumed_and_never_mixed(
         (["--view=overlap"], "--view overlap: expected one of strict"),
         (["--precision=2"], "must be above 0 and at most 1"),
         (["--submodels=regex,crf"], "needs a submodel that can start from a trained model"),
-        (["--map=nothing"], "is no label map"),
+        (["--map=nothing"], "is not a label map"),
     ],
 )
 def test_bad_options_are_refused_before_any_training(

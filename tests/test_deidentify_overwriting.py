@@ -135,7 +135,7 @@ def test_a_folder_of_tables_says_what_it_does_not_read(
     write(tmp_path / "in" / "a.csv", f"text\n{NOTE}\n")
     write(tmp_path / "in" / "letter.docx")
     assert deidentify(tiny_model, tmp_path / "in", "--out", tmp_path / "out") == 0
-    assert "letter.docx: is no csv file, and is not read" in capsys.readouterr().err
+    assert "letter.docx: not a csv file: skipped" in capsys.readouterr().err
     write(tmp_path / "in" / "deeper" / "b.csv", f"text\n{NOTE}\n")
     assert deidentify(tiny_model, tmp_path / "in", "--out", tmp_path / "new") == 2
     assert "--recursive reads these, too" in capsys.readouterr().err

@@ -1,8 +1,10 @@
 """What a site finds besides the model: enforced patterns, recognizers, files of spans, own labels, other names."""
 
+import functools
 import json
 import re
 import shutil
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from ensemble_deid import (
 )
 from ensemble_deid.audit.release import replaced_spans
 from ensemble_deid.cli.main import main
+from ensemble_deid.corpora.records import digest_of
 from ensemble_deid.deidentify.known.site_lists import AllowList
 from ensemble_deid.deidentify.one_pass import finish_alone, finish_together
 from ensemble_deid.deidentify.recognizers import recognised
@@ -122,7 +125,7 @@ def test_what_takes_too_many_ordinary_words_is_refused(changed: Path) -> None:
     # Five words are outside of the annotation, and two of them are taken.
     with pytest.raises(RuleError, match=r"the: takes 400\.00 ordinary words in 1000, and at most 399 "):
         add_patterns(changed, pattern, ordinary=notes, most_taken=399)
-    with pytest.raises(RuleError, match="there are no ordinary words"):
+    with pytest.raises(RuleError, match="no ordinary words to measure"):
         add_patterns(changed, pattern)
     assert (changed / "manifest.json").read_bytes() == before
     added = add_patterns(changed, pattern, ordinary=notes, most_taken=400)
@@ -257,10 +260,68 @@ def test_operators_as_callables() -> None:
         assert "Ann" not in error
 
 
+class Counting:
+    def __call__(self, text: str) -> list[Any]:
+        return []
+
+    def find(self, text: str) -> list[Any]:
+        return []
+
+
+@pytest.mark.parametrize("kind", ["partial", "lambda", "local", "instance", "method"])
+def test_a_run_refuses_what_may_change_unseen(model: Deidentifier, tmp_path: Path, kind: str) -> None:
+    def local(text: str, label: str = "") -> Any:
+        return []
+
+    made: dict[str, Any] = {"partial": functools.partial(badges), "local": local, "instance": Counting()}
+    given: Any = (made | {"lambda": lambda text: [], "method": Counting().find})[kind]
+    table = write(tmp_path / "notes.csv", "text\nWell.\n")
+    # Where nothing is recorded, everything can be used.
+    assert model.deidentify("Well.", recognizers=[given], accept_unfit=True).text == "Well."
+    for choices in ({"recognizers": [given]}, {"style": given}):
+        with pytest.raises(ConfigError, match=r"^(recognizer|operator) \S+: a run could not tell when it changes"):
+            deidentify_table(table, tmp_path / "clean.csv", model, **choices, key=KEY)  # type: ignore[call-overload]
+    assert not (tmp_path / "clean.csv").exists()
+    assert Recognizer(name="own", find=given, version="2").to_json()["version"] == "2"
+    if kind != "method":
+        given.version = "3"
+        assert Recognizer.of(given).to_json()["version"] == "3"
+        (recorded,) = RunOptions.choose((), style=given).replacer.styles.to_json()["operators"].values()
+        assert recorded == "3"
+
+
+def test_what_has_a_name_in_a_module_has_the_digest_of_its_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code = "import functools\n@functools.cache\ndef cached(text):\n    return []\n"
+    file = write(tmp_path / "own_finders.py", code + "part = functools.partial(cached)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    own_finders = import_module("own_finders")
+
+    assert Recognizer.of(own_finders.cached).sha256 == digest_of(file)
+    assert Recognizer.of("own_finders:part").sha256 == digest_of(file)
+    assert Recognizer.of(own_finders.part).sha256 is None
+
+
 def test_two_operators_of_one_name_are_refused() -> None:
     styles = {"PATIENT": lambda surface, label: "someone", "CITY": lambda surface, label: surface[-4:]}
     with pytest.raises(ConfigError, match="two operators have the name"):
         RunOptions.choose(("PATIENT", "CITY"), styles=styles)
+
+
+def test_data_in_rtf_is_left_out_of_the_output(model: Deidentifier, tmp_path: Path) -> None:
+    hexadecimal = "504b0304140006000800" * 40
+    data = f"{{\\*\\themedata {hexadecimal}}}{{\\*\\datastore 0105\n{hexadecimal}}}"
+    text = f"{{\\rtf1\\ansi Date: 03/04/2019\\par Date: 0{{\\*\\blipuid 4821377}}3/04/2019{data}}}"
+    result = model.deidentify(text, style="remove")
+    assert (result.text or "").startswith("{\\rtf1\\ansi Date: \\par Date: ")
+    assert not {"504b", "data", "4821377", "2019"} & set(re.findall(r"504b|data|4821377|2019", result.text or ""))
+    assert result.map_offset(len(text)) == len(result.text or "")
+    table = write(tmp_path / "notes.jsonl", json.dumps({"id": "1", "patient_id": "7", "text": text}) + "\n")
+    for style in ("tag", "surrogate"):
+        summary = deidentify_table(table, tmp_path / f"{style}.jsonl", model, style=style, key=KEY)
+        written = json.loads((tmp_path / f"{style}.jsonl").read_text("utf-8"))["text"]
+        assert (summary.withheld, written[-1], "504b" in written, "data " in written) == ((), "}", False, False)
 
 
 def test_a_run_says_which_spans_it_kept_as_they_were(model: Deidentifier, tmp_path: Path) -> None:
@@ -316,13 +377,21 @@ def test_a_label_of_ones_own_has_a_surrogate_where_it_is_an_identifier(surface: 
 
 
 def test_a_deny_list_may_bring_a_label(tmp_path: Path) -> None:
-    deny = write(tmp_path / "deny.csv", "label,value\nWARD,Unit 7-West\n")
+    # A label that no row declares is a typing error.
+    deny = write(tmp_path / "deny.csv", "label,value\nDOCTOR,Quist\nDOCTRO,Okonkwo\n")
+    with pytest.raises(CorpusError, match=r"deny.csv:3: .*nearest known is 'DOCTOR'; declare a label of your own"):
+        SiteLists.read(deny=deny, labels=())
+    write(deny, "label,value\nWARD,Unit 7-West\nWARD,\n")
     lists = SiteLists.read(deny=deny, labels=())
+    assert lists.labels == {"WARD"}
     assert alone("On Unit 7-West", lists=lists, styles={"WARD": "text:a ward"}) == "On a ward"
     with pytest.raises(ConfigError, match="there is no such label"):
         RunOptions.choose((), styles={"WARD": "mask"})
     write(deny, "label,value\nAnn Bell,Unit 7-West\n")
-    with pytest.raises(CorpusError, match=r"deny.csv:2: the label is none"):
+    with pytest.raises(CorpusError, match=r"deny.csv:2: its type is none of the known labels"):
+        SiteLists.read(deny=deny, labels=())
+    write(deny, "label,value\nDOCTOR,\n")
+    with pytest.raises(CorpusError, match=r"deny.csv:2: the value has 0 letters"):
         SiteLists.read(deny=deny, labels=())
 
 

@@ -69,7 +69,7 @@ def test_every_part_is_scored_in_every_view() -> None:
     rates = {rates.view: rates for rates in result.token_rates}
     assert rates["token-binary"].false_negatives.value == pytest.approx(1000 * 2 / 36)
     assert rates["token-binary"].false_positives.value == pytest.approx(1000 * 1 / 36)
-    with pytest.raises(EvaluationError, match="no score of the label 'AGE'"):
+    with pytest.raises(EvaluationError, match="no score for the label 'AGE'"):
         result.score("strict", "label", "AGE")
 
 

@@ -75,7 +75,7 @@ def test_what_cannot_be_told_is_said() -> None:
         "Case of the note": "No note has letters.",
         "Case of the annotation": "No annotation has letters.",
         "Names, by list": "No lists of names by origin were given, so origins of names are not compared.",
-        "String in the training notes": "The system is no model, so strings that its training saw are not known.",
+        "String in the training notes": "The system is not a model: strings seen in its training are unknown.",
     }
     assert measure_subgroups([], resampling=QUICK).groups == ()
 

@@ -247,7 +247,7 @@ def test_the_effect_of_a_list_is_counted() -> None:
     [
         ("sentences = []", "at least one sentence"),
         ("sentences = 'x'", "at least one sentence"),
-        ("sentences = [1]", "sentence 1 is no text"),
+        ("sentences = [1]", "sentence 1 is not text"),
         ("sentences = ['No pain.', 'No pain. Seen by Lee.']", "sentence 2 is not one sentence"),
         ("sentences = ['  ']", "sentence 1 is not one sentence"),
         ("words = []", "unknown key 'words'"),

@@ -49,6 +49,15 @@ def test_only_what_is_asked_for(model: Deidentifier, tiny_model: Path) -> None:
     assert strict.analyze(NOTE.text, "en") == []
 
 
+def test_data_in_rtf_is_always_returned(model: Deidentifier) -> None:
+    data = "{\\*\\themedata " + "504b0304" * 20 + "}"
+    text = "{\\rtf1 " + NOTE.text + data + "}"
+    for entities in (None, ["PERSON"]):
+        found = engine(EnsembleRecognizer(model)).analyze(text, "en", entities=entities)
+        places = [text[result.start : result.end] for result in found if result.entity_type == "RTF-DATA"]
+        assert places == [data]
+
+
 def test_renamed_labels_and_those_of_recognizers_are_supported(model: Deidentifier) -> None:
     def badges(text: str) -> list[tuple[int, int, str]]:
         return [(0, 9, "BADGE")]

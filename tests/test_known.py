@@ -303,7 +303,7 @@ def test_errors_name_file_and_line_and_quote_nothing(tmp_path: Path, content: st
 def test_errors_of_allow_and_deny_lists(tmp_path: Path) -> None:
     path = tmp_path / "list.csv"
     for content, message in (
-        ("label,value\nno label,Zyxw\n", ":2: the label"),
+        ("label,value\nno label,Zyxw\n", ":2: its type is none"),
         ("label,value\nCITY,.\n", ":2: the value"),
     ):
         path.write_text(content, encoding="utf-8")

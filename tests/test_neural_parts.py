@@ -216,7 +216,7 @@ def test_frozen_vectors_stay_as_names_made_them(names: str) -> None:
 
 def test_the_packaged_lists_have_names_and_others_are_refused(tmp_path: Path) -> None:
     assert {"maria", "smith"} <= set(read_names("en", longest=24))
-    with pytest.raises(ConfigError, match=r"neural\.names: 'xx' is no set of rules/knowledge and no file"):
+    with pytest.raises(ConfigError, match=r"neural\.names: 'xx' is neither a set in rules/knowledge nor a file"):
         read_names("xx", longest=24)
     (tmp_path / "one.txt").write_text("Ann\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="fewer than two names"):
@@ -227,6 +227,6 @@ def test_the_packaged_lists_have_names_and_others_are_refused(tmp_path: Path) ->
 
 
 def test_heads_share_the_width() -> None:
-    with pytest.raises(ConfigError, match=r"neural\.hidden: 10 is no multiple of neural\.transformer_heads \(4\)"):
+    with pytest.raises(ConfigError, match=r"neural\.hidden: 10 must be a multiple of neural\.transformer_heads \(4\)"):
         NeuralConfig(hidden=10, encoder="transformer")
     assert NeuralConfig(hidden=10).hidden == 10

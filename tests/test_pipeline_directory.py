@@ -276,7 +276,7 @@ def test_what_the_manifest_does_not_name_is_refused(model: Path, capsys: pytest.
         (model / name).mkdir()
     else:
         (model / name).write_text("{}", encoding="utf-8")
-    assert f"{model / name}: is no part of the model" in refused(model, capsys)
+    assert f"{model / name}: not part of the model" in refused(model, capsys)
 
 
 def test_hidden_files_are_ignored(model: Path) -> None:
@@ -307,12 +307,12 @@ def test_a_file_that_somebody_put_into_a_model_is_not_lost(model: Path) -> None:
     whole = parts(model)
     (model / "approval.txt").write_text("signed", encoding="utf-8")
     before = contents(model)
-    with pytest.raises(ModelError, match=r"approval\.txt: is no part of the model and would be lost"):
+    with pytest.raises(ModelError, match=r"approval\.txt: not part of the model, and would be lost"):
         save_model(*whole, model)
-    with pytest.raises(ModelError, match=r"approval\.txt: is no part of the model"):
+    with pytest.raises(ModelError, match=r"approval\.txt: not part of the model"):
         update_model(model, lambda _, manifest: manifest)
     (model / "approval.txt").rename(model / "private" / "approval.txt")
-    with pytest.raises(ModelError, match=r"private.approval\.txt: is no part of the model and would be lost"):
+    with pytest.raises(ModelError, match=r"private.approval\.txt: not part of the model, and would be lost"):
         save_model(*whole, model)
     (model / "private" / "approval.txt").rename(model / "approval.txt")
     assert contents(model) == before

@@ -137,7 +137,7 @@ def test_a_manifest_that_leaves_files_out_is_refused(tiny_model: Path, tmp_path:
     manifest = read_manifest(tmp_path)
     short = replace(manifest, files={name: manifest.files[name] for name in kept})
     (tmp_path / "manifest.json").write_text(short.to_json(), encoding="utf-8")
-    with pytest.raises(ModelError, match=r"MODEL_CARD\.md: is no part of the model"):
+    with pytest.raises(ModelError, match=r"MODEL_CARD\.md: not part of the model"):
         load_model(tmp_path)
 
 

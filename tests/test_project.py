@@ -103,6 +103,10 @@ def test_a_file_of_spans_counts_for_the_notes_that_it_holds(tmp_path: Path) -> N
     nights.night([OTHER], spans_from=file(OTHER))
     assert nights.due() == {}
     assert nights.night([FIRST], spans_from=file(FIRST, (start, start + 11))).counts[UNCHANGED] == 1
+    # A file of one night need not hold the notes of earlier nights.
+    summary = nights.night([FIRST, OTHER], spans_from=file(OTHER))
+    assert (summary.counts[UNCHANGED], summary.withheld) == (2, ())
+    assert nights.night([FIRST]).counts[UNCHANGED] == 1
     assert nights.night([FIRST], spans_from=file(FIRST)).counts[CORRECTIONS] == 1
 
 
@@ -162,8 +166,9 @@ def test_notes_unchanged_are_not_done_again_and_corrected_ones_are_listed(tmp_pa
     assert nights.texts["c"].startswith(before["c"].removesuffix("."))
     (change,) = Store(tmp_path / "project", KEY).changes()
     assert (change.facts["note"], change.facts["why"], change.night) == ("c", "the note was corrected", 3)
-    with pytest.raises(CorpusError, match="d: the project knows no such note"):
-        nights.night([example("d", "New.")], only_known=True)
+    # An id may be PHI: the error gives the line.
+    with pytest.raises(CorpusError, match=r"^line 2: the project does not know this note"):
+        nights.night([OTHER, example("d", "New.")], only_known=True)
 
 
 def test_notes_wait_for_others_of_their_patient(tmp_path: Path) -> None:
@@ -380,6 +385,13 @@ def test_the_commands(
     said = capsys.readouterr().out
     assert said.split()[:8] == ["label", "same", "other", "label", "other", "bounds", "lost", "new"]
     assert "0 of 2 notes would change" in said
+    # As a run finds it, with the same options; what only changes an output is refused.
+    compared = ["project", "diff", "p", "n.csv", *columns, *key, "--model", str(tiny_model)]
+    assert main([*compared, "--threshold", "1"]) == 0
+    assert "2 of 2 notes would change" in capsys.readouterr().out
+    for option in (["--rename", "DATE=DAY"], ["--style", "tag"]):
+        with pytest.raises(SystemExit, match="2"):
+            main([*compared, *option])
     assert main(["project", "export-pseudonyms", "p", *key, "--csv", "ids.csv"]) == 0
     with Path("ids.csv").open(encoding="utf-8", newline="") as stream, Path("o4.csv").open(encoding="utf-8") as clean:
         pseudonyms = {row["note"]: row["note_pseudonym"] for row in csv.DictReader(stream)}

@@ -293,6 +293,34 @@ def test_a_run_that_was_broken_off_is_known(
         site.night("2", [OTHER])
 
 
+def test_a_finished_night_is_told_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of both kinds of withheld notes: one that the project knows, and one that cannot be read."""
+    site, summary = Site(tmp_path, NAMES, OTHER), tmp_path / "summary.json"
+    withholding(site, monkeypatch, "Bob")
+    source = write_notes(tmp_path / "1-in.jsonl", [NAMES, OTHER])
+    with source.open("a", encoding="utf-8") as stream:
+        stream.write("{broken\n")
+
+    def night(**choices: Any) -> RunSummary:
+        return site.run(source, "1.jsonl", columns=ALONE, summary=summary, **choices)
+
+    first = night()
+    told = json.loads(summary.read_text("utf-8"))
+    assert (told["written"], told["withheld"]) == (1, 2)
+    output = (tmp_path / "1.jsonl").read_bytes()
+    again = night(resume=True)
+    assert (again.finished_before, again.written, len(again.withheld)) == (True, 1, 2)
+    assert (again.labels, again.words, again.head) == (first.labels, first.words, first.head)
+    assert {**json.loads(summary.read_text("utf-8")), "counts": {}} == {**told, "counts": {}}
+    with pytest.raises(ConfigError, match="compares nothing again: run without --resume"):
+        night(resume=True, compare=tmp_path / "page.html")
+    assert (tmp_path / "1.jsonl").read_bytes() == output
+    # Another input is another night.
+    write_notes(source, [NAMES, OTHER, REPEATS])
+    with pytest.raises(ConfigError, match="holds the output of another run"):
+        night(resume=True)
+
+
 def test_a_table_in_a_database_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site, base = Site(tmp_path), tmp_path / "n.db"
     with sqlite3.connect(base) as connection:
@@ -331,6 +359,33 @@ def test_a_patient_forgotten_during_a_night_stays_forgotten(tmp_path: Path, monk
     with pytest.raises(ConfigError, match=r"was forgotten meanwhile; delete .*1\.jsonl, and the run's folder"):
         site.night("1", [OTHER])
     assert list(site.reopened().rows()) == []
+
+
+def test_a_forgotten_patient_leaves_no_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
+    many = [replace(OTHER, id=f"n{number}") for number in range(40)]
+    site, file = Site(tmp_path, NAMES, *many), tmp_path / "project" / "project.db"
+    site.night("1", [NAMES, *many])
+    site.night("2", [replace(NAMES, text="Rose Okafor slept."), *many], threshold=0.1)
+
+    def kept() -> list[str | bytes]:
+        with sqlite3.connect(file) as connection:
+            tables = ("notes", "changes")
+            cells = [
+                cell for name in tables for row in connection.execute(f"SELECT * FROM deid_{name}") for cell in row
+            ]
+        connection.close()
+        return [cell for cell in cells if isinstance(cell, str | bytes) and len(cell) > 20]
+
+    before = kept()
+    assert main(["project", "forget", str(file.parent), "M2"]) == 0
+    gone, data = set(before) - set(kept()), file.read_bytes()
+    assert len(gone) > 100
+    assert [cell for cell in gone if (cell.encode() if isinstance(cell, str) else cell) in data] == []
+    assert {path.name for path in file.parent.iterdir()} == {"project.db"}
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
+    connection.close()
 
 
 def test_nothing_is_forgotten_where_the_list_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -240,7 +240,7 @@ def test_a_summary_without_words_and_wrong_files(tiny_model: Path, tmp_path: Pat
     assert drift == {"per_1000_words": None, "ratio": None, "z": None}
     for content in ("{", "[]", '{"labels": {"DATE": 3}}'):
         (tmp_path / "last.json").write_text(content, encoding="utf-8")
-        with pytest.raises(CorpusError, match=r"last\.json: is no summary of a run"):
+        with pytest.raises(CorpusError, match=r"last\.json: not a run summary"):
             read_summary(tmp_path / "last.json")
     (tmp_path / "notes.csv").write_text(f"text\n{NOTE}\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="goes with summary"):

@@ -461,7 +461,7 @@ def test_only_stores_are_opened(tmp_path: Path) -> None:
         ReviewFile(tmp_path / "none.sqlite", create=False)
     text = tmp_path / "text.sqlite"
     text.write_text("not a database " * 100, encoding="utf-8")
-    with pytest.raises(ReviewError, match="is no store"):
+    with pytest.raises(ReviewError, match="not a review store"):
         ReviewFile(text, create=True)
     assert text.read_text(encoding="utf-8").startswith("not")
     other = tmp_path / "other.sqlite"

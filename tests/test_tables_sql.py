@@ -12,6 +12,7 @@ from made_keys import KEY
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.sql import SqlQuery
+from ensemble_deid.deidentify.manifest import RunFiles
 
 QUERY = "SELECT n, mrn, seen, score, body FROM notes ORDER BY n"
 OPTIONS = ("--text-column", "body", "--id-column", "n", "--patient-column", "mrn", "--date-columns", "seen")
@@ -123,6 +124,34 @@ def test_a_broken_run_leaves_no_table(tiny_model: Path, tmp_path: Path, monkeypa
         assert not sa.inspect(connection).has_table("clean")
     assert run(tiny_model, url, tmp_path) == 0
     check(engine)
+
+
+def test_a_run_killed_beside_its_whole_table_goes_on(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'notes.db'}"
+    engine = filled(url, "CREATE TABLE notes (n INTEGER, mrn TEXT, seen TEXT, score REAL, body TEXT)")
+
+    def killed() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(RunFiles, "end", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+            assert run(tiny_model, url, tmp_path) == 130
+
+    killed()
+    assert run(tiny_model, url, tmp_path) == 2
+    assert "drop it, or name another one; --resume where a run was killed" in capsys.readouterr().err
+    assert run(tiny_model, url, tmp_path, QUERY, "clean", "--resume") == 0
+    check(engine)
+    with engine.connect() as connection:
+        assert sorted(sa.inspect(connection).get_table_names()) == ["clean", "notes"]
+    assert main(["audit", "verify", str(tmp_path / "r.run")]) == 0
+    with engine.begin() as connection:
+        connection.execute(sa.text("DROP TABLE clean"))
+    killed()
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE clean SET score = 1.25 WHERE score = 1.5"))
+    assert run(tiny_model, url, tmp_path, QUERY, "clean", "--resume") == 2
+    assert "clean: the table exists, with other rows" in capsys.readouterr().err
 
 
 def table_of(url: str, name: str = "clean") -> SqlQuery:

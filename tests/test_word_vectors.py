@@ -38,7 +38,7 @@ def test_files_with_and_without_a_header(head: str, tmp_path: Path) -> None:
         (b"the 1 2 3 4\n", "words.vec:1: expected a word and 3 numbers"),
         (b"the 1 2 3\nof 1 2 x\n", "words.vec:2: expected a word and 3 numbers"),
         (b"the 1 2 3\nof 1 2 nan\n", "words.vec:2: expected a word and 3 numbers"),
-        (b"", "there are no word vectors"),
+        (b"", "the file holds no word vectors"),
         (b"the 1 2 3\n\xff 1 2 3\n", "not UTF-8"),
     ],
 )

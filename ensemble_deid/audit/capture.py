@@ -44,7 +44,7 @@ class Hidden:
 
 
 def estimate_hidden(cells: Mapping[Cell, int]) -> Hidden:
-    """Estimate what was missed by all from how many annotations each combination of sources has marked."""
+    """Estimate the PHI that all sources missed, from the number of annotations by combination of sources."""
     seen = Counter(cells)
     a, b = (sum(n for cell, n in seen.items() if cell[k]) for k in (0, 1))
     both = sum(n for cell, n in seen.items() if cell[0] and cell[1])

@@ -101,7 +101,7 @@ def read_plan(path: Path) -> AuditPlan:
         lists: dict[str, Any] = {name: tuple(content.pop(name)) for name in ("by", "kept_labels")}
         return AuditPlan(notes=notes, strata=strata, **lists, **content)
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise ConfigError(f"{path}: is no plan of an audit") from None
+        raise ConfigError(f"{path}: not an audit plan") from None
 
 
 def write_plan(plan: AuditPlan, path: Path) -> None:

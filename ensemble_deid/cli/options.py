@@ -211,10 +211,10 @@ def submodels_of(options: argparse.Namespace) -> list[str] | None:
     return None if options.submodels is None else [name.strip() for name in options.submodels.split(",")]
 
 
-def add_running(parser: CommandParser) -> None:
-    """Add the options of every command that runs a model over notes."""
+def add_running(parser: CommandParser, *, quiet: bool = True) -> None:
+    """Add the options of every command that runs a model over notes; `quiet` for one with a progress bar."""
     parser.add_argument("--threshold", metavar="T", type=float, help="least probability of an accepted span, 0 to 1")
-    add_shared(parser, "jobs", "quiet", jobs=1)
+    add_shared(parser, "jobs", *(["quiet"] if quiet else []), jobs=1)
     rare = parser.rare()
     add_shared(rare, "submodels", "combiner", "device", "reproducible")
 

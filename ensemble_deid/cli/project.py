@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_new_private_file
 from ensemble_deid.cli.deidentify import add_options, add_reading, opened, project_key, reading_of
-from ensemble_deid.cli.options import CommandParser, add_command, add_shared
+from ensemble_deid.cli.options import CommandParser, add_command, add_running, submodels_of
 from ensemble_deid.cli.replacement import add_key_file, add_lists, add_recognizers, named_lists
 from ensemble_deid.cli.terminal import PROBLEMS, counted, say
 from ensemble_deid.errors import ConfigError
@@ -29,7 +29,7 @@ def add_commands(commands: Any) -> None:
     add.rare().add_argument("--hold", metavar="N", type=int, default=0, help="wait for so many notes of a patient")
     correct = _add_night(commands, "correct", "write corrected notes, which the project must know", "late.csv")
     correct.set_defaults(only_known=True)
-    forget = _add(commands, "forget", "remove what is kept of a patient", "forget asthma M300 --key-file site.key")
+    forget = _add(commands, "forget", "delete a patient's records", "forget asthma M300 --key-file site.key")
     forget.add_argument("patient", metavar="PATIENT", help="as the notes name the patient")
     forget.set_defaults(run=run_forget)
     status = _add(commands, "status", "list notes to hand out again", "status asthma --key-file site.key")
@@ -80,8 +80,8 @@ def _add_diff(commands: Any) -> None:
     diff.add_argument("--model", metavar="DIR", type=Path, help="a model's folder, or an installed one's name")
     diff.add_argument("--most", metavar="N", type=int, default=200, help="notes to read; default: 200")
     add_lists(diff, strict=False)
-    add_recognizers(diff)
-    add_shared(diff, "jobs", jobs=1)
+    add_recognizers(diff, rename=False)
+    add_running(diff, quiet=False)
     add_reading(diff)
     diff.set_defaults(run=run_diff, models=("model",), keep_fields=False, query=None, table_out=None)
 
@@ -124,8 +124,8 @@ def _where(row: "KeptNote") -> str:
 
 
 def run_forget(options: argparse.Namespace) -> int:
-    """Remove what is kept of a patient, and list the outputs to delete."""
-    with opened(options).changing() as commit:
+    """Delete a patient's records, and list the outputs to delete."""
+    with opened(options).changing(purge=True) as commit:
         for name, place in commit.forget(options.patient):
             say(f"delete: {name} ({place})")
         say("the patient is forgotten; delete the outputs above, and their lines in the runs' spans.jsonl")
@@ -159,13 +159,19 @@ def _compare(options: argparse.Namespace) -> int:
 
     project = Project(store=opened(options))
     source = note_source(options.input, reading_of(options), leave_out=[])
-    model = Deidentifier.load(options.model, jobs=options.jobs)
+    model = Deidentifier.load(options.model, jobs=options.jobs, device=options.device, submodels=submodels_of(options))
+    # Styles are those of the release: a label whose style shows what it holds gives way to others.
+    styles = (project.store.settings or {}).get("styles", {})
     chosen = RunOptions.choose(
         model.labels,
+        style=styles.get("default"),
+        styles=styles.get("by_label"),
         lists=named_lists(options),
         recognizers=options.recognizer,
         spans_from=options.spans_from,
         key=project.store.key,
+        threshold=options.threshold,
+        combiner=options.combiner,
         jobs=options.jobs,
     )
     found = compare_models(project, source, model, chosen, options.most)

@@ -67,8 +67,8 @@ def report_lists(lists: "SiteLists", counts: Counter[str]) -> None:
         warn(f"{counted(counts[LEFT], 'known identifier')} found in the output, {action}")
 
 
-def add_recognizers(parser: CommandParser) -> None:
-    """Add what others find besides the model, and what labels are called in the output."""
+def add_recognizers(parser: CommandParser, *, rename: bool = True) -> None:
+    """Add what others find besides the model, and with `rename` what labels are called in the output."""
     rare = parser.rare()
     rare.add_argument(
         "--recognizer",
@@ -80,7 +80,8 @@ def add_recognizers(parser: CommandParser) -> None:
     rare.add_argument(
         "--spans-from", metavar="FILE[@SCORE]", action="append", default=[], help="JSONL notes with spans, likewise"
     )
-    rare.add_argument("--rename", metavar="OLD=NEW,...", help="what labels and categories are called in the output")
+    if rename:
+        rare.add_argument("--rename", metavar="OLD=NEW,...", help="names of labels and categories in the output")
 
 
 def rename_of(options: argparse.Namespace) -> dict[str, str] | None:

@@ -54,6 +54,11 @@ def add_commands(actions: Any) -> None:
         add_model(diff, name, metavar=name.upper(), help="a file of rules, or a MODEL")
     diff.set_defaults(run=run_diff)
 
+    _add_notes(actions)
+    _add_changes(actions)
+
+
+def _add_notes(actions: Any) -> None:
     explain = add_command(
         actions, "explain", "show which rules made each span of a note", example="rules explain en note.txt"
     )
@@ -81,7 +86,6 @@ def add_commands(actions: Any) -> None:
     add_model(curve)
     curve.add_argument("--out", metavar="FILE.png", type=Path, required=True, help="the picture")
     curve.set_defaults(run=run_curve)
-    _add_changes(actions)
 
 
 def _add_rules(parser: CommandParser) -> None:

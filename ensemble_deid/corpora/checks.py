@@ -62,7 +62,7 @@ def reading(path: Path) -> Iterator[BinaryIO]:
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | _FLAGS), "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise CorpusError(f"{path}: cannot be read: it is no regular file")
+                raise CorpusError(f"{path}: cannot be read: not a regular file")
             yield stream
     except OSError as error:
         raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None

@@ -35,7 +35,7 @@ _Offset = Callable[[int], int | None]
 
 
 def read_label_studio_notes(path: Path, *, gold: bool = True) -> Iterator[tuple[str, ReadNote | CorpusError]]:
-    """Yield (id or place, note or error) for each task of the file. Raises CorpusError where it is no list of tasks."""
+    """Yield (id or place, note or error) for each task of the file. Raises CorpusError unless it is a list of tasks."""
     content = parse_json(read_utf8(path).removeprefix("\ufeff"), str(path))
     tasks = [content] if isinstance(content, dict) else content
     if not isinstance(tasks, list):

@@ -22,9 +22,9 @@ GREAT_AGE = "dates that show an age over 89, and were emptied"
 NO_YEAR = "dates that name no year, and were emptied"
 YEAR_ALONE = "dates whose column cannot hold a year alone, and were emptied"
 EMPTIED = (UNREADABLE_DATES, GREAT_AGE, NO_YEAR, YEAR_ALONE)
-"""What is counted of dates that have no value in the output."""
+"""Counts of dates without a value in the output."""
 NOBODY = "notes have a placeholder such as NULL for a patient, and were treated one by one"
-"""What is counted of notes of nobody."""
+"""Count of notes without a known patient."""
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class Cells:
         if numbers is None or order is None:
             return self._shifted(value, patient, known, order)
         day = numbers.day(order)
-        # What is no date in the order of its column is no date.
+        # A value that is not in its column's order is not a date.
         new = self._shifted("?" if day is None else day.isoformat(), patient, known)
         if self._style == "keep":
             return None if new is None else value

@@ -14,7 +14,8 @@ from ensemble_deid.corpora.records import NoteSource, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.sql import SqlQuery
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.deidentify.manifest import SPANS, STANDARD_OUTPUT, is_run, verify_run
+from ensemble_deid.deidentify.manifest import MANIFEST, SPANS, STANDARD_OUTPUT, VerifiedRun, is_run, verify_run
+from ensemble_deid.deidentify.offsets import FILE as OFFSETS
 from ensemble_deid.deidentify.offsets import key_of_run
 from ensemble_deid.deidentify.options import RunChoices, RunOptions, files_of
 from ensemble_deid.deidentify.prediction import Report
@@ -39,6 +40,7 @@ from ensemble_deid.model.installed import find_model
 
 _LOG = logging.getLogger(__name__)
 AS_NAMED = InputOptions()
+_NOT_COMPARED = "the run was finished before, and compares nothing again: run without --resume"
 
 
 class JobChoices(RunChoices, total=False):
@@ -97,7 +99,7 @@ class _Job:
 
     @property
     def read(self) -> Sequence[Path | None]:
-        """What is read besides the notes: the model's folder, an earlier summary and the files of the options."""
+        """The inputs besides the notes: the model's folder, an earlier summary and the files of the options."""
         model, files = self.model, (files_of(self.choices) if self.options is None else self.options.files)
         files = (*files, *([] if self.against is None else [self.against]))
         if isinstance(model, Deidentifier):
@@ -154,7 +156,7 @@ def deidentify_table(
         if job.input.format is None:
             raise ConfigError("a stream has no name that tells its format: name it")
     elif job.input.kind_of(source) == "files":
-        raise ConfigError(f"{source}: is no table, but a file or folder of notes: use deidentify_files")
+        raise ConfigError(f"{source}: a file or folder of notes, not a table: use deidentify_files")
     return _deidentify(job)
 
 
@@ -177,7 +179,7 @@ def deidentify_files(
     """
     job = _Job.of(source, out, model, choices)
     if isinstance(source, str | Path) and job.input.kind_of(source) != "files":
-        raise ConfigError(f"{source}: is a table, not a file or folder of notes: use deidentify_table")
+        raise ConfigError(f"{source}: a table, not a file or folder of notes: use deidentify_table")
     return _deidentify(job)
 
 
@@ -190,8 +192,9 @@ def _deidentify(job: _Job) -> RunSummary:
         with exclusive(places.run, written_to(source, out)) as unlocked, locked_table(source) as no_lock:
             finished = job.resume and is_run(places.run) and job.within is None
             if finished and job.compare is not None:
-                raise ConfigError("the run was finished before, and compares nothing again: run without --resume")
-            if isinstance(source, SqlQuery) and not finished:
+                raise ConfigError(_NOT_COMPARED)
+            if isinstance(source, SqlQuery):
+                source.resumed = job.resume and any((places.run / name).is_file() for name in (MANIFEST, OFFSETS))
                 source.refuse_existing()
             loaded = job.loaded()
             chosen = RunOptions.given(job.options, job.choices, loaded.labels)
@@ -202,7 +205,7 @@ def _deidentify(job: _Job) -> RunSummary:
                 summary = _night(job, places, source, out, model=loaded, options=chosen)
             else:
                 run = _run(job, places, source, out, model=loaded, options=chosen)
-                summary = _finished(run) if finished else _done(run, resume=job.resume)
+                summary = _finished(run, verify_run(places.run)) if finished else _done(run, resume=job.resume)
             _copy_out(job, places, out)
             if job.summary is not None:
                 write_summary(job.summary, summary, before)
@@ -234,10 +237,13 @@ def _night(
     run.source = NewNotes(source, night)
     run.finding = {**run.finding, "night": night.digest}
     run.settings, run.treated = {**run.settings, **run.finding}, night.treated
-    before = verify_run(places.run).settings.get("night", "") if is_run(places.run) else None
+    verified = verify_run(places.run) if is_run(places.run) else None
+    before = None if verified is None else verified.settings.get("night", "")
     if before not in (None, night.digest) or (before is None and not job.resume and _is_taken(source, out)):
-        if job.resume and not night.todo:
-            return RunSummary(places.run, counts=dict(night.counts), model=model, options=options, finished_before=True)
+        if job.resume and verified is not None and before and night.would_repeat:
+            if job.compare is not None:
+                raise ConfigError(_NOT_COMPARED)
+            return replace(_finished(run, verified), model=model, options=options)
         raise ConfigError(
             f"{out}: holds the output of another run: name another --out, or --run, for each night; "
             "where this very run was broken off: --resume"
@@ -347,15 +353,16 @@ def _hidden(content: Any, key: Key) -> Any:
     return key.fingerprint("input", content.encode()) if isinstance(content, str) else content
 
 
-def _finished(run: Run) -> RunSummary:
+def _finished(run: Run, verified: VerifiedRun) -> RunSummary:
     """Check a run that was finished before. Raises CorpusError where it is not this one, or not as it was written."""
-    verified = verify_run(run.folder)
     if run.options.replacer.key.throwaway:
         raise CorpusError(
             f"{run.folder}: holds a finished run; whether the notes are still the same can only be told with its key: "
             "give --key-file, or run without --resume"
         )
-    differing = [name for name, value in run.settings.items() if verified.settings.get(name) != value]
+    # A finished night has nothing left to do.
+    named = [name for name in run.settings if name != "night"]
+    differing = [name for name in named if verified.settings.get(name) != run.settings[name]]
     if differing:
         raise CorpusError(f"{run.folder}: holds a finished run with other settings: {', '.join(differing)}")
     source = run.source

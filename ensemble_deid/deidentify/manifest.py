@@ -225,9 +225,9 @@ def verify_run(folder: str | Path, *, head: str | None = None) -> VerifiedRun:
     entries, found = read_chain(folder / MANIFEST)
     first, last = entries[0], entries[-1]
     if first.get("entry") != "run" or last.get("entry") != "end":
-        raise CorpusError(f"{folder / MANIFEST}: is not whole: its beginning or its end is missing")
+        raise CorpusError(f"{folder / MANIFEST}: incomplete: its beginning or end is missing")
     if head is not None and head != found:
-        raise CorpusError(f"{folder / MANIFEST}: is another one: it ends in {found}")
+        raise CorpusError(f"{folder / MANIFEST}: another manifest: its last hash is {found}")
     written = [entry for entry in entries if entry.get("entry") == "file"]
     outputs = [entry for entry in written if entry["path"] != STANDARD_OUTPUT]
     printed = tuple(entry["sha256"] for entry in written if entry["path"] == STANDARD_OUTPUT)

@@ -76,7 +76,7 @@ class DeidentificationResult:
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """What was done to the text that came in."""
+        """The changes made to the input text."""
         text = self.text or ""
         return tuple(Edit(span.start, span.end, text[span.new_start : span.new_end]) for span in self.replaced)
 
@@ -127,7 +127,7 @@ class DeidentificationResult:
 
     @property
     def remark(self) -> str | None:
-        """What is to be said beside a text: how many known identifiers are left, what the gate would have withheld."""
+        """A remark on the text: known identifiers left in it, and what the gate would have withheld."""
         left = [f"{self.known_left} {LEFT}"] if self.known_left else []
         return "; ".join([*left, *(name for name in self.counts if name.startswith(ACCEPTED))]) or None
 

@@ -27,7 +27,7 @@ def refuse_output(out: Path, *inputs: Input, format: str | None = None) -> None:
     """
     suffix = out.suffix.lower()
     if out.is_file() and suffix not in FILE_SUFFIXES:
-        raise CorpusError(f"{out}: exists and is no folder")
+        raise CorpusError(f"{out}: exists and is not a folder")
     if suffix in FILE_SUFFIXES and not out.is_dir():
         found = None if format is None else format_named(format)
         if found is not None and (found.frame is None or found.suffix != suffix):

@@ -5,6 +5,7 @@ They are named in a run's options, never in a model's folder or a policy: what t
 
 import hashlib
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -19,6 +20,7 @@ from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.note.labels import NEW_LABEL, is_label
 from ensemble_deid.note.overlaps import overlapping_pairs
+from ensemble_deid.note.rtf import DATA, rtf_data
 from ensemble_deid.note.span import ENFORCED, VOTE, Span
 
 GROUP = "ensemble_deid.recognizers"
@@ -33,7 +35,8 @@ class Recognizer:
 
     Its spans are enforced: they are removed whatever the model and the allow list say. With `least` they are votes:
     those with at least this score count like spans of the model, the others are dropped. `labels` are labels of its own
-    for which a style may be given. `version` and `sha256` say which one it is, as far as that can be told.
+    for which a style may be given. `sha256` (of its source file) or `version` says which one it is: what is recorded,
+    as runs and projects are, needs one of them.
 
     >>> import re
     >>> from ensemble_deid import Deidentifier, Recognizer
@@ -62,13 +65,13 @@ class Recognizer:
     def of(cls, given: "Recognizer | Finder | str", *, least: float | None = None) -> "Recognizer":
         """Return a recognizer for a callable, for `module:function`, or for the name of an installed one.
 
-        In a name, `@0.7` at its end is the least score of a vote. An attribute `labels` of the callable becomes
-        `Recognizer.labels`. Raises ConfigError for what cannot be imported or called.
+        In a name, `@0.7` at its end is the least score of a vote. Attributes `labels` and `version` of the callable
+        become those of the recognizer. Raises ConfigError for what cannot be imported or called.
         """
         if isinstance(given, Recognizer):
             return given if least is None else replace(given, least=least)
         if not isinstance(given, str):
-            return cls._of_callable(given, name_of(given), least)
+            return cls._of_callable(given, name_of(given), least=least)
         name, least = _with_score(given, least)
         point = next(iter(entry_points(group=GROUP, name=name)), None)
         if point is None and ":" not in name:
@@ -76,14 +79,18 @@ class Recognizer:
             raise ConfigError(f"recognizer {name}: name module:function, or an installed one: {known}")
         point = point or EntryPoint(name, name, GROUP)
         version = "" if point.dist is None else f"{point.dist.name} {point.dist.version}"
-        return cls._of_callable(loaded(point, f"recognizer {name}"), name, least, version)
+        found = loaded(point, f"recognizer {name}")
+        return cls._of_callable(found, name, least=least, version=version, module=point.module)
 
     @classmethod
-    def _of_callable(cls, find: Finder, name: str, least: float | None, version: str = "") -> "Recognizer":
+    def _of_callable(
+        cls, find: Finder, name: str, *, least: float | None, version: str = "", module: str = ""
+    ) -> "Recognizer":
         if not callable(find):
             raise ConfigError(f"recognizer {name}: cannot be called")
         labels = frozenset(getattr(find, "labels", ()))
-        return cls(name=name, find=find, least=least, labels=labels, version=version, sha256=source_digest(find))
+        version, sha256 = version or str(getattr(find, "version", "")), source_digest(find, module=module)
+        return cls(name=name, find=find, least=least, labels=labels, version=version, sha256=sha256)
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Recognizer":
@@ -114,8 +121,14 @@ class Recognizer:
         """Whether it is a file of spans, which says nothing of notes that it does not hold."""
         return isinstance(self.find, _SpansOfFile)
 
+    def spans_of_file(self, text: str) -> tuple[Span, ...] | None:
+        """Return what a file of spans says of a text; None where it has no line with this text."""
+        known = self.find.known.get(_digest(text)) if isinstance(self.find, _SpansOfFile) else None
+        return known and tuple(span for span in known if self.least is None or span.score >= self.least)
+
     def to_json(self) -> dict[str, str | float | None]:
-        """Return what a run records of it."""
+        """Return what a run records of it. Raises ConfigError where nothing would show that it changed."""
+        check_recorded(self.version or self.sha256, f"recognizer {self.name}")
         return {"name": self.name, "least": self.least, "version": self.version, "sha256": self.sha256}
 
     def spans(self, text: str) -> list[Span]:
@@ -157,14 +170,17 @@ class _SpansOfFile:
 
 
 def recognised(note: Note, recognizers: Sequence[Recognizer]) -> Note:
-    """Return a note with the spans of recognizers after those that it has, or why it is withheld."""
-    if isinstance(note, DeidError) or not recognizers:
+    """Return a note with data in RTF and spans of recognizers after those that it has, or why it is withheld."""
+    if isinstance(note, DeidError):
+        return note
+    data = [Span(start, end, DATA, 1.0, ENFORCED + DATA) for start, end, _ in rtf_data(note.text)]
+    if not recognizers and not data:
         return note
     try:
         found = [span for recognizer in recognizers for span in recognizer.spans(note.text)]
     except CorpusError as error:
         return CorpusError(f"{note.id}: {error}")
-    return note.with_spans((*note.spans, *found))
+    return note.with_spans((*note.spans, *data, *found))
 
 
 def loaded(point: EntryPoint, place: str) -> Any:
@@ -182,13 +198,27 @@ def loaded(point: EntryPoint, place: str) -> Any:
     return found
 
 
-def source_digest(function: object) -> str | None:
-    """Return the SHA-256 of the file in which a callable is written, None where there is none."""
-    try:
-        path = inspect.getsourcefile(function if inspect.isroutine(function) else type(function))
-    except (TypeError, OSError):
-        return None
+def source_digest(function: object, *, module: str = "") -> str | None:
+    """Return the SHA-256 of the file that defines a callable, which is the one of `module` where it is named there.
+
+    None for what no file defines under its own name: a partial, a lambda, a local function or an object with state can
+    change while its file stays the same.
+    """
+    own = str(getattr(function, "__module__", ""))
+    found: Any = sys.modules.get(own)
+    for name in getattr(function, "__qualname__", "").split("."):
+        found = getattr(found, name, None)
+    is_own = found is function or (inspect.ismethod(found) and found == function)
+    path = getattr(sys.modules.get(own if is_own else module), "__file__", None)
     return digest_of(Path(path)) if path is not None and Path(path).is_file() else None
+
+
+def check_recorded(version: str | None, place: str) -> None:
+    """Raise ConfigError where a callable has neither a digest nor a version."""
+    if not version:
+        raise ConfigError(
+            f"{place}: a run could not tell when it changes: use a function of a module, or set its attribute `version`"
+        )
 
 
 def name_of(function: object) -> str:

@@ -27,7 +27,7 @@ _Strings = dict[str, tuple[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a patient before a note is written: `taken` are all strings of PHI, normalised.
+    """The facts about a patient before a note is written: `taken` are all strings of PHI, normalised.
 
     `wanted` are those that are searched, the longest first, `sure` those that some span finds with `min_score`,
     normalised. `spanish`: the notes are in Spanish, as far as labels tell.

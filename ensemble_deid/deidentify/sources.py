@@ -110,11 +110,11 @@ def _files(folder: Path, format: str, *, nested: bool, leave_out: Sequence[Path]
     if not nested:
         deeper = next((path for path in found if path.parent != folder), None)
         if deeper is not None:
-            raise CorpusError(f"{deeper}: lies in a folder of the input; --recursive reads these, too")
+            raise CorpusError(f"{deeper}: in a subfolder of the input; --recursive reads these, too")
         files = [path for path in files if path.parent == folder]
     if not found:
         raise CorpusError(f"{folder}: the corpus is empty: no {format} file")
-    return found, [f"{path}: is no {format} file, and is not read" for path in files if path not in set(found)]
+    return found, [f"{path}: not a {format} file: skipped" for path in files if path not in set(found)]
 
 
 # What a run has read, as a digest, so that it is not taken for done with other notes.
@@ -221,10 +221,10 @@ def _output(source: NoteSource, given: Path, out: Path, inputs: Sequence[Input])
 def _check_run_folder(folder: Path, read: Sequence[Input]) -> None:
     own = {FAILED, MANIFEST, SPANS, OFFSETS, KEY_FILE, LOCK}
     if folder.exists() and not folder.is_dir():
-        raise CorpusError(f"{folder}: is to be the run's folder, and is a file")
+        raise CorpusError(f"{folder}: the run's folder is a file")
     check_writable(folder)
     if folder.is_dir() and any(path.name not in own for path in folder.iterdir()):
-        raise CorpusError(f"{folder}: is to be the run's folder, and holds other files")
+        raise CorpusError(f"{folder}: the run's folder holds other files")
     refuse_output_files([folder / name for name in sorted(own)], *read)
 
 
@@ -233,7 +233,7 @@ def _check_run_folder(folder: Path, read: Sequence[Input]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunPlaces:
-    """What is read, where the output goes, the run's folder; `standard` where the output goes to a stream."""
+    """The input, the output and the run's folder; `standard` where the output goes to a stream."""
 
     input: str | Path
     out: Path

@@ -123,7 +123,7 @@ def read_summary(path: Path) -> SummaryDict:
             head=str(content["head"]),
         )
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise CorpusError(f"{path}: is no summary of a run, as --summary writes it") from None
+        raise CorpusError(f"{path}: not a run summary as --summary writes it") from None
 
 
 def _drift(now: SummaryDict, before: SummaryDict, label: str) -> Drift:

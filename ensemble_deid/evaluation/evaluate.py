@@ -103,7 +103,7 @@ class Evaluation:
         for score in self.scores:
             if (score.view, score.part, score.name) == (view, part, name):
                 return score
-        raise EvaluationError(f"there is no score of the {part} {name!r} in the view {view!r}")
+        raise EvaluationError(f"the view {view!r} has no score for the {part} {name!r}")
 
 
 def evaluate(

@@ -132,7 +132,7 @@ def _dimensions(
             "There are no annotations.",
         )
     else:
-        without[_SEEN] = "The system is no model, so strings that its training saw are not known."
+        without[_SEEN] = "The system is not a model: strings seen in its training are unknown."
     return found, without
 
 

@@ -73,7 +73,7 @@ def read_knowledge(folder: Path, own: tuple[tuple[str, tuple[str, ...]], ...] = 
         elif path.name.endswith(PHRASES):
             phrases[path.name.removesuffix(PHRASES)] = _phrase_table(tuple(line.split(" ")) for line in lines)
     if not hashes:
-        raise RuleError(f"{folder}: there are no knowledge tables")
+        raise RuleError(f"{folder}: the folder holds no knowledge tables")
     for list_name, entries in own:
         phrases[list_name] = _phrase_table(
             tuple(unaccented(word.lower()) for word in entry.split()) for entry in entries

@@ -236,7 +236,7 @@ def _stanza(what: str) -> Any:
 
 def _parts(name: str) -> tuple[str, str]:
     if not re.fullmatch(STANZA_NAME, name):
-        raise ConfigError(f"{name!r} is no language, nor language/package, of stanza's models")
+        raise ConfigError(f"stanza has no models for {name!r}: expected a language, or language/package")
     language, _, package = name.partition("/")
     return language, package or "default"
 

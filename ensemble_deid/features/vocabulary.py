@@ -87,7 +87,7 @@ class Vocabulary:
         if not isinstance(content, dict) or set(content) != set(names):
             raise ModelError("the vocabulary is damaged: it has other columns")
         if not all(isinstance(values, list) and all(isinstance(v, str) for v in values) for values in content.values()):
-            raise ModelError("the vocabulary is damaged: a value is no string")
+            raise ModelError("the vocabulary is damaged: a value is not a string")
         return cls({name: frozenset(content[name]) for name in names})
 
 

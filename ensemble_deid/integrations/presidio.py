@@ -13,6 +13,7 @@ from ensemble_deid.deidentify.presidio_labels import predicted_by, to_presidio
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.rtf import DATA
 from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.single_tokens import SOURCE
 from ensemble_deid.training.explain import NET, Candidate, PlaceExplanation, explain
@@ -60,7 +61,8 @@ class EnsembleRecognizer(EntityRecognizer):
         if result.error is not None:
             raise CorpusError(result.error)
         log_remark(result)
-        wanted = [span for span in result.spans if not entities or self._type(span) in entities]
+        # Data in RTF is no entity that anybody asks for, and nobody has read it.
+        wanted = [s for s in result.spans if not entities or s.label == DATA or self._type(s) in entities]
         if not wanted:
             return []
         places: Sequence[PlaceExplanation | None] = [None] * len(wanted)

@@ -119,7 +119,7 @@ def _text_type(series: Any, module: str) -> Any:
 
 
 class SeriesAccessor:
-    """What stands behind `series.deid`, once `ensemble_deid.integrations.pandas` (or `.polars`) is imported.
+    """The accessor `series.deid`, once `ensemble_deid.integrations.pandas` (or `.polars`) is imported.
 
     >>> import pandas
     >>> import ensemble_deid.integrations.pandas
@@ -143,7 +143,7 @@ def _documents(texts: list[Any], owners: list[Any] | None) -> Iterator[Document]
 
 
 class ExpressionAccessor:
-    """What stands behind `polars.col("text").deid`, once `ensemble_deid.integrations.polars` is imported."""
+    """The accessor `polars.col("text").deid`, once `ensemble_deid.integrations.polars` is imported."""
 
     def __init__(self, expression: Any) -> None:
         self._expression = expression

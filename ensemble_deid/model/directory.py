@@ -137,7 +137,7 @@ def variant_name(everything: Sequence[str], kept: Sequence[str]) -> str:
 def refuse_foreign_folder(directory: Path) -> None:
     """Raise ModelError if a model must not be written here: a file, or a folder with other content."""
     if directory.exists() and not directory.is_dir():
-        raise ModelError(f"{directory}: exists and is no folder")
+        raise ModelError(f"{directory}: exists and is not a folder")
     if not directory.is_dir() or not any(directory.iterdir()):
         return
     if not (directory / FILE).is_file():
@@ -154,4 +154,4 @@ def refuse_foreign_files(directory: Path) -> None:
         inside = (path for path in private.iterdir() if path.name != PRIVATE_FILE)
         foreign += [path for path in inside if not has_private_file(directory, path.name)]
     if foreign:
-        raise ModelError(f"{min(foreign)}: is no part of the model and would be lost: move it away first")
+        raise ModelError(f"{min(foreign)}: not part of the model, and would be lost: move it away first")

@@ -90,7 +90,7 @@ def parse_inclusion_list(source: str, *, path: str = "<inclusion list>") -> Incl
         raise RuleError(f"{path}: 'sentences' must be a list with at least one sentence")
     for number, sentence in enumerate(sentences, 1):
         if not isinstance(sentence, str):
-            raise RuleError(f"{path}: sentence {number} is no text")
+            raise RuleError(f"{path}: sentence {number} is not text")
         if len(sentence_ranges(Document("", sentence))) != 1:
             raise RuleError(f"{path}: sentence {number} is not one sentence: no note has it as such")
     return InclusionList(frozenset(map(plain_sentence, sentences)), source)

@@ -203,4 +203,4 @@ def _refuse_others(directory: Path, expected: Mapping[str, Any]) -> None:
     allowed = {FILE, SIGNATURE, PRIVATE, *expected}
     for path in sorted(directory.iterdir()):
         if path.name not in allowed and not path.name.startswith("."):
-            raise ModelError(f"{path}: is no part of the model (its manifest does not name it); move it away")
+            raise ModelError(f"{path}: not part of the model (its manifest does not name it): move it away")

@@ -1,4 +1,4 @@
-"""What is on record of a model: the recall measured at a threshold, and the languages of its training notes."""
+"""The record of a model: the recall measured at a threshold, and the languages of its training notes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -109,7 +109,7 @@ def curve_from_record(record: Any) -> StoredCurve:
         raise EvaluationError("the columns of a stored curve are lists of one length")
     numbers = [number for column in columns for number in column] + [record[name] for name in _COUNTS]
     if any(isinstance(number, bool) or not isinstance(number, int | float) for number in numbers):
-        raise EvaluationError("a stored curve has a value that is no number")
+        raise EvaluationError("a value of a stored curve is not a number")
     thresholds = np.array(columns[0], dtype=np.float64)
     tp, fp = (np.array(column, dtype=np.int64) for column in columns[1:3])
     # Without the column, the next point's: no threshold before it has more.

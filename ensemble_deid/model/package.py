@@ -20,7 +20,7 @@ from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.model.model_card import FILE as CARD
 
 FIGURES = "figures.json"
-"""What was measured, beside the model in the package."""
+"""The file of the measurements, beside the model in the package."""
 _VERSION = re.compile(r"\d+(?:\.\d+){1,3}(?:(?:a|b|rc|\.dev|\.post)\d+)?")
 _PROJECT = """[build-system]
 requires = ["setuptools>=68"]
@@ -97,13 +97,13 @@ def _refuse_other_content(out: Path, package: str) -> None:
     inside = {"__init__.py", "__pycache__", FIGURES, FOLDER}
     entries = sorted(out.iterdir()) if out.is_dir() else []
     if (out.exists() and not out.is_dir()) or (entries and not (out / package / FOLDER).is_dir()):
-        raise ModelError(f"{out}: exists and is no project of {package}; nothing is overwritten")
+        raise ModelError(f"{out}: exists and is not a project of {package}; nothing was overwritten")
     foreign = [path for path in entries if path.name not in own]
     if entries:
         foreign += [path for path in sorted((out / package).iterdir()) if path.name not in inside]
         refuse_foreign_files(out / package / FOLDER)
     if foreign:
-        raise ModelError(f"{foreign[0]}: is no part of the package and would be lost: move it away first")
+        raise ModelError(f"{foreign[0]}: not part of the package, and would be lost: move it away first")
 
 
 def packaged_model(project: Path, name: str) -> Path:

@@ -75,7 +75,7 @@ def load_label_map(name: str) -> LabelMap:
     path = Path(name)
     if path.suffix != ".toml":
         raise ConfigError(
-            f"'{name}' is no label map: name a .toml file or one of {', '.join((*BUILT_IN, *I2B2_CATEGORIES))}"
+            f"'{name}' is not a label map: name a .toml file or one of {', '.join((*BUILT_IN, *I2B2_CATEGORIES))}"
         )
     content = read_toml(path, ConfigError)
     unknown = sorted(set(content) - set(_KEYS))

@@ -122,6 +122,8 @@ def read(text: str, *, usual_case: bool = True) -> Reading:
     Without `usual_case` a text in lower case stays so.
     """
     view = _View(text)
+    # Of the text itself alone, as the output leaves it out.
+    view.apply([(rtf.DATA, rtf.rtf_data)])
     for _ in range(ROUNDS):
         before = view.text
         view.apply(_ENCODINGS)

@@ -89,8 +89,18 @@ _MOST_SKIPPED = 2
 _OBJECT = re.compile(r"(?<![0-9A-Za-z\\'])[0-9a-fA-F](?:(?:\r?\n)?[0-9a-fA-F]){59,}+")
 
 
+DATA = "RTF-DATA"
+"""The label of data that word processors keep in a note and nobody reads: the output leaves it out."""
+_DATA = re.compile(r"\{\\\*\\(?:themedata|colorschememapping|datastore|blipuid)\s[0-9a-fA-F\s]*+\}")
+
+
 def _is_rtf(text: str) -> bool:
     return text.lstrip("\ufeff \r\n\t").startswith("{\\rtf")
+
+
+def rtf_data(text: str) -> list[Change]:
+    """Return the changes that leave out themes and the like: whole groups with nothing but hexadecimal."""
+    return [(match.start(), match.end(), "") for match in _DATA.finditer(text)] if _is_rtf(text) else []
 
 
 def rtf_objects(text: str) -> list[Change]:

@@ -1,4 +1,4 @@
-"""What stands before every route: site, token, queue, limits of size and time, and an answer to whatever goes wrong."""
+"""Checks before every route: site, token, queue, limits of size and time; and the answers to all errors."""
 
 import asyncio
 import ipaddress

@@ -76,7 +76,7 @@ Operator = Annotated[Replace | Redact | Keep | Mask | Hash | Refuse, Field(discr
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What stands at `[start, end)` of the new text."""
+    """The replacement at `[start, end)` of the new text."""
 
     start: int
     end: int

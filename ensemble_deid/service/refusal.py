@@ -53,7 +53,7 @@ _MESSAGES = {
     "extra_forbidden": "holds a key that is not known",
     "union_tag_invalid": "has an unknown type",
     "union_tag_not_found": "has no type",
-    "literal_error": "is none of the possible values",
+    "literal_error": "not one of the possible values",
 }
 
 
@@ -65,4 +65,4 @@ def problem(errors: Iterable[Mapping[str, Any]]) -> str:
         place = [part for part in error.get("loc", ()) if part in _KNOWN or isinstance(part, int)]
         named = ".".join(str(part) for part in place if part != "body") or "the body"
         return f"{named}: {_MESSAGES.get(str(error.get('type')), 'does not have the expected form')}"
-    return "the body is no valid JSON"
+    return "the body is not valid JSON"

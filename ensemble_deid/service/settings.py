@@ -81,6 +81,6 @@ def is_loopback(host: str) -> bool:
     try:
         found = {str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError):
-        raise ConfigError(f"--host {host}: there is no such host") from None
+        raise ConfigError(f"--host {host}: unknown host") from None
     # A link-local address may carry its interface: fe80::1%eth0.
     return all(ipaddress.ip_address(address.partition("%")[0]).is_loopback for address in found)

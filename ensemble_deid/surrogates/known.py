@@ -1,4 +1,4 @@
-"""What is known of one patient: the strings that no surrogate may equal, and the full names of people."""
+"""The facts about one patient: strings that no surrogate may equal, and the full names of people."""
 
 import re
 from collections import Counter

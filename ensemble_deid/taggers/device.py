@@ -54,7 +54,7 @@ def check_weights(make_network: Callable[[], torch.nn.Module], weights: Mapping[
     if expected != {name: value.shape for name, value in weights.items()}:
         raise ValueError("the weights are those of another network")
     if not all(bool(torch.isfinite(value).all()) for value in weights.values() if value.is_floating_point()):
-        raise ValueError("a weight is no number")
+        raise ValueError("a weight is not a number")
 
 
 def choose_device(name: str) -> torch.device:

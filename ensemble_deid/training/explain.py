@@ -279,7 +279,7 @@ caption{text-align:left;padding-top:.6rem}thead th{border-bottom:1px solid #ccc}
 def outcome_text(candidate: Candidate, explanation: Explanation) -> str:
     """Say what became of a candidate, with its probability and the threshold."""
     if candidate.probability is None:
-        return f"no submodel's confidence reaches {explanation.min_confidence:g}, so it is no candidate"
+        return f"no submodel's confidence reaches {explanation.min_confidence:g}, so it is not a candidate"
     text = f"probability {four_digits(candidate.probability)}"
     if candidate.outcome == "below the threshold":
         return f"{text}, below the threshold {four_digits(explanation.threshold)}"

@@ -119,7 +119,7 @@ def _taken(patterns: PatternSet, ordinary: Iterable[Document], *, most: float, n
             matched = Covered.by(reading.original_spans(found))
             taken[pattern.name] += sum(matched.overlaps(*place) for place in places)
     if not words:
-        raise RuleError(f"{name}: there are no ordinary words on which enforced patterns can be measured")
+        raise RuleError(f"{name}: no ordinary words to measure enforced patterns on")
     measured = {pattern: OrdinaryWords(number, words) for pattern, number in taken.items()}
     for pattern_name, found_words in measured.items():
         rate = found_words.per_1000

@@ -132,7 +132,7 @@ def _check_day(day: str) -> None:
             raise ValueError(day)
         date.fromisoformat(day)
     except ValueError:
-        raise RuleError(f"{day!r} is no day; expected YYYY-MM-DD") from None
+        raise RuleError(f"{day!r}: expected a date as YYYY-MM-DD") from None
 
 
 def _ranges(numbers: list[int]) -> str:

@@ -37,7 +37,7 @@ class RunFolder:
         check_writable(path)
         place = path / RUN
         if path.exists() and not path.is_dir():
-            raise ConfigError(f"{path}: exists and is no folder")
+            raise ConfigError(f"{path}: exists and is not a folder")
         if place.is_file():
             if not resume:
                 raise ConfigError(f"{path}: holds a run already; --resume continues it")

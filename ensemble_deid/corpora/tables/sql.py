@@ -32,7 +32,8 @@ def sqlalchemy() -> Any:
 class SqlQuery:
     """The rows that a query returns, in its order, and the new table `table_out` that they are written to.
 
-    The order must be the same whenever the query is run: end it with ORDER BY and a unique column.
+    The order must be the same whenever the query is run: end it with ORDER BY and a unique column. A `resumed` run may
+    have been killed when the table was whole: it accepts a table with the very rows that it would write.
     """
 
     url: str = field(repr=False)
@@ -41,6 +42,7 @@ class SqlQuery:
     columns: Columns
     format: str = "sql"
     bits: tuple[int, int] = (64, 64)
+    resumed: bool = False
     engine: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -133,9 +135,14 @@ class SqlQuery:
             writer = _TableWriter(connection, insert, names, self.columns)
             yield writer
             writer.flush()
-            self._refuse_existing(connection)
             digest = _digest_of_rows(connection, unfinished)
-            connection.execute(sa.text(f"ALTER TABLE {unfinished} RENAME TO {self.table_out.rpartition('.')[2]}"))
+            if not self._exists(connection):
+                last = f"ALTER TABLE {unfinished} RENAME TO {self.table_out.rpartition('.')[2]}"
+            elif self.resumed and _digest_of_rows(connection, self.table_out) == digest:
+                last = f"DROP TABLE {unfinished}"
+            else:
+                raise CorpusError(f"{self.table_out}: the table exists, with other rows; drop it, or name another one")
+            connection.execute(sa.text(last))
             connection.commit()
         on_output(Path(self.table_out), digest)
 
@@ -159,9 +166,12 @@ class SqlQuery:
             yield True
 
     def refuse_existing(self) -> None:
-        """Raise CorpusError where the new table exists already."""
+        """Raise CorpusError where the new table exists already, unless the run is `resumed`."""
         with self._connected() as connection:
-            self._refuse_existing(connection)
+            if not self.resumed and self._exists(connection):
+                raise CorpusError(
+                    f"{self.table_out}: the table exists; drop it, or name another one; --resume where a run was killed"
+                )
 
     def digest(self) -> str | None:
         """Return the digest of the new table's rows, in whatever order they are; None where there is no table."""
@@ -172,10 +182,6 @@ class SqlQuery:
         """Return the digest of the rows that the query returns, in whatever order they are."""
         with self._connected() as connection:
             return _digest_of_rows(connection, f"({self._inner}) AS notes")
-
-    def _refuse_existing(self, connection: Any) -> None:
-        if self._exists(connection):
-            raise CorpusError(f"{self.table_out}: the table exists; drop it, or name another one")
 
     def _exists(self, connection: Any) -> bool:
         schema, _, name = self.table_out.rpartition(".")

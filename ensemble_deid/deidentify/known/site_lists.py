@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ensemble_deid.corpora.checks import unknown_label
 from ensemble_deid.deidentify.known.identifiers import KnownIdentifiers, Match
 from ensemble_deid.deidentify.known.joining import Hides, Rank, RankedSpan, joined, stands_for_itself
 from ensemble_deid.deidentify.known.names import Certainty
@@ -15,7 +16,7 @@ from ensemble_deid.deidentify.replacement.replacer import Replacement, Replacer
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import same_string
-from ensemble_deid.note.labels import NEW_LABEL, is_label
+from ensemble_deid.note.labels import NEW_LABEL, is_label, known_labels
 from ensemble_deid.note.overlaps import Covered
 from ensemble_deid.note.span import Span
 
@@ -65,18 +66,20 @@ class DenyList:
 
     @classmethod
     def read(cls, path: str | Path, *, labels: Collection[str]) -> "DenyList":
-        """Read a CSV or TSV file with the columns label and value; a label may be the site's own.
+        """Read a CSV or TSV file with the columns label and value.
 
-        Raises CorpusError, naming file and line.
+        A label is known, or the site's own: a row without a value declares it. Raises CorpusError, with file and line.
         """
         file = SiteFile.read(path)
         entries: dict[str, tuple[str, int]] = {}
-        for line, (label, value) in file.rows(("label", "value")):
-            if not is_label(label, labels):
-                known = ", ".join(sorted(labels))
-                raise CorpusError(
-                    f"{path}:{line}: the label is none of the model's: {known}; one's own has {NEW_LABEL}"
-                )
+        rows, known = list(file.rows(("label", "value"))), known_labels().union(labels)
+        own = {label for _, (label, value) in rows if not value and label not in known and is_label(label)}
+        for line, (label, value) in rows:
+            if label not in known | own:
+                declare = f"declare a label of your own ({NEW_LABEL}) by a row with the label and no value"
+                raise CorpusError(f"{path}:{line}: {unknown_label(label, known, 'the known labels')}; {declare}")
+            if label in own and not value:
+                continue
             compact = compacted(value)
             file.check_value(line, len(compact), _LEAST)
             entries.setdefault(compact, (label, line))
@@ -149,7 +152,7 @@ class SiteLists:
         the file and the line, and ConfigError for `strict` without known identifiers.
         """
         if strict and known is None:
-            raise ConfigError("strict: there are no known identifiers to look for in the output")
+            raise ConfigError("strict: needs known identifiers to look for in the output")
         return cls(
             None if known is None else KnownIdentifiers.read(known, labels=labels),
             None if allow is None else AllowList.read(allow),

@@ -1,4 +1,4 @@
-"""What is kept of a note: enough to tell whether a later note changes its output, and not its text.
+"""The record of a note: enough to tell whether a later note changes its output, without its text.
 
 The output of a note is a function of its cells and of what is known of its patient: the strings found in any of the
 patient's notes. So nights come to the same, however notes are divided, as soon as every note whose output would be
@@ -42,7 +42,7 @@ _BETWEEN = "\nand beside it stands nothing\n"
 
 @dataclass(slots=True)
 class Context:
-    """What is known of one patient, and the options under which notes are written."""
+    """The facts about one patient, and the options under which notes are written."""
 
     options: RunOptions
     cells: Cells
@@ -66,7 +66,7 @@ class Context:
 
     @property
     def known(self) -> Known:
-        """What is known of the patient, also by the site's lists."""
+        """All facts about the patient, with those of the site's lists."""
         known = self.strings.of(Document("", "", patient_id=self.patient))
         return known.and_taken(self.options.lists.taken(self.patient) | year_taken(self.year))
 

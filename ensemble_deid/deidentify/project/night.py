@@ -16,7 +16,6 @@ from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.deidentify.project.memory import FOUND_LATER, OTHER_VALUES, Context, found_in, remember, taught
 from ensemble_deid.deidentify.project.store import HELD, Commit, KeptNote, Store
-from ensemble_deid.deidentify.recognizers import recognised
 from ensemble_deid.deidentify.rows import Rewritten, RowPass
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
@@ -40,6 +39,8 @@ COUNTED = (UNCHANGED, HELD_BACK, CORRECTIONS, AGAIN, TAKEN_BACK, LISTED)
 _BEYOND = {"version", "arithmetic", "batch_size", "project", "key"}
 _BEYOND |= {"format", "columns", "keep_fields", "input", "inputs", "places"}
 """Settings of a run that change little, that a release has in common, or that say where notes come from and go."""
+_SPANS = "spans digest"
+"""In a note's memory, what files of spans said of it."""
 _JUDGED = (None, OTHER_VALUES, FOUND_LATER, OTHER_SETTINGS)
 
 
@@ -94,7 +95,8 @@ def made_with(store: Store, settings: Mapping[str, Any], options: RunOptions) ->
 class Night:
     """The notes of one input that a project hands out now. `plan` first, then `begin`, `treated` for each, `commit`.
 
-    Their outputs go to `place`, by a model, with options, and with settings (`made_with`).
+    Their outputs go to `place`, by a model, with options, and with settings (`made_with`). `would_repeat` when every
+    note of the plan was withheld before, and nothing changed since.
     """
 
     project: Project
@@ -104,6 +106,7 @@ class Night:
     options: RunOptions = field(default_factory=RunOptions, repr=False)
     made: Callable[[str], str] = lambda patient: ""
     todo: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
+    would_repeat: bool = field(default=True, init=False)
     counts: Counter[str] = field(default_factory=Counter, init=False)
     done: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
     _rows: RowPass = field(init=False, repr=False)
@@ -117,25 +120,26 @@ class Night:
     @property
     def digest(self) -> str:
         """A hash of what is to be done, by which a run that was broken off is known again."""
-        lines = (f"{tag} {row.input}\n" for tag, row in sorted(self.todo.items()))
+        lines = (f"{tag} {row.input} {row.memory[_SPANS] or ''}\n" for tag, row in sorted(self.todo.items()))
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     def plan(self) -> None:
         """Find out which notes are to be done. Raises CorpusError for notes without an id, and for two of the same."""
         given: dict[str, KeptNote] = {}
+        places: dict[str, str] = {}
         for record in self.source.records():
             row = self.row(record) if record.is_note else None
             if row is not None and row.tag in given:
                 raise CorpusError(f"{record.name}: another note of the input has the same id")
             if row is not None:
-                given[row.tag] = row
+                given[row.tag], places[row.tag] = row, record.name
         known = {row.tag: row for row in self.store.rows(tags=given)}
         # Of a new note that cannot be read, the run's failed.jsonl tells; of one that was handed out, the store must.
         given = {tag: row for tag, row in given.items() if tag in known or row.due != WITHHELD}
         given = {tag: self._of_its_patient(row, known) for tag, row in given.items()}
-        unknown = [row for tag, row in given.items() if tag not in known]
+        unknown = [places[tag] for tag in given if tag not in known]
         if self.project.only_known and unknown:
-            raise CorpusError(f"{unknown[0].memory['id']}: the project knows no such note, so it cannot be corrected")
+            raise CorpusError(f"{unknown[0]}: the project does not know this note, so it cannot be corrected")
         enough = self._patients_with_enough(given)
         for tag, row in given.items():
             before = known.get(tag)
@@ -146,6 +150,7 @@ class Night:
                 self._held.append(row)
             else:
                 self.todo[tag] = row
+                self.would_repeat &= before is not None and _is_same(before, row, due=WITHHELD)
 
     def id_of(self, record: Record) -> str | None:
         """Return a note's id; None where it can neither be read nor named. Raises CorpusError for one without an id."""
@@ -166,20 +171,20 @@ class Night:
         patient = patient_of(None if record.patient is None else str(record.patient), record.text or "")
         tags = self.store.tag("note", id), self.store.tag("patient", patient)
         content = (record.text, record.patient, record.dates, record.error is None and record.cells())
-        given = repr(content) + self._found_elsewhere(record)
-        row = KeptNote(*tags, self.store.tag("cells", given), {"id": id, "patient": patient})
+        memory = {"id": id, "patient": patient, _SPANS: self._spans_digest(record)}
+        row = KeptNote(*tags, self.store.tag("cells", repr(content)), memory)
         due = HELD if record.error is None else WITHHELD
         return replace(row, model=self.model, made=self.made(row.patient), due=due)
 
-    def _found_elsewhere(self, record: Record) -> str:
-        """Return what files of spans say of a note: they are a part of the input."""
+    def _spans_digest(self, record: Record) -> str | None:
+        """Return an HMAC of a note's spans in files of spans, "" for no spans; None where no file has its text."""
         files = [recognizer for recognizer in self.options.recognizers if recognizer.is_file]
-        if not files or record.error is not None:
-            return ""
-        note = recognised(record.document(), files)
-        if not isinstance(note, Document):
-            return "no spans"
-        return "".join(f" {(*span.key, span.score, span.is_enforced)}" for span in sorted(note.spans))
+        found = [file.spans_of_file(record.text or "") for file in files]
+        if record.error is not None or all(spans is None for spans in found):
+            return None
+        told = [spans and [(*span.key, span.score) for span in spans] for spans in found]
+        least = [file.least for file in files]
+        return self.store.tag("spans", repr((told, least))) if any(spans != () for spans in found) else ""
 
     def _of_its_patient(self, row: KeptNote, known: Mapping[str, KeptNote]) -> KeptNote:
         """Return a note, one that cannot be read as of the patient whose it was."""
@@ -284,7 +289,7 @@ class Night:
         self.counts[LISTED] = sum(self._mark(commit, patient) for patient in sorted(patients))
 
     def _replaced(self, commit: Commit, before: KeptNote, row: KeptNote) -> None:
-        corrected, moved = before.input != row.input, before.patient != row.patient
+        corrected, moved = _is_corrected(before, row), before.patient != row.patient
         if not moved and (before.output is None or (before.output == row.output and not corrected)):
             return
         why = CORRECTED if corrected else before.due if before.due != BROKEN_OFF else OTHER_SETTINGS
@@ -314,8 +319,15 @@ class Night:
         return marked
 
 
-def _is_same(before: KeptNote, row: KeptNote) -> bool:
-    return before.due is None and (before.input, before.patient, before.made) == (row.input, row.patient, row.made)
+def _is_same(before: KeptNote, row: KeptNote, *, due: str | None = None) -> bool:
+    settled = before.due == due and (before.patient, before.made) == (row.patient, row.made)
+    return settled and not _is_corrected(before, row)
+
+
+def _is_corrected(before: KeptNote, row: KeptNote) -> bool:
+    """Whether a note's cells changed, or its spans in files of spans: a file of one night need not hold older notes."""
+    spans = row.memory[_SPANS]
+    return before.input != row.input or (spans is not None and spans != (before.memory.get(_SPANS) or ""))
 
 
 @dataclass(slots=True)

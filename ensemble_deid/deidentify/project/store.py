@@ -30,7 +30,7 @@ _NOT_OURS = "is not sealed with this key: give the --key-file of the project's r
 
 @dataclass(frozen=True, slots=True)
 class KeptNote:
-    """What is kept of one note; `due` says why it is to be handed out again.
+    """The record of one note; `due` says why it must be handed out again.
 
     `input` is an HMAC of all its cells, `output` one of what was handed out, None where nothing is in this release, and
     `made` one of the settings that its output was made with. `memory` is sealed.
@@ -150,10 +150,11 @@ class Store:
             return [change for change in self._changes(connection) if change.facts.get("old") is not None]
 
     @contextmanager
-    def changing(self, *, nights: int = 0) -> Iterator["Commit"]:
+    def changing(self, *, nights: int = 0, purge: bool = False) -> Iterator["Commit"]:
         """Provide a transaction that changes the project, at the end of one or no night; other processes wait for it.
 
-        Raises ConfigError where the release is another one by now.
+        With `purge`, a database in a file keeps no byte of deleted rows. Raises ConfigError where the release is
+        another one by now.
         """
         project = self._tables[0]
         with _errors(), self._engine.begin() as connection:
@@ -164,6 +165,10 @@ class Store:
                 raise ConfigError(f"{self.shown}: another release was begun meanwhile")
             self._read_head(connection)
             yield Commit(self, connection)
+        if purge and self._engine.dialect.name == "sqlite":
+            # Even with secure_delete, a page that was split may hold copies of its old rows.
+            with _errors(), self._engine.connect() as connection:
+                connection.execution_options(isolation_level="AUTOCOMMIT").execute(sqlalchemy().text("VACUUM"))
 
     def check_settings(self, settings: dict[str, Any]) -> None:
         """Raise ConfigError where the release was begun with other settings: its notes would not fit each other."""
@@ -183,7 +188,7 @@ class Store:
         if new.id == self.key.id:
             raise ConfigError("the new release needs another key: old and new could be joined")
         project, notes, changes = self._tables
-        with self.changing() as commit:
+        with self.changing(purge=True) as commit:
             rows, connection = list(commit.rows()), commit.connection
             moved = [change.facts for change in self._changes(connection) if "outs" in change.facts]
             connection.execute(notes.delete())
@@ -286,7 +291,7 @@ class Commit:
         patient = self.store.tag("patient", name)
         rows, changes = list(self.rows(patients=[patient])), self.store._changes(self.connection, patient)
         if not rows and not changes:
-            raise ConfigError(f"{self.store.shown}: knows no note of this patient")
+            raise ConfigError(f"{self.store.shown}: has no notes of this patient")
         held = [change.facts for change in changes if "outs" in change.facts]
         held += [{"note": row.memory["id"], "outs": row.memory.get("outs", ())} for row in rows]
         tags = {self.store.tag("note", facts["note"]) for facts in held}

@@ -1,4 +1,4 @@
-"""What stands in the output where PHI stood: a style for each label, and surrogates that a secret key determines."""
+"""Replacements for PHI: a style for each label, and surrogates determined by a secret key."""
 
 from ensemble_deid.deidentify.replacement.replacer import ReplacedSpan, Replacement, Replacer
 from ensemble_deid.keys import Key

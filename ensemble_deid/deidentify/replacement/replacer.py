@@ -13,6 +13,7 @@ from ensemble_deid.keys import Key
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import same_string, visible, without_marks
 from ensemble_deid.note.reading import read
+from ensemble_deid.note.rtf import DATA
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.medicine import AROUND, reads_as_medicine
@@ -120,7 +121,8 @@ class Replacer:
             if span.start < position or span.end > len(document.text):
                 raise ValueError(f"the span {span.start}-{span.end} overlaps another or reaches outside the text")
             between, surface = document.text[position : span.start], document.text[span.start : span.end]
-            value = f"[{self.styles.name(span.label)}]" if read_span is None else values.of(read_span, surface)
+            unread = "" if span.label == DATA else f"[{self.styles.name(span.label)}]"
+            value = unread if read_span is None else values.of(read_span, surface)
             start = length + len(between)
             length = start + len(value)
             parts += (between, value)

@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.deidentify.recognizers import loaded, name_of, source_digest
+from ensemble_deid.deidentify.recognizers import check_recorded, loaded, name_of, source_digest
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.labels import I2B2_CATEGORIES, NEW_LABEL, category_of, is_label, known_labels, to_i2b2
 from ensemble_deid.parsing import read_toml
@@ -58,11 +58,23 @@ class Styles:
         return frozenset({self.default, *self.by_label.values()})
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a run and a project record: what a policy says now, since its file may change."""
+        """Return what a run and a project record: what a policy says now, since its file may change.
+
+        Raises ConfigError for an operator of which nothing would show that it changed.
+        """
         styles: dict[str, Any] = {"default": self.default, "by_label": dict(sorted(self.by_label.items()))}
         if self.operators:
-            styles["operators"] = {name: source_digest(self.operators[name]) for name in sorted(self.operators)}
+            styles["operators"] = {name: _recorded(name, self.operators[name]) for name in sorted(self.operators)}
         return {**styles, "names": dict(sorted(self.names.items()))} if self.names else styles
+
+
+def _recorded(name: str, operator: StyleFunction) -> str:
+    """Return an operator's digest, and its version where it has one."""
+    module = next((point.module for point in entry_points(group=GROUP, name=name)), "")
+    found = source_digest(operator, module=module), getattr(operator, "version", None)
+    recorded = " ".join(str(told) for told in found if told)
+    check_recorded(recorded, f"operator {name}")
+    return recorded
 
 
 def _of_label(table: Mapping[str, str], label: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What stands in the place of each span of one note, by the style of its label."""
+"""The replacement of each span of a note, by the style of its label."""
 
 import re
 from collections.abc import Callable, Collection, Sequence

@@ -76,7 +76,7 @@ def _model_routes(review: Review, model: Deidentifier | None, processor: Process
         # In a thread, as the other requests are: the store may be locked.
         row = await run_in_threadpool(_note_row, review, note)
         if not 0 <= body.start < body.end <= len(row["text"]):
-            raise Refused(422, "start: is no place in the note")
+            raise Refused(422, "start: lies outside the note")
         document = Document(row["name"], row["text"], patient_id=row["patient"])
         return await processor.run(partial(_explanation, model, document, (body.start, body.end)))
 

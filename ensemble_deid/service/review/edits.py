@@ -174,7 +174,7 @@ def _find(database: sqlite3.Connection, reviewer: str, note: int, span: int) -> 
 def _check_place(database: sqlite3.Connection, note: int, start: int, end: int) -> None:
     (text,) = database.execute("SELECT text FROM notes WHERE id = ?", (note,)).fetchone()
     if not 0 <= start < end <= len(text):
-        raise ReviewError(f"{start}-{end} is no place in a note of {len(text)} characters")
+        raise ReviewError(f"{start}-{end} lies outside the note of {len(text)} characters")
     if not text[start:end].strip():
         raise ReviewError(f"{start}-{end} is white space alone")
 

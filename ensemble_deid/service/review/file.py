@@ -74,7 +74,7 @@ class ReviewFile:
         if create and not path.exists():
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
         elif not path.is_file():
-            raise ReviewError(f"{path}: there is no such review")
+            raise ReviewError(f"{path}: no such review")
         self._lock = threading.Lock()
         try:
             self._database = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
@@ -83,7 +83,7 @@ class ReviewFile:
             self._database.execute("PRAGMA synchronous = FULL")
             self._prepare(create=create)
         except sqlite3.DatabaseError:
-            raise ReviewError(f"{path}: is no store of a review, or is damaged") from None
+            raise ReviewError(f"{path}: not a review store, or damaged") from None
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

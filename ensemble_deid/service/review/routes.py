@@ -67,7 +67,7 @@ class Review:
     def require_label(self, label: str | None) -> None:
         """Raise Refused for a label that the review does not have."""
         if label is not None and label not in self.facts.labels:
-            raise Refused(422, "label: is none of the review's labels")
+            raise Refused(422, "label: not one of the review's labels")
 
     def _uncertainty(self, score: float | None) -> float:
         return 1.0 if score is None else uncertainty(score, self.facts.threshold)

@@ -41,7 +41,7 @@ def read_names(source: str, *, longest: int) -> tuple[str, ...]:
     elif Path(source).is_file():
         entries = [word for line in read_word_list(Path(source)) for word in line.split()]
     else:
-        raise ConfigError(f"neural.names: {source!r} is no set of rules/knowledge and no file")
+        raise ConfigError(f"neural.names: {source!r} is neither a set in rules/knowledge nor a file")
     names = sorted({entry.lower()[:longest] for entry in entries if len(entry) >= _SHORTEST})
     if len(names) < _SHORTEST:
         raise ConfigError(f"neural.names: {source!r} has fewer than two names")

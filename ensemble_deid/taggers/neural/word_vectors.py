@@ -48,7 +48,7 @@ def read_word_vectors(
             words[word] = len(words)
             rows.append(vector)
     if not rows:
-        raise ConfigError(f"{path}: there are no word vectors in this file")
+        raise ConfigError(f"{path}: the file holds no word vectors")
     return tuple(words), np.stack(rows)
 
 

@@ -136,7 +136,7 @@ def _meaning(resampling: Resampling) -> str:
         f"patients' contributions drawn at random, {resampling.resamples:,} times; one-sided). P values are adjusted "
         f"for the number of groups (Holm); a group is worse than the rest where that is at most {LEVEL:g}. Groups of "
         f"fewer than {MIN_PATIENTS} patients are not tested, and with few patients even a large difference is not "
-        "beyond chance: no flag is no proof of equal treatment."
+        "beyond chance; the absence of a flag does not prove equal treatment."
     )
 
 
