@@ -13,7 +13,7 @@ from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.deidentify.outputs import refuse_output_model
-from ensemble_deid.deidentify.sources import beside
+from ensemble_deid.deidentify.sources import place_beside
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.digits import four_digits, percent
 from ensemble_deid.reproducible import is_pinned
@@ -83,7 +83,7 @@ def run_train(options: argparse.Namespace) -> int:
         unseen = sorted(set(dev.labels) - set(corpus.labels))
         if unseen:
             warn(f"{options.dev}: labels that training never shows, and so cannot be found: {', '.join(unseen)}")
-    part = beside(options.out, ".part")
+    part = place_beside(options.out, ".part")
     with exclusive(part), progress_bar(quiet=options.quiet) as show:
         trained = train(
             corpus,

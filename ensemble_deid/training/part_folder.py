@@ -19,7 +19,6 @@ from safetensors.numpy import load, save
 from ensemble_deid.atomic import folder_atomically, remove_stale
 from ensemble_deid.config import Config
 from ensemble_deid.corpora.records import digest_of
-from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.manifest import file_hashes, fingerprint
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span

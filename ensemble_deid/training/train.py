@@ -3,7 +3,7 @@
 import logging
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -282,10 +282,10 @@ def _figures(counts: dict[str, Counts], stacker: Stacker) -> dict[str, Any]:
 def _rule_curve(
     taggers: Mapping[str, Tagger], plain: Batch, extractor: FeatureExtractor, dev: Batch | None
 ) -> dict[str, Any]:
-    """Return F1 on train and dev after each rule of the TBED submodel, for `rules curve`."""
+    """Return the figures after each rule of the TBED submodel, for `rules curve`."""
     tagger = next((tagger for tagger in taggers.values() if isinstance(tagger, TbedTagger)), None)
     if tagger is None:
         return {}
     seen = training_view(with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True))
     points = rule_curve(tagger, seen, dev)
-    return {"rule_curve": [[point.rules, point.train_f1, point.dev_f1] for point in points]}
+    return {"rule_curve": [list(astuple(point)) for point in points]}
