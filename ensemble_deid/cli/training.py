@@ -13,7 +13,6 @@ from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.deidentify.outputs import refuse_output_model
-from ensemble_deid.deidentify.sources import place_beside
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.digits import four_digits, percent
 from ensemble_deid.reproducible import is_pinned
@@ -50,6 +49,7 @@ def add_commands(commands: Any) -> None:
 
 def run_train(options: argparse.Namespace) -> int:
     """Train, save, and print the dev figures."""
+    from ensemble_deid.deidentify.sources import place_beside
     from ensemble_deid.evaluation.render.figures import counts_cells
     from ensemble_deid.model.directory import refuse_foreign_folder
     from ensemble_deid.note.tags import TagLoss
