@@ -326,7 +326,7 @@ def _other_system(start: str) -> "OtherSystem":
 
     model = model_of(start)
     if model is not None:
-        return OtherSystem(model.name, Deidentifier.load(model).predict)
+        return OtherSystem(Path(start).name, Deidentifier.load(model).predict)
     if Path(start).suffix != ".jsonl":
         raise ConfigError(f"--start: expected none, patterns (.toml), spans (.jsonl) or a model, not {start!r}")
     recognizer = Recognizer.from_file(start)
