@@ -43,6 +43,7 @@ LINES = {
     "model explain": ("<model> <note.txt> --out >a.json --out >a.html",),
     "rules apply": ("<model> <notes> --rules <my.rules> --out >out/",),
     "rules curve": ("<model> --out >curve.png",),
+    "rules learn": ("<notes> --dev <dev> --start <weak.toml> --config <train.toml> --out >list.rules",),
     "rules review": ("<model> --corpus <notes> --out >page.html",),
     "corpus harvest": ("<notes> --out >a.toml --sentences >b.toml",),
     "model patterns check": ("<my.toml> <notes> --out >kept.toml",),

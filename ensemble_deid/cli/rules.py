@@ -1,6 +1,8 @@
 """`rules`: read, check, compare, explain and apply learned rules; review them, and put them into a model."""
 
 import argparse
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -8,16 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.model_changes import add_remark
-from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_model, add_shared
+from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_config, add_model, add_shared
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import DIFFERENCES, counted, say, warn
+from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.formats import ANNOTATED
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
-from ensemble_deid.errors import ConfigError, CorpusError, RuleError
+from ensemble_deid.errors import ConfigError, CorpusError, DeidError, RuleError
+from ensemble_deid.model.installed import model_of
 from ensemble_deid.note.digits import percent, rounded
+from ensemble_deid.note.document import Document
 
 if TYPE_CHECKING:
+    from ensemble_deid.training.rule_learning import OtherSystem
     from ensemble_deid.training.rules import RuleModel
 
 
@@ -55,6 +61,7 @@ def add_commands(actions: Any) -> None:
     diff.set_defaults(run=run_diff)
 
     _add_notes(actions)
+    _add_learn(actions)
     _add_changes(actions)
 
 
@@ -80,12 +87,33 @@ def _add_notes(actions: Any) -> None:
     curve = add_command(
         actions,
         "curve",
-        "plot F1 on train and dev against the number of rules",
+        "print F1 and token recall by the number of rules",
         example="rules curve en --out curve.png",
     )
     add_model(curve)
-    curve.add_argument("--out", metavar="FILE.png", type=Path, required=True, help="the picture")
+    curve.add_argument("--out", metavar="FILE.png", type=Path, help="F1 as a picture, too")
     curve.set_defaults(run=run_curve)
+
+
+def _add_learn(actions: Any) -> None:
+    learn = add_command(
+        actions,
+        "learn",
+        "learn a rule list by itself, and measure it on other patients",
+        example="rules learn my/train --start none --dev my/dev --out list.rules",
+    )
+    learn.add_argument("corpus", metavar="CORPUS", help=CORPUS)
+    learn.add_argument(
+        "--start",
+        metavar="START",
+        required=True,
+        help="what the rules correct: patterns (.toml), none, a MODEL, or spans of both corpora (.jsonl)",
+    )
+    learn.add_argument("--dev", metavar="DEV", required=True, help="notes of other patients, to measure the list by")
+    learn.add_argument("--out", metavar="FILE", type=Path, required=True, help="the rule list")
+    add_config(learn)
+    add_shared(learn, "seed")
+    learn.set_defaults(run=run_learn)
 
 
 def _add_rules(parser: CommandParser) -> None:
@@ -251,19 +279,70 @@ def run_apply(options: argparse.Namespace) -> int:
 
 
 def run_curve(options: argparse.Namespace) -> int:
-    """Draw the curve that training measured."""
+    """Print the curve that training measured, and draw it."""
     from ensemble_deid.training.rule_replacement import has_trained_rules
-    from ensemble_deid.training.rules import draw_curve, model_curve
+    from ensemble_deid.training.rules import curve_lines, draw_curve, model_curve
 
     refuse_output_files([options.out], options.model)
     points = model_curve(options.model)
-    draw_curve(points, options.out)
+    for line in curve_lines(points):
+        say(line)
+    if options.out is not None:
+        draw_curve(points, options.out)
+        say(f"the picture is {options.out}")
     if not has_trained_rules(options.model):
         warn("the curve is that of the rules as trained; other rules are in the model now")
-    last = points[-1]
-    figures = f"F1 {percent(last.train_f1, sign='')} on train, {percent(last.dev_f1, sign='')} on dev"
-    say(f"{counted(last.rules, 'rule')}: {figures}; see {options.out}")
     return 0
+
+
+def run_learn(options: argparse.Namespace) -> int:
+    """Learn a rule list, print its curve, and write it."""
+    from ensemble_deid.training.rule_learning import learn_rule_list
+    from ensemble_deid.training.rules import curve_lines
+
+    start = options.start
+    patterns = start if Path(start).suffix == ".toml" else "none"
+    settings = {"regex.patterns": patterns, "tbed.initial": "none" if start == "none" else "regex"}
+    config = load_config(
+        options.config,
+        overrides=[*options.overrides, *(f"{key}={json.dumps(value)}" for key, value in settings.items())],
+        submodels=["tbed"],
+        seed=options.seed,
+    )
+    place = None if start == "none" else model_of(start) or Path(start)
+    refuse_output_files([options.out], options.corpus, options.dev, options.config, place)
+    corpus, dev = (read_gold(name, model=model_of(start)).documents for name in (options.corpus, options.dev))
+    system = None if start == "none" or patterns == start else _other_system(start)
+    learned = learn_rule_list(corpus, dev, config=config, start=system, notify=warn)
+    for line in curve_lines(learned.curve):
+        say(line)
+    learned.rules.save(options.out)
+    figures = f"strict F1 {percent(learned.strict.f1, sign='')}, token recall {percent(learned.tokens.recall, sign='')}"
+    say(f"{counted(len(learned.rules), 'rule')}: {figures} on dev; see {options.out}")
+    return 0
+
+
+def _other_system(start: str) -> "OtherSystem":
+    """Return the model or the file of spans from which rules start."""
+    from ensemble_deid.deidentify.deidentifier import Deidentifier
+    from ensemble_deid.deidentify.recognizers import Recognizer, recognised
+    from ensemble_deid.training.rule_learning import OtherSystem
+
+    model = model_of(start)
+    if model is not None:
+        return OtherSystem(Path(start).name, Deidentifier.load(model).predict)
+    if Path(start).suffix != ".jsonl":
+        raise ConfigError(f"--start: expected none, patterns (.toml), spans (.jsonl) or a model, not {start!r}")
+    recognizer = Recognizer.from_file(start)
+
+    def annotate(documents: Sequence[Document]) -> list[Document]:
+        found = [recognised(document.with_spans(()), (recognizer,)) for document in documents]
+        for note in found:
+            if isinstance(note, DeidError):
+                raise note
+        return [note for note in found if isinstance(note, Document)]
+
+    return OtherSystem(recognizer.name, annotate)
 
 
 def run_review(options: argparse.Namespace) -> int:

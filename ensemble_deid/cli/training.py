@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ensemble_deid.atomic import exclusive
 from ensemble_deid.cli.options import CORPUS, add_command, add_config, add_model, add_shared, submodels_of
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
@@ -42,12 +43,13 @@ def add_commands(commands: Any) -> None:
     rare.add_argument("--map", metavar="MAP", help="the patterns' labels -> the corpus's: a .toml file, category ...")
     rare.add_argument("--encoder", metavar="FOLDER_OR_NAME", help="pretrained encoder: a folder, or a name on the hub")
     rare.add_argument("--folds", metavar="N", type=int, help="folds of the stack")
-    add_shared(rare, "group-by", "allow-overlap", "reproducible")
+    add_shared(rare, "group-by", "allow-overlap", "reproducible", "resume")
     train.set_defaults(run=run_train)
 
 
 def run_train(options: argparse.Namespace) -> int:
     """Train, save, and print the dev figures."""
+    from ensemble_deid.deidentify.sources import place_beside
     from ensemble_deid.evaluation.render.figures import counts_cells
     from ensemble_deid.model.directory import refuse_foreign_folder
     from ensemble_deid.note.tags import TagLoss
@@ -81,7 +83,8 @@ def run_train(options: argparse.Namespace) -> int:
         unseen = sorted(set(dev.labels) - set(corpus.labels))
         if unseen:
             warn(f"{options.dev}: labels that training never shows, and so cannot be found: {', '.join(unseen)}")
-    with progress_bar(quiet=options.quiet) as show:
+    part = place_beside(options.out, ".part")
+    with exclusive(part), progress_bar(quiet=options.quiet) as show:
         trained = train(
             corpus,
             dev or (),
@@ -90,6 +93,8 @@ def run_train(options: argparse.Namespace) -> int:
             notify=warn,
             allow_overlap=options.allow_overlap,
             start_from=options.start_from,
+            part=part,
+            resume=options.resume,
         )
         trained.save(options.out)
     if trained.dev_counts:

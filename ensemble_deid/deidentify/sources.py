@@ -259,13 +259,13 @@ def places_of(
                 shutil.copyfileobj(given, stream)
             given = own / f"standard-input{suffix}"
         if isinstance(out, str | Path):
-            yield RunPlaces(given, Path(out), run or _beside(Path(out)), standard=False)
+            yield RunPlaces(given, Path(out), run or place_beside(Path(out), ".run"), standard=False)
         else:
             suffix = ".txt" if options.kind_of(given) == "files" else Path(given).suffix
             yield RunPlaces(given, own / f"out{suffix}", run or own / "run", standard=out is not None)
 
 
-def _beside(out: Path) -> Path:
-    """Return the usual folder of a run; `.` and `..` have a name only when they are resolved."""
+def place_beside(out: Path, end: str) -> Path:
+    """Return the place of `out` with `end` after its name; `.` and `..` have a name only when they are resolved."""
     named = out.resolve() if out.name in ("", "..") else out
-    return named.with_name(f"{named.name}.run")
+    return named.with_name(f"{named.name}{end}")

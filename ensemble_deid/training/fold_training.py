@@ -5,6 +5,8 @@ Each task is one submodel on some of the patients, and runs in a process of its 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -14,13 +16,14 @@ from joblib import delayed
 from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch, select_documents, training_view, with_lexicon
 from ensemble_deid.model.feature_extractor import fit_lexicon
-from ensemble_deid.model.submodels import fit_submodel
+from ensemble_deid.model.submodels import fit_submodel, load_submodel
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.parallel import in_processes
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.submodels import BY_NAME
 from ensemble_deid.taggers.base import Proposals, Tagger, TokenScores
+from ensemble_deid.training.part_folder import PartFolder, read_proposals, write_proposals
 from ensemble_deid.training.progress import Reporter, Step
 
 WHOLE = -1
@@ -38,6 +41,11 @@ class Task:
     fold: int
     train: tuple[int, ...] = field(repr=False)
     held_out: tuple[int, ...] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The task's name in a part folder, such as `crf-all` and `crf-fold-1`."""
+        return f"{self.submodel}-{'all' if self.fold == WHOLE else f'fold-{self.fold + 1}'}"
 
     @property
     def cost(self) -> float:
@@ -128,6 +136,7 @@ def run_task(
 
 
 _INNER_DEV_SHARE = 10
+_DONE_BEFORE = "done before"
 
 
 @dataclass(slots=True)
@@ -154,8 +163,12 @@ def train_submodels(
     config: Config,
     report: Reporter,
     starts: Mapping[str, Tagger],
+    part: PartFolder | None = None,
 ) -> tuple[dict[str, Tagger], dict[str, Proposals], TrainingProgress]:
-    """Train every submodel on all notes and on each fold's rest; return them, and their out-of-fold proposals."""
+    """Train every submodel on all notes and on each fold's rest; return them, and their out-of-fold proposals.
+
+    A task that `part` has a result of is not run again, and the results of the others are kept there.
+    """
     n_folds = min(config.folds, len(set(groups)))
     folds = group_folds(groups, n_folds, generator(config.seed, "folds"))
     names: tuple[str, ...] = config.submodels
@@ -164,18 +177,41 @@ def train_submodels(
     progress = TrainingProgress(report, sum(task.cost for task in tasks) * 1.2)
     taggers: dict[str, Tagger] = {}
     by_fold: dict[tuple[str, int], Proposals] = {}
-    for finished in run_all(tasks, plain, dev, scheme=scheme, config=config, starts=starts):
+    kept = [] if part is None else [found for task in tasks if (found := _kept(task, part, scheme, config)) is not None]
+    done = {found.task for found in kept}
+    missing = [task for task in tasks if task not in done]
+    for finished in chain(kept, run_all(missing, plain, dev, scheme=scheme, config=config, starts=starts)):
         task = finished.task
+        if part is not None and task not in done:
+            _keep(finished, part)
         if finished.tagger is not None:
             taggers[task.submodel] = finished.tagger
         if finished.proposals is not None:
             by_fold[(task.submodel, task.fold)] = finished.proposals
         progress.done += task.cost
-        part = "all notes" if task.fold == WHOLE else f"fold {task.fold + 1} of {n_folds}"
+        notes = "all notes" if task.fold == WHOLE else f"fold {task.fold + 1} of {n_folds}"
         last = finished.messages[-1] if finished.messages else "done"
-        progress.say(f"{task.submodel}, {part}: {last}")
+        progress.say(f"{task.submodel}, {notes}: {last}")
     proposals = {name: _merge_folds(by_fold, name, folds) for name in names}
     return {name: taggers[name] for name in names}, proposals, progress
+
+
+def _keep(result: TaskResult, part: PartFolder) -> None:
+    if result.tagger is not None:
+        part.keep(result.task.name, result.tagger.save)
+    elif result.proposals is not None:
+        part.keep(result.task.name, partial(write_proposals, result.proposals))
+
+
+def _kept(task: Task, part: PartFolder, scheme: TagScheme, config: Config) -> TaskResult | None:
+    """Return the result of a task from an interrupted training, None where it has none."""
+    folder = part.kept(task.name)
+    if folder is None:
+        return None
+    if task.fold == WHOLE:
+        tagger = load_submodel(task.submodel, folder, scheme=scheme, config=config)
+        return TaskResult(task, tagger, None, (_DONE_BEFORE,))
+    return TaskResult(task, None, read_proposals(folder), (_DONE_BEFORE,))
 
 
 def _inner_dev(groups: Sequence[str], seed: int) -> list[int]:

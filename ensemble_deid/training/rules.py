@@ -3,7 +3,8 @@
 Rules read the feature table of their own model: its patterns, its lexicon, its columns. So a list is only ever run
 inside a model, in the place of the list that the model holds.
 
-`rule_curve` has strict F1 after each rule: once dev stops rising, further rules only memorise the training notes.
+`rule_curve` has strict F1 and token recall after each rule: once dev stops rising, further rules only memorise the
+training notes.
 """
 
 import difflib
@@ -20,18 +21,18 @@ from ensemble_deid.arrays import Flags
 from ensemble_deid.atomic import write_bytes_atomically
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.features.table import Column
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.note.counts import f1_score
+from ensemble_deid.note.digits import percent
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.reading import as_read, read
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme, entity_rows, tags_to_spans
 from ensemble_deid.taggers.tbed.applier import Firing, RuleApplier
-from ensemble_deid.taggers.tbed.curve import strict_counts_by_rule
+from ensemble_deid.taggers.tbed.curve import CountsByRule, counts_by_rule
 from ensemble_deid.taggers.tbed.initial import fit_initial
 from ensemble_deid.taggers.tbed.rule_text import write_rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
@@ -214,19 +215,25 @@ def diff_rules(a: RuleList, b: RuleList) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """Strict entity F1 on train and dev after the first `rules` rules; None where it is undefined."""
+    """Strict entity F1 on train and dev after the first `rules` rules, and token recall on dev; None if undefined."""
 
     rules: int
     train_f1: float | None
     dev_f1: float | None
+    dev_recall: float | None = None
 
 
 def rule_curve(tagger: TbedTagger, train: Batch, dev: Batch | None) -> list[CurvePoint]:
-    """Return train and dev F1 after each rule, from none to all."""
+    """Return the figures after each rule, from none to all."""
     start = fit_initial(tagger.initial.kind, train, tagger.scheme)[1]
-    on_train = _f1_by_rule(tagger, train, start)
-    on_dev = [None] * len(on_train) if dev is None else _f1_by_rule(tagger, dev, tagger.initial.tag(dev))
-    return [CurvePoint(k, a, b) for k, (a, b) in enumerate(zip(on_train, on_dev, strict=True))]
+    on_train = _f1_by_rule(counts_by_rule(tagger.rules.rules, train, start, tagger.scheme))
+    if dev is None:
+        return [CurvePoint(k, f1, None) for k, f1 in enumerate(on_train)]
+    counts = counts_by_rule(tagger.rules.rules, dev, tagger.initial.tag(dev), tagger.scheme)
+    recall = [found / counts.n_phi if counts.n_phi else None for found in counts.phi_found]
+    return [
+        CurvePoint(k, *figures) for k, figures in enumerate(zip(on_train, _f1_by_rule(counts), recall, strict=True))
+    ]
 
 
 def model_curve(model: Path) -> list[CurvePoint]:
@@ -234,11 +241,19 @@ def model_curve(model: Path) -> list[CurvePoint]:
     points = read_manifest(model).figures.get("rule_curve")
     if not points:
         raise ModelError(f"{model}: the model has no rule list: it was trained without tbed")
-    return [CurvePoint(int(rules), on_train, on_dev) for rules, on_train, on_dev in points]
+    # Earlier models have no recall there.
+    return [CurvePoint(int(rules), *figures) for rules, *figures in points]
 
 
-def _f1_by_rule(tagger: TbedTagger, batch: Batch, initial: Column) -> list[float | None]:
-    counts = strict_counts_by_rule(tagger.rules.rules, batch, initial, tagger.scheme)
+def curve_lines(points: Sequence[CurvePoint]) -> list[str]:
+    """Return the curve as a table of text, at 0, 1, 2, 5, 10, 20, 50 ... rules and at the last."""
+    shown = [p for p in points if p.rules in (0, points[-1].rules) or str(p.rules).rstrip("0") in ("1", "2", "5")]
+    rows = [(str(p.rules), *(percent(x, sign="") for x in (p.train_f1, p.dev_f1, p.dev_recall))) for p in shown]
+    head = ("rules", "F1 on train", "F1 on dev", "token recall on dev")
+    return ["  ".join(cell.rjust(len(name)) for cell, name in zip(row, head, strict=True)) for row in (head, *rows)]
+
+
+def _f1_by_rule(counts: CountsByRule) -> list[float | None]:
     return [f1_score(right, gold=counts.n_gold, system=found) for right, found in counts.by_rule]
 
 

@@ -40,7 +40,7 @@ class RunFolder:
             raise ConfigError(f"{path}: exists and is not a folder")
         if place.is_file():
             if not resume:
-                raise ConfigError(f"{path}: holds a run already; --resume continues it")
+                raise ConfigError(f"{path}: holds a run already; --resume continues it; else remove it")
             _refuse_difference(_read(place), wanted, place)
             remove_stale(path)
         elif path.is_dir() and any(path.iterdir()):

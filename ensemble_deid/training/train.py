@@ -1,8 +1,10 @@
 """Training the full stack: the submodels on each fold and on all notes, then the final estimator."""
 
 import logging
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from ensemble_deid.model.measured import LANGUAGES
 from ensemble_deid.model.options import OUT_OF_FOLD, members_record
 from ensemble_deid.model.out_of_fold import CURVES, curves_record
 from ensemble_deid.model.pattern_choice import choose_patterns
-from ensemble_deid.model.seen_notes import overlap_choice
+from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.note.counts import Counts, strict_counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.label_map import label_groups
@@ -33,6 +35,7 @@ from ensemble_deid.stacking.voting import choose_best_members
 from ensemble_deid.taggers.base import Tagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.training.fold_training import TrainingProgress, train_submodels
+from ensemble_deid.training.part_folder import PartFolder, settings_of_training
 from ensemble_deid.training.progress import Reporter, Step
 from ensemble_deid.training.rules import rule_curve
 from ensemble_deid.training.thresholds import OF_TRAINING
@@ -58,6 +61,7 @@ class Trained:
     manifest: Manifest
     dev_counts: dict[str, Counts]
     points: TrainingPoints
+    part: Path | None = None
 
     @property
     def deidentifier(self) -> Deidentifier:
@@ -65,11 +69,13 @@ class Trained:
         return Deidentifier(replace(self.ensemble, manifest=self.manifest))
 
     def save(self, directory: str | Path) -> None:
-        """Write the model directory, replacing an older model.
+        """Write the model directory, replacing an older model; then remove the part folder, if there is one.
 
         Raises ModelError where the directory exists and holds something other than a model.
         """
         save_model(self.ensemble, self.stacking_dataset, self.manifest, Path(directory))
+        if self.part is not None:
+            shutil.rmtree(self.part)
 
 
 def train(
@@ -81,6 +87,8 @@ def train(
     notify: Callable[[str], None] = _LOG.warning,
     allow_overlap: bool = False,
     start_from: str | Path | None = None,
+    part: str | Path | None = None,
+    resume: bool = False,
 ) -> Trained:
     """Train the stack on annotated notes and score it on dev notes, which are used only to choose the network's epoch.
 
@@ -88,9 +96,11 @@ def train(
     patients are held out of the network's training to choose its epoch. `report` is called with a `Step` (done,
     total, message) after each step, `notify` with a sentence on what was chosen for these notes (which patterns, and
     why); it is logged otherwise. The submodels that can start from a model start from that in `start_from`, which must
-    have been trained on other notes; the new model has the labels of both. Raises CorpusError when there is too little
-    to learn from, and, unless `allow_overlap`, when dev notes or their patients are among those trained on; ConfigError
-    for settings that have no effect on the submodels.
+    have been trained on other notes; the new model has the labels of both. Each submodel and each fold of it is kept in
+    the folder `part` as it is done; with `resume`, training goes on with those, and the model is the same. `save`
+    removes the folder. Raises CorpusError when there is too little to learn from, and, unless `allow_overlap`, when dev
+    notes or their patients are among those trained on; ConfigError for settings that have no effect on the submodels,
+    and for a part folder of other notes, settings or versions, or without `resume`.
 
     >>> from ensemble_deid import Config, read_corpus, train
     >>> notes = read_corpus("demo:dev").documents
@@ -106,13 +116,29 @@ def train(
     config = config or Config()
     config.refuse_without_effect()
     warm = COLD if start_from is None else read_warm_start(Path(start_from), config, notify=notify)
+    if reproducible.is_pinned():
+        reproducible.check_pinned()
+    documents, seen = checked_notes(documents, dev, config=config, warm=warm, allow_overlap=allow_overlap)
+    kept = None
+    if part is not None:
+        others = {"start": dict(warm.record), "computed": _how_computed(config)}
+        settings = settings_of_training(documents, dev, config, others)
+        kept = PartFolder.begin(Path(part), settings, resume=resume)
     return _train(
-        documents, dev, config=config, report=report or _ignore, notify=notify, allow_overlap=allow_overlap, warm=warm
+        documents, dev, config=config, report=report or _ignore, notify=notify, warm=warm, seen=seen, part=kept
     )
 
 
 def _ignore(step: Step) -> None:
     """Report nothing."""
+
+
+def _how_computed(config: Config) -> dict[str, Any]:
+    """Return in which arithmetic networks are trained, and what was pinned, where it was."""
+    return {
+        **({"arithmetic": arithmetic} if (arithmetic := arithmetic_of_training(config)) else {}),
+        **({"reproducible": reproducible.record()} if reproducible.is_pinned() else {}),
+    }
 
 
 def _train(
@@ -122,12 +148,10 @@ def _train(
     config: Config,
     report: Reporter,
     notify: Callable[[str], None],
-    allow_overlap: bool,
     warm: WarmStart,
+    seen: SeenNotes,
+    part: PartFolder | None,
 ) -> Trained:
-    if reproducible.is_pinned():
-        reproducible.check_pinned()
-    documents, seen = checked_notes(documents, dev_documents, config=config, warm=warm, allow_overlap=allow_overlap)
     of_train, of_dev = fingerprint(documents), fingerprint(dev_documents) if dev_documents else ""
     notes = len(documents)
     copies = copies_for_training(
@@ -141,17 +165,9 @@ def _train(
     notify(patterns.notice)
     plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config, choice=patterns)
     dev = extractor.extract(dev_documents) if dev_documents else None
-
-    ensemble, fitted, progress = _fit_ensemble(
-        documents, plain, dev, extractor=extractor, scheme=scheme, config=config, report=report, starts=warm.taggers
-    )
-    points = fitted.points
-    if points.unreached:
-        notify("no threshold keeps within stack.max_false_positives: the one with the best F1 is frozen instead")
-    counts: dict[str, Counts] = {}
-    if dev is not None:
-        counts, scored = score(ensemble, dev, dev_documents)
-        points = points.with_dev(scored)
+    fit = partial(_fit_ensemble, extractor=extractor, scheme=scheme, config=config, report=report)
+    ensemble, fitted, progress = fit(documents, plain, dev, starts=warm.taggers, part=part)
+    points, counts = _scored(ensemble, fitted.points, dev, dev_documents, notify=notify)
     manifest = Manifest(
         labels=scheme.labels,
         # The number of processes does not affect a model: with any number the files are the same.
@@ -169,8 +185,7 @@ def _train(
             **members_record(ensemble.best_members, chosen_on=OUT_OF_FOLD, notes=notes),
             **overlap_choice("dev", seen.overlap(dev_documents)),
             **warm.record,
-            **({"arithmetic": arithmetic} if (arithmetic := arithmetic_of_training(config)) else {}),
-            **({"reproducible": reproducible.record()} if reproducible.is_pinned() else {}),
+            **_how_computed(config),
         },
         figures={
             **_figures(counts, ensemble.stacker),
@@ -180,7 +195,7 @@ def _train(
         packages=installed_packages(),
     )
     progress.finish()
-    return Trained(ensemble, fitted.dataset, manifest, counts, points)
+    return Trained(ensemble, fitted.dataset, manifest, counts, points, part=None if part is None else part.path)
 
 
 def _fit_ensemble(
@@ -193,11 +208,12 @@ def _fit_ensemble(
     config: Config,
     report: Reporter,
     starts: Mapping[str, Tagger],
+    part: PartFolder | None,
 ) -> tuple[Ensemble, FinalEstimators, TrainingProgress]:
     """Train the submodels, and the final estimators on what they propose out of fold."""
     groups = [document.group for document in documents]
     taggers, proposals, progress = train_submodels(
-        plain, dev, groups, scheme=scheme, config=config, report=report, starts=starts
+        plain, dev, groups, scheme=scheme, config=config, report=report, starts=starts, part=part
     )
     fitted = fit_final_estimators(
         proposals,
@@ -225,6 +241,23 @@ def _fit_ensemble(
     return ensemble, fitted, progress
 
 
+def _scored(
+    ensemble: Ensemble,
+    points: TrainingPoints,
+    dev: Batch | None,
+    dev_documents: Sequence[Document],
+    *,
+    notify: Callable[[str], None],
+) -> tuple[TrainingPoints, dict[str, Counts]]:
+    """Return the operating points and the counts on dev notes, where there are any."""
+    if points.unreached:
+        notify("no threshold keeps within stack.max_false_positives: the one with the best F1 is frozen instead")
+    if dev is None:
+        return points, {}
+    counts, scored = score(ensemble, dev, dev_documents)
+    return points.with_dev(scored), counts
+
+
 def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> tuple[dict[str, Counts], Scored]:
     """Return strict entity counts of every submodel and of the ensemble, and all that the ensemble scores."""
     proposals = ensemble.propose(batch)
@@ -249,10 +282,10 @@ def _figures(counts: dict[str, Counts], stacker: Stacker) -> dict[str, Any]:
 def _rule_curve(
     taggers: Mapping[str, Tagger], plain: Batch, extractor: FeatureExtractor, dev: Batch | None
 ) -> dict[str, Any]:
-    """Return F1 on train and dev after each rule of the TBED submodel, for `rules curve`."""
+    """Return the figures after each rule of the TBED submodel, for `rules curve`."""
     tagger = next((tagger for tagger in taggers.values() if isinstance(tagger, TbedTagger)), None)
     if tagger is None:
         return {}
     seen = training_view(with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True))
     points = rule_curve(tagger, seen, dev)
-    return {"rule_curve": [[point.rules, point.train_f1, point.dev_f1] for point in points]}
+    return {"rule_curve": [list(astuple(point)) for point in points]}

@@ -20,7 +20,7 @@ from ensemble_deid.deidentify.offsets import FILE as OFFSETS
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import REPLACED
 
-RUN = "out.run"
+RUN, PART = "out.run", "model.part"
 _ERRORS = (errno.EIO, errno.ENOSPC, errno.EACCES)
 _Prepare = Callable[[Path, Path], None]
 
@@ -90,7 +90,8 @@ def sweep(model: Path, budget: Budget, prepare: _Prepare, arguments: Callable[[P
 
 def left_over(name: str) -> bool:
     """Tell whether a file is what the next run removes, or continues."""
-    return "ensemble-deid-unfinished" in name or REPLACED in name or name == f"{RUN}/{OFFSETS}"
+    continued = name == f"{RUN}/{OFFSETS}" or name.startswith(f"{PART}/")
+    return "ensemble-deid-unfinished" in name or REPLACED in name or continued
 
 
 def check_files(before: dict[str, bytes], after: dict[str, bytes], now: dict[str, bytes], told: str) -> None:

@@ -1,4 +1,4 @@
-"""Strict matches after each rule of a list, and the number of rules that is best on groups that were held out."""
+"""What is found after each rule of a list, and the number of rules that is best on groups that were held out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,14 +16,19 @@ from ensemble_deid.taggers.tbed.templates import Rule
 
 @dataclass(frozen=True, slots=True)
 class CountsByRule:
-    """Exact matches and entities found, before the first rule and after each; and the annotated entities."""
+    """Exact matches and entities found, before the first rule and after each; and the annotated entities.
+
+    `phi_found` has how many of the `n_phi` tokens of PHI are tagged as any PHI, in the same order.
+    """
 
     by_rule: tuple[tuple[int, int], ...]
     n_gold: int
+    phi_found: tuple[int, ...] = ()
+    n_phi: int = 0
 
 
-def strict_counts_by_rule(rules: Sequence[Rule], batch: Batch, initial: Column, scheme: TagScheme) -> CountsByRule:
-    """Apply rules one after another to the initial tags of an annotated batch, counting strict matches after each.
+def counts_by_rule(rules: Sequence[Rule], batch: Batch, initial: Column, scheme: TagScheme) -> CountsByRule:
+    """Apply rules one after another to the initial tags of an annotated batch, counting what is found after each.
 
     Labels that are not in the scheme count as missed, and have no tag.
     """
@@ -32,15 +37,20 @@ def strict_counts_by_rule(rules: Sequence[Rule], batch: Batch, initial: Column, 
     known = [[span for span in document.spans if span.label in scheme.labels] for document in batch.documents]
     gold = _entities(spans_to_tags(known, batch.tokens, scheme).codes, batch, len(scheme.labels))
     n_gold = sum(len({span.key for span in document.spans}) for document in batch.documents)
-    counts = [_matches(codes, batch, gold, len(scheme.labels))]
+    every_label = TagScheme.from_labels(span.label for document in batch.documents for span in document.spans)
+    phi = np.flatnonzero(batch.gold(every_label))
+    counts, phi_found = [_matches(codes, batch, gold, len(scheme.labels))], [int(np.count_nonzero(codes[phi]))]
     at = 0
     for firing in RuleApplier(rules).firings(batch.table.columns, initial, batch.tokens.sentence_starts):
         counts += [counts[-1]] * (firing.rule - at)
+        phi_found += [phi_found[-1]] * (firing.rule - at)
         at = firing.rule + 1
         codes[firing.tokens] = index[rules[firing.rule].to_tag]
         counts.append(_matches(codes, batch, gold, len(scheme.labels)))
+        phi_found.append(int(np.count_nonzero(codes[phi])))
     counts += [counts[-1]] * (len(rules) - at)
-    return CountsByRule(tuple(counts), n_gold)
+    phi_found += [phi_found[-1]] * (len(rules) - at)
+    return CountsByRule(tuple(counts), n_gold, tuple(phi_found), len(phi))
 
 
 def best_number_of_rules(folds: Sequence[CountsByRule]) -> int:

@@ -21,7 +21,7 @@ from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.confidence import SourceConfidence
 from ensemble_deid.taggers.tbed.applier import RuleApplier
-from ensemble_deid.taggers.tbed.curve import best_number_of_rules, strict_counts_by_rule, tag_codes
+from ensemble_deid.taggers.tbed.curve import best_number_of_rules, counts_by_rule, tag_codes
 from ensemble_deid.taggers.tbed.initial import REGEX, InitialTagger, fit_initial
 from ensemble_deid.taggers.tbed.learner import learn_rules
 from ensemble_deid.taggers.tbed.rule_text import write_rule
@@ -227,7 +227,7 @@ def _cross_validated_number(
         initial, before = begin.fit(inside)
         rules = _learn(inside, begin.after(inside, before), begin.scheme, templates, config)
         tags = begin.after(outside, initial.tag(outside))
-        counts.append(strict_counts_by_rule(rules, outside, tags, begin.scheme))
+        counts.append(counts_by_rule(rules, outside, tags, begin.scheme))
     return best_number_of_rules(counts) if counts else config.max_rules
 
 

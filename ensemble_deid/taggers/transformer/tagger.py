@@ -112,24 +112,25 @@ class TransformerTagger:
             )
             if start is not None:
                 progress(f"transformer: starts with {tagger._inherit(start)} arrays of the model to start from")
-            pieces = tagger._pieces(train)
-            found = windows(train.tokens, pieces, size=config.window, overlap=config.training_overlap)
-            gold = train.gold(scheme)
-            fine_tune(
-                network,
-                found,
-                pieces,
-                gold,
-                tagger._special(),
-                config=config,
-                seed=seed,
-                device=place,
-                progress=progress,
-            )
+            tagger._fine_tune(train, seed=seed, device=place, progress=progress)
         network.cpu()
         if config.half_precision_weights:
             _round_to_half(network)
         return tagger
+
+    def _fine_tune(self, train: Batch, *, seed: int, device: torch.device, progress: Progress) -> None:
+        pieces = self._pieces(train)
+        fine_tune(
+            self.network,
+            windows(train.tokens, pieces, size=self.config.window, overlap=self.config.training_overlap),
+            pieces,
+            train.gold(self.scheme),
+            self._special(),
+            config=self.config,
+            seed=seed,
+            device=device,
+            progress=progress,
+        )
 
     def _source(self) -> "PretrainedEncoder":
         """Return an encoder of this one's form, with its tokenizer; its weights are yet to be taken over."""

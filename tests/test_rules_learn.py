@@ -1,0 +1,120 @@
+"""`rules learn`: a rule list by itself, from patterns, from nothing, and from the spans of another system."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tiny_stack
+
+from ensemble_deid.cli.main import main
+from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.evaluation.views import count_view
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
+from ensemble_deid.taggers.tbed.rulelist import RuleList
+from ensemble_deid.training.rules import CurvePoint, curve_lines
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with `train.jsonl`, `dev.jsonl` of other patients, and the patterns `tiny.toml`."""
+    write_corpus(tiny_stack.notes(), tmp_path / "train.jsonl", "jsonl")
+    write_corpus(tiny_stack.notes(400, patients=2), tmp_path / "dev.jsonl", "jsonl")
+    (tmp_path / "tiny.toml").write_text(tiny_stack.PATTERNS, encoding="utf-8")
+    return tmp_path
+
+
+def learn(folder: Path, start: object, *more: str, status: int = 0) -> Path:
+    out = folder / "list.rules"
+    places = (folder / "train.jsonl", "--dev", folder / "dev.jsonl", "--start", start, "--out", out)
+    assert main(["rules", "learn", *map(str, places), *more]) == status
+    return out
+
+
+@pytest.mark.parametrize("start", ["none", "tiny.toml"])
+def test_the_list_is_that_of_a_model_of_rules_alone(
+    folder: Path, start: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such a model de-identifies by itself."""
+    patterns = "none" if start == "none" else str(folder / start)
+    out = learn(folder, patterns)
+    table = capsys.readouterr().out.splitlines()
+    model = folder / "model"
+    given = [f"regex.patterns={patterns}", f"tbed.initial={'none' if start == 'none' else 'regex'}"]
+    options = [part for value in given for part in ("--set", value)]
+    train = ["train", str(folder / "train.jsonl"), "--dev", str(folder / "dev.jsonl"), "--out", str(model)]
+    assert main([*train, "--submodels=tbed", "--quiet", "--jobs=1", *options]) == 0
+    assert out.read_bytes() == (model / "tbed.rules").read_bytes()
+    capsys.readouterr()
+    assert main(["rules", "curve", str(model)]) == 0
+    assert capsys.readouterr().out.splitlines() == table[:-1]
+    found = folder / "found.jsonl"
+    assert main(["predict", str(model), str(folder / "dev.jsonl"), "--submodel=tbed", "--out", str(found)]) == 0
+    gold, answer = read_corpus(folder / "dev.jsonl").documents, read_corpus(found).documents
+    strict, tokens = (count_view(gold, answer, view).total for view in ("strict", "token-binary"))
+    figures = f"strict F1 {100 * (strict.f1 or 0):.2f}, token recall {100 * (tokens.recall or 0):.2f} on dev"
+    assert figures in table[-1]
+    assert [f"{100 * x:.2f}" for x in (strict.f1 or 0, tokens.recall or 0)] == table[-2].split()[-2:]
+    note = folder / "note.txt"
+    note.write_text(gold[0].text, encoding="utf-8")
+    assert main(["deidentify", str(model), str(note), "--out", str(folder / "out.txt"), "--accept-unfit"]) == 0
+
+
+def confused(document: Document) -> Document:
+    """Return what another system finds: doctors it takes for patients, and it knows a label that the notes lack."""
+    spans = [replace(span, label={"DOCTOR": "PATIENT"}.get(span.label, span.label)) for span in document.spans]
+    return document.with_spans([*spans, Span(0, 1, "ROOM")])
+
+
+def test_rules_correct_the_spans_of_another_system(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train, dev = (read_corpus(folder / name).documents for name in ("train.jsonl", "dev.jsonl"))
+    given = [confused(document) for document in (*train, *dev)]
+    write_corpus(given, folder / "other.jsonl", "jsonl")
+    rules = RuleList.load(learn(folder, folder / "other.jsonl"))
+    assert rules.header["initial tagger"] == "spans of other.jsonl"
+    assert [set(rule.labels) for rule in rules] == [{"DOCTOR", "PATIENT"}]
+    lines = capsys.readouterr().out.splitlines()
+    before = count_view(dev, [confused(document) for document in dev]).total
+    assert 0 < (before.f1 or 0) < 1
+    assert lines[-1].startswith("1 rule: strict F1 100.00, token recall 100.00 on dev")
+    assert lines[1].split()[0] == "0"
+    assert lines[1].split()[-1] == "100.00"
+
+
+def test_a_model_is_another_system(folder: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = RuleList.load(learn(folder, tiny_model))
+    assert rules.header["initial tagger"] == "spans of model"
+    assert "among the model's training notes" in capsys.readouterr().err
+
+
+def test_what_cannot_be_learned_from(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train, dev = (read_corpus(folder / name).documents for name in ("train.jsonl", "dev.jsonl"))
+    write_corpus([confused(document) for document in train], folder / "half.jsonl", "jsonl")
+    for start, message in (
+        (folder / "half.jsonl", "400-01: recognizer half.jsonl: the file has no line with the text of this note"),
+        ("nothing", "--start: expected none, patterns (.toml), spans (.jsonl) or a model, not 'nothing'"),
+        (folder / "no.toml", "no.toml"),
+    ):
+        learn(folder, start, status=2)
+        assert message in capsys.readouterr().err
+    write_corpus(train[:2], folder / "dev.jsonl", "jsonl")
+    learn(folder, "none", status=2)
+    assert "for dev" in capsys.readouterr().err
+    write_corpus([document.with_spans(()) for document in dev], folder / "dev.jsonl", "jsonl")
+    learn(folder, "none", status=2)
+    assert "no annotated PHI to measure the rules by" in capsys.readouterr().err
+    assert not (folder / "list.rules").exists()
+
+
+def test_the_curve_as_text() -> None:
+    points = [CurvePoint(k, k / 12, None, k / 24) for k in range(13)]
+    assert curve_lines(points) == [
+        "rules  F1 on train  F1 on dev  token recall on dev",
+        "    0         0.00  undefined                 0.00",
+        "    1         8.33  undefined                 4.17",
+        "    2        16.67  undefined                 8.33",
+        "    5        41.67  undefined                20.83",
+        "   10        83.33  undefined                41.67",
+        "   12       100.00  undefined                50.00",
+    ]
