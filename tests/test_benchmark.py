@@ -6,15 +6,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from research.__main__ import build_parser
-from research.benchmark import benchmark_results, read_answer
-from research.other_systems import SYSTEMS, Find, run_system
 
 from ensemble_deid.cli.main import run
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
+from research.__main__ import build_parser
+from research.benchmark import benchmark_results, read_answer
+from research.other_systems import SYSTEMS, Find, run_system
 
 GOLD = [
     Document("a", "Anna Bell took aspirin in Boston.", (Span(0, 9, "PATIENT"), Span(26, 32, "CITY")), site="one"),

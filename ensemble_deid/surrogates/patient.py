@@ -131,8 +131,8 @@ def kind_of(label: str, surface: str) -> str:
 class PatientSurrogates:
     """Makes the surrogates for one patient's PHI; `known` has all of it, as far as it is known, without case.
 
-    `scope` is that of the key and the patient; `avoided` are more strings that no surrogate may equal, and teach
-    nothing else. A value depends on nothing else, whatever was asked for before.
+    `scope` is a name and the patient; `avoided` are more strings that no surrogate may equal, from which nothing
+    else is learned. A value depends on nothing else, whatever was asked for before.
     """
 
     secret: bytes = field(repr=False)
