@@ -86,7 +86,7 @@ SETTINGS |= {("--csv", "project export-pseudonyms"), ("--new-key-file", "project
 # An audit is a new folder, never one that is there.
 SETTINGS |= {("--out", "audit plan")}
 # Commands that write nothing, or change the model that they name: their options with a path are read.
-ONLY_READ = {"--model", "--rules", "--tokens", "--key-file", "--known", "--allow", "--deny"}
+ONLY_READ = {"--model", "--rules", "--tokens", "--trust", "--key", "--key-file", "--known", "--allow", "--deny"}
 CONTENTS = {
     "train.toml": "folds = 2\n",
     "map.toml": 'unlisted = "keep"\n\n[labels]\nA = "B"\n',

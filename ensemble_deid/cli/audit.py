@@ -1,13 +1,13 @@
 """`audit`: is a run as it was written, how much PHI is left in it, and which threshold one may promise something of."""
 
 import argparse
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.options import add_command, add_group, add_model, add_port, add_shared, check_forms
-from ensemble_deid.cli.replacement import add_key_file
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
@@ -30,7 +30,7 @@ def add_commands(commands: Any) -> None:
         actions, "verify", "check a run of deidentify, or a model and its signature", example="audit verify clean.run"
     )
     add_model(verify, metavar="MODEL|RUN")
-    add_key_file(verify, required=False)
+    verify.add_argument("--trust", metavar="FILE", type=Path, help="public keys that may have signed")
     verify.add_argument("--head", metavar="HASH", help="run: the last hash of its manifest")
     verify.set_defaults(run=run_verify)
     _add_plan(actions)
@@ -105,14 +105,16 @@ def _add_out(parser: argparse.ArgumentParser) -> None:
 def run_verify(options: argparse.Namespace) -> int:
     """Check; a ModelError, or of a run a CorpusError, says what is wrong."""
     from ensemble_deid.deidentify.manifest import is_run
-    from ensemble_deid.model.manifest import read_manifest
+    from ensemble_deid.model.manifest import VARIABLE, read_manifest, signer_of
 
     if is_run(options.model):
         return _verify_run(options.model, options.head)
-    if options.key_file is None:
-        raise ConfigError(f"{options.model}: not a run; to verify a model, name the key with --key-file")
-    manifest = read_manifest(options.model, key=options.key_file)
-    say(f"{options.model} is whole and signed with this key; checksum {manifest.checksum}")
+    trust = os.environ.get(VARIABLE) if options.trust is None else options.trust
+    if trust is None:
+        raise ConfigError(f"{options.model}: not a run; to verify a model, name the public keys with --trust")
+    manifest = read_manifest(options.model, trust=trust)
+    signer = signer_of(options.model, manifest, trust)
+    say(f"{options.model} is whole and signed by {signer}; checksum {manifest.checksum}")
     return 0
 
 

@@ -11,8 +11,7 @@ from ensemble_deid.features.vocabulary import Vocabulary
 from ensemble_deid.model.additions import INCLUSION, PATTERNS
 from ensemble_deid.model.directory import beside, refuse_foreign_folder, write_manifest
 from ensemble_deid.model.loading import load_model
-from ensemble_deid.model.manifest import FILE, Manifest, read_manifest
-from ensemble_deid.model.signature import FILE as SIGNATURE
+from ensemble_deid.model.manifest import FILE, SIGNATURE, Manifest, read_manifest
 from ensemble_deid.model.submodels import compact_submodel
 from ensemble_deid.taggers.tbed.rule_text import parse_rule
 from ensemble_deid.taggers.tbed.rulelist import REQUIRED_KEYS, RuleList
