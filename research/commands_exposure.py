@@ -10,6 +10,8 @@ from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.evaluation.render.results import FILE_FORMS, Point, Results, Table, draw_points
+from ensemble_deid.model.installed import model_of
+from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.note.digits import percent
 
 if TYPE_CHECKING:
@@ -60,7 +62,12 @@ def run_exposure(options: argparse.Namespace) -> int:
     )
     if overlap := known_overlap(gold, known[0]):
         say(f"WARNING: {overlap} are among the known notes: the attacks that learn from these are told too much.\n")
-    content = {name: {**asdict(exposure), "chance": exposure.chance} for name, exposure in found.items()}
+    model = model_of(options.system)
+    content = {
+        # The record of a release takes the figures of its own model only.
+        "model": None if model is None else read_manifest(model).checksum,
+        "exposure": {name: {**asdict(exposure), "chance": exposure.chance} for name, exposure in found.items()},
+    }
     rows = tuple(row for name, exposure in found.items() for row in _rows(name, exposure))
     points = [
         Point(f"{name}, {attack}", made.picked.value, made.picked.interval.low, made.picked.interval.high)

@@ -15,15 +15,15 @@ _WIDTH, _HEIGHT, _MARGIN = 595, 842, 48
 _SIZE, _LEADING, _GAP = 9.0, 11.5, 6.0
 _HEADING_SIZE = 12.0
 # Of Helvetica, in thousandths of its size, for the characters from the blank to the tilde (Adobe's font metrics).
-_WIDTHS = tuple(
-    map(
-        int,
-        "278 278 355 556 556 889 667 222 333 333 389 584 278 333 278 278 556 556 556 556 556 556 556 556 556 556 278 278 "
-        "584 584 584 556 1015 667 667 722 722 667 611 778 722 278 500 667 556 833 722 778 667 778 722 667 611 722 667 944 "
-        "667 667 611 278 278 278 469 556 222 556 556 500 556 556 278 556 556 222 222 500 222 833 556 556 556 556 333 500 "
-        "278 556 500 722 500 500 500 334 260 334 584".split(),
-    )
-)
+_WIDTHS = [
+    int(width)
+    for width in (
+        "278 278 355 556 556 889 667 222 333 333 389 584 278 333 278 278 556 556 556 556 556 556 556 556 "
+        "556 556 278 278 584 584 584 556 1015 667 667 722 722 667 611 778 722 278 500 667 556 833 722 778 "
+        "667 778 722 667 611 722 667 944 667 667 611 278 278 278 469 556 222 556 556 500 556 556 278 556 "
+        "556 222 222 500 222 833 556 556 556 556 333 500 278 556 500 722 500 500 500 334 260 334 584 "
+    ).split()
+]
 _OTHER_WIDTH = 600
 # Headings are bold, and up to a tenth wider.
 _BOLD = 1.1
@@ -183,9 +183,15 @@ def _file(title: str, pages: Sequence[_Page]) -> bytes:
     table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
     size = len(objects) + 1
     head = b"xref\n0 %d\n0000000000 65535 f \n" % size
-    return data + head + table + b"trailer\n<< /Size %d /Root 1 0 R /Info 5 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (
-        size,
-        len(data),
+    return (
+        data
+        + head
+        + table
+        + b"trailer\n<< /Size %d /Root 1 0 R /Info 5 0 R >>\nstartxref\n%d\n%%%%EOF\n"
+        % (
+            size,
+            len(data),
+        )
     )
 
 
