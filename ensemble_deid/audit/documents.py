@@ -15,7 +15,7 @@ from ensemble_deid.deidentify.replacement.styles import Styles
 from ensemble_deid.evaluation.render.html.markup import Html, element, static_page
 from ensemble_deid.evaluation.render.pdf import pdf_of
 from ensemble_deid.evaluation.render.results import Heading, Table
-from ensemble_deid.note.digits import four_digits, percent
+from ensemble_deid.note.digits import percent
 
 DocumentKind = Literal["expert", "safe-harbor"]
 Part = str | Heading | Table
@@ -64,9 +64,9 @@ def open_points(record: Mapping[str, Any]) -> list[tuple[str, bool | None, str]]
         ("Withheld notes are understood", None if counts["withheld"] else True, f"{counts['withheld']} withheld"),
         ("The model is as it was measured", CHANGED not in counts, model["threshold_chosen"]),
         (
-            "The model's training notes are known, and left out",
+            "The model's training notes are known",
             design["fingerprints"],
-            f"{design['left_out']} left out",
+            f"{design['left_out']} notes left out",
         ),
         ("The whole sample was read", figures["complete"], f"{figures['units']} of {design['drawn_units']} read"),
         ("A third person settled differences", bool(figures["adjudicator"]), figures["adjudicator"] or "not named"),
@@ -83,9 +83,7 @@ def open_points(record: Mapping[str, Any]) -> list[tuple[str, bool | None, str]]
         (
             f"Groups below {SMALL} patients are acceptable",
             None if together is None or together["in_small_groups"] else True,
-            "the output is in no file"
-            if together is None
-            else f"{together['in_small_groups']} patients in such groups",
+            "not counted" if together is None else f"{together['in_small_groups']} patients in such groups",
         ),
         ("What has no label is acceptable (rare diagnoses and the like)", None, "not counted by this software"),
     ]
@@ -104,7 +102,7 @@ def _head(record: Mapping[str, Any], signer: str) -> Iterator[Part]:
         ("Notes", ", ".join(f"{n} {name}" for name, n in run["counts"].items())),
         ("Model", f"{model['name']}, checksum {model['checksum']}"),
         ("Rules", "none" if model["rules"] is None else f"{model['rules']}; {model['rules_approved']}"),
-        ("Threshold", f"{four_digits(model['threshold'])}: {model['threshold_chosen']}"),
+        ("Threshold", model["threshold_chosen"]),
         ("Gate", _settings(run["settings"]["gate"])),
         ("Policy", _policy(run["settings"]["styles"])),
         ("Audit (plan, readings)", f"{design['digest']}, {figures['readings']}"),

@@ -22,6 +22,7 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.installed import name_of_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
 from ensemble_deid.model.measured import threshold_text
+from ensemble_deid.note.digits import four_digits
 from ensemble_deid.parsing import read_text, strict_json
 from ensemble_deid.signing import SigningKey, TrustedKeys
 from ensemble_deid.stacking.stacker import Stacker
@@ -173,13 +174,16 @@ def _model(model: Path, manifest: Manifest, run: VerifiedRun) -> dict[str, Any]:
     ruled = RULES in manifest.files
     approvals = rule_approvals(model) if ruled else None
     given = run.settings["threshold"]
+    chosen = threshold_text(model, manifest) if given is None else f"{four_digits(given)}, given for this run"
     return {
         "name": name_of_model(model),
         "checksum": manifest.checksum,
         "rules": None if approvals is None else approvals.sha256,
         "rules_approved": None if approvals is None else approvals.summary(),
         "threshold": Stacker.load(model).threshold if given is None else given,
-        "threshold_chosen": threshold_text(model, manifest) if given is None else "given for this run",
+        "threshold_chosen": threshold_text(model, manifest)
+        if given is None
+        else f"{four_digits(given)}, given for this run",
         "trained_on": dict(manifest.training),
         "fingerprint": manifest.fingerprint,
     }
