@@ -45,13 +45,14 @@ def add_commands(commands: Any) -> None:
 
 def run_exposure(options: argparse.Namespace) -> int:
     """Attack the notes, and print figures alone, never text."""
-    from research.exposure import known_overlap, measure_exposure
+    from research.exposure import measure_exposure, refused_overlap
 
     refuse_output_files(options.out, options.gold, options.system, *options.known_notes)
     check_forms(options.out, FILE_FORMS)
     sides = []
-    for gold_name, system_name in ((options.gold, options.system), options.known_notes):
-        gold = read_gold(gold_name).documents
+    notes = [read_gold(name).documents for name in (options.gold, options.known_notes[0])]
+    overlap = refused_overlap(*notes, allowed=options.allow_overlap)
+    for gold, system_name in zip(notes, (options.system, options.known_notes[1]), strict=True):
         system = read_system(system_name, gold)
         for warning in system.warnings:
             say(f"WARNING: {warning}.\n")
@@ -60,7 +61,7 @@ def run_exposure(options: argparse.Namespace) -> int:
     found = measure_exposure(
         gold, answer, known, resamples=options.resamples, seed=options.seed, allow_overlap=options.allow_overlap
     )
-    if overlap := known_overlap(gold, known[0]):
+    if overlap:
         say(f"WARNING: {overlap} are among the known notes: the attacks that learn from these are told too much.\n")
     model = model_of(options.system)
     content = {

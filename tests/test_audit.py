@@ -21,7 +21,6 @@ from ensemble_deid.audit.bounds import (
 from ensemble_deid.audit.capture import Cell, estimate_hidden
 from ensemble_deid.audit.certify import certify, hoeffding_bentkus
 from ensemble_deid.audit.figures import audit_figures, form_of
-from ensemble_deid.audit.identifiers import DIRECT, QUASI, identifier_of, is_direct
 from ensemble_deid.audit.plan import allocate, read_plan
 from ensemble_deid.audit.readings import PLAN, STORE, opened_audit, read_readings
 from ensemble_deid.audit.release import replaced_spans
@@ -33,6 +32,7 @@ from ensemble_deid.evaluation.operating_points import NoScoresError
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.identifiers import DIRECT, QUASI, identifier_of, is_direct
 from ensemble_deid.note.labels import I2B2_TYPES
 from ensemble_deid.note.span import Span
 from ensemble_deid.service.review.edits import finish

@@ -8,7 +8,6 @@ whether a person can be singled out, linked or inferred with means that are reas
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from ensemble_deid.audit.identifiers import DIRECT, QUASI
 from ensemble_deid.audit.residual import SMALL
 from ensemble_deid.deidentify.gate import ACCEPTED, CHANGED
 from ensemble_deid.deidentify.replacement.styles import Styles
@@ -16,6 +15,7 @@ from ensemble_deid.evaluation.render.html.markup import Html, element, static_pa
 from ensemble_deid.evaluation.render.pdf import pdf_of
 from ensemble_deid.evaluation.render.results import Heading, Table
 from ensemble_deid.note.digits import percent
+from ensemble_deid.note.identifiers import DIRECT, QUASI
 
 DocumentKind = Literal["expert", "safe-harbor"]
 Part = str | Heading | Table

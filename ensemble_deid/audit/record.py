@@ -181,9 +181,7 @@ def _model(model: Path, manifest: Manifest, run: VerifiedRun) -> dict[str, Any]:
         "rules": None if approvals is None else approvals.sha256,
         "rules_approved": None if approvals is None else approvals.summary(),
         "threshold": Stacker.load(model).threshold if given is None else given,
-        "threshold_chosen": threshold_text(model, manifest)
-        if given is None
-        else f"{four_digits(given)}, given for this run",
+        "threshold_chosen": chosen,
         "trained_on": dict(manifest.training),
         "fingerprint": manifest.fingerprint,
     }

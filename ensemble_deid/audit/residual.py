@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.audit.identifiers import identifier_of
 from ensemble_deid.audit.release import read_lines, released_documents
 from ensemble_deid.corpora.tables.columns import ALL
 from ensemble_deid.deidentify.manifest import MANIFEST, SPANS, STANDARD_OUTPUT, VerifiedRun, read_chain
 from ensemble_deid.deidentify.replacement.styles import Styles
 from ensemble_deid.errors import CorpusError
+from ensemble_deid.note.identifiers import identifier_of
 
 SMALL = 11
 """Groups of fewer patients are small: the least cell of tables that Medicare lets out."""

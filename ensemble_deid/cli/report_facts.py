@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid import __version__
+from ensemble_deid.cli.sources import training_overlap
 from ensemble_deid.corpora.read import Corpus
 from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.evaluation.operating_points import CHOSEN, KnownNotes, threshold_from_record
 from ensemble_deid.model.additions import listed
 from ensemble_deid.model.installed import model_of, name_of_model
 from ensemble_deid.model.manifest import Manifest, fingerprint, installed_packages, read_manifest
@@ -33,10 +35,29 @@ def report_facts(options: argparse.Namespace, gold: Corpus) -> tuple[tuple[str, 
         *system,
         ("Scored notes", f"{options.gold}: {len(gold)} notes, {sum(len(note.spans) for note in gold)} annotations"),
         ("Fingerprint of the scored notes", fingerprint(gold.documents)),
+        *(() if model is None else (("Used before", used_before(model, gold)),)),
         ("Annotated by", options.annotators or _NOT_STATED),
         ("Agreement of the annotators", options.agreement or _NOT_STATED),
         ("Software", _software()),
     )
+
+
+def used_before(model: Path, gold: Corpus) -> str:
+    """Say whether the scored notes had a part in the model: in training, for its threshold, or as dev notes."""
+    manifest, notes = read_manifest(model), gold.documents
+    overlap = training_overlap(model, notes)
+    record = manifest.figures.get(CHOSEN)
+    known = KnownNotes(0) if record is None else threshold_from_record(record).notes
+    shared = known.shared(notes)
+    found = [f"{overlap} were training notes"] if overlap else []
+    found += [f"the threshold was chosen on {shared} of them"] if shared else []
+    if fingerprint(notes) == manifest.dev_fingerprint:
+        found.append("they are the dev notes of training")
+    unknown = [] if manifest.seen_notes else ["training"]
+    unknown += ["the choice of the threshold"] if known.count and not known.digests else []
+    silent = f"not on record for {' and '.join(unknown)}: an exported model keeps no digests" if unknown else ""
+    said = "; ".join(found) or ("" if unknown == ["training", "the choice of the threshold"] else "no use on record")
+    return "; ".join(part for part in (said, silent) if part)
 
 
 def report_day(day: str | None) -> str:

@@ -16,6 +16,8 @@ from ensemble_deid.stacking.stacker import Stacker
 
 CHOSEN_WITH = "threshold_chosen_with"
 """The figure of the manifest that has the files, of those that can be changed, with which the threshold was chosen."""
+SHIPPED = "shipped_threshold"
+"""The figure of the manifest that has the threshold of an exported model, and its record, once another was chosen."""
 LANGUAGES = "languages"
 """The choice of the manifest that has the languages of the training notes."""
 
@@ -89,9 +91,7 @@ def _choice(model: Path, manifest: Manifest) -> str:
     record = manifest.figures.get(CHOSEN)
     if record is not None:
         chosen = threshold_from_record(record)
-        notes = (
-            "the training notes, out of fold," if chosen.notes == OUT_OF_FOLD else f"{chosen.notes.count} other notes"
-        )
+        notes = "the training notes, out of fold," if chosen.notes == OUT_OF_FOLD else f"{chosen.notes.count} notes"
         text = f"{four_digits(threshold)}, chosen on {notes} for {target_text(chosen.rule, chosen.wanted)}"
         overlap = manifest.choices.get("overlap_of_threshold")
         return f"{text}; {overlap} of these were training notes" if overlap else text

@@ -36,7 +36,14 @@ from ensemble_deid.training.fold_training import TrainingProgress, train_submode
 from ensemble_deid.training.progress import Reporter, Step
 from ensemble_deid.training.rules import rule_curve
 from ensemble_deid.training.thresholds import OF_TRAINING
-from ensemble_deid.training.training_notes import COLD, WarmStart, checked_notes, read_warm_start, training_counts
+from ensemble_deid.training.training_notes import (
+    COLD,
+    WarmStart,
+    checked_notes,
+    read_warm_start,
+    refuse_useless,
+    training_counts,
+)
 from ensemble_deid.training.training_points import FinalEstimators, Scored, TrainingPoints, fit_final_estimators
 
 _LOG = logging.getLogger(__name__)
@@ -146,6 +153,7 @@ def _train(
         documents, plain, dev, extractor=extractor, scheme=scheme, config=config, report=report, starts=warm.taggers
     )
     points = fitted.points
+    refuse_useless(fitted.curves[tuple(ensemble.taggers)], threshold=points.threshold)
     if points.unreached:
         notify("no threshold keeps within stack.max_false_positives: the one with the best F1 is frozen instead")
     counts: dict[str, Counts] = {}
