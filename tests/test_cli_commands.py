@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import tiny_stack
 
 from ensemble_deid import Deidentifier
 from ensemble_deid.cli.main import main

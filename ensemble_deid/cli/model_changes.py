@@ -165,8 +165,8 @@ def run_threshold(options: argparse.Namespace) -> int:
         patients = len({note.group for note in dev})
         if not options.few and (len(dev) < _LEAST_NOTES or patients < _LEAST_PATIENTS):
             raise ConfigError(
-                f"{options.dev}: {len(dev)} notes of {patients} patients are too few to choose a threshold on; it takes "
-                f"{_LEAST_NOTES} notes of {_LEAST_PATIENTS} patients, or --few if this is meant"
+                f"{options.dev}: {len(dev)} notes of {patients} patients are too few to choose a threshold on; it "
+                f"takes {_LEAST_NOTES} notes of {_LEAST_PATIENTS} patients, or --few if this is meant"
             )
         chosen = freeze_threshold(options.model, dev, rule=rule, wanted=wanted, allow_overlap=options.allow_overlap)
         notes = options.dev

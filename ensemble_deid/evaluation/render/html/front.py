@@ -52,8 +52,8 @@ def _leaks(evaluation: Evaluation) -> Html:
     ]
     note = (
         "A leak: a letter or digit of PHI that the system does not cover. Direct identifiers name somebody by "
-        "themselves: names, addresses, numbers. The rows overlap, and do not add up. At most: exact one-sided 95% upper "
-        "bound, as if each were independent, which patients are. Interval: bootstrap over patients."
+        "themselves: names, addresses, numbers. The rows overlap, and do not add up. At most: exact one-sided 95% "
+        "upper bound, as if each were independent, which patients are. Interval: bootstrap over patients."
     )
     return data_table("Leak rates.", ("Unit", "With a leak", "All", "Rate", "At most", "Interval"), rows, note=note)
 
