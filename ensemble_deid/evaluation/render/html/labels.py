@@ -150,7 +150,7 @@ def verdict(groups: Sequence[Subgroup]) -> str:
     worse = [f"{group.dimension}: {group.name}" for group in groups if group.worse]
     tested = sum(group.holm_p is not None for group in groups)
     small = sum(group.holm_p is None and group.patients < MIN_PATIENTS for group in groups)
-    silent = f" Nothing is said of {small} groups of fewer than {MIN_PATIENTS} patients." if small else ""
+    silent = f" Nothing is said of groups of fewer than {MIN_PATIENTS} patients ({small})." if small else ""
     if worse:
         return f"Worse than the rest beyond chance: {'; '.join(worse)}.{silent}"
     if not tested:
