@@ -156,6 +156,8 @@ def test_an_exported_model_is_reset_to_what_it_came_with(model: Path, tiny_dev: 
     shipped = tmp_path / "shipped"
     run("model", "export", model, "--out", shipped)
     came = files(shipped)
+    run("model", "threshold", shipped, "--reset")
+    assert files(shipped) == came
     for rule, wanted in (("--precision", 0.9), ("--max-false-positives", 1000)):
         run("model", "threshold", shipped, "--few", rule, wanted, tiny_dev)
     assert "which the model came with" in run("model", "threshold", shipped, "--reset")

@@ -100,10 +100,13 @@ def reset_threshold(model: Path) -> tuple[float, str]:
 
     Raises ModelError if the model has no record of it.
     """
-    figures = read_manifest(model).figures
+    manifest = read_manifest(model)
+    figures = manifest.figures
     if (shipped := figures.get(SHIPPED)) is not None:
         _store(model, shipped["threshold"], shipped["figures"], shipped["choices"], came_so=True)
         return float(shipped["threshold"]), "the model came with"
+    if not manifest.seen_notes:
+        return Stacker.load(model).threshold, "the model came with"
     threshold = figures.get(OF_TRAINING)
     if threshold is None:
         raise ModelError(f"{model}: has no record of the threshold of its training; {_UNCHANGED}")
