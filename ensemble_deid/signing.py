@@ -46,6 +46,7 @@ class SigningKey:
             from cryptography.hazmat.primitives.serialization import load_pem_private_key
         except ImportError:
             raise ConfigError(_EXTRA) from None
+        key: object
         try:
             key = load_pem_private_key(Path(path).read_bytes(), password=None)
         except OSError as error:

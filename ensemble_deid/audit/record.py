@@ -74,7 +74,7 @@ def make_record(
     model is damaged, or one is not of the other.
     """
     facts = _computed(places, adjudicator=adjudicator)
-    return _as_json(
+    record: dict[str, Any] = _as_json(
         {
             **facts,
             "version": __version__,
@@ -82,6 +82,7 @@ def make_record(
             "attacks": None if attacks is None else _attacks(attacks, facts["model"]["checksum"]),
         }
     )
+    return record
 
 
 def write_record(facts: Facts, places: Places, out: Path, key: SigningKey) -> str:

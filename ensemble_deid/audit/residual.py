@@ -123,7 +123,8 @@ def _shared(values: Mapping[str, _Values], notes: int, not_counted: Sequence[str
     rows = [_row(kind, _groups(values, kind)) for kind in kinds]
     together = _groups(values, None)
     small = sorted((len(ids), ids) for ids in together if len(ids) < SMALL)
-    listed, unlisted = [], 0
+    listed: list[tuple[int, tuple[str, ...]]] = []
+    unlisted = 0
     for k, ids in small:
         if sum(len(shown) for _, shown in listed) + k <= MOST_LISTED:
             listed.append((k, ids))

@@ -90,7 +90,8 @@ def _column_widths(rows: Sequence[Sequence[str]]) -> list[float]:
 
 def _wrapped(text: str, width: float, size: float) -> list[str]:
     """Return the lines of a text; a word that is too long is broken."""
-    lines, line = [], ""
+    lines: list[str] = []
+    line = ""
     for word in _written(text).split():
         for piece in _fitting(word, width, size):
             joined = f"{line} {piece}" if line else piece
@@ -176,7 +177,8 @@ def _file(title: str, pages: Sequence[_Page]) -> bytes:
             f"/F2 4 0 R >> >> /Contents {len(objects) + 2} 0 R >>".encode()
         )
         objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content))
-    data, offsets = b"%PDF-1.4\n", []
+    data = b"%PDF-1.4\n"
+    offsets: list[int] = []
     for number, found in enumerate(objects, start=1):
         offsets.append(len(data))
         data += b"%d 0 obj\n%s\nendobj\n" % (number, found)
