@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_files_atomically
-from ensemble_deid.cli.options import add_command, add_model, add_signing_key, check_forms
+from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_signing_key, check_forms
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.deidentify.outputs import refuse_output_files
 
@@ -44,11 +44,11 @@ def add_commands(actions: Any) -> None:
     release.set_defaults(run=run_release)
 
 
-def add_verify_options(verify: argparse.ArgumentParser) -> None:
+def add_verify_options(verify: CommandParser) -> None:
     """Add what `verify` needs for a record whose folders were moved."""
     verify.add_argument("--run", metavar="RUN", type=Path, dest="run_folder", help="record: its run, if moved")
     verify.add_argument("--audit", metavar="AUDIT", type=Path, help="record: its audit, likewise")
-    verify.add_argument("--model", metavar="MODEL", type=Path, dest="model_folder", help="record: its model, likewise")
+    add_model(verify, "--model", dest="model_folder", help="record: its model, likewise")
 
 
 def run_release(options: argparse.Namespace) -> int:
