@@ -22,8 +22,7 @@ def add_commands(actions: Any) -> None:
         actions,
         "release",
         "sign the record of a release, and write its two documents",
-        example="audit release clean.run en --audit spring --sign officer.pem --by 'M. Ode' --role 'privacy officer' "
-        "--decision approve --out record.json",
+        example="audit release a.run en --audit spring --sign k.pem --by Ode --role DPO --decision refuse --out r.json",
     )
     release.add_argument("run_folder", metavar="RUN", type=Path, help="the folder of the run")
     add_model(release, help="the model of the run")
