@@ -22,7 +22,7 @@ def add_commands(actions: Any) -> None:
         actions,
         "release",
         "sign the record of a release, and write its two documents",
-        example="audit release a.run en --audit spring --sign k.pem --by Ode --role DPO --decision refuse --out r.json",
+        example="audit release r m --audit a --sign k --by A --role X --decision refuse --out r.json",
     )
     release.add_argument("run_folder", metavar="RUN", type=Path, help="the folder of the run")
     add_model(release, help="the model of the run")
