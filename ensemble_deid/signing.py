@@ -27,7 +27,7 @@ _HOW = "`ensemble-deid keygen FILE --signing` makes a pair"
 _EXTRA = "signatures need an extra: pip install 'ensemble_deid[signing]'"
 
 
-def fingerprint(public: str) -> str:
+def key_fingerprint(public: str) -> str:
     """Return sixteen digits by which two people compare a public key."""
     return hashlib.sha256(bytes.fromhex(public)).hexdigest()[:16]
 
@@ -128,8 +128,8 @@ class TrustedKeys:
         except (InvalidSignature, ValueError):
             raise ConfigError("the signature is not valid: it was forged, or what it signs was changed since") from None
         if public not in self.names:
-            raise ConfigError(f"signed with the key {fingerprint(public)}, which {self.place} does not list")
-        return f"{self.names[public]} ({fingerprint(public)})"
+            raise ConfigError(f"signed with the key {key_fingerprint(public)}, which {self.place} does not list")
+        return f"{self.names[public]} ({key_fingerprint(public)})"
 
 
 def _message(purpose: str, content: bytes) -> bytes:

@@ -16,7 +16,7 @@ from ensemble_deid.model.directory import update_model, write_manifest
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import SIGNATURE as FILE
 from ensemble_deid.model.manifest import VARIABLE, read_manifest, sign_model
-from ensemble_deid.signing import SigningKey, TrustedKeys, fingerprint
+from ensemble_deid.signing import SigningKey, TrustedKeys, key_fingerprint
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_pair_of_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     said = capsys.readouterr().out
     public = SigningKey.from_file(key).public
     assert trust.read_text(encoding="utf-8") == f"officer: ed25519 {public}\n"
-    assert fingerprint(public) in said
+    assert key_fingerprint(public) in said
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     assert public not in repr(SigningKey.from_file(key))
     assert main(["keygen", str(key), "--signing"]) == 2
@@ -76,7 +76,9 @@ def test_a_signature_is_for_one_purpose_and_of_one_list(key: Path, trust: Path, 
     other = tmp_path / "other.pem"
     assert main(["keygen", str(other), "--signing"]) == 0
     beside = other.with_name("other.pem.pub")
-    with pytest.raises(ConfigError, match=f"{fingerprint(SigningKey.from_file(key).public)}, which .* does not list"):
+    with pytest.raises(
+        ConfigError, match=f"{key_fingerprint(SigningKey.from_file(key).public)}, which .* does not list"
+    ):
         TrustedKeys.from_file(beside).check(signature, "model", b"x")
     both = tmp_path / "trusted"
     both.write_text(f"# of the site\n{trust.read_text()}\n{beside.read_text()}", encoding="ascii")

@@ -14,7 +14,7 @@ import pytest
 import tiny_stack
 from audit_readers import adjudicate, read
 
-from ensemble_deid.audit.documents import NOT_MEASURED, open_points, write_document
+from ensemble_deid.audit.documents import NOT_MEASURED, open_points, release_document
 from ensemble_deid.audit.record import _PURPOSE, _canonical
 from ensemble_deid.audit.residual import SMALL, residual_risk
 from ensemble_deid.cli.main import main
@@ -205,7 +205,7 @@ def test_a_large_record_still_fits(record: Path) -> None:
     content["residual"]["smallest"] = [[1, [f"patient-{n:020}"]] for n in range(20)]
     content["decision"]["conditions"] = ["A condition of some length, as lawyers write them, twice over. " * 3] * 4
     for kind in ("expert", "safe-harbor"):
-        _, pdf = write_document(kind, content, "0" * 16)
+        _, pdf = release_document(kind, content, "0" * 16)
         assert len(re.findall(rb"/Type /Page\b", pdf)) <= 4
 
 

@@ -36,7 +36,7 @@ _SAFE_HARBOR_QUASI = ("places", "dates", "ages")
 _REMOVING = ("tag", "numbered", "mask", "remove")
 
 
-def write_document(kind: DocumentKind, record: Mapping[str, Any], signer: str) -> tuple[str, bytes]:
+def release_document(kind: DocumentKind, record: Mapping[str, Any], signer: str) -> tuple[str, bytes]:
     """Return a document as HTML and as PDF; `signer` is the name or the fingerprint of the key."""
     parts = [*_head(record, signer), *(_expert(record) if kind == "expert" else _safe_harbor(record))]
     body: list[Html] = [element("h1", TITLES[kind])]

@@ -30,7 +30,7 @@ from ensemble_deid.taggers.tbed.tagger import RULES
 from ensemble_deid.training.rule_approvals import rule_approvals
 
 DecisionMade = Literal["approve", "refuse"]
-Facts = Mapping[str, Any]
+RecordFacts = Mapping[str, Any]
 _FORMAT = 1
 _PURPOSE = "release record"
 _COMPUTED = ("run", "model", "audit", "residual")
@@ -38,7 +38,7 @@ _COMPUTED = ("run", "model", "audit", "residual")
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ReleasePlaces:
     """The folders that a record speaks of."""
 
     run: Path
@@ -47,7 +47,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class ReleaseDecision:
     """Who decided what, in which role, on which day, on which conditions."""
 
     by: str
@@ -61,12 +61,12 @@ class Decision:
 class VerifiedRecord:
     """What a record says, and who signed it: name and fingerprint of a trusted key."""
 
-    facts: Facts
+    facts: RecordFacts
     signer: str
 
 
 def make_record(
-    places: Places, decision: Decision, *, adjudicator: str = "", attacks: Path | None = None
+    places: ReleasePlaces, decision: ReleaseDecision, *, adjudicator: str = "", attacks: Path | None = None
 ) -> dict[str, Any]:
     """Return what is to be signed.
 
@@ -85,7 +85,7 @@ def make_record(
     return record
 
 
-def write_record(facts: Facts, places: Places, out: Path, key: SigningKey) -> str:
+def write_record(facts: RecordFacts, places: ReleasePlaces, out: Path, key: SigningKey) -> str:
     """Return the text of the file: what is signed, with the places as seen from the file, and the signature."""
     record = {**facts, "places": {name: os.path.relpath(place, out.parent) for name, place in asdict(places).items()}}
     content = {"format": _FORMAT, "record": record, "signature": key.sign(_PURPOSE, _canonical(record))}
@@ -104,7 +104,7 @@ def verify_record(path: Path, trusted: TrustedKeys, moved: Mapping[str, Path | N
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     stored = {name: path.parent / place for name, place in record["places"].items()}
-    places = Places(**{**stored, **{name: place for name, place in moved.items() if place is not None}})
+    places = ReleasePlaces(**{**stored, **{name: place for name, place in moved.items() if place is not None}})
     computed = _as_json(_computed(places, adjudicator=record["audit"]["figures"]["adjudicator"]))
     for name in _COMPUTED:
         if computed[name] != record[name]:
@@ -131,7 +131,7 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
     return content["record"], content["signature"]
 
 
-def _canonical(record: Facts) -> bytes:
+def _canonical(record: RecordFacts) -> bytes:
     return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
@@ -140,7 +140,7 @@ def _as_json(value: Any) -> Any:
     return json.loads(json.dumps(value, allow_nan=False))
 
 
-def _computed(places: Places, *, adjudicator: str) -> dict[str, Any]:
+def _computed(places: ReleasePlaces, *, adjudicator: str) -> dict[str, Any]:
     readings = read_readings(places.audit)
     if adjudicator in readings.readers:
         raise ConfigError(f"{adjudicator} is one of the readers, and cannot settle their differences")

@@ -181,9 +181,9 @@ def run_sign(options: argparse.Namespace) -> int:
 def run_keygen(options: argparse.Namespace) -> int:
     """Write a new key; an existing file stays as it is."""
     if options.signing:
-        from ensemble_deid.signing import PUBLIC_SUFFIX, fingerprint, make_signing_key
+        from ensemble_deid.signing import PUBLIC_SUFFIX, key_fingerprint, make_signing_key
 
-        public = fingerprint(make_signing_key(options.file).public)
+        public = key_fingerprint(make_signing_key(options.file).public)
         say(f"{options.file}: a new private key, which only you can read: whoever has it signs in your name")
         say(f"{options.file}{PUBLIC_SUFFIX}: its public key, {public}; give it to those who verify")
         return 0

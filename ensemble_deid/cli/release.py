@@ -52,10 +52,10 @@ def add_verify_options(verify: CommandParser) -> None:
 
 def run_release(options: argparse.Namespace) -> int:
     """Compute, sign and write."""
-    from ensemble_deid.audit.documents import open_points, write_document
-    from ensemble_deid.audit.record import Decision, Places, make_record, write_record
+    from ensemble_deid.audit.documents import open_points, release_document
+    from ensemble_deid.audit.record import ReleaseDecision, ReleasePlaces, make_record, write_record
     from ensemble_deid.cli.report_facts import report_day
-    from ensemble_deid.signing import SigningKey, fingerprint
+    from ensemble_deid.signing import SigningKey, key_fingerprint
 
     check_forms([options.out], _FORMS)
     beside = {
@@ -65,8 +65,11 @@ def run_release(options: argparse.Namespace) -> int:
     }
     inputs = (options.run_folder, options.model, options.audit, options.signing_key, options.attacks)
     refuse_output_files([options.out, *beside.values()], *inputs)
-    key, places = SigningKey.from_file(options.signing_key), Places(options.run_folder, options.audit, options.model)
-    decision = Decision(
+    key, places = (
+        SigningKey.from_file(options.signing_key),
+        ReleasePlaces(options.run_folder, options.audit, options.model),
+    )
+    decision = ReleaseDecision(
         by=options.by,
         role=options.role,
         day=report_day(options.date),
@@ -76,13 +79,13 @@ def run_release(options: argparse.Namespace) -> int:
     record = make_record(places, decision, adjudicator=options.adjudicator, attacks=options.attacks)
     contents = {options.out: write_record(record, places, options.out, key).encode("ascii")}
     for kind in _KINDS:
-        page, pdf = write_document(kind, record, fingerprint(key.public))
+        page, pdf = release_document(kind, record, key_fingerprint(key.public))
         contents[beside[kind, ".html"]], contents[beside[kind, ".pdf"]] = page.encode("utf-8"), pdf
     write_files_atomically(contents)
     for point, holds, said in open_points(record):
         if not holds:
             say(f"{'open' if holds is False else 'for a person'}: {point} ({said})")
-    say(f"{options.out} is signed with the key {fingerprint(key.public)}; its documents are beside it")
+    say(f"{options.out} is signed with the key {key_fingerprint(key.public)}; its documents are beside it")
     return 0
 
 
