@@ -76,9 +76,8 @@ def test_a_signature_is_for_one_purpose_and_of_one_list(key: Path, trust: Path, 
     other = tmp_path / "other.pem"
     assert main(["keygen", str(other), "--signing"]) == 0
     beside = other.with_name("other.pem.pub")
-    with pytest.raises(
-        ConfigError, match=f"{key_fingerprint(SigningKey.from_file(key).public)}, which .* does not list"
-    ):
+    signer = key_fingerprint(SigningKey.from_file(key).public)
+    with pytest.raises(ConfigError, match=f"{signer}, which .* does not list"):
         TrustedKeys.from_file(beside).check(signature, "model", b"x")
     both = tmp_path / "trusted"
     both.write_text(f"# of the site\n{trust.read_text()}\n{beside.read_text()}", encoding="ascii")

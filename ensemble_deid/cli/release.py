@@ -57,7 +57,6 @@ def run_release(options: argparse.Namespace) -> int:
     from ensemble_deid.cli.report_facts import report_day
     from ensemble_deid.signing import SigningKey, key_fingerprint
 
-    check_forms([options.out], _FORMS)
     beside = {
         (kind, form): options.out.with_name(f"{options.out.stem}-{kind}{form}")
         for kind in _KINDS
@@ -65,6 +64,7 @@ def run_release(options: argparse.Namespace) -> int:
     }
     inputs = (options.run_folder, options.model, options.audit, options.signing_key, options.attacks)
     refuse_output_files([options.out, *beside.values()], *inputs)
+    check_forms([options.out], _FORMS)
     key, places = (
         SigningKey.from_file(options.signing_key),
         ReleasePlaces(options.run_folder, options.audit, options.model),
