@@ -1,4 +1,4 @@
-"""The secret key of a site: it decides every surrogate, hash and pseudonym, and signs models.
+"""The secret key of a site: it decides every surrogate, hash and pseudonym.
 
 A key is 256 random bits, written `ensemble-deid-key-` with 64 hexadecimal digits, `-` and a checksum of eight. A key
 file holds one in each line, as `KEY` or `ID: KEY`; empty lines and lines that begin with `#` do not count. An ID has up

@@ -10,6 +10,8 @@ from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.evaluation.render.results import FILE_FORMS, Point, Results, Table, draw_points
+from ensemble_deid.model.installed import model_of
+from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.note.digits import percent
 
 if TYPE_CHECKING:
@@ -43,13 +45,14 @@ def add_commands(commands: Any) -> None:
 
 def run_exposure(options: argparse.Namespace) -> int:
     """Attack the notes, and print figures alone, never text."""
-    from research.exposure import known_overlap, measure_exposure
+    from research.exposure import measure_exposure, refused_overlap
 
     refuse_output_files(options.out, options.gold, options.system, *options.known_notes)
     check_forms(options.out, FILE_FORMS)
     sides = []
-    for gold_name, system_name in ((options.gold, options.system), options.known_notes):
-        gold = read_gold(gold_name).documents
+    notes = [read_gold(name).documents for name in (options.gold, options.known_notes[0])]
+    overlap = refused_overlap(*notes, allowed=options.allow_overlap)
+    for gold, system_name in zip(notes, (options.system, options.known_notes[1]), strict=True):
         system = read_system(system_name, gold)
         for warning in system.warnings:
             say(f"WARNING: {warning}.\n")
@@ -58,9 +61,14 @@ def run_exposure(options: argparse.Namespace) -> int:
     found = measure_exposure(
         gold, answer, known, resamples=options.resamples, seed=options.seed, allow_overlap=options.allow_overlap
     )
-    if overlap := known_overlap(gold, known[0]):
+    if overlap:
         say(f"WARNING: {overlap} are among the known notes: the attacks that learn from these are told too much.\n")
-    content = {name: {**asdict(exposure), "chance": exposure.chance} for name, exposure in found.items()}
+    model = model_of(options.system)
+    content = {
+        # The record of a release takes the figures of its own model only.
+        "model": None if model is None else read_manifest(model).checksum,
+        "exposure": {name: {**asdict(exposure), "chance": exposure.chance} for name, exposure in found.items()},
+    }
     rows = tuple(row for name, exposure in found.items() for row in _rows(name, exposure))
     points = [
         Point(f"{name}, {attack}", made.picked.value, made.picked.interval.low, made.picked.interval.high)

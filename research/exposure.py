@@ -82,12 +82,7 @@ def measure_exposure(
     notes = hide(gold, system, replacer)
     if not any(note.places for note in notes):
         raise EvaluationError("there is no PHI in the notes, neither found nor missed")
-    overlap = known_overlap(gold, known[0])
-    if overlap and not allow_overlap:
-        raise EvaluationError(
-            f"{overlap} are among the known notes, and an attacker who knows what was missed in a note need not guess: "
-            "name other notes, or --allow-overlap if this is meant (two corpora may number different patients alike)"
-        )
+    refused_overlap(gold, known[0], allowed=allow_overlap)
     taught = hide(*known, replacer)
     rules, learned = readers_rules(notes), informed(taught, notes)
     attacks = {
@@ -100,9 +95,18 @@ def measure_exposure(
     return {name: _exposure(notes, attacks, name, resamples, seed) for name in (ALL, *categories)}
 
 
-def known_overlap(gold: Sequence[Document], known: Sequence[Document]) -> Overlap:
-    """Count the notes to attack, and their patients, that are among those that the attacker knows."""
-    return SeenNotes.of(known, seed=0).overlap(gold)
+def refused_overlap(gold: Sequence[Document], known: Sequence[Document], *, allowed: bool) -> Overlap:
+    """Count the notes to attack, and their patients, that are among those that the attacker knows.
+
+    Raises EvaluationError where there are any, unless `allowed`.
+    """
+    overlap = SeenNotes.of(known, seed=0).overlap(gold)
+    if overlap and not allowed:
+        raise EvaluationError(
+            f"{overlap} are among the known notes, and an attacker who knows what was missed in a note need not guess: "
+            "name other notes, or --allow-overlap if this is meant (two corpora may number different patients alike)"
+        )
+    return overlap
 
 
 def _mean(one: Suspicion, other: Suspicion) -> Suspicion:

@@ -20,7 +20,8 @@ def make_workplace(tiny_model: Path, folder: Path) -> None:
     for name in ("model", "en"):
         shutil.copytree(tiny_model, folder / name)
     for part, first in (("train", 300), ("dev", 400), ("test", 506)):
-        write_corpus(tiny_stack.notes(first), folder / "my" / part, "i2b2")
+        # As many as a threshold may be chosen on.
+        write_corpus(tiny_stack.notes(first, patients=10 if part == "dev" else 4), folder / "my" / part, "i2b2")
     for name in ("notes", "my_notes"):
         write_corpus(tiny_stack.notes(patients=1), folder / name, "plain")
     missed = tiny_stack.note("701-01", "Met ", ("Quorvax", "PATIENT"), " at the gate.\n", patient="701")

@@ -18,6 +18,7 @@ FLOORS = (
         "resources",
         "reproducible",
         "seeds",
+        "signing",
         "atomic",
         "keys",
         "parallel",

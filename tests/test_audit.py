@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny_stack
+from audit_readers import adjudicate, read
 from scipy.stats import binom
 
 from ensemble_deid.audit.bounds import (
@@ -20,7 +21,6 @@ from ensemble_deid.audit.bounds import (
 from ensemble_deid.audit.capture import Cell, estimate_hidden
 from ensemble_deid.audit.certify import certify, hoeffding_bentkus
 from ensemble_deid.audit.figures import audit_figures, form_of
-from ensemble_deid.audit.identifiers import DIRECT, QUASI, identifier_of, is_direct
 from ensemble_deid.audit.plan import allocate, read_plan
 from ensemble_deid.audit.readings import PLAN, STORE, opened_audit, read_readings
 from ensemble_deid.audit.release import replaced_spans
@@ -32,9 +32,10 @@ from ensemble_deid.evaluation.operating_points import NoScoresError
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.identifiers import DIRECT, QUASI, identifier_of, is_direct
 from ensemble_deid.note.labels import I2B2_TYPES
 from ensemble_deid.note.span import Span
-from ensemble_deid.service.review.edits import add_span, decide, finish
+from ensemble_deid.service.review.edits import finish
 from ensemble_deid.service.review.layers import begin_layer
 from ensemble_deid.service.review.overview import note_page
 from ensemble_deid.service.review.records import ADJUDICATION, read_spans
@@ -63,39 +64,14 @@ def audit(run: Path, tiny_model: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def read(folder: Path, *, missed_by_both: str = "", first: int = 100) -> None:
-    """Let two people read the first notes: kim marks everything, lee not the last span, nobody a label."""
-    with opened_audit(folder) as (plan, file):
-        for number, drawn in enumerate(plan.notes[:first], start=1):
-            spans = [span for span in GOLD[drawn.note].spans if span.label != missed_by_both]
-            for reader, marks in (("kim", spans), ("lee", spans[:-1])):
-                with file.transaction() as database:
-                    for span in marks:
-                        add_span(database, reader, number, span.start, span.end, label=span.label)
-                    finish(database, reader, number, finished=True)
-
-
-def adjudicate(folder: Path, *, first: int = 100) -> None:
-    """Accept what is in the gold annotations, reject the rest."""
-    with opened_audit(folder) as (plan, file):
-        for number, drawn in enumerate(plan.notes[:first], start=1):
-            with file.transaction() as database:
-                begin_layer(database, ADJUDICATION, number)
-                for span in read_spans(database, ADJUDICATION, number):
-                    if span.status == "undecided":
-                        right = any(g.start < span.end and span.start < g.end for g in GOLD[drawn.note].spans)
-                        decide(database, ADJUDICATION, number, span.id, "accepted" if right else "rejected")
-                finish(database, ADJUDICATION, number, finished=True)
-
-
 def test_from_plan_to_certificate(
     run: Path, audit: Path, tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    read(audit)
+    read(audit, GOLD)
     report = ["audit", "report", str(run / "clean.run"), str(audit)]
     assert main(report) == 2
     assert "nothing counts yet" in capsys.readouterr().err
-    adjudicate(audit)
+    adjudicate(audit, GOLD)
     assert main([*report, "--adjudicator", "lee"]) == 2
     assert "is one of the readers" in capsys.readouterr().err
     out = tmp_path / "report.json"
@@ -133,8 +109,8 @@ def test_a_certified_threshold_is_stored_and_its_notes_measure_nothing_any_more(
 ) -> None:
     model = tmp_path / "model"
     shutil.copytree(tiny_model, model)
-    read(audit)
-    adjudicate(audit)
+    read(audit, GOLD)
+    adjudicate(audit, GOLD)
     certify = ["audit", "certify", str(model), str(audit), "--missed", "0.9", "--freeze", "expected"]
     assert main(certify) == 0
     record = read_manifest(model).figures["threshold"]
@@ -174,8 +150,8 @@ def test_an_audit_takes_no_further_notes(
 
 
 def test_only_the_beginning_of_the_order_counts(audit: Path, run: Path) -> None:
-    read(audit, first=6)
-    adjudicate(audit, first=6)
+    read(audit, GOLD, first=6)
+    adjudicate(audit, GOLD, first=6)
     with opened_audit(audit) as (_, file), file.transaction() as database:
         finish(database, ADJUDICATION, 3, finished=False)
     readings = read_readings(audit)

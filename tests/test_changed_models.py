@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.cli.report_facts import measured_recall, threshold_text
+from ensemble_deid.cli.report_facts import measured_recall
 from ensemble_deid.model.additions import changes_since_training, listed
 from ensemble_deid.model.export import export_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
-from ensemble_deid.model.measured import CHOSEN_WITH
+from ensemble_deid.model.measured import CHOSEN_WITH, threshold_text
 
 Said = pytest.CaptureFixture[str]
 HEADER = 'ensemble-deid rule list, version 1\ncorpus: "by hand"\ntemplates: "none"\ninitial tagger: "regex"\n\n'
@@ -93,7 +93,7 @@ def test_the_curve_of_training_is_not_that_of_a_changed_model(
 def test_a_threshold_holds_for_the_model_that_it_was_chosen_with(
     model: Path, tiny_dev: Path, tmp_path: Path, what: str, name: str
 ) -> None:
-    choose = ["model", "threshold", str(model), str(tiny_dev), "--max-false-positives", "1000"]
+    choose = ["model", "threshold", str(model), str(tiny_dev), "--few", "--max-false-positives", "1000"]
     assert main(choose) == 0
     before = told(model)
     assert "that this threshold was chosen on" in before
@@ -108,7 +108,7 @@ def test_a_threshold_holds_for_the_model_that_it_was_chosen_with(
 
 
 def test_a_threshold_of_an_earlier_version_has_no_such_record(model: Path, tiny_dev: Path, tmp_path: Path) -> None:
-    assert main(["model", "threshold", str(model), str(tiny_dev), "--max-false-positives", "1000"]) == 0
+    assert main(["model", "threshold", str(model), str(tiny_dev), "--few", "--max-false-positives", "1000"]) == 0
 
     def as_before() -> Manifest:
         manifest = read_manifest(model)

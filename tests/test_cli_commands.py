@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import tiny_stack
 
 from ensemble_deid import Deidentifier
 from ensemble_deid.cli.main import main
@@ -89,7 +90,7 @@ def test_a_threshold_is_frozen_and_reset(
 ) -> None:
     before = files(model)
     capsys.readouterr()
-    said = run("model", "threshold", model, option, wanted, tiny_dev)
+    said = run("model", "threshold", model, "--few", option, wanted, tiny_dev)
     figures = manifest(model)["figures"]
     record = figures["threshold"]
     assert isinstance(record, dict)
@@ -120,7 +121,7 @@ def test_a_sensitivity_out_of_reach_names_the_highest(
     gold = tmp_path / "gold.jsonl"
     notes = [with_unlearned_words(note) for note in read_corpus(tiny_dev)]
     write_corpus(notes, gold, "jsonl")
-    assert main(["model", "threshold", str(model), str(gold), "--sensitivity", "0.99"]) == 2
+    assert main(["model", "threshold", str(model), str(gold), "--few", "--sensitivity", "0.99"]) == 2
     said = capsys.readouterr().err
     found = re.fullmatch(
         rf"ensemble-deid: {model}: no threshold reaches sensitivity 0\.99 on these notes: the highest is (0\.\d{{4}}), "
@@ -137,6 +138,30 @@ def test_a_sensitivity_out_of_reach_names_the_highest(
     assert (highest, at) == pytest.approx((recall, threshold), abs=5e-5)
     assert precision == pytest.approx(by_score[threshold].precision, abs=5e-5)
     assert files(model) == before
+
+
+def test_few_notes_choose_no_threshold(model: Path, tmp_path: Path, capsys: Said) -> None:
+    before = files(model)
+    for patients, said in ((4, "8 notes of 4 patients are too few"), (9, "18 notes of 9 patients are too few")):
+        write_corpus(tiny_stack.notes(400, patients=patients), tmp_path / f"{patients}.jsonl", "jsonl")
+        assert main(["model", "threshold", str(model), str(tmp_path / f"{patients}.jsonl"), "--precision", "0.9"]) == 2
+        assert said in capsys.readouterr().err
+    assert files(model) == before
+    write_corpus(tiny_stack.notes(400, patients=10), tmp_path / "enough.jsonl", "jsonl")
+    assert main(["model", "threshold", str(model), str(tmp_path / "enough.jsonl"), "--precision", "0.9"]) == 0
+
+
+def test_an_exported_model_is_reset_to_what_it_came_with(model: Path, tiny_dev: Path, tmp_path: Path, run: Run) -> None:
+    run("model", "threshold", model, "--few", "--sensitivity", 1.0, tiny_dev)
+    shipped = tmp_path / "shipped"
+    run("model", "export", model, "--out", shipped)
+    came = files(shipped)
+    run("model", "threshold", shipped, "--reset")
+    assert files(shipped) == came
+    for rule, wanted in (("--precision", 0.9), ("--max-false-positives", 1000)):
+        run("model", "threshold", shipped, "--few", rule, wanted, tiny_dev)
+    assert "which the model came with" in run("model", "threshold", shipped, "--reset")
+    assert files(shipped) == came
 
 
 def test_a_threshold_needs_a_target_or_none(model: Path, tiny_dev: Path, capsys: Said) -> None:

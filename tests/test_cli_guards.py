@@ -62,6 +62,10 @@ LINES = {
     ),
     "review start": ("<model> <notes> --store >decisions.sqlite",),
     "audit report": ("<run> <audit> --out >report.json",),
+    "audit release": (
+        "<run> <model> --audit <audit> --sign <officer.pem> --attacks <a.json> --by x --role y --decision refuse "
+        "--out >record.json",
+    ),
     "audit certify": ("<model> <audit> --out >certificate.json",),
     "review export": ("<decisions.sqlite> --out >out/",),
     "spark": (
@@ -86,8 +90,10 @@ SETTINGS |= {
 SETTINGS |= {("--csv", "project export-pseudonyms"), ("--new-key-file", "project rotate-key")}
 # An audit is a new folder, never one that is there.
 SETTINGS |= {("--out", "audit plan")}
+# They say where what a record names was moved.
+SETTINGS |= {(option, "audit verify") for option in ("--run", "--audit")}
 # Commands that write nothing, or change the model that they name: their options with a path are read.
-ONLY_READ = {"--model", "--rules", "--tokens", "--key-file", "--known", "--allow", "--deny"}
+ONLY_READ = {"--model", "--rules", "--tokens", "--trust", "--key", "--key-file", "--known", "--allow", "--deny"}
 CONTENTS = {
     "train.toml": "folds = 2\n",
     "map.toml": 'unlisted = "keep"\n\n[labels]\nA = "B"\n',

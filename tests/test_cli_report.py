@@ -1,5 +1,6 @@
 """`report` for those who decide: the first page says what was scored, and `--summary` keeps the errors apart."""
 
+import argparse
 import json
 import re
 import shutil
@@ -10,11 +11,12 @@ import pytest
 import tiny_stack
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.cli.report_facts import read_name_lists, report_day
+from ensemble_deid.cli.report_facts import read_name_lists, report_day, report_facts
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.directory import update_model
+from ensemble_deid.model.installed import InstalledModel
 from ensemble_deid.model.manifest import fingerprint, read_manifest
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
@@ -77,13 +79,52 @@ def test_the_first_page_follows_the_model(tmp_path: Path, tiny_model: Path, tiny
     model = tmp_path / "model"
     shutil.copytree(tiny_model, model)
     assert main(["rules", "approve", str(model), "--rule", "1", "--by", "Ada", "--date", "2026-01-02"]) == 0
-    assert main(["model", "threshold", str(model), str(tiny_dev), "--max-false-positives", "7"]) == 0
+    assert main(["model", "threshold", str(model), str(tiny_dev), "--few", "--max-false-positives", "7"]) == 0
     found = facts(report(tiny_dev, model, tmp_path / "r.html"))
     assert "1 by Ada on 2026-01-02" in found["Approved rules"]
-    assert "chosen on 4 other notes for the highest token recall at 7 false positives in 1000" in found["Threshold"]
+    assert "chosen on 4 notes for the highest token recall at 7 false positives in 1000" in found["Threshold"]
     assert found["Annotated by"] == found["Agreement of the annotators"] == "not stated"
     assert main(["model", "threshold", str(model), "--reset"]) == 0
     assert "the best strict F1" in facts(report(tiny_dev, model, tmp_path / "r.html"))["Threshold"]
+
+
+def test_the_report_finds_out_what_the_notes_were_used_for(
+    tmp_path: Path, tiny_model: Path, tiny_train: Path, tiny_dev: Path
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(tiny_model, model)
+
+    def used(gold: Path, system: Path = model) -> str:
+        return facts(report(gold, system, tmp_path / "r.html", "--summary"))["Used before"]
+
+    other = tmp_path / "other.jsonl"
+    write_corpus(tiny_stack.notes(600, patients=2), other, "jsonl")
+    assert used(other) == "no use on record"
+    assert used(tiny_train).startswith("8 of 8 notes and 4 of 4 patients were training notes")
+    dev = len(read_corpus(tiny_dev).documents)
+    assert main(["model", "threshold", str(model), str(tiny_dev), "--few", "--sensitivity", "0.5"]) == 0
+    assert f"the threshold was chosen on {dev} of them" in used(tiny_dev)
+    # A changed order of notes is the same corpus; the fingerprint tells.
+    assert ("the dev notes of training" in used(tiny_dev)) == (
+        read_manifest(model).dev_fingerprint == fingerprint(read_corpus(tiny_dev).documents)
+    )
+    exported = tmp_path / "exported"
+    assert main(["model", "export", str(model), "--out", str(exported)]) == 0
+    assert "not on record for training and the choice of the threshold" in used(other, exported)
+
+
+def test_an_installed_model_has_the_first_page_of_its_folder(
+    tmp_path: Path, tiny_model: Path, tiny_dev: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = InstalledModel("ours", "ensemble_deid_ours", "1.0.0", tiny_model)
+    monkeypatch.setattr("ensemble_deid.model.installed.installed_models", lambda: {"ours": found})
+    options = argparse.Namespace(gold=str(tiny_dev), date="2026-01-05", annotators=None, agreement=None)
+    pages = []
+    for system in ("ours", str(tiny_model)):
+        options.system = system
+        pages.append(report_facts(options, read_corpus(tiny_dev)))
+    assert pages[0] == pages[1]
+    assert dict(pages[0])["Model"] == "ours (ensemble_deid_ours 1.0.0)"
 
 
 def test_models_without_rules_and_annotations_from_a_folder(

@@ -34,6 +34,23 @@ def test_every_resample_is_a_draw_of_as_many_patients() -> None:
     assert np.allclose(totals.mean(axis=0), by_group.sum(axis=0), rtol=0.03)
 
 
+@pytest.fixture
+def few_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So few patients that all draws can be enumerated would have no interval."""
+    monkeypatch.setattr(bootstrap, "LEAST_CLUSTERS", 2)
+
+
+def test_fewer_than_ten_patients_have_no_interval() -> None:
+    rows = np.array([[9, 1, 3]] * 10)
+    names = [str(number) for number in range(10)]
+    assert bootstrap_interval(rows, names, resamples=100).low is not None
+    nine = bootstrap_interval(rows[:9], names[:9], resamples=100)
+    assert (nine.low, nine.high) == (None, None)
+    # A test needs no interval: its p value is exact for any number.
+    assert paired_difference(A, B, GROUPS, resamples=100).p_value is not None
+
+
+@pytest.mark.usefixtures("few_clusters")
 def test_the_interval_agrees_with_all_draws_enumerated() -> None:
     rows = np.array([[9, 1, 3], [4, 4, 1], [2, 0, 5], [6, 2, 2]])
     every = np.array([rows[list(draw)].sum(axis=0) for draw in product(range(4), repeat=4)]).astype(float)
@@ -43,6 +60,7 @@ def test_the_interval_agrees_with_all_draws_enumerated() -> None:
     assert interval.high == pytest.approx(high, abs=0.01)
 
 
+@pytest.mark.usefixtures("few_clusters")
 def test_undefined_resamples_are_left_out_and_counted() -> None:
     rows = np.array([[0, 0, 0], [3, 1, 0]])
     interval = bootstrap_interval(rows, ["a", "b"], resamples=1_000)
@@ -77,6 +95,7 @@ def test_randomisation_agrees_with_all_exchanges_enumerated() -> None:
     assert result.p_value == pytest.approx(as_large / 2**8, abs=0.015)
 
 
+@pytest.mark.usefixtures("few_clusters")
 def test_a_system_does_not_differ_from_itself() -> None:
     result = paired_difference(A, A, GROUPS, resamples=200)
     assert (result.difference, result.interval.low, result.interval.high, result.p_value) == (0, 0, 0, 1)

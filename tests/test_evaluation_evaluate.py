@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ensemble_deid.evaluation import bootstrap
 from ensemble_deid.evaluation.agreement import measure_agreement
 from ensemble_deid.evaluation.bootstrap import Share, bootstrap_interval
-from ensemble_deid.evaluation.compare import compare
+from ensemble_deid.evaluation.compare import compare, holm
 from ensemble_deid.evaluation.curve import spread
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.official import score_official
@@ -128,7 +129,8 @@ def test_notes_that_name_no_patient_are_said() -> None:
     ).render(".txt")
 
 
-def test_an_evaluation_in_its_three_forms() -> None:
+def test_an_evaluation_in_its_three_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "LEAST_CLUSTERS", 2)
     result = evaluate(GOLD, SYSTEM, resamples=100)
     operating = find_operating_points(GOLD, SYSTEM, oracle=True)
     official = score_official(GOLD, SYSTEM, scheme="i2b2")
@@ -170,7 +172,10 @@ def test_comparisons_and_agreement_in_their_three_forms() -> None:
     assert "old - new" in text
     data = json.loads(json.dumps(comparison_data(comparison), allow_nan=False))
     assert data["differences"][0]["difference"] == pytest.approx(8 / 15 - 1)
-    assert len(comparison_results(comparison).render(".csv").splitlines()) == 1 + 5 * 3 * 4 + 4 * 5
+    assert len(comparison_results(comparison).render(".csv").splitlines()) == 1 + 5 * 3 * 5 + 4 * 5
+    # Every row of the first table is one of fifteen comparisons.
+    p_values = {f"{d['view']} {d['measure']}": d["p"] for d in data["differences"]}
+    assert {f"{d['view']} {d['measure']}": d["holm_p"] for d in data["differences"]} == holm(p_values)
     agreement = measure_agreement(GOLD, SYSTEM, resamples=100)
     assert "Cohen's kappa" in agreement_results(agreement).render(".txt")
     data = json.loads(json.dumps(agreement_data(agreement), allow_nan=False))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ensemble_deid.evaluation.bootstrap import sign_flip_p
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
+from ensemble_deid.evaluation.render.html.labels import verdict
 from ensemble_deid.evaluation.scores import Resampling
 from ensemble_deid.evaluation.subgroups import MIN_PATIENTS, Subgroup, Subgroups, measure_subgroups, seen_key
 from ensemble_deid.note.document import Document
@@ -178,3 +179,17 @@ def test_what_hides_phi_hides_it_under_any_label() -> None:
     gold = Document("a", "Anna", (Span(0, 4, "PATIENT"),), site="A")
     pairs = pair_documents([gold], [gold.with_spans([Span(0, 4, "DATE")])])
     assert by_name(measure_subgroups(pairs, resampling=NONE), "Site")["A"].recall.value == 1.0
+
+
+def test_nothing_is_said_of_groups_too_small_to_test() -> None:
+    few = [pair(f"a{k}", "Ann Lee", "11", patient=f"p{k}", kind="letter") for k in range(MIN_PATIENTS - 1)]
+    many = [pair(f"b{k}", "Ann Lee", "11", patient=f"q{k}", kind="note") for k in range(MIN_PATIENTS)]
+    groups = measure_subgroups([*few, *many], resampling=QUICK).groups
+    kinds = [group for group in groups if group.dimension == "Kind of note"]
+    said = verdict(kinds)
+    assert said == (
+        "None of the 1 groups tested is worse than the rest beyond chance. "
+        f"Nothing is said of groups of fewer than {MIN_PATIENTS} patients (1)."
+    )
+    alone = [group for group in kinds if group.name == "letter"]
+    assert verdict(alone).startswith("No group was tested.")

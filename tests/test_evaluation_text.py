@@ -1,5 +1,6 @@
 """What `evaluate` prints: a summary of one screen, every table with --full, and files that are the same with both."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.evaluation import bootstrap
 from ensemble_deid.evaluation.bootstrap import clopper_pearson_upper
 from ensemble_deid.evaluation.evaluate import Evaluation, evaluate
 from ensemble_deid.evaluation.operating_points import find_operating_points
@@ -37,8 +39,10 @@ def render_full(result: Evaluation, **more: Any) -> str:
 GOLD, SYSTEM = notes(), notes(without_city=(1, 2))
 
 
-@pytest.fixture(scope="module")
-def result() -> Evaluation:
+@pytest.fixture
+def result(monkeypatch: pytest.MonkeyPatch) -> Evaluation:
+    # The notes are of three patients.
+    monkeypatch.setattr(bootstrap, "LEAST_CLUSTERS", 2)
     return evaluate(GOLD, SYSTEM, resamples=200)
 
 
@@ -64,6 +68,32 @@ def test_the_summary_has_the_figures_that_matter_most(result: Evaluation) -> Non
         ["DOCTOR", "6", "1.0000", "1.0000", "1.0000"],
         ["PATIENT", "6", "1.0000", "1.0000", "1.0000"],
     ]
+
+
+def test_intervals_by_site_and_direct_identifiers() -> None:
+    """Twelve sites of two patients: the sites are drawn, and are fewer than the patients."""
+    gold = [Document(f"n{k}", TEXT, SPANS, f"p{k}", site=f"s{k // 2}") for k in range(24)]
+    system = [note.with_spans(SPANS[1:] if k in (0, 1) else SPANS[:3]) for k, note in enumerate(gold)]
+    found = evaluate(gold, system, resamples=500)
+    assert found.by_site is not None
+    assert found.sites == 12
+    interval = found.by_site.recall.interval
+    assert interval is not None
+    assert (
+        interval
+        == evaluate([replace(n, patient_id=n.site) for n in gold], system, resamples=500)
+        .score("token-binary")
+        .recall.interval
+    )
+    lines = render_summary(found).splitlines()
+    (line,) = [line for line in lines if line.startswith("Recall of PHI tokens")]
+    assert line.endswith(f"by site [{interval.low:.4f}, {interval.high:.4f}] (12 sites)")
+    # Everybody's city leaks, and the names of two patients.
+    assert found.leaks.total.patients.count == 24
+    assert (found.leaks.direct.patients.count, found.leaks.direct.notes.count) == (2, 2)
+    (line,) = [line for line in lines if "patients without a direct identifier left" in line]
+    assert "22 of 24" in line
+    assert evaluate(GOLD, SYSTEM, resamples=0).by_site is None
 
 
 def test_of_many_labels_the_most_frequent_are_listed_and_the_others_counted() -> None:

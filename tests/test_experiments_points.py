@@ -37,6 +37,7 @@ from ensemble_deid.stacking.context import CandidateContext
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.training.thresholds import OF_TRAINING, freeze_threshold
 from ensemble_deid.training.train import Trained, train
+from ensemble_deid.training.training_notes import refuse_useless
 from ensemble_deid.training.training_points import training_points
 
 
@@ -269,7 +270,7 @@ def test_a_model_is_given_such_a_threshold(
 ) -> None:
     model = tmp_path / "model"
     shutil.copytree(tiny_model, model)
-    assert main(["model", "threshold", str(model), str(tiny_dev), *option]) == 0
+    assert main(["model", "threshold", str(model), str(tiny_dev), "--few", *option]) == 0
     assert said in capsys.readouterr().out
     record = threshold_from_record(read_manifest(model).figures["threshold"])
     assert record.wanted == float(option[1])
@@ -277,5 +278,15 @@ def test_a_model_is_given_such_a_threshold(
 
 
 def test_a_bound_below_zero_is_refused(tiny_model: Path, tiny_dev: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["model", "threshold", str(tiny_model), str(tiny_dev), "--max-false-positives", "-1"]) == 2
+    assert main(["model", "threshold", str(tiny_model), str(tiny_dev), "--few", "--max-false-positives", "-1"]) == 2
     assert "must be between 0 and 1000, not -1" in capsys.readouterr().err
+
+
+def test_a_model_that_learned_nothing_is_not_saved() -> None:
+    gold = [Document(str(n), "Ann Lee", (Span(0, 7, "PATIENT"),)) for n in range(60)]
+    found = [note.with_spans([Span(0, 7, "PATIENT", 0.9)] if n < 1 else ()) for n, note in enumerate(gold)]
+    curve = trace_curve(gold, found)
+    with pytest.raises(ModelError, match="finds 0 of the 120 PHI tokens"):
+        refuse_useless(curve, threshold=0.95)
+    # Two of 120 tokens are little, but something.
+    refuse_useless(curve, threshold=0.5)

@@ -148,6 +148,9 @@ def test_the_command_prints_figures_and_no_text(tmp_path: Path, capsys: pytest.C
     printed = capsys.readouterr().out
     assert "tags instead of surrogates | 100.00 |" in printed
     found = json.loads((tmp_path / "e.json").read_text())
+    # Annotations from a file are no model's.
+    assert found["model"] is None
+    found = found["exposure"]
     assert set(found) == {"all", "DATE", "LOCATION", "NAME"}
     assert found["NAME"]["missed"] == found["all"]["missed"] > 0
     assert found["all"]["attacks"]["CRF that knows other notes' misses"]["picked"]["value"] == 1.0

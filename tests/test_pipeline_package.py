@@ -165,7 +165,7 @@ def test_thresholds_found_on_the_scored_notes_are_called_an_oracle(
         assert f"| {row['point']}, threshold found on these notes (oracle) | {row['threshold']:.4g} |" in card
     assert "they say what could be reached, not what a threshold that was chosen on other notes gives" in card
     chosen = Path(shutil.copytree(tiny_model, tmp_path / "chosen"))
-    assert main(["model", "threshold", str(chosen), str(tiny_dev), "--max-false-positives", "1000"]) == 0
+    assert main(["model", "threshold", str(chosen), str(tiny_dev), "--few", "--max-false-positives", "1000"]) == 0
     rows, card = packaged("own", chosen)
     assert rows[0]["oracle"]
     assert f"| the model's own, threshold found on these notes (oracle) | {rows[0]['threshold']:.4g} |" in card

@@ -83,14 +83,14 @@ def test_a_threshold_is_not_chosen_on_training_notes(
     model = tmp_path / "model"
     shutil.copytree(tiny_model, model)
     before = (model / "manifest.json").read_bytes()
-    arguments = ["model", "threshold", str(model), str(tiny_train), "--sensitivity", "0.5"]
+    arguments = ["model", "threshold", str(model), str(tiny_train), "--few", "--sensitivity", "0.5"]
     assert main(arguments) == 2
     assert "8 of 8 notes and 4 of 4 patients to choose the threshold on" in capsys.readouterr().err
     assert (model / "manifest.json").read_bytes() == before
     assert main([*arguments, "--allow-overlap"]) == 0
     assert read_manifest(model).choices["overlap_of_threshold"] == "8 of 8 notes and 4 of 4 patients"
     # One chosen on other notes afterwards leaves no such mark.
-    assert main(["model", "threshold", str(model), str(tiny_dev), "--sensitivity", "0.5"]) == 0
+    assert main(["model", "threshold", str(model), str(tiny_dev), "--few", "--sensitivity", "0.5"]) == 0
     assert "overlap_of_threshold" not in read_manifest(model).choices
 
 

@@ -28,8 +28,8 @@ def test_usual_scores_are_as_with_four_decimals(value: float) -> None:
 def test_a_low_threshold_is_not_shown_as_0(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def reset(model: Path) -> float:
-        return 0.0000123456
+    def reset(model: Path) -> tuple[float, str]:
+        return 0.0000123456, "training chose"
 
     monkeypatch.setattr("ensemble_deid.training.thresholds.reset_threshold", reset)
     options: Any = SimpleNamespace(reset=True, dev=None, model=tmp_path)

@@ -11,10 +11,10 @@ import numpy as np
 
 from ensemble_deid.audit.bounds import Units, betting_upper, notes_to_read, sequential_bounds, upper_bound
 from ensemble_deid.audit.capture import ASSUMPTIONS, Cell, Hidden, estimate_hidden
-from ensemble_deid.audit.identifiers import DIRECT, QUASI, UNKNOWN, identifier_of, is_direct
 from ensemble_deid.audit.readings import AuditedNote, Readings, require_read
 from ensemble_deid.evaluation.leaks import cover, leaking_places
 from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.identifiers import DIRECT, QUASI, UNKNOWN, identifier_of, is_direct
 from ensemble_deid.note.span import Span, SpanKey
 
 _SAYS_LITTLE = 0.1

@@ -11,7 +11,7 @@ from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.tables.columns import ALL, Columns
 from ensemble_deid.deidentify.manifest import FAILED, MANIFEST, SPANS, TextsDigest, VerifiedRun, read_chain, verify_run
 from ensemble_deid.deidentify.replacement.styles import Styles
-from ensemble_deid.deidentify.sources import note_source
+from ensemble_deid.deidentify.sources import MESSAGES, note_source
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import I2B2_TYPES
@@ -43,10 +43,12 @@ def read_release(run: Path, notes: str, *, side: AuditSide = "original", by: Seq
     """
     verified = verify_run(run)
     settings = verified.settings
-    withheld = {entry["place"] for entry in _lines(run / FAILED)}
+    withheld = {entry["place"] for entry in read_lines(run / FAILED)}
     if side == "released" and withheld:
         raise CorpusError(f"{notes}: notes were withheld, so that the others cannot be told apart: read the originals")
-    found = {document.id: document for document in _documents(notes, settings, run, [c for c in by if c != LENGTH])}
+    found = {
+        document.id: document for document in released_documents(notes, settings, run, [c for c in by if c != LENGTH])
+    }
     lost = sorted(withheld - found.keys()) if side == "original" else []
     written = [document for name, document in found.items() if name not in withheld]
     expected = verified.counts["written"]
@@ -81,7 +83,8 @@ def _is_output(run: Path, documents: Sequence[Document]) -> bool:
     return True
 
 
-def _documents(notes: str, settings: Any, run: Path, by: Sequence[str]) -> Iterator[Document]:
+def released_documents(notes: str, settings: Any, run: Path, by: Sequence[str]) -> Iterator[Document]:
+    """Yield the notes as the run with these settings read or wrote them, with the columns `by` as metadata."""
     if settings["format"] == "files":
         documents: Iterator[Document] = iter(read_corpus(notes, gold=False).documents)
         for document in documents:
@@ -93,11 +96,11 @@ def _documents(notes: str, settings: Any, run: Path, by: Sequence[str]) -> Itera
     named: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in settings["columns"].items()
     }
+    messages = settings["format"] in MESSAGES
     # The columns to stratify by are read in place of those with dates, whose values a record hands on.
-    columns = replace(Columns(**named), dates=tuple(by), keep=(ALL,))
-    source = note_source(
-        notes, InputOptions(format=settings["format"], columns=columns, keep_fields=True), leave_out=[run]
-    )
+    columns = None if messages else replace(Columns(**named), dates=tuple(by), keep=(ALL,))
+    options = InputOptions(format=settings["format"], columns=columns, keep_fields=messages)
+    source = note_source(notes, options, leave_out=[run])
     for record in source.records():
         if record.error is not None:
             yield Document(record.name, "")
@@ -129,13 +132,14 @@ def replaced_spans(run: Path, side: AuditSide) -> dict[str, list[Span]]:
     """
     found: dict[str, list[Span]] = {}
     start, end = ("start", "end") if side == "original" else ("new_start", "new_end")
-    for entry in _lines(run / SPANS):
+    for entry in read_lines(run / SPANS):
         if entry[start] < entry[end] and not entry.get("shown"):
             span = Span(entry[start], entry[end], entry["label"], entry["score"])
             found.setdefault(entry["place"], []).append(span)
     return found
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield what the lines of a run's file say."""
     with path.open(encoding="utf-8") as stream:
         yield from map(json.loads, stream)

@@ -1,13 +1,14 @@
 """`audit`: is a run as it was written, how much PHI is left in it, and which threshold one may promise something of."""
 
 import argparse
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli import release
 from ensemble_deid.cli.options import add_command, add_group, add_model, add_port, add_shared, check_forms
-from ensemble_deid.cli.replacement import add_key_file
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
@@ -27,10 +28,14 @@ def add_commands(commands: Any) -> None:
     """Add these commands to the parser."""
     actions = add_group(commands, "audit", "check a run, bound what it leaked, certify a threshold")
     verify = add_command(
-        actions, "verify", "check a run of deidentify, or a model and its signature", example="audit verify clean.run"
+        actions,
+        "verify",
+        "check a run, or a signed model or record of a release",
+        example="audit verify record.json --trust keys",
     )
-    add_model(verify, metavar="MODEL|RUN")
-    add_key_file(verify, required=False)
+    add_model(verify, metavar="MODEL|RUN|RECORD")
+    verify.add_argument("--trust", metavar="FILE", type=Path, help="public keys that may have signed")
+    release.add_verify_options(verify)
     verify.add_argument("--head", metavar="HASH", help="run: the last hash of its manifest")
     verify.set_defaults(run=run_verify)
     _add_plan(actions)
@@ -52,6 +57,7 @@ def add_commands(commands: Any) -> None:
     _add_out(report)
     report.set_defaults(run=run_audit_report)
     _add_certify(actions)
+    release.add_commands(actions)
 
 
 def _add_plan(actions: Any) -> None:
@@ -105,14 +111,18 @@ def _add_out(parser: argparse.ArgumentParser) -> None:
 def run_verify(options: argparse.Namespace) -> int:
     """Check; a ModelError, or of a run a CorpusError, says what is wrong."""
     from ensemble_deid.deidentify.manifest import is_run
-    from ensemble_deid.model.manifest import read_manifest
+    from ensemble_deid.model.manifest import VARIABLE, read_manifest, signer_of
 
     if is_run(options.model):
         return _verify_run(options.model, options.head)
-    if options.key_file is None:
-        raise ConfigError(f"{options.model}: not a run; to verify a model, name the key with --key-file")
-    manifest = read_manifest(options.model, key=options.key_file)
-    say(f"{options.model} is whole and signed with this key; checksum {manifest.checksum}")
+    trust = os.environ.get(VARIABLE) if options.trust is None else options.trust
+    if trust is None:
+        raise ConfigError(f"{options.model}: not a run; name the public keys with --trust")
+    if options.model.is_file():
+        return release.verify_release(options, Path(trust))
+    manifest = read_manifest(options.model, trust=trust)
+    signer = signer_of(options.model, manifest, trust)
+    say(f"{options.model} is whole and signed by {signer}; checksum {manifest.checksum}")
     return 0
 
 
@@ -149,17 +159,15 @@ def run_plan(options: argparse.Namespace) -> int:
     if options.out is None:
         return 0
     by = [name.strip() for name in options.strata.split(",") if name.strip()]
-    release = read_release(
-        options.run_folder, options.notes, side="released" if options.released else "original", by=by
-    )
+    notes = read_release(options.run_folder, options.notes, side="released" if options.released else "original", by=by)
     manifest = read_manifest(options.model)
     wanted = {"bound": bound, "confidence": confidence, "leaks": options.leaks, "size": options.size}
-    plan = draw_plan(release, manifest, unit=unit, by=by, seed=options.seed, **wanted)
-    threshold = release.run.settings["threshold"]
+    plan = draw_plan(notes, manifest, unit=unit, by=by, seed=options.seed, **wanted)
+    threshold = notes.run.settings["threshold"]
     make_audit(
         options.out,
         plan,
-        release,
+        notes,
         manifest,
         threshold=Stacker.load(options.model).threshold if threshold is None else threshold,
     )

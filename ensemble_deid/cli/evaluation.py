@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_resampling, add_shared, check_forms
-from ensemble_deid.cli.sources import System, overlap_warning, publish, read_gold, read_system, resampling
+from ensemble_deid.cli.sources import (
+    System,
+    overlap_warning,
+    publish,
+    read_gold,
+    read_system,
+    resampling,
+    training_overlap,
+)
 from ensemble_deid.cli.terminal import say, warn
 from ensemble_deid.corpora.read import Corpus
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.evaluation.render.results import FILE_FORMS
+from ensemble_deid.model.installed import model_of
 
 if TYPE_CHECKING:
     from ensemble_deid.evaluation.operating_points import OperatingPoints
@@ -111,23 +120,15 @@ def _say_warnings(warnings: Sequence[str]) -> None:
 
 
 def _operating(options: argparse.Namespace, gold: Corpus, system: System) -> "OperatingPoints | None":
-    """Return operating points where the user gave dev notes or asked for an oracle, over the labels of `--labels`.
-
-    Raises ConfigError for dev notes that the model was trained on: thresholds chosen there hold nowhere else.
-    """
+    """Return operating points where the user gave dev notes or asked for an oracle, over the labels of `--labels`."""
     from ensemble_deid.evaluation.operating_points import NoScoresError, find_operating_points
 
     if options.dev is None and not options.oracle:
         return None
     dev = None
     if options.dev is not None:
-        dev_gold = read_gold(options.dev[0])
-        dev_system = read_system(options.dev[1], dev_gold.documents)
-        if dev_system.overlap:
-            raise ConfigError(
-                f"--dev: {overlap_warning(dev_system.overlap, where='of the dev notes')}; use other notes"
-            )
-        dev = (dev_gold.documents, dev_system.scored)
+        dev_gold = read_gold(options.dev[0]).documents
+        dev = (dev_gold, read_system(options.dev[1], dev_gold).scored)
     labels = resampling(options)["labels"]
     try:
         return find_operating_points(
@@ -144,6 +145,19 @@ def _operating(options: argparse.Namespace, gold: Corpus, system: System) -> "Op
             raise
         warn(f"--labels {options.labels}: too few annotations to choose a threshold by: no operating points")
         return None
+
+
+def _refuse_seen_dev(options: argparse.Namespace) -> None:
+    """Raise ConfigError for dev notes that the model was trained on: thresholds chosen there hold nowhere else.
+
+    No model is loaded for that.
+    """
+    model = None if options.dev is None else model_of(options.dev[1])
+    if model is None:
+        return
+    overlap = training_overlap(model, read_gold(options.dev[0]).documents)
+    if overlap:
+        raise ConfigError(f"--dev: {overlap_warning(overlap, where='of the dev notes')}; use other notes")
 
 
 def run_evaluate(options: argparse.Namespace) -> int:
@@ -164,6 +178,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
     refuse_output_files(options.out, options.gold, options.system, *(options.dev or ()))
     check_forms(options.out, FILE_FORMS)
     gold = read_gold(options.gold)
+    _refuse_seen_dev(options)
     system = read_system(options.system, gold.documents, combiner=options.combiner)
     official = score_official(gold.documents, system.answer, scheme=scheme) if scheme else None
     operating = _operating(options, gold, system)
@@ -222,6 +237,7 @@ def run_report(options: argparse.Namespace) -> int:
     refuse_output_files(parts.values(), options.gold, options.system, *(options.dev or ()), *lists)
     name_lists = read_name_lists(options.name_list)
     gold = read_gold(options.gold)
+    _refuse_seen_dev(options)
     front = FrontPage(report_facts(options, gold))
     system = read_system(options.system, gold.documents, votes=True)
     operating = _operating(options, gold, system)

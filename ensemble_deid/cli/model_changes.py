@@ -23,6 +23,8 @@ from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.digits import four_digits, percent
 
+_LEAST_NOTES, _LEAST_PATIENTS = 20, 5
+
 
 def add_model_commands(commands: Any) -> None:
     """Add these commands to the parser of `model`."""
@@ -40,8 +42,11 @@ def add_model_commands(commands: Any) -> None:
     dev.required = False
     wanted = threshold.add_mutually_exclusive_group(required=True)
     add_target(wanted)
-    wanted.add_argument("--reset", action="store_true", help="restore the threshold that training chose")
+    wanted.add_argument("--reset", action="store_true", help="restore the threshold that it came with, or training's")
     add_shared(threshold, "allow-overlap")
+    threshold.add_argument(
+        "--few", action="store_true", help=f"accept fewer than {_LEAST_NOTES} notes of {_LEAST_PATIENTS} patients"
+    )
     threshold.set_defaults(run=run_threshold)
 
     members = add_command(
@@ -143,7 +148,8 @@ def run_threshold(options: argparse.Namespace) -> int:
     if options.reset:
         if options.dev is not None:
             raise ConfigError("--reset takes no DEV: the threshold of training is recorded in the model")
-        say(f"threshold {four_digits(reset_threshold(options.model))}, which training chose, is now in {options.model}")
+        threshold, whose = reset_threshold(options.model)
+        say(f"threshold {four_digits(threshold)}, which {whose}, is now in {options.model}")
         return 0
     target = target_of(options)
     if target is None:
@@ -156,6 +162,12 @@ def run_threshold(options: argparse.Namespace) -> int:
         notes = stored.notes
     else:
         dev = read_gold(options.dev).documents
+        patients = len({note.group for note in dev})
+        if not options.few and (len(dev) < _LEAST_NOTES or patients < _LEAST_PATIENTS):
+            raise ConfigError(
+                f"{options.dev}: {len(dev)} notes of {patients} patients are too few to choose a threshold on; it "
+                f"takes {_LEAST_NOTES} notes of {_LEAST_PATIENTS} patients, or --few if this is meant"
+            )
         chosen = freeze_threshold(options.model, dev, rule=rule, wanted=wanted, allow_overlap=options.allow_overlap)
         notes = options.dev
     point = chosen.chosen_at

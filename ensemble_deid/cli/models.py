@@ -1,4 +1,4 @@
-"""`model list`, `export`, `package`, `scan`, `sign`: handing models on; `keygen`: a secret key."""
+"""`model list`, `export`, `package`, `scan`, `sign`: handing models on; `keygen`: keys."""
 
 import argparse
 import json
@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import add_command, add_files, add_model, check_forms
-from ensemble_deid.cli.replacement import add_key_file
+from ensemble_deid.cli.options import add_command, add_files, add_model, add_signing_key, check_forms
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.deidentify.outputs import refuse_output_files, refuse_output_model
@@ -21,10 +20,11 @@ def add_commands(commands: Any) -> None:
     keygen = add_command(
         commands,
         "keygen",
-        "make a secret key, for surrogates, hashes, pseudonyms and signatures",
+        "make a secret key, for surrogates, hashes and pseudonyms, or a pair for signatures",
         example="keygen site.key",
     )
     keygen.add_argument("file", metavar="FILE", type=Path, help="a new file, readable by you alone")
+    keygen.add_argument("--signing", action="store_true", help="a pair for signatures; the public key is FILE.pub")
     keygen.set_defaults(run=run_keygen)
 
 
@@ -78,11 +78,11 @@ def add_model_commands(commands: Any) -> None:
     sign = add_command(
         commands,
         "sign",
-        "sign a model with a key",
-        example="model sign model --key-file site.key",
+        "sign a model with a private key",
+        example="model sign model --key officer.pem",
     )
     add_model(sign)
-    add_key_file(sign, required=True)
+    add_signing_key(sign, "--key")
     sign.set_defaults(run=run_sign)
 
 
@@ -170,17 +170,23 @@ def run_scan(options: argparse.Namespace) -> int:
 
 def run_sign(options: argparse.Namespace) -> int:
     """Write the signature."""
-    from ensemble_deid.model.manifest import sign_model
-    from ensemble_deid.model.signature import FILE as SIGNATURE
+    from ensemble_deid.model.manifest import SIGNATURE, sign_model
 
-    refuse_output_files([options.model / SIGNATURE], options.key_file)
-    sign_model(options.model, options.key_file)
+    refuse_output_files([options.model / SIGNATURE], options.signing_key)
+    sign_model(options.model, options.signing_key)
     say(f"{options.model} is signed; any change to it ends that")
     return 0
 
 
 def run_keygen(options: argparse.Namespace) -> int:
     """Write a new key; an existing file stays as it is."""
+    if options.signing:
+        from ensemble_deid.signing import PUBLIC_SUFFIX, key_fingerprint, make_signing_key
+
+        public = key_fingerprint(make_signing_key(options.file).public)
+        say(f"{options.file}: a new private key, which only you can read: whoever has it signs in your name")
+        say(f"{options.file}{PUBLIC_SUFFIX}: its public key, {public}; give it to those who verify")
+        return 0
     key = make_key_file(options.file)
     say(f"{options.file}: a new key, with the id {key.id}; guard it like the notes, and keep a copy")
     return 0

@@ -136,6 +136,12 @@ def find_models(options: argparse.Namespace) -> None:
             setattr(options, name, find_model(getattr(options, name)))
 
 
+def add_signing_key(parser: Container, name: str) -> None:
+    """Add the private key that signs."""
+    help_text = "your private key, as `keygen --signing` makes it"
+    parser.add_argument(name, metavar="FILE", type=Path, required=True, dest="signing_key", help=help_text)
+
+
 def add_files(parser: Container, forms: Sequence[str]) -> None:
     """Add `--out` for a command that prints its figures."""
     kinds = " or ".join([", ".join(forms[:-1]), forms[-1]] if forms[1:] else forms)

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid import __version__
+from ensemble_deid.cli.sources import training_overlap
 from ensemble_deid.corpora.read import Corpus
 from ensemble_deid.errors import ConfigError, ModelError
-from ensemble_deid.evaluation.operating_points import CHOSEN, OUT_OF_FOLD, target_text, threshold_from_record
-from ensemble_deid.model.additions import changes_since, changes_since_training, listed
-from ensemble_deid.model.installed import model_of
+from ensemble_deid.evaluation.operating_points import CHOSEN, KnownNotes, threshold_from_record
+from ensemble_deid.model.additions import listed
+from ensemble_deid.model.installed import model_of, name_of_model
 from ensemble_deid.model.manifest import Manifest, fingerprint, installed_packages, read_manifest
-from ensemble_deid.model.measured import CHOSEN_WITH, Measured, measured_at
+from ensemble_deid.model.measured import Measured, measured_at, threshold_text
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.parsing import read_text
-from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.tbed.tagger import RULES
 from ensemble_deid.training.rule_approvals import rule_approvals
 
@@ -35,10 +35,29 @@ def report_facts(options: argparse.Namespace, gold: Corpus) -> tuple[tuple[str, 
         *system,
         ("Scored notes", f"{options.gold}: {len(gold)} notes, {sum(len(note.spans) for note in gold)} annotations"),
         ("Fingerprint of the scored notes", fingerprint(gold.documents)),
+        *(() if model is None else (("Used before", used_before(model, gold)),)),
         ("Annotated by", options.annotators or _NOT_STATED),
         ("Agreement of the annotators", options.agreement or _NOT_STATED),
         ("Software", _software()),
     )
+
+
+def used_before(model: Path, gold: Corpus) -> str:
+    """Say whether the scored notes had a part in the model: in training, for its threshold, or as dev notes."""
+    manifest, notes = read_manifest(model), gold.documents
+    overlap = training_overlap(model, notes)
+    record = manifest.figures.get(CHOSEN)
+    known = KnownNotes(0) if record is None else threshold_from_record(record).notes
+    shared = known.shared(notes)
+    found = [f"{overlap} were training notes"] if overlap else []
+    found += [f"the threshold was chosen on {shared} of them"] if shared else []
+    if fingerprint(notes) == manifest.dev_fingerprint:
+        found.append("they are the dev notes of training")
+    unknown = [] if manifest.seen_notes else ["training"]
+    unknown += ["the choice of the threshold"] if known.count and not known.digests else []
+    silent = f"not on record for {' and '.join(unknown)}: an exported model keeps no digests" if unknown else ""
+    said = "; ".join(found) or ("" if unknown == ["training", "the choice of the threshold"] else "no use on record")
+    return "; ".join(part for part in (said, silent) if part)
 
 
 def report_day(day: str | None) -> str:
@@ -61,7 +80,7 @@ def model_facts(model: Path) -> list[tuple[str, str]]:
     """Return what a model says of itself. Raises ModelError."""
     manifest = read_manifest(model)
     return [
-        ("Model", model.resolve().name),
+        ("Model", name_of_model(model)),
         ("Checksum of the model", manifest.checksum),
         *_rules(model, manifest),
         ("Threshold", threshold_text(model, manifest)),
@@ -70,44 +89,6 @@ def model_facts(model: Path) -> list[tuple[str, str]]:
         ("Patterns", _patterns(manifest.choices.get("patterns"))),
         ("Made with", _versions({"ensemble_deid": manifest.ensemble_deid, **manifest.packages})),
     ]
-
-
-def threshold_text(model: Path, manifest: Manifest) -> str:
-    """Say what a model's threshold is and how it was chosen."""
-    submodels = manifest.config.get("submodels", ())
-    record = manifest.figures.get(CHOSEN)
-    if record is None or threshold_from_record(record).notes == OUT_OF_FOLD:
-        changes: Sequence[str] | None = changes_since_training(manifest, submodels)
-    else:
-        changes = changes_since(manifest, manifest.figures.get(CHOSEN_WITH), submodels)
-    if changes is None:
-        return f"{_choice(model, manifest)}; whether the model was changed since is not on record"
-    since = f"; the model's {listed(changes)} changed since" if changes else ""
-    return _choice(model, manifest) + since
-
-
-def _choice(model: Path, manifest: Manifest) -> str:
-    threshold = Stacker.load(model).threshold
-    record = manifest.figures.get(CHOSEN)
-    if record is not None:
-        chosen = threshold_from_record(record)
-        notes = (
-            "the training notes, out of fold," if chosen.notes == OUT_OF_FOLD else f"{chosen.notes.count} other notes"
-        )
-        text = f"{four_digits(threshold)}, chosen on {notes} for {target_text(chosen.rule, chosen.wanted)}"
-        overlap = manifest.choices.get("overlap_of_threshold")
-        return f"{text}; {overlap} of these were training notes" if overlap else text
-    choice = manifest.choices.get("operating_point")
-    if not isinstance(choice, dict):
-        return f"{four_digits(threshold)}, as training left it"
-    how = {
-        "f1": "the best strict F1 by cross-validation on the training notes",
-        "recall": "the highest token recall at up to "
-        f"{choice.get('max_false_positives_per_1000', 0):g} false positives in 1000 tokens, by cross-validation on the "
-        "training notes",
-        "given": "given in the configuration",
-    }
-    return f"{four_digits(threshold)}: {how.get(str(choice.get('frozen')), 'as training left it')}"
 
 
 def _rules(model: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:

@@ -70,25 +70,25 @@ class Deidentifier:
         directory: str | Path,
         *,
         device: str | None = None,
-        key: str | Path | None = None,
+        trust: str | Path | None = None,
         submodels: Sequence[str] | None = None,
         jobs: int = 1,
     ) -> Self:
         """Read a model: its folder, or the name of an installed one. Raises ModelError if it is missing or damaged.
 
         `device` is `auto`, `cpu` or `cuda`, None for the one it was trained with. Raises ConfigError for another one,
-        and for `cuda` where the model has a network and there is no GPU. `key` is the file of the key that the model
-        must be signed with; without it, the environment variable ENSEMBLE_DEID_MODEL_KEY_FILE may name one.
+        and for `cuda` where the model has a network and there is no GPU. `trust` is a file of public keys, one of which
+        must have signed the model; without it, the environment variable ENSEMBLE_DEID_TRUSTED_KEYS may name one.
         With `submodels` only these are loaded, which is faster without a slow one; ConfigError where the model has no
         final estimator for them (`stack.also_without` in its training). With more than one of `jobs`, the processes
         that `predict_each` will need for as many load it, and this one only when something else is asked of it.
         """
         check_number("jobs", jobs)
         place = find_model(directory)
-        source = model_source(place, device=device, key=key, submodels=submodels)
+        source = model_source(place, device=device, trust=trust, submodels=submodels)
         if jobs > 1:
             return cls._loaded_elsewhere(source, describe_apart(source, jobs=jobs))
-        ensemble, manifest = load_model(place, device=device, key=key, submodels=submodels)
+        ensemble, manifest = load_model(place, device=device, trust=trust, submodels=submodels)
         _LOG.info("%s: loaded with %s", place, ", ".join(ensemble.taggers))
         return cls(ensemble, replace(source, checksum=manifest.checksum))
 

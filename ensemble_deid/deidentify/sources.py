@@ -30,7 +30,8 @@ from ensemble_deid.deidentify.outputs import (
 )
 from ensemble_deid.errors import ConfigError, CorpusError
 
-_MESSAGES = ("fhir", "hl7")
+MESSAGES = ("fhir", "hl7")
+"""Formats without columns, of which fields are kept."""
 FileOrStream = str | Path | BinaryIO
 
 
@@ -39,9 +40,9 @@ def note_source(given: str | Path, options: InputOptions, *, leave_out: Sequence
     format, path = options.kind_of(given), Path(given)
     if (format == "sql") != (options.query is not None and options.table_out is not None):
         raise ConfigError("a database needs --query and --table-out, and nothing else can use them")
-    if format in ("files", *_MESSAGES) and options.columns not in (None, Columns()):
+    if format in ("files", *MESSAGES) and options.columns not in (None, Columns()):
         raise ConfigError("--text-column and the like name columns of a table, or fields of JSONL: the input has none")
-    if options.keep_fields and format not in _MESSAGES:
+    if options.keep_fields and format not in MESSAGES:
         raise ConfigError("--keep-fields is for FHIR and HL7, and the input is neither")
     if format == "files":
         return _note_files(given, options, leave_out)
@@ -58,7 +59,7 @@ def note_source(given: str | Path, options: InputOptions, *, leave_out: Sequence
 
 
 def _table(path: Path, format: str, columns: Columns, *, keep_fields: bool) -> NoteSource:
-    if format in _MESSAGES:
+    if format in MESSAGES:
         from ensemble_deid.corpora.messages.files import MessageFile
 
         return MessageFile(path, format, keep_fields)

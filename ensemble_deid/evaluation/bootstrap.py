@@ -70,11 +70,13 @@ LEVEL = 0.95
 # Draws are made and summed in pieces of about this many numbers, so that memory grows neither with the number of
 # resamples nor with that of patients.
 _PIECE = 500_000
+LEAST_CLUSTERS = 10
+"""Fewer patients, or sites, allow no interval: resampling so few says too little of those that were not drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A percentile interval; its ends are None where fewer than two patients or no defined resample allow none.
+    """A percentile interval; its ends are None where there are too few patients, or no defined resample.
 
     `undefined` counts the resamples in which the figure was undefined; they are left out.
     """
@@ -152,7 +154,7 @@ def percentile_interval(values: Floats, *, level: float = LEVEL, patients: int) 
         raise EvaluationError(f"the level of an interval lies between 0 and 1, not {level}")
     defined = values[~np.isnan(values)]
     undefined = len(values) - len(defined)
-    if patients < 2 or not len(defined):
+    if patients < LEAST_CLUSTERS or not len(defined):
         return Interval(None, None, level, len(values), undefined)
     low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high), level, len(values), undefined)

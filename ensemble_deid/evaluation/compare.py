@@ -51,6 +51,12 @@ class Comparison:
     found: FoundBy
     resampling: Resampling
 
+    @property
+    def adjusted(self) -> dict[str, float]:
+        """The p values of `differences`, as `view measure`, adjusted for their number (Holm 1979)."""
+        rows = ((view, d) for view, differences in self.differences.items() for d in differences)
+        return holm({f"{view} {d.measure}": d.p_value for view, d in rows if d.p_value is not None})
+
 
 def compare(
     gold: Sequence[Document],

@@ -73,6 +73,7 @@ class Evaluation:
     `missed_beside_right` is the share of missed tokens that touch a right one (Johnson et al. 2020, section 4.2).
 
     A note that names no patient counts as a patient of its own; `without_patient` is the number of such notes.
+    `by_site` is the total of the view token-binary with intervals by site; None unless every note names its site.
 
     >>> from ensemble_deid import Document, Span, evaluate
     >>> gold = Document("a", "Anna Bell, 4/2", (Span(0, 9, "PATIENT"), Span(11, 14, "DATE")))
@@ -97,6 +98,8 @@ class Evaluation:
     leak_intervals: LeakIntervals
     missed_beside_right: Share
     resampling: Resampling
+    sites: int = 0
+    by_site: Score | None = None
 
     def score(self, view: str = "strict", part: ScorePart = "total", name: str = "all") -> Score:
         """Return the score of that view and part. Raises EvaluationError when there is none."""
@@ -145,6 +148,9 @@ def evaluate(
     golds = select_labels((pair.gold for pair in pairs), chosen)
     against_all = [Pair(gold, pair.system) for gold, pair in zip(golds, pairs, strict=True)]
     leaks = leaks_of_pairs(against_all, kind_key=kind_key)
+    sites = tuple(pair.gold.site for pair in pairs if pair.gold.site is not None)
+    everything = [row for row in rows if (row.view, row.part) == ("token-binary", "total")]
+    known = bool(pairs) and len(sites) == len(pairs)
     return Evaluation(
         documents=len(pairs),
         patients=len(set(groups)),
@@ -160,6 +166,8 @@ def evaluate(
         leak_intervals=_leak_intervals(leaks, groups, resampling),
         missed_beside_right=missed_beside_right(against_all),
         resampling=resampling,
+        sites=len(set(sites)) if known else 0,
+        by_site=score_rows(everything, sites, resampling)[0] if known else None,
     )
 
 

@@ -6,7 +6,7 @@ counts by its characters other than white space. An annotation is missed when an
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -14,6 +14,7 @@ from ensemble_deid.evaluation.bootstrap import Share
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
 from ensemble_deid.note.counts import ratio
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.identifiers import is_direct
 from ensemble_deid.note.span import SpanKey
 
 KIND_KEY = "kind"
@@ -81,9 +82,13 @@ class KindLeaks:
 
 @dataclass(frozen=True, slots=True)
 class LeakView:
-    """Leaks over all notes. `total` is out of all notes and patients, `by_label` out of those that hold the label."""
+    """Leaks over all notes. `total` is out of all notes and patients, `by_label` out of those that hold the label.
+
+    `direct` is out of all notes and patients, too: of the identifiers that name somebody by themselves.
+    """
 
     total: LabelLeaks
+    direct: LabelLeaks
     missed_whole: Share
     characters: Share
     by_label: Mapping[str, LabelLeaks]
@@ -105,14 +110,10 @@ def leaks_of_pairs(pairs: Sequence[Pair], *, kind_key: str = KIND_KEY) -> LeakVi
     notes = tuple(_note_leaks(pair, kind_key) for pair in pairs)
     phi = sum(note.phi_count for note in notes)
     leaking = [note for note in notes if note.missed_count]
-    total = LabelLeaks(
-        Share(sum(note.missed_count for note in notes), phi),
-        Share(len(leaking), len(notes)),
-        Share(len({note.group for note in leaking}), len({note.group for note in notes})),
-    )
     characters = Share(sum(note.leaked_characters for note in notes), sum(note.characters for note in notes))
     return LeakView(
-        total,
+        _leaks_of(notes, lambda label: True),
+        _leaks_of(notes, is_direct),
         missed_whole=Share(sum(note.missed_whole for note in notes), phi),
         characters=characters,
         by_label=MappingProxyType(
@@ -168,6 +169,20 @@ def _note_leaks(pair: Pair, kind_key: str) -> NoteLeaks:
         missed_whole=whole,
         characters=len(counted),
         leaked_characters=len(leaked),
+    )
+
+
+def _leaks_of(notes: Sequence[NoteLeaks], counts: Callable[[str], bool]) -> LabelLeaks:
+    """Return the leaks of the labels that count, out of all notes and patients."""
+
+    def number(found: Mapping[str, int]) -> int:
+        return sum(n for label, n in found.items() if counts(label))
+
+    leaking = [note for note in notes if number(note.missed)]
+    return LabelLeaks(
+        Share(sum(number(note.missed) for note in leaking), sum(number(note.phi) for note in notes)),
+        Share(len(leaking), len(notes)),
+        Share(len({note.group for note in leaking}), len({note.group for note in notes})),
     )
 
 

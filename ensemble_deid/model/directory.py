@@ -1,6 +1,6 @@
 """A trained ensemble on disk: readable, safe files that run no code when they are loaded.
 
-    manifest.hmac            the signature, if the model was signed (`signature.py`)
+    manifest.sig             the signature, if the model was signed (`signing.py`)
     MODEL_CARD.md            what it was trained on, what was measured, what it is not for
     manifest.json            format, labels, configuration, fingerprint, versions, dev figures, file hashes
     patterns.toml            the regex patterns
@@ -29,13 +29,12 @@ from pathlib import Path
 from ensemble_deid.atomic import current_umask, folder_atomically, remove_stale
 from ensemble_deid.errors import ModelError
 from ensemble_deid.model.ensemble import Ensemble
-from ensemble_deid.model.manifest import FILE, REPLACED, Manifest, file_hashes, listed_files, read_manifest
+from ensemble_deid.model.manifest import FILE, REPLACED, SIGNATURE, Manifest, file_hashes, listed_files, read_manifest
 from ensemble_deid.model.model_card import FILE as CARD
 from ensemble_deid.model.model_card import model_card
 from ensemble_deid.model.private import FILE as PRIVATE_FILE
 from ensemble_deid.model.private import FOLDER as PRIVATE
 from ensemble_deid.model.private import copy_private_files, has_private_file, write_private_manifest
-from ensemble_deid.model.signature import FILE as SIGNATURE
 from ensemble_deid.stacking.dataset import StackingDataset
 
 PATTERNS, LEXICON, BPE, KNOWLEDGE = "patterns.toml", "lexicon.json", "bpe.model", "knowledge.json"

@@ -11,8 +11,8 @@ from ensemble_deid.features.vocabulary import Vocabulary
 from ensemble_deid.model.additions import INCLUSION, PATTERNS
 from ensemble_deid.model.directory import beside, refuse_foreign_folder, write_manifest
 from ensemble_deid.model.loading import load_model
-from ensemble_deid.model.manifest import FILE, Manifest, read_manifest
-from ensemble_deid.model.signature import FILE as SIGNATURE
+from ensemble_deid.model.manifest import FILE, SIGNATURE, Manifest, read_manifest
+from ensemble_deid.model.measured import SHIPPED
 from ensemble_deid.model.submodels import compact_submodel
 from ensemble_deid.taggers.tbed.rule_text import parse_rule
 from ensemble_deid.taggers.tbed.rulelist import REQUIRED_KEYS, RuleList
@@ -30,7 +30,8 @@ def export_model(model: Path, out: Path, *, shareable: bool = False, compact: bo
     model.
     """
     manifest = read_manifest(model)
-    figures = dict(manifest.figures)
+    # What is exported is what the copy comes with.
+    figures = {name: figure for name, figure in manifest.figures.items() if name != SHIPPED}
     if CHOSEN in figures:
         figures[CHOSEN] = without_digests(figures[CHOSEN])
     exported = replace(_without_remarks(model, manifest) if shareable else manifest, seen_notes={}, figures=figures)

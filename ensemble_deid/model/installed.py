@@ -48,6 +48,12 @@ def find_model(model: str | Path) -> Path:
     raise ModelError(f"{model}: there is no such folder, and no model of this name is installed ({names})")
 
 
+def name_of_model(model: Path) -> str:
+    """Return what a model's folder is called, of an installed one its name, package and version."""
+    found = next((m for m in installed_models().values() if m.directory.resolve() == model.resolve()), None)
+    return model.resolve().name if found is None else f"{found.name} ({found.package} {found.version})"
+
+
 def model_of(name: str) -> Path | None:
     """Return the folder of the model that `name` is or names; None for anything else, which is read as a corpus."""
     place = Path(name)

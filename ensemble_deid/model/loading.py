@@ -60,10 +60,10 @@ def load_model(
     directory: Path,
     *,
     device: str | None = None,
-    key: str | Path | None = None,
+    trust: str | Path | None = None,
     submodels: Sequence[str] | None = None,
 ) -> tuple[Ensemble, Manifest]:
-    """Read a model directory, which must be signed where there is a key file (see `read_manifest`).
+    """Read a model directory, which must be signed where keys are trusted (see `read_manifest`).
 
     With `submodels` only these are loaded, and the final estimator that was fitted for them. Raises ModelError with one
     clear line when anything about the model is wrong, and ConfigError where it has no final estimator for these, and in
@@ -71,7 +71,7 @@ def load_model(
     """
     if is_pinned():
         check_pinned()
-    manifest, config, names = _chosen(directory, device=device, key=key, submodels=submodels)
+    manifest, config, names = _chosen(directory, device=device, trust=trust, submodels=submodels)
     scheme = TagScheme(manifest.labels)
     try:
         added = load_added_patterns(directory, manifest)
@@ -111,23 +111,23 @@ def model_source(
     directory: Path,
     *,
     device: str | None = None,
-    key: str | Path | None = None,
+    trust: str | Path | None = None,
     submodels: Sequence[str] | None = None,
 ) -> ModelSource:
     """Return what other processes need to load the same model as `load_model` does, and raise what it raises of that.
 
     The submodels are not read.
     """
-    manifest, _, names = _chosen(directory, device=device, key=key, submodels=submodels)
+    manifest, _, names = _chosen(directory, device=device, trust=trust, submodels=submodels)
     # Absolute, since a process that was started earlier may stand in another folder.
     return ModelSource(directory.absolute(), device, manifest.checksum, names)
 
 
 def _chosen(
-    directory: Path, *, device: str | None, key: str | Path | None, submodels: Sequence[str] | None
+    directory: Path, *, device: str | None, trust: str | Path | None, submodels: Sequence[str] | None
 ) -> tuple[Manifest, Config, tuple[str, ...]]:
     """Return a model's manifest, its configuration with the device asked for, and the submodels to load."""
-    manifest = read_manifest(directory, key=key)
+    manifest = read_manifest(directory, trust=trust)
     try:
         config = make_config(manifest.config, place=str(directory / FILE))
     except ConfigError as error:

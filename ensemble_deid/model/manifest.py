@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -9,20 +10,24 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid import __version__
-from ensemble_deid.errors import ModelError
+from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.model.private import FOLDER as PRIVATE
-from ensemble_deid.model.signature import FILE as SIGNATURE
-from ensemble_deid.model.signature import check_signature, configured_key, key_of, write_signature
 from ensemble_deid.note.document import Document
 from ensemble_deid.parsing import strict_json
+from ensemble_deid.signing import SigningKey, TrustedKeys
 
 FORMAT_VERSION = 4
 FILE = "manifest.json"
+SIGNATURE = "manifest.sig"
+VARIABLE = "ENSEMBLE_DEID_TRUSTED_KEYS"
+"""The environment variable that names the file of public keys, by one of which every model must be signed."""
 REPLACED = ".ensemble-deid-replaced"
 """The end of the name under which a model stands beside its place while another one is moved there."""
 MOST_LABELS = 200
 _LONGEST_LABEL = 100
 _CHECKSUM = "checksum"
+_PURPOSE = "model"
 _KINDS: Mapping[str, type] = {
     "labels": list,
     "config": dict,
@@ -98,23 +103,42 @@ def file_hashes(directory: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def read_manifest(directory: Path, *, key: str | Path | None = None) -> Manifest:
+def read_manifest(directory: Path, *, trust: str | Path | None = None) -> Manifest:
     """Read and check a model directory's manifest and the hashes of its files.
 
-    With a key file, in `key` or in the environment (`signature.py`), the model must be signed with it. Raises
-    ModelError when the directory is no model, has another format, is incomplete, was edited, or has a file that the
-    manifest does not name, and for a missing or wrong signature.
+    With a file of public keys, in `trust` or in the environment (`VARIABLE`), one of them must have signed the model.
+    Raises ModelError when the directory is no model, has another format, is incomplete, was edited, or has a file that
+    the manifest does not name, and for a missing or wrong signature.
     """
-    secret = key_of(key) if key is not None else configured_key()
+    # An empty name is a mistake, not a choice: no file has it, so that no model is loaded.
+    place = os.environ.get(VARIABLE) if trust is None else trust
     manifest = _checked(directory)
-    if secret is not None:
-        check_signature(directory, manifest.checksum, secret)
+    if place is not None:
+        signer_of(directory, manifest, place)
     return manifest
 
 
+def signer_of(directory: Path, manifest: Manifest, trust: str | Path) -> str:
+    """Return who signed a model, by name and fingerprint. Raises ModelError unless it is a key of the file `trust`."""
+    try:
+        trusted = TrustedKeys.from_file(trust)
+    except ConfigError as error:
+        raise ModelError(str(error)) from None
+    path = directory / SIGNATURE
+    if not path.is_file():
+        raise ModelError(f"{directory}: is not signed, and trusted keys are configured; `model sign` signs it")
+    try:
+        return trusted.check(path.read_text(encoding="ascii"), _PURPOSE, manifest.checksum.encode("ascii"))
+    except (OSError, ValueError):
+        raise ModelError(f"{path}: damaged: not a signature") from None
+    except ConfigError as error:
+        raise ModelError(f"{path}: {error}") from None
+
+
 def sign_model(directory: Path, key: str | Path) -> None:
-    """Sign a model with the key of a file; an earlier signature is replaced. Raises ModelError for model or key."""
-    write_signature(directory, _checked(directory).checksum, key_of(key))
+    """Sign a model with the private key of a file; an earlier signature is replaced. Raises ConfigError, ModelError."""
+    checksum = _checked(directory).checksum.encode("ascii")
+    write_text_atomically(directory / SIGNATURE, f"{SigningKey.from_file(key).sign(_PURPOSE, checksum)}\n")
 
 
 def _checked(directory: Path) -> Manifest:

@@ -23,7 +23,7 @@ from ensemble_deid.model.additions import changeable_files, changes_since_traini
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
-from ensemble_deid.model.measured import CHOSEN_WITH
+from ensemble_deid.model.measured import CHOSEN_WITH, SHIPPED
 from ensemble_deid.model.options import CHOICE, DEV, members_record
 from ensemble_deid.model.out_of_fold import OutOfFold, out_of_fold
 from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
@@ -35,6 +35,7 @@ from ensemble_deid.stacking.voting import choose_best_members
 
 OF_TRAINING = "training_threshold"
 """The figure of the manifest that has the threshold that training chose."""
+_OVERLAP = "overlap_of_threshold"
 
 
 def freeze_threshold(
@@ -94,13 +95,23 @@ def freeze_certified_threshold(
     return _freeze(model, chosen, point, {})
 
 
-def reset_threshold(model: Path) -> float:
-    """Restore the threshold that training chose, and return it. Raises ModelError if the model has no record of it."""
-    threshold = read_manifest(model).figures.get(OF_TRAINING)
+def reset_threshold(model: Path) -> tuple[float, str]:
+    """Restore the threshold that a model was shipped with, else training's; return it, and who chose it.
+
+    Raises ModelError if the model has no record of it.
+    """
+    manifest = read_manifest(model)
+    figures = manifest.figures
+    if (shipped := figures.get(SHIPPED)) is not None:
+        _store(model, shipped["threshold"], shipped["figures"], shipped["choices"], came_so=True)
+        return float(shipped["threshold"]), "the model came with"
+    if not manifest.seen_notes:
+        return Stacker.load(model).threshold, "the model came with"
+    threshold = figures.get(OF_TRAINING)
     if threshold is None:
         raise ModelError(f"{model}: has no record of the threshold of its training; {_UNCHANGED}")
     _store(model, threshold, {}, {})
-    return float(threshold)
+    return float(threshold), "training chose"
 
 
 _UNCHANGED = "the model is as it was"
@@ -110,16 +121,33 @@ def _freeze(model: Path, chosen: ChosenThreshold, point: OperatingPoint, overlap
     """Store the threshold of the point that was chosen, a little below its score, and return the choice with it."""
     threshold = just_below(point.threshold)
     frozen = replace(chosen, threshold=threshold, chosen_at=replace(point, threshold=threshold))
-    record = {CHOSEN: threshold_to_record(frozen), CHOSEN_WITH: changeable_files(read_manifest(model))}
+    manifest = read_manifest(model)
+    record = {CHOSEN: threshold_to_record(frozen), CHOSEN_WITH: changeable_files(manifest), **_shipped(model, manifest)}
     _store(model, threshold, record, overlap)
     return frozen
 
 
-def _store(model: Path, threshold: float, record: dict[str, Any], overlap: dict[str, Any]) -> None:
+def _shipped(model: Path, manifest: Manifest) -> dict[str, Any]:
+    """Return the figure that keeps the threshold of a model without training's own records, once."""
+    if manifest.seen_notes or SHIPPED in manifest.figures:
+        return {}
+    kept = {
+        "threshold": Stacker.load(model).threshold,
+        "figures": {name: manifest.figures[name] for name in (CHOSEN, CHOSEN_WITH) if name in manifest.figures},
+        "choices": {name: manifest.choices[name] for name in (_OVERLAP,) if name in manifest.choices},
+    }
+    return {SHIPPED: kept}
+
+
+def _store(
+    model: Path, threshold: float, record: dict[str, Any], overlap: dict[str, Any], *, came_so: bool = False
+) -> None:
+    left = (CHOSEN, CHOSEN_WITH, *((SHIPPED,) if came_so else ()))
+
     def edit(directory: Path, manifest: Manifest) -> Manifest:
         replace(Stacker.load(directory), threshold=threshold).save(directory)
-        figures = {name: figure for name, figure in manifest.figures.items() if name not in (CHOSEN, CHOSEN_WITH)}
-        choices = {name: choice for name, choice in manifest.choices.items() if name != "overlap_of_threshold"}
+        figures = {name: figure for name, figure in manifest.figures.items() if name not in left}
+        choices = {name: choice for name, choice in manifest.choices.items() if name != _OVERLAP}
         return replace(manifest, figures={**figures, **record}, choices={**choices, **overlap})
 
     update_model(model, edit)

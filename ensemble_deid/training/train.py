@@ -39,7 +39,14 @@ from ensemble_deid.training.part_folder import PartFolder, settings_of_training
 from ensemble_deid.training.progress import Reporter, Step
 from ensemble_deid.training.rules import rule_curve
 from ensemble_deid.training.thresholds import OF_TRAINING
-from ensemble_deid.training.training_notes import COLD, WarmStart, checked_notes, read_warm_start, training_counts
+from ensemble_deid.training.training_notes import (
+    COLD,
+    WarmStart,
+    checked_notes,
+    read_warm_start,
+    refuse_useless,
+    training_counts,
+)
 from ensemble_deid.training.training_points import FinalEstimators, Scored, TrainingPoints, fit_final_estimators
 
 _LOG = logging.getLogger(__name__)
@@ -167,6 +174,7 @@ def _train(
     dev = extractor.extract(dev_documents) if dev_documents else None
     fit = partial(_fit_ensemble, extractor=extractor, scheme=scheme, config=config, report=report)
     ensemble, fitted, progress = fit(documents, plain, dev, starts=warm.taggers, part=part)
+    refuse_useless(fitted.curves[tuple(ensemble.taggers)], threshold=fitted.points.threshold)
     points, counts = _scored(ensemble, fitted.points, dev, dev_documents, notify=notify)
     manifest = Manifest(
         labels=scheme.labels,

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.config import Config
-from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.errors import ConfigError, CorpusError, ModelError
+from ensemble_deid.evaluation.curve import Curve
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.seen_notes import SeenNotes
@@ -18,6 +19,9 @@ from ensemble_deid.note.tags import TagScheme, tag_loss
 from ensemble_deid.seeds import generator
 from ensemble_deid.submodels import BY_NAME
 from ensemble_deid.taggers.base import Tagger
+
+_LEAST_FOUND = 0.01
+"""The least share of the PHI tokens; a model below it has learned nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,3 +183,13 @@ def sample_sites(documents: Sequence[Document], n_sites: int, *, seed: int) -> t
     order = generator(seed, "sites").permutation(len(names))
     chosen = {names[k] for k in order[:n_sites].tolist()}
     return tuple(document for document in documents if document.site in chosen)
+
+
+def refuse_useless(curve: Curve, *, threshold: float) -> None:
+    """Raise ModelError where a model finds next to nothing of its own training notes, each scored out of fold."""
+    counts = curve.at(threshold).counts
+    if counts.gold and counts.tp < _LEAST_FOUND * counts.gold:
+        raise ModelError(
+            f"the model finds {counts.tp} of the {counts.gold} PHI tokens of its training notes, out of fold, and is "
+            "not saved: are the annotations at their places, and are there enough notes?"
+        )

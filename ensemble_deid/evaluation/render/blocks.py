@@ -10,12 +10,14 @@ from ensemble_deid.evaluation.official.rows import OfficialScores
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.render.data import agreement_data, comparison_data, evaluation_data, long_table
 from ensemble_deid.evaluation.render.figures import (
+    ROWS_OVERLAP,
     interval_text,
     missed_per_note_rows,
     notes_text,
     point_cells,
     resampling_text,
     side_text,
+    site_lines,
     with_interval,
 )
 from ensemble_deid.evaluation.render.results import Block, Point, Results, Table, draw_points
@@ -29,7 +31,7 @@ def comparison_results(
 ) -> Results:
     """Return the differences between two systems, called by their names."""
     rows = [
-        (view, *_difference_cells(difference))
+        (view, *_difference_cells(difference), figure(comparison.adjusted.get(f"{view} {difference.measure}")))
         for view, differences in comparison.differences.items()
         for difference in differences
     ]
@@ -42,7 +44,7 @@ def comparison_results(
             resampling_text(comparison.resampling),
             "p: two-sided approximate randomisation over patients.",
         ],
-        [Table("Everything", ("view", "measure", *header), tuple(rows))],
+        [Table("Everything; adjusted p after Holm", ("view", "measure", *header, "adjusted p"), tuple(rows))],
         [Table("F1 by label (strict); adjusted p after Holm", ("label", *header, "adjusted p"), tuple(labels))],
         [
             "Gold annotations found (strict)",
@@ -175,6 +177,7 @@ def _head(evaluation: Evaluation) -> list[str]:
         side_text("gold", evaluation.gold),
         side_text("system", evaluation.system),
         resampling_text(evaluation.resampling),
+        *site_lines(evaluation),
     ]
     if evaluation.labels is not None:
         lines.insert(1, f"only the labels {', '.join(evaluation.labels)}")
@@ -190,10 +193,12 @@ def _figures(evaluation: Evaluation) -> Table:
 
 
 def _redaction(evaluation: Evaluation) -> list[str]:
-    total, characters = evaluation.leaks.total, evaluation.leaks.characters
+    total, direct, characters = evaluation.leaks.total, evaluation.leaks.direct, evaluation.leaks.characters
     rates = {rates.view: rates.false_negatives for rates in evaluation.token_rates}["token-binary"]
     return [
         "Redaction: gold PHI covered by annotations of the system, whatever their label",
+        f"  notes without a direct identifier left: {_without(direct.notes)}",
+        f"  patients without a direct identifier left: {_without(direct.patients)}",
         f"  notes fully redacted: {_without(total.notes)}",
         f"  patients with all notes fully redacted: {_without(total.patients)}",
         f"  letters and digits of PHI left: {characters.count:,} of {characters.total:,} ({percent(characters.share)})",
@@ -318,7 +323,12 @@ def _leaks(evaluation: Evaluation) -> list[Block]:
         )
         for label, row in leaks.by_label.items()
     ]
-    return [overall, [Table("Leaks by label", header, tuple(rows))], [_by_errors(evaluation)], [_by_kind(evaluation)]]
+    return [
+        overall,
+        [Table(f"Leaks by label ({ROWS_OVERLAP})", header, tuple(rows))],
+        [_by_errors(evaluation)],
+        [_by_kind(evaluation)],
+    ]
 
 
 def _by_errors(evaluation: Evaluation) -> Table:

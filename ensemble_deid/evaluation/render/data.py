@@ -45,6 +45,7 @@ def evaluation_data(
         "macro": plain(evaluation.macro),
         "token_rates": plain(evaluation.token_rates),
         "missed_tokens": {"missed": near.total, "beside_right": near.count},
+        "by_site": None if evaluation.by_site is None else {"sites": evaluation.sites, **plain(evaluation.by_site)},
         "leaks": {**_leaks(evaluation.leaks), "intervals": plain(evaluation.leak_intervals)},
     }
     if operating is not None:
@@ -90,7 +91,7 @@ def comparison_data(comparison: Comparison) -> Json:
         "labels": plain(comparison.labels),
         "resampling": {**plain(comparison.resampling), "unit": "patient"},
         "differences": [
-            {"view": view, **plain(difference)}
+            {"view": view, **plain(difference), "holm_p": comparison.adjusted.get(f"{view} {difference.measure}")}
             for view, differences in comparison.differences.items()
             for difference in differences
         ],

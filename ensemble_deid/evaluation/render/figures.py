@@ -1,6 +1,6 @@
 """Figures, and what is said beside them, as text: the same words in the terminal and in the HTML report."""
 
-from ensemble_deid.evaluation.bootstrap import Interval, PairedDifference
+from ensemble_deid.evaluation.bootstrap import LEAST_CLUSTERS, Interval, PairedDifference
 from ensemble_deid.evaluation.curve import OperatingPoint
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.leaks import LeakView
@@ -43,6 +43,25 @@ def interval_text(interval: Interval | None, digits: int = 4) -> str:
     if interval is None or interval.low is None or interval.high is None:
         return ""
     return f" [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+
+
+ROWS_OVERLAP = "a note or patient counts in the row of each label that leaks, so rows add up to more than the total"
+
+
+def site_lines(evaluation: Evaluation) -> list[str]:
+    """Say what the recall is by site, where the sites are known: notes of one site are more alike than others."""
+    if evaluation.by_site is None or evaluation.sites < 2:
+        return []
+    patients, sites = evaluation.score("token-binary").recall, evaluation.by_site.recall
+    return [
+        f"Recall of PHI tokens: {figure(sites.value)}; interval by patient {_ends(patients, evaluation.patients)}, "
+        f"by site {_ends(sites, evaluation.sites)} ({evaluation.sites:,} sites)"
+    ]
+
+
+def _ends(estimate: Estimate, clusters: int) -> str:
+    few = f"none (fewer than {LEAST_CLUSTERS})" if clusters < LEAST_CLUSTERS else "none"
+    return interval_text(estimate.interval).strip() or few
 
 
 def resampling_text(resampling: Resampling) -> str:

@@ -161,6 +161,12 @@ def _x(value: float) -> float:
 # Everything that a command found.
 
 
+class Heading(str):
+    """A line above what belongs together."""
+
+    __slots__ = ()
+
+
 Block = Sequence[str | Table]
 """Lines and tables that belong together."""
 _STYLE = (

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from ensemble_deid.evaluation.bootstrap import Share
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.leaks import LeakView
-from ensemble_deid.evaluation.render.figures import missed_per_note_rows
+from ensemble_deid.evaluation.render.figures import ROWS_OVERLAP, missed_per_note_rows, site_lines
+from ensemble_deid.evaluation.render.html.labels import verdict
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import data_table, section
 from ensemble_deid.evaluation.subgroups import Subgroups
@@ -24,14 +25,14 @@ class FrontPage:
 
 def front_section(front: FrontPage, evaluation: Evaluation, subgroups: Subgroups) -> Html:
     """Put on one page the record of what was scored, what leaks, which groups fare worse, and lines to sign on."""
-    worse = [f"{group.dimension}: {group.name}" for group in subgroups.groups if group.worse]
-    groups = f"Worse than the rest beyond chance: {'; '.join(worse)}." if worse else "No group is worse beyond chance."
+    worse = any(group.worse for group in subgroups.groups)
     return section(
         "front",
         "Record",
         data_table("What was scored.", ("", ""), front.facts, words=2),
         _leaks(evaluation),
-        element("p", f"Groups of annotations (section Subgroups): {groups}", class_="flag" if worse else None),
+        *(element("p", line) for line in site_lines(evaluation)),
+        element("p", f"Groups of annotations: {verdict(subgroups.groups)}", class_="flag" if worse else None),
         _sign_off(),
     )
 
@@ -43,13 +44,16 @@ def _leaks(evaluation: Evaluation) -> Html:
     if notes is not None and notes.low is not None and notes.high is not None:
         bootstrap = f"{percent(notes.low)} to {percent(notes.high)}"
     rows = [
+        _row("Notes with a direct identifier left", leaks.direct.notes, ""),
+        _row("Patients with a direct identifier left", leaks.direct.patients, ""),
         _row("Notes with a leak", leaks.total.notes, bootstrap),
         _row("Patients with a leak", leaks.total.patients, ""),
         _row("Annotations with a leak", leaks.total.phi, ""),
     ]
     note = (
-        "A leak: a letter or digit of PHI that the system does not cover. At most: exact one-sided 95% upper bound, "
-        "as if each were independent, which patients are. Interval: bootstrap over patients."
+        "A leak: a letter or digit of PHI that the system does not cover. Direct identifiers name somebody by "
+        "themselves: names, addresses, numbers. The rows overlap, and do not add up. At most: exact one-sided 95% "
+        "upper bound, as if each were independent, which patients are. Interval: bootstrap over patients."
     )
     return data_table("Leak rates.", ("Unit", "With a leak", "All", "Rate", "At most", "Interval"), rows, note=note)
 
@@ -101,6 +105,8 @@ def leak_section(evaluation: Evaluation, *, brief: bool = False) -> Html:
 
 def _at_all(view: LeakView) -> Html:
     rows = [
+        ("Notes with a direct identifier left", *_cells(view.direct.notes)),
+        ("Patients with a direct identifier left", *_cells(view.direct.patients)),
         ("Notes with a leak", *_cells(view.total.notes)),
         ("Patients with a leak", *_cells(view.total.patients)),
         ("Annotations with a leak", *_cells(view.total.phi)),
@@ -124,7 +130,7 @@ def _by_label(view: LeakView) -> Html:
         (label, *_cells(row.phi), _of(row.notes), _of(row.patients), percent(row.patients.upper))
         for label, row in view.by_label.items()
     ]
-    return data_table("Leaks by label", header, rows)
+    return data_table("Leaks by label.", header, rows, note=f"{ROWS_OVERLAP[0].upper()}{ROWS_OVERLAP[1:]}.")
 
 
 def _by_errors(view: LeakView) -> Html:

@@ -114,7 +114,12 @@ def subgroup_section(subgroups: Subgroups, resampling: Resampling, *, brief: boo
     ]
     left_out = [element("p", f"{dimension}: {why}") for dimension, why in subgroups.without.items()]
     return section(
-        "subgroups", "Subgroups", element("p", _meaning(resampling)), _verdict(subgroups.groups), *tables, *left_out
+        "subgroups",
+        "Subgroups",
+        element("p", _meaning(resampling)),
+        element("p", verdict(subgroups.groups), class_="flag" if any(g.worse for g in subgroups.groups) else None),
+        *tables,
+        *left_out,
     )
 
 
@@ -140,12 +145,17 @@ def _meaning(resampling: Resampling) -> str:
     )
 
 
-def _verdict(groups: Sequence[Subgroup]) -> Html:
+def verdict(groups: Sequence[Subgroup]) -> str:
+    """Say which groups are worse than the rest, and of how many nothing can be said."""
     worse = [f"{group.dimension}: {group.name}" for group in groups if group.worse]
-    if worse:
-        return element("p", element("strong", f"Worse than the rest beyond chance: {'; '.join(worse)}."), class_="flag")
     tested = sum(group.holm_p is not None for group in groups)
-    return element("p", f"None of the {tested} groups tested is worse than the rest beyond chance.")
+    small = sum(group.holm_p is None and group.patients < MIN_PATIENTS for group in groups)
+    silent = f" Nothing is said of groups of fewer than {MIN_PATIENTS} patients ({small})." if small else ""
+    if worse:
+        return f"Worse than the rest beyond chance: {'; '.join(worse)}.{silent}"
+    if not tested:
+        return f"No group was tested.{silent}"
+    return f"None of the {tested} groups tested is worse than the rest beyond chance.{silent}"
 
 
 def _row(group: Subgroup) -> tuple[str | Html, ...]:

@@ -56,7 +56,7 @@ UNKNOWN = "labels of your own"
 def identifier_of(label: str) -> str:
     """Return the kind of identifier that a label is for.
 
-    >>> from ensemble_deid.audit.identifiers import identifier_of
+    >>> from ensemble_deid.note.identifiers import identifier_of
     >>> identifier_of("PATIENT"), identifier_of("CITY"), identifier_of("BADGE")
     ('names', 'places', 'labels of your own')
     """

@@ -1,0 +1,161 @@
+"""What a release still says of each patient: the quasi-identifiers that stay, by how many patients share them.
+
+Counted are values that the run's styles kept or made coarser (ages, years, three digits of a ZIP code, occupations,
+places and what else a policy keeps), and the columns that it kept, per patient. k is the number of patients with the
+same values: whoever knows them of a patient has k to choose from. What has no label is not counted: rare diagnoses,
+sex, ethnic group, family, and events that many know of.
+"""
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.audit.release import read_lines, released_documents
+from ensemble_deid.corpora.tables.columns import ALL
+from ensemble_deid.deidentify.manifest import MANIFEST, SPANS, STANDARD_OUTPUT, VerifiedRun, read_chain
+from ensemble_deid.deidentify.replacement.styles import Styles
+from ensemble_deid.errors import CorpusError
+from ensemble_deid.note.identifiers import identifier_of
+
+SMALL = 11
+"""Groups of fewer patients are small: the least cell of tables that Medicare lets out."""
+MOST_LISTED = 20
+NOT_COUNTED = (
+    "rare diagnoses and procedures, sex, ethnic group, family, and known events: no label finds them",
+    "what the model missed: the audit bounds it",
+)
+_TOGETHER = "all of these together"
+_Values = frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedValues:
+    """How the patients share their values of one kind: how many have any, and how many have a group of how many."""
+
+    kind: str
+    patients: int
+    groups: int
+    alone: int
+    in_small_groups: int
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """The rows by kind, the last of which is for all kinds together, and the smallest groups of that one by id.
+
+    `smallest` has (k, the ids that the output has); `unlisted` counts the patients of other groups below `SMALL`.
+    """
+
+    patients: int
+    notes: int
+    rows: tuple[SharedValues, ...]
+    smallest: tuple[tuple[int, tuple[str, ...]], ...]
+    unlisted: int
+    not_counted: tuple[str, ...] = NOT_COUNTED
+
+
+def residual_risk(run: Path, verified: VerifiedRun) -> Residual | None:
+    """Count what a run's output says of each patient; None where the output is in no file.
+
+    `verified` is what `verify_run` returned. Raises CorpusError where the output cannot be read.
+    """
+    output = _output_of(run)
+    if output is None:
+        return None
+    settings = verified.settings
+    styles = Styles(settings["styles"]["default"], settings["styles"]["by_label"])
+    columns, not_counted = _kept_columns(settings, styles)
+    spans = _shown_spans(run, styles)
+    values: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    notes = 0
+    for document in released_documents(str(output), settings, run, columns):
+        found = spans.pop(document.id, ())
+        if found and max(end for _, end, _ in found) > len(document.text):
+            raise CorpusError(f"{output}: {document.id}: is not as the run wrote it")
+        notes += 1
+        own = values[document.patient]
+        own.update((identifier_of(label), _plain(document.text[start:end])) for start, end, label in found)
+        own.update((f"column {name}", _plain(document.metadata[name])) for name in columns)
+    if spans:
+        raise CorpusError(f"{output}: lacks {len(spans)} notes of {run}")
+    return _shared({patient: frozenset(own) for patient, own in values.items()}, notes, not_counted)
+
+
+def _output_of(run: Path) -> Path | None:
+    """Return the file that a run wrote, or the folder of its files."""
+    written = [entry["path"] for entry in read_chain(run / MANIFEST)[0] if entry["entry"] == "file"]
+    if not written or STANDARD_OUTPUT in written:
+        return None
+    paths = [os.path.normpath(run / name) for name in written]
+    return Path(paths[0] if len(paths) == 1 else os.path.commonpath(paths))
+
+
+def _kept_columns(settings: Mapping[str, Any], styles: Styles) -> tuple[list[str], list[str]]:
+    """Return the columns that keep values, those with dates only where years stay; and what else is not counted."""
+    if settings["format"] == "files":
+        return [], []
+    columns = settings["columns"]
+    dates = [] if styles.hides("DATE") else columns["dates"]
+    kept = [name for name in columns["keep"] if name != ALL]
+    other = [f"columns kept by {ALL}, which no option names"] if ALL in columns["keep"] else []
+    other += ["the fields that the messages keep"] if settings["keep_fields"] else []
+    return list(dict.fromkeys([*dates, *kept])), other
+
+
+def _shown_spans(run: Path, styles: Styles) -> dict[str, list[tuple[int, int, str]]]:
+    """Return by note what the output shows in full or in part: (start, end, label) in the output."""
+    found: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
+    for entry in read_lines(run / SPANS):
+        if entry["new_start"] < entry["new_end"] and (entry.get("shown") or not styles.hides(entry["label"])):
+            found[entry["place"]].append((entry["new_start"], entry["new_end"], entry["label"]))
+    return dict(found)
+
+
+def _plain(value: str) -> str:
+    return " ".join(value.split()).casefold()
+
+
+def _shared(values: Mapping[str, _Values], notes: int, not_counted: Sequence[str]) -> Residual:
+    kinds = sorted({kind for own in values.values() for kind, _ in own})
+    rows = [_row(kind, _groups(values, kind)) for kind in kinds]
+    together = _groups(values, None)
+    small = sorted((len(ids), ids) for ids in together if len(ids) < SMALL)
+    listed: list[tuple[int, tuple[str, ...]]] = []
+    unlisted = 0
+    for k, ids in small:
+        if sum(len(shown) for _, shown in listed) + k <= MOST_LISTED:
+            listed.append((k, ids))
+        else:
+            unlisted += k
+    return Residual(
+        patients=len(values),
+        notes=notes,
+        rows=(*rows, _row(_TOGETHER, together)),
+        smallest=tuple(listed),
+        unlisted=unlisted,
+        not_counted=(*NOT_COUNTED, *not_counted),
+    )
+
+
+def _groups(values: Mapping[str, _Values], kind: str | None) -> list[tuple[str, ...]]:
+    """Return the ids of each group of patients with the same values, of one kind (those who have any) or of all."""
+    groups: defaultdict[_Values, list[str]] = defaultdict(list)
+    for patient, own in sorted(values.items()):
+        chosen = own if kind is None else frozenset(value for value in own if value[0] == kind)
+        if chosen or kind is None:
+            groups[chosen].append(patient)
+    return [tuple(ids) for ids in groups.values()]
+
+
+def _row(kind: str, groups: Sequence[tuple[str, ...]]) -> SharedValues:
+    sizes = Counter(len(ids) for ids in groups)
+    return SharedValues(
+        kind,
+        patients=sum(k * number for k, number in sizes.items()),
+        groups=len(groups),
+        alone=sizes[1],
+        in_small_groups=sum(k * number for k, number in sizes.items() if k < SMALL),
+    )
