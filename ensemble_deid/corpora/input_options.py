@@ -1,8 +1,9 @@
 """How the notes of a run are read: the forms that they can have, and the options of reading them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from ensemble_deid.corpora.record_map import RecordMap, Rules
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import CorpusError
 
@@ -39,7 +40,8 @@ class InputOptions:
     """How notes are read; `format` is one of `FORMATS`, None for what the name of the file or folder tells.
 
     With `recursive` the folders in a folder are read, too. `columns` say what the columns of a table, or the fields of
-    JSONL, hold; None is `text` alone, and in JSONL also `id` and `patient_id`. With `keep_fields` all of FHIR and HL7
+    JSONL, hold; None is `text` alone, and in JSONL also `id` and `patient_id`. A `record_map` says it of every column,
+    FHIR element and HL7 field, `rules` of single columns. With `keep_fields` all of FHIR and HL7
     that is not note text is handed out as it is. A database needs a `query`, whose rows end with ORDER BY and a unique
     column, and `table_out`, the new table for them.
 
@@ -51,9 +53,19 @@ class InputOptions:
     format: str | None = None
     recursive: bool = False
     columns: Columns | None = None
+    record_map: RecordMap | None = None
+    rules: Rules = field(default_factory=dict)
     keep_fields: bool = False
     query: str | None = None
     table_out: str | None = None
+
+    @property
+    def rules_digest(self) -> str | None:
+        """A hash of all rules of the map and of single columns; None where there are none."""
+        given = None if self.record_map is None else self.record_map.digest
+        if not self.rules:
+            return given
+        return RecordMap(place=given or "", columns=self.rules, optional=True).digest + (given or "")
 
     def kind_of(self, given: str | Path) -> str:
         """Return the format that is named, or that the input's name tells; `files` where each note is a file."""

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from ensemble_deid import __version__
 from ensemble_deid.atomic import exclusive, open_atomically
 from ensemble_deid.corpora.input_options import InputOptions
+from ensemble_deid.corpora.record_map import RecordMap
 from ensemble_deid.corpora.records import NoteSource, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.sql import SqlQuery
@@ -123,13 +124,15 @@ def deidentify_table(
     model: Deidentifier | str | Path,
     *,
     columns: Columns | None = None,
+    record_map: RecordMap | str | Path | None = None,
     **choices: Unpack[JobChoices],
 ) -> RunSummary:
     """Write a table of the same form without PHI; all notes of a patient are processed together.
 
     `source` is a table (CSV, TSV, Parquet, Arrow, JSONL, FHIR, HL7), a folder of such tables, a database's URL, or a
     binary stream; `out` is a file, a folder or a binary stream, None for a database. `columns` say what the columns
-    hold, and `input` how the source is read. The run's folder, `run` (`OUT.run` where that is None), has a manifest,
+    hold, a `record_map`, its name or file what every column and field holds (docs/data-engineer.md#record-maps), and
+    `input` how the source is read. The run's folder, `run` (`OUT.run` where that is None), has a manifest,
     the spans and the withheld notes; `verify_run` checks it all. With `resume` a run that was broken off goes on, and a
     finished one is checked. `spans` is the name of a copy of the spans, `compare` of a page with the notes before and
     after, side by side, which contains PHI, and `summary` of the summary as JSON (`RunSummary.to_dict`), which is
@@ -149,6 +152,9 @@ def deidentify_table(
     """
     if columns is not None:
         choices["input"] = replace(choices.get("input", AS_NAMED), columns=columns)
+    if record_map is not None:
+        found = record_map if isinstance(record_map, RecordMap) else RecordMap.read(record_map)
+        choices["input"] = replace(choices.get("input", AS_NAMED), record_map=found)
     job = _Job.of(source, out, model, choices)
     if not isinstance(source, str | Path):
         if job.input.format is None:
@@ -306,7 +312,7 @@ def _run(job: _Job, places: RunPlaces, source: NoteSource, out: Path, model: Dei
         folder=places.run,
         model=model,
         options=options,
-        rows=RowPass.of(model, options, columns, source.bits),
+        rows=RowPass.of(model, options, columns, source.bits, mapped=job.input.record_map is not None),
         settings=settings,
         finding=finding,
         standard=places.standard,
@@ -321,6 +327,8 @@ def _finding(
     """Return what decides what is found, as a run records it."""
     prediction, key, given = options.prediction, options.replacer.key, Path(places.input)
     named = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(columns).items()}
+    # All rules together have a digest.
+    del named["fields"]
     return {
         "version": __version__,
         "model": "" if model.source is None else model.source.checksum,
@@ -333,6 +341,7 @@ def _finding(
         "format": source.format,
         "columns": named,
         "keep_fields": job.input.keep_fields,
+        "record_map": job.input.rules_digest,
         "input": _hidden(digest_of(given) if given.is_file() else None, key),
         "lists": {name: _hidden(value, key) for name, value in options.lists.to_json().items()},
         "recognizers": [

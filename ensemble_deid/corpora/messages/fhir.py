@@ -16,13 +16,12 @@ from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
 from ensemble_deid.corpora.checks import check_text, decode_utf8
-from ensemble_deid.corpora.edits import Edit
+from ensemble_deid.corpora.edits import BETWEEN, Edit, within
 from ensemble_deid.corpora.json_fields import JsonValue, read_places
 from ensemble_deid.corpora.messages.content import EncodedText, Message, add_xhtml
 from ensemble_deid.corpora.messages.structure import CODES, ELEMENTS, TEXT_TYPE, is_code, is_fhir_structure
 from ensemble_deid.errors import CorpusError
 
-_BETWEEN = "\n\n"
 _CHARACTER_SETS = {"utf-8": "utf-8", "us-ascii": "ascii", "iso-8859-1": "latin-1"}
 _HOLDERS = ("attachment", "presentedform", "binary")
 _FREE_TEXT = (("DiagnosticReport", "conclusion"), ("DocumentReference", "description"))
@@ -67,15 +66,15 @@ def read_fhir(data: bytes, place: str) -> Message:
         raise CorpusError(f"{place}: has no note text (a narrative, an attachment, a conclusion or a description)")
     if reading.about > 1:
         raise CorpusError(f"{place}: is about {reading.about} patients; each needs a file of its own")
-    text = _BETWEEN.join(item.text for item in reading.fields)
+    text = BETWEEN.join(item.text for item in reading.fields)
     check_text(text, place)
 
     def written(edits: Sequence[Edit]) -> bytes:
         changes: list[_Change] = []
         start = 0
         for item in reading.fields:
-            changes += item.changes(_within(edits, start, start + len(item.text)))
-            start += len(item.text) + len(_BETWEEN)
+            changes += item.changes(within(edits, start, start + len(item.text)))
+            start += len(item.text) + len(BETWEEN)
         parts: list[str] = [mark]
         position = 0
         for first, after, new in sorted(changes):
@@ -86,16 +85,6 @@ def read_fhir(data: bytes, place: str) -> Message:
     # The name of a contained patient is another's in the next file.
     patient = next((name for name in reading.patients if not name.startswith("#")), None)
     return Message(text, written, tuple(dict.fromkeys(reading.kept)), patient)
-
-
-def _within(edits: Sequence[Edit], start: int, end: int) -> list[Edit]:
-    """Return the edits of one field; the new value of one that reaches over several stands in the first."""
-    found: list[Edit] = []
-    for first, after, new in edits:
-        low, high = max(first, start), min(after, end)
-        if low < high:
-            found.append(Edit(low - start, high - start, new if first >= start else ""))
-    return found
 
 
 def _walk(reading: _Reading, value: JsonValue, path: tuple[str, ...], resource: str) -> None:

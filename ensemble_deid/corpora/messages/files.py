@@ -25,6 +25,7 @@ class MessageFile:
     path: Path
     format: str
     keep_fields: bool
+    rules: Rules | None = None
     bits: tuple[int, int] = (64, 64)
     kept: set[str] = field(default_factory=set)
 
