@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ensemble_deid.cli.options import CommandParser, Container
 from ensemble_deid.cli.terminal import counted, say, warn
-from ensemble_deid.corpora.record_map import RecordMap, Rule, Rules
+from ensemble_deid.corpora.record_map import FieldRule, FieldRules, RecordMap
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import ConfigError
 
@@ -166,7 +166,7 @@ def add_columns(parser: Container) -> None:
     table.add_argument("--keep-columns", metavar="NAMES", help="pass unchanged; all: every other column")
 
 
-def rules_of(options: argparse.Namespace) -> Rules:
+def rules_of(options: argparse.Namespace) -> FieldRules:
     """Return the rules of single columns. Raises ConfigError."""
     rules = {}
     for given in options.column:
@@ -174,7 +174,7 @@ def rules_of(options: argparse.Namespace) -> Rules:
         if not (sign and name) or name in rules:
             raise ConfigError(f"--column {given}: expected NAME=KIND, for each column once")
         kind, _, of = kind.partition(":")
-        rules[name] = Rule.parse({"kind": kind, "of": of} if of else kind, f"--column {given}")
+        rules[name] = FieldRule.parse({"kind": kind, "of": of} if of else kind, f"--column {given}")
     return rules
 
 

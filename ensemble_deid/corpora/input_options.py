@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ensemble_deid.corpora.record_map import RecordMap, Rules
+from ensemble_deid.corpora.record_map import FieldRules, RecordMap
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import CorpusError
 
@@ -54,7 +54,7 @@ class InputOptions:
     recursive: bool = False
     columns: Columns | None = None
     record_map: RecordMap | None = None
-    rules: Rules = field(default_factory=dict)
+    rules: FieldRules = field(default_factory=dict)
     keep_fields: bool = False
     query: str | None = None
     table_out: str | None = None

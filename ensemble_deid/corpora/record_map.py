@@ -1,7 +1,7 @@
 """Record maps: what every column of a table, FHIR element and HL7 field holds, and so what takes its place.
 
-A map is a TOML file with the tables `columns` (any table), `tables.NAME` (the table in the file NAME), `fhir` and `hl7`,
-each from a place to a rule: a kind, or `{ kind = ..., ... }`. What has no rule is left out of the output.
+A map is a TOML file with the sections `columns` (any table), `tables.NAME` (the table in the file NAME), `fhir` and
+`hl7`, each from a place to a rule: a kind, or `{ kind = ..., ... }`. What has no rule is left out of the output.
 """
 
 import difflib
@@ -18,7 +18,7 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.parsing import read_toml
 
 
-class Kind(StrEnum):
+class FieldKind(StrEnum):
     """What a field holds."""
 
     TEXT = "text"
@@ -40,7 +40,7 @@ class Kind(StrEnum):
     CODES = "codes"
 
 
-PEOPLE = (Kind.PATIENT, Kind.STAFF, Kind.RELATIVE)
+PEOPLE = (FieldKind.PATIENT, FieldKind.STAFF, FieldKind.RELATIVE)
 BIRTH = "birth"
 _SECTIONS = ("columns", "tables", "fhir", "hl7")
 _KEYS = ("kind", "of", "values", "pattern")
@@ -50,14 +50,14 @@ _HL7_PLACE = re.compile(r"[A-Z][A-Z0-9]{2}-[1-9][0-9]?")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FieldRule:
     """What is done with the value of a field.
 
     `of` says of what a pseudonym is (`patient`, `encounter`, ...): equal ids of the same thing have equal pseudonyms.
     A date `of` birth is searched in the patient's notes. Codes pass if they are among `values` or match `pattern`.
     """
 
-    kind: Kind
+    kind: FieldKind
     of: str = ""
     values: tuple[str, ...] = ()
     pattern: str = ""
@@ -67,15 +67,15 @@ class Rule:
         return value in self.values or (bool(self.pattern) and re.fullmatch(self.pattern, value) is not None)
 
     @classmethod
-    def parse(cls, given: object, place: str) -> "Rule":
+    def parse(cls, given: object, place: str) -> "FieldRule":
         """Return the rule that TOML says. Raises ConfigError, naming the place."""
         said = {"kind": given} if isinstance(given, str) else given
         if not isinstance(said, dict):
             raise ConfigError(f'{place}: expected a kind such as "text", or {{ kind = ... }}')
         _refuse_unknown(said, _KEYS, place, "key")
-        _refuse_unknown([said.get("kind", "")], list(Kind), place, "kind")
+        _refuse_unknown([said.get("kind", "")], list(FieldKind), place, "kind")
         kind, of, values, pattern = (
-            Kind(said["kind"]),
+            FieldKind(said["kind"]),
             said.get("of", ""),
             said.get("values", []),
             said.get("pattern", ""),
@@ -84,13 +84,13 @@ class Rule:
             raise ConfigError(f"{place}: of and pattern are strings, values is a list")
         if not all(isinstance(value, str) for value in values):
             raise ConfigError(f"{place}: the values of a code list are strings")
-        if kind is Kind.PSEUDONYM and not _NAME.fullmatch(of):
+        if kind is FieldKind.PSEUDONYM and not _NAME.fullmatch(of):
             raise ConfigError(f'{place}: say of what the pseudonym is, as in of = "patient"')
-        if kind is Kind.DATE and of not in ("", BIRTH):
+        if kind is FieldKind.DATE and of not in ("", BIRTH):
             raise ConfigError(f'{place}: a date may be of = "{BIRTH}", nothing else')
-        if of and kind not in (Kind.PSEUDONYM, Kind.DATE):
+        if of and kind not in (FieldKind.PSEUDONYM, FieldKind.DATE):
             raise ConfigError(f"{place}: of goes with a pseudonym or a date")
-        if (values or pattern) and kind is not Kind.CODES:
+        if (values or pattern) and kind is not FieldKind.CODES:
             raise ConfigError(f"{place}: values and pattern go with codes")
         try:
             re.compile(pattern)
@@ -99,7 +99,7 @@ class Rule:
         return cls(kind, of, tuple(values), pattern)
 
 
-Rules = Mapping[str, Rule]
+FieldRules = Mapping[str, FieldRule]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Field:
     """
 
     name: str
-    rule: Rule
+    rule: FieldRule
     value: Any = field(default=None, repr=False)
 
 
@@ -124,10 +124,10 @@ class RecordMap:
     """
 
     place: str
-    columns: Rules = field(default_factory=dict)
-    tables: Mapping[str, Rules] = field(default_factory=dict)
-    fhir: Rules = field(default_factory=dict)
-    hl7: Rules = field(default_factory=dict)
+    columns: FieldRules = field(default_factory=dict)
+    tables: Mapping[str, FieldRules] = field(default_factory=dict)
+    fhir: FieldRules = field(default_factory=dict)
+    hl7: FieldRules = field(default_factory=dict)
     optional: bool = False
 
     @classmethod
@@ -171,7 +171,7 @@ class RecordMap:
         plain = json.dumps(told, sort_keys=True, default=lambda rule: [rule.kind, rule.of, rule.values, rule.pattern])
         return hashlib.sha256(plain.encode()).hexdigest()
 
-    def of_table(self, name: str) -> Rules:
+    def of_table(self, name: str) -> FieldRules:
         """Return the rules of the table in a file of that name. Raises ConfigError where there are none."""
         rules = self.columns or self.tables.get(name.casefold())
         if rules is None:
@@ -180,7 +180,7 @@ class RecordMap:
             raise ConfigError(f"{self.place}: says nothing of a table's columns")
         return rules
 
-    def of_messages(self, format: str) -> Rules:
+    def of_messages(self, format: str) -> FieldRules:
         """Return the rules of `fhir` or `hl7`. Raises ConfigError where there are none."""
         rules = self.fhir if format == "fhir" else self.hl7
         if not rules:
@@ -207,12 +207,12 @@ def _section(content: Mapping[str, Any], section: str, place: str) -> Mapping[st
 
 def _rules(
     content: Mapping[str, Any], section: str, place: str, form: re.Pattern[str] | None = None, expected: str = ""
-) -> dict[str, Rule]:
-    rules: dict[str, Rule] = {}
+) -> dict[str, FieldRule]:
+    rules: dict[str, FieldRule] = {}
     for name, given in _section(content, section, place).items():
         if form is not None and not form.fullmatch(name):
             raise ConfigError(f"{place}: {section}.{name}: expected {expected}")
-        rules[name] = Rule.parse(given, f"{place}: {section}.{name}")
+        rules[name] = FieldRule.parse(given, f"{place}: {section}.{name}")
     return rules
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
-from ensemble_deid.corpora.record_map import Field, Kind, Rule
+from ensemble_deid.corpora.record_map import Field, FieldKind, FieldRule
 from ensemble_deid.corpora.records import Record, Value
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.date_order import DateOrders, NumericDate
@@ -40,9 +40,10 @@ NOBODY = "notes have a placeholder such as NULL for a patient, and were treated 
 class Cells:
     """Treats ids and dates; `bits` are the sizes of integers in the columns of ids and patients.
 
-    `labels` are the model's; with `mapped`, records have fields of a record map. Dates have the style of its labels for dates: kept where the text keeps them, years where
-    it has years, and shifted where it shows nothing of them; beside dates that were kept, those that are shifted would
-    show the shift. `counts` says what could not be treated, and so was emptied. Raises ConfigError where some labels
+    `labels` are the model's; with `mapped`, records have fields of a record map. Dates have the style of the labels for
+    dates: kept where the text keeps them, years where it has years, and shifted where it shows nothing of them; beside
+    dates that were kept, those that are shifted would show the shift. `counts` says what could not be treated, and so
+    was emptied. Raises ConfigError where some labels
     for dates have such a style and others have not.
     """
 
@@ -59,7 +60,7 @@ class Cells:
         told = {True: "dmy", False: "mdy", None: None}[self.replacer.styles.settings.day_first]
         self.orders = DateOrders(self.columns.date_order or told)
         rules = (rule.kind for _, rule in self.columns.fields)
-        if self.columns.dates or self.mapped or Kind.DATE in rules:
+        if self.columns.dates or self.mapped or FieldKind.DATE in rules:
             self._style = _date_style(self.replacer.styles, self.labels)
 
     def id(self, record: Record) -> Value:
@@ -96,11 +97,11 @@ class Cells:
 
     def _field(self, field: Field, patient: str, known: Known) -> Value:
         rule, value = field.rule, field.value
-        if value is None or value == "" or rule.kind is Kind.KEEP:
+        if value is None or value == "" or rule.kind is FieldKind.KEEP:
             return value
-        if rule.kind is Kind.DATE:
+        if rule.kind is FieldKind.DATE:
             return self._in_column(field.name, value, patient, known)
-        if rule.kind is Kind.PSEUDONYM:
+        if rule.kind is FieldKind.PSEUDONYM:
             return self._pseudonym(value, rule.of, 64)
         new = self._value(rule, str(value), patient, known)
         if isinstance(value, int) and new is not None:
@@ -111,11 +112,11 @@ class Cells:
             return number
         return new
 
-    def _value(self, rule: Rule, value: str, patient: str, known: Known) -> str | None:
-        if rule.kind is Kind.CODES:
+    def _value(self, rule: FieldRule, value: str, patient: str, known: Known) -> str | None:
+        if rule.kind is FieldKind.CODES:
             self.counts[NO_CODES] += not rule.allows(value)
             return value if rule.allows(value) else None
-        if rule.kind is Kind.AGE:
+        if rule.kind is FieldKind.AGE:
             new = capped_age(value)
             self.counts[NO_AGES] += new is None
             return new

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import chain
 
-from ensemble_deid.corpora.record_map import Field, Kind, Rule
+from ensemble_deid.corpora.record_map import Field, FieldKind, FieldRule
 from ensemble_deid.corpora.records import NewRecord, Record, Value
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.deidentify.cells import Cells
@@ -21,8 +21,7 @@ from ensemble_deid.errors import DeidError
 from ensemble_deid.note.document import Document
 from ensemble_deid.surrogates.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText
 
-
-_PATIENT = Rule(Kind.PSEUDONYM, of="patient")
+_PATIENT = FieldRule(FieldKind.PSEUDONYM, of="patient")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,7 @@ def year_taken(latest: int | None) -> frozenset[str]:
 
 
 def _latest(record: Record) -> int | None:
-    fields = (field.value for field in record.fields if field.rule.kind is Kind.DATE)
+    fields = (field.value for field in record.fields if field.rule.kind is FieldKind.DATE)
     years = (year for value in (*record.dates, *fields) for year in _years(value))
     return max((year for year in years if year in POSSIBLE_YEARS), default=None)
 

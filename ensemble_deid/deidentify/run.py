@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.corpora.record_map import Kind
+from ensemble_deid.corpora.record_map import FieldKind
 from ensemble_deid.corpora.records import NoteSource, Record, Value, Writer
 from ensemble_deid.deidentify.cells import NOBODY
 from ensemble_deid.deidentify.deidentifier import Deidentifier
@@ -148,7 +148,7 @@ class Run:
         def dates() -> Iterator[list[tuple[str, Value]]]:
             for record in self.source.records():
                 self.rows.see(record)
-                fields = [(field.name, field.value) for field in record.fields if field.rule.kind is Kind.DATE]
+                fields = [(field.name, field.value) for field in record.fields if field.rule.kind is FieldKind.DATE]
                 yield [*zip(names, record.dates, strict=False), *fields]
 
         cells.orders.learn(names, dates())

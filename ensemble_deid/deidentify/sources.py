@@ -13,7 +13,7 @@ from ensemble_deid.atomic import LOCK, check_writable, folder_atomically, remove
 from ensemble_deid.corpora.input_options import SUFFIX, TABLES, InputOptions
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.note_files import NoteFiles, is_single, nested_locations
-from ensemble_deid.corpora.record_map import Kind, Rule
+from ensemble_deid.corpora.record_map import FieldKind, FieldRule
 from ensemble_deid.corpora.records import NoteSource, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.several import SeveralTables
@@ -69,6 +69,11 @@ def _table(path: Path, format: str, options: InputOptions) -> NoteSource:
 
         rules = None if options.record_map is None else options.record_map.of_messages(format)
         return MessageFile(path, format, options.keep_fields, rules)
+    given = options.record_map
+    if format == "jsonl" and given is not None and given.fhir and not (given.columns or given.tables):
+        from ensemble_deid.corpora.messages.files import FhirLines
+
+        return FhirLines(path, given.fhir)
     columns = _columns(options, format, path.stem)
     if format == "jsonl":
         from ensemble_deid.corpora.tables.json_lines import JsonLines
@@ -104,7 +109,7 @@ def _columns(options: InputOptions, format: str, table: str) -> Columns:
     # A text that no rule names is that of the option.
     rules = {} if given is None else given.of_table(table)
     if given is None and columns.text is not None:
-        rules = {columns.text: Rule(Kind.TEXT)}
+        rules = {columns.text: FieldRule(FieldKind.TEXT)}
     return Columns.of_rules(
         {**rules, **options.rules},
         columns,

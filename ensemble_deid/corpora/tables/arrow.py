@@ -15,7 +15,7 @@ from zoneinfo import available_timezones
 
 from ensemble_deid.atomic import open_atomically
 from ensemble_deid.corpora.edits import edited
-from ensemble_deid.corpora.record_map import Kind
+from ensemble_deid.corpora.record_map import FieldKind
 from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, Value, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import ConfigError, CorpusError
@@ -56,10 +56,12 @@ def check_types(schema: Any, columns: Columns, place: str, *, dictionaries: bool
             kind = kind.value_type
         is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
         rule = rules[name].kind if name in rules else None
-        is_date = (name in columns.dates or rule is Kind.DATE) and (types.is_date(kind) or types.is_timestamp(kind))
+        is_date = (name in columns.dates or rule is FieldKind.DATE) and (
+            types.is_date(kind) or types.is_timestamp(kind)
+        )
         is_id = name in (columns.id, columns.patient) and types.is_integer(kind)
         # Smaller integers have no room for a pseudonym.
-        is_id |= types.is_integer(kind) and (rule in (Kind.AGE, Kind.CODES) or types.is_int64(kind))
+        is_id |= types.is_integer(kind) and (rule in (FieldKind.AGE, FieldKind.CODES) or types.is_int64(kind))
         if not (is_text or is_date or is_id):
             raise CorpusError(f"{place}: the column {name} is of type {kind}, which cannot be treated")
 

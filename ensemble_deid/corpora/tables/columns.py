@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ensemble_deid.corpora.edits import BETWEEN, Edit, within
-from ensemble_deid.corpora.record_map import Field, Kind, Rule, Rules
+from ensemble_deid.corpora.record_map import Field, FieldKind, FieldRule, FieldRules
 from ensemble_deid.corpora.records import NewRecord, Record, Value
 from ensemble_deid.errors import ConfigError, CorpusError
 
@@ -19,8 +19,8 @@ class Columns:
 
     `date_order` is how numbers in `dates` are read: dmy, mdy or ymd; None where the values of each column show it.
     `more_texts` are texts that make up a note together with `text`, which may be None; `fields` are columns with a
-    rule of a record map (`record_map.py`), `drop` are left out. With `drop_rest`, all others are, too; with `optional`, the table may
-    lack some of those named.
+    rule of a record map (`record_map.py`), `drop` are left out. With `drop_rest`, all others are, too; with `optional`,
+    the table may lack some of those named.
 
     >>> from ensemble_deid import Columns
     >>> Columns("body", id="note_id", patient="mrn", keep=("ward",)).treated
@@ -34,7 +34,7 @@ class Columns:
     keep: tuple[str, ...] = ()
     date_order: str | None = None
     more_texts: tuple[str, ...] = ()
-    fields: tuple[tuple[str, Rule], ...] = ()
+    fields: tuple[tuple[str, FieldRule], ...] = ()
     drop: tuple[str, ...] = ()
     drop_rest: bool = False
     optional: bool = False
@@ -47,7 +47,7 @@ class Columns:
 
     @classmethod
     def of_rules(
-        cls, rules: Rules, given: "Columns | None" = None, *, drop_rest: bool = True, optional: bool = False
+        cls, rules: FieldRules, given: "Columns | None" = None, *, drop_rest: bool = True, optional: bool = False
     ) -> "Columns":
         """Return the columns of a map; those that are `given` by an option count before its rules.
 
@@ -56,11 +56,11 @@ class Columns:
         shown = given or cls(text=None)
         named = {shown.id, shown.patient, *shown.dates, *shown.keep}
         left = {name: rule for name, rule in rules.items() if name not in named}
-        texts = [name for name, rule in left.items() if rule.kind is Kind.TEXT]
+        texts = [name for name, rule in left.items() if rule.kind is FieldKind.TEXT]
         if given is not None and given.text not in (None, "text", *texts):
             texts.insert(0, str(given.text))
-        patients = [name for name, rule in left.items() if rule.kind is Kind.PSEUDONYM and rule.of == "patient"]
-        ids = [name for name, rule in left.items() if rule.kind is Kind.PSEUDONYM and rule.of == "note"]
+        patients = [name for name, rule in left.items() if rule.kind is FieldKind.PSEUDONYM and rule.of == "patient"]
+        ids = [name for name, rule in left.items() if rule.kind is FieldKind.PSEUDONYM and rule.of == "note"]
         patient = shown.patient or next(iter(patients), None)
         id = shown.id or next(iter(ids), None)
         fields = [(name, rule) for name, rule in left.items() if name not in (*texts, patient, id)]
@@ -69,11 +69,11 @@ class Columns:
             id=id,
             patient=patient,
             dates=shown.dates,
-            keep=(*shown.keep, *(name for name, rule in fields if rule.kind is Kind.KEEP)),
+            keep=(*shown.keep, *(name for name, rule in fields if rule.kind is FieldKind.KEEP)),
             date_order=shown.date_order,
             more_texts=tuple(texts[1:]),
-            fields=tuple((name, rule) for name, rule in fields if rule.kind not in (Kind.KEEP, Kind.DROP)),
-            drop=tuple(name for name, rule in fields if rule.kind is Kind.DROP),
+            fields=tuple((name, rule) for name, rule in fields if rule.kind not in (FieldKind.KEEP, FieldKind.DROP)),
+            drop=tuple(name for name, rule in fields if rule.kind is FieldKind.DROP),
             drop_rest=drop_rest,
             optional=optional,
         )

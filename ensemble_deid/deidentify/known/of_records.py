@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from ensemble_deid.corpora.record_map import BIRTH, Field, Kind
+from ensemble_deid.corpora.record_map import BIRTH, Field, FieldKind
 from ensemble_deid.deidentify.known.dates import read_date
 from ensemble_deid.deidentify.known.identifiers import Identifier
 from ensemble_deid.deidentify.known.kinds import KINDS, Matching
@@ -11,23 +11,23 @@ from ensemble_deid.deidentify.known.names import Person
 from ensemble_deid.deidentify.known.words import compacted
 
 _TYPES = {
-    Kind.PATIENT: "PATIENT",
-    Kind.STAFF: "DOCTOR",
-    Kind.RELATIVE: "PATIENT",
-    Kind.ZIP: "ZIP",
-    Kind.CITY: "CITY",
-    Kind.STATE: "STATE",
-    Kind.COUNTRY: "COUNTRY",
-    Kind.ORGANIZATION: "HOSPITAL",
+    FieldKind.PATIENT: "PATIENT",
+    FieldKind.STAFF: "DOCTOR",
+    FieldKind.RELATIVE: "PATIENT",
+    FieldKind.ZIP: "ZIP",
+    FieldKind.CITY: "CITY",
+    FieldKind.STATE: "STATE",
+    FieldKind.COUNTRY: "COUNTRY",
+    FieldKind.ORGANIZATION: "HOSPITAL",
 }
 _NAMES = {
-    Kind.PATIENT: "name",
-    Kind.STAFF: "staff",
-    Kind.RELATIVE: "relative",
-    Kind.ADDRESS: "address",
-    Kind.CITY: "city",
-    Kind.ZIP: "zip",
-    Kind.ORGANIZATION: "hospital",
+    FieldKind.PATIENT: "name",
+    FieldKind.STAFF: "staff",
+    FieldKind.RELATIVE: "relative",
+    FieldKind.ADDRESS: "address",
+    FieldKind.CITY: "city",
+    FieldKind.ZIP: "zip",
+    FieldKind.ORGANIZATION: "hospital",
 }
 """The kinds of known identifiers (`kinds.py`) by those of fields."""
 _PART = re.compile(r"[^,;\n]+")
@@ -35,14 +35,14 @@ _ZIP = re.compile(r"\d{5}(?:-?\d{4})?")
 _LEAST_CODE = 5
 
 
-def labelled(kind: Kind, value: str) -> Iterator[tuple[int, int, str]]:
+def labelled(kind: FieldKind, value: str) -> Iterator[tuple[int, int, str]]:
     """Yield the parts of a field's value that are replaced, each with its i2b2 type."""
-    if kind is Kind.ADDRESS:
+    if kind is FieldKind.ADDRESS:
         parts = [match for match in _PART.finditer(value) if match.group().strip()]
         for number, match in enumerate(parts):
             start = match.start() + len(match.group()) - len(match.group().lstrip())
             yield from _of_address(value, start, match.start() + len(match.group().rstrip()), first=not number)
-    elif kind is Kind.PHONE:
+    elif kind is FieldKind.PHONE:
         yield 0, len(value), _type_of_contact(value)
     else:
         yield 0, len(value), _TYPES[kind]
@@ -70,16 +70,16 @@ def identifiers_of(field: Field) -> Iterator[Identifier]:
     kind, value = field.rule.kind, " ".join(str("" if field.value is None else field.value).split())
     if kind in _NAMES:
         name = _NAMES[kind]
-    elif kind is Kind.PHONE:
+    elif kind is FieldKind.PHONE:
         name = _type_of_contact(value).lower()
-    elif kind is Kind.PSEUDONYM:
+    elif kind is FieldKind.PSEUDONYM:
         name = "mrn" if field.rule.of == "patient" else "id"
-    elif kind is Kind.DATE and field.rule.of == BIRTH:
+    elif kind is FieldKind.DATE and field.rule.of == BIRTH:
         name = "birthdate"
     else:
         return
     found = KINDS[name]
-    least = _LEAST_CODE if kind is Kind.PSEUDONYM else found.least
+    least = _LEAST_CODE if kind is FieldKind.PSEUDONYM else found.least
     if len(compacted(value)) < least:
         return
     if found.matching is Matching.NAME and Person.of(value, 0) is None:
