@@ -25,7 +25,7 @@ from ensemble_deid.errors import ConfigError, CorpusError
 SECRET = "Quillfeather"
 MRN, BORN, PHONE = "M7001234", "1950-03-05", "617-555-0142"
 NOTE = f"Anna Bell ({MRN}), born 3/5/1950, phone 617.555.0142, of 12 Oak St. Seen by Dr. Peter Irons. Ms. Bell is well."
-PLANTED = ("Bell", "Anna", "Irons", "Peter", MRN, "1950", "555-0142", "555.0142", "12 Oak", "Lyndale", "02139", SECRET)
+PLANTED = ("Bell", "Anna", "Irons", "Peter", MRN, "1950", "617-555", "617.555", "12 Oak", "Lyndale", "02139", SECRET)
 
 
 @pytest.fixture(autouse=True)
@@ -329,7 +329,7 @@ def test_database(tiny_model: Path, tmp_path: Path) -> None:
 def test_a_run_belongs_to_its_map(tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, _ = as_csv(tmp_path, own_table(tmp_path))
     options = ["--map", str(tmp_path / "map.toml"), "--resume"]
-    run(tiny_model, path, tmp_path / "out.csv", *options)
+    run(tiny_model, path, tmp_path / "out.csv", *options[:2])
     run(tiny_model, path, tmp_path / "out.csv", *options)
     assert "finished before" in capsys.readouterr().out
     (tmp_path / "map.toml").write_text(MAP.replace('ward = "keep"', 'ward = "drop"'))
@@ -453,7 +453,7 @@ def test_partial_dates_and_tags_in_messages() -> None:
     hl7 = read_hl7(HL7.replace("19500305", "195003").encode(), "a.hl7", RecordMap.read("hl7-v2").hl7)
     values = {"PID-5": "[PATIENT]", "PID-7": "1948-05-15", "MSH-7": "2018"}
     made = hl7.written((), [values.get(field.name) for field in hl7.fields]).decode()
-    assert "|[PATIENT]||194805|" in made
+    assert "|[PATIENT]^^||194805|" in made
     assert made.startswith("MSH|^~\\&|||||2018||ORU^R01|")
     resource = {"resourceType": "Patient", "id": "1", "name": [{"family": "Bell", "given": ["A"]}], "birthDate": "1950"}
     rules = RecordMap.read("fhir-r4").fhir

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ensemble_deid.corpora.compressed import plain_name
 from ensemble_deid.corpora.record_map import FieldRules, RecordMap
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import CorpusError
@@ -33,6 +34,13 @@ SUFFIX = {
     "bioc-json": ".json",
     "cas": ".xmi",
 }
+
+
+def table_kind(path: Path) -> str | None:
+    """Return the format of a table or message by the name of its file; CSV, TSV and JSONL may be compressed."""
+    plain = plain_name(path)
+    kind = TABLES.get(plain.suffix.lower())
+    return kind if plain == path or kind in ("csv", "tsv", "jsonl") else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,17 +84,17 @@ class InputOptions:
         path = Path(given)
         if path.is_dir():
             return next((kind for kind in _kinds(path, nested=self.recursive)), "files")
-        return TABLES.get(path.suffix.lower(), "files")
+        return table_kind(path) or "files"
 
 
 def _kinds(folder: Path, *, nested: bool) -> list[str]:
     """Return the format of a folder's tables; nothing where it has none, or also notes in files."""
     try:
-        suffixes = {path.suffix.lower() for path in (folder.rglob("*") if nested else folder.iterdir())}
+        files = list(folder.rglob("*") if nested else folder.iterdir())
     except OSError:
         # Whoever reads the folder says what is wrong.
         return []
-    kinds = sorted({TABLES[suffix] for suffix in suffixes if suffix in TABLES})
-    if len(kinds) > 1 or (kinds and suffixes & {".txt", ".xml", ".ann"}):
+    kinds = sorted({kind for file in files if (kind := table_kind(file)) is not None})
+    if len(kinds) > 1 or (kinds and any(file.suffix.lower() in (".txt", ".xml", ".ann") for file in files)):
         raise CorpusError(f"{folder}: holds notes of several kinds; name the one that is meant with --input-format")
     return kinds

@@ -173,11 +173,13 @@ class RecordMap:
 
     def of_table(self, name: str) -> FieldRules:
         """Return the rules of the table in a file of that name. Raises ConfigError where there are none."""
+        if not self.columns and not self.tables:
+            raise ConfigError(f"{self.place}: says nothing of a table's columns, and the input is a table")
         rules = self.columns or self.tables.get(name.casefold())
-        if rules is None:
-            raise ConfigError(f"{self.place}: says nothing of a table {name}; {self._said(self.tables)}")
         if not rules:
-            raise ConfigError(f"{self.place}: says nothing of a table's columns")
+            raise ConfigError(
+                f"{self.place}: says nothing of a table {name}; it has the tables {', '.join(self.tables)}"
+            )
         return rules
 
     def of_messages(self, format: str) -> FieldRules:
@@ -186,10 +188,6 @@ class RecordMap:
         if not rules:
             raise ConfigError(f"{self.place}: has no section {format}, and the input is {format}")
         return rules
-
-    def _said(self, names: Iterable[str]) -> str:
-        found = ", ".join(names)
-        return f"it has the tables {found}" if found else "it has no tables"
 
 
 def named_maps() -> dict[str, Path]:

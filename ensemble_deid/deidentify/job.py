@@ -94,13 +94,20 @@ class _Job:
         named |= {name: Path(named[name]) for name in places if named.get(name) is not None}
         if named.get("against") is not None and named.get("summary") is None:
             raise ConfigError("against: goes with summary")
+        reading: InputOptions = named.get("input", AS_NAMED)
+        if named.get("within") is not None and reading.rules_digest is not None:
+            # What records say of patients would have to be the same in all nights.
+            raise ConfigError("a project takes no record map and no rules of columns")
         return cls(source=source, out=out, model=model, choices=rest, **named)
 
     @property
     def read(self) -> Sequence[Path | None]:
         """What is read besides the notes: the model's folder, an earlier summary and the files of the options."""
         model, files = self.model, (files_of(self.choices) if self.options is None else self.options.files)
+        record_map = self.input.record_map
         files = (*files, *([] if self.against is None else [self.against]))
+        if record_map is not None and Path(record_map.place).is_file():
+            files = (*files, Path(record_map.place))
         if isinstance(model, Deidentifier):
             return None if model.source is None else model.source.directory, *files
         return find_model(model), *files

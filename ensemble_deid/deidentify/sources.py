@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ensemble_deid.atomic import LOCK, check_writable, folder_atomically, remove_stale
-from ensemble_deid.corpora.input_options import SUFFIX, TABLES, InputOptions
+from ensemble_deid.corpora.compressed import plain_name
+from ensemble_deid.corpora.input_options import SUFFIX, InputOptions, table_kind
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.note_files import NoteFiles, is_single, nested_locations
 from ensemble_deid.corpora.record_map import FieldKind, FieldRule
@@ -74,7 +75,7 @@ def _table(path: Path, format: str, options: InputOptions) -> NoteSource:
         from ensemble_deid.corpora.messages.files import FhirLines
 
         return FhirLines(path, given.fhir)
-    columns = _columns(options, format, path.stem)
+    columns = _columns(options, format, plain_name(path).stem)
     if format == "jsonl":
         from ensemble_deid.corpora.tables.json_lines import JsonLines
 
@@ -131,7 +132,7 @@ def _files(folder: Path, format: str, *, nested: bool, leave_out: Sequence[Path]
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
         and not any(path.resolve().is_relative_to(other) for other in skipped)
     ]
-    found = [path for path in files if TABLES.get(path.suffix.lower()) == format]
+    found = [path for path in files if table_kind(path) == format]
     if not nested:
         deeper = next((path for path in found if path.parent != folder), None)
         if deeper is not None:
@@ -236,8 +237,9 @@ def _output(source: NoteSource, given: Path, out: Path, inputs: Sequence[Input])
         if isinstance(source, SeveralTables):
             refuse_nested_output(out, {path.relative_to(given).parent for path, _ in source.tables}, *read)
         return out
-    if out.suffix and not out.is_dir() and out.suffix.lower() != given.suffix.lower():
-        raise CorpusError(f"{out}: the output has the form of the input, and so its suffix: {given.suffix}")
+    suffix = plain_name(given).suffix + (given.suffix if plain_name(given) != given else "")
+    if out.suffix and not out.is_dir() and not out.name.lower().endswith(suffix.lower()):
+        raise CorpusError(f"{out}: the output has the form of the input, and so its suffix: {suffix}")
     file = out if out.suffix and not out.is_dir() else out / given.name
     refuse_output_files([file], given, *inputs)
     return file

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from ensemble_deid.atomic import open_atomically, write_bytes_atomically
+from ensemble_deid.atomic import write_bytes_atomically
 from ensemble_deid.corpora.checks import reading
+from ensemble_deid.corpora.compressed import reading_plain, writing_compressed
 from ensemble_deid.corpora.messages.content import Message
 from ensemble_deid.corpora.messages.fhir import read_fhir
 from ensemble_deid.corpora.messages.hl7 import read_hl7
@@ -104,7 +105,7 @@ class FhirLines:
 
     def records(self) -> Iterator[Record]:
         """Yield every line; one that cannot be read has its error, which names file and line."""
-        with reading(self.path) as stream:
+        with reading_plain(self.path) as stream:
             for number, data in enumerate(stream, start=1):
                 name, line = f"line {number}", data.strip(b" \t\r\n")
                 if not line:
@@ -122,7 +123,7 @@ class FhirLines:
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["_LinesWriter"]:
         """Provide a writer of the whole file, which is in place when the block ends."""
-        with open_atomically(out) as stream:
+        with writing_compressed(out) as stream:
             yield _LinesWriter(stream)
         on_output(out, digest_of(out))
 

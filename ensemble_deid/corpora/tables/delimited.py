@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from ensemble_deid.atomic import open_atomically
-from ensemble_deid.corpora.checks import reading
+from ensemble_deid.corpora.compressed import reading_plain, writing_compressed
 from ensemble_deid.corpora.edits import Edit, spliced
 from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
@@ -45,7 +44,7 @@ class DelimitedTable:
             self.columns = self.columns.among(self._names(), str(self.path))
 
     def _names(self) -> list[str]:
-        with reading(self.path) as stream:
+        with reading_plain(self.path) as stream:
             header = next(self._rows(stream), None)
         if header is None:
             raise CorpusError(f"{self.path}: is empty: the first row must name the columns")
@@ -61,7 +60,7 @@ class DelimitedTable:
 
     def records(self) -> Iterator[Record]:
         """Yield every row below the header."""
-        with reading(self.path) as stream:
+        with reading_plain(self.path) as stream:
             rows = self._rows(stream)
             header = next(rows, None)
             if header is None:
@@ -106,11 +105,11 @@ class DelimitedTable:
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["_DelimitedWriter"]:
         """Provide a writer of the whole table; the file is in place when the block ends."""
-        with open_atomically(out) as stream:
-            with reading(self.path) as source:
+        with writing_compressed(out) as stream:
+            with reading_plain(self.path) as source:
                 if source.read(3) == b"\xef\xbb\xbf":
                     stream.write(b"\xef\xbb\xbf")
-            with reading(self.path) as source:
+            with reading_plain(self.path) as source:
                 header = next(self._rows(source))
             names = [_value(field) for field in header.fields]
             written = [names.index(name) for name in self.columns.written(names)]

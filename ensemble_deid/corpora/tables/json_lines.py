@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ensemble_deid.atomic import open_atomically
-from ensemble_deid.corpora.checks import check_id, check_text, decode_utf8, reading
+from ensemble_deid.corpora.checks import check_id, check_text, decode_utf8
+from ensemble_deid.corpora.compressed import reading_plain, writing_compressed
 from ensemble_deid.corpora.edits import spliced
 from ensemble_deid.corpora.json_fields import JsonValue, object_of, parse_json, read_places, refuse_unknown_keys
 from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, digest_of
@@ -49,7 +49,7 @@ class JsonLines:
 
     def records(self) -> Iterator[Record]:
         """Yield every line; one that cannot be read has its error, which names file and line."""
-        with reading(self.path) as stream:
+        with reading_plain(self.path) as stream:
             for number, data in enumerate(stream, start=1):
                 place = f"{self.path}:{number}"
                 if not data.removeprefix(codecs.BOM_UTF8).strip(b" \t\r\n"):
@@ -82,7 +82,7 @@ class JsonLines:
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["_LineWriter"]:
         """Provide a writer of the whole file, which is in place when the block ends."""
-        with open_atomically(out) as stream:
+        with writing_compressed(out) as stream:
             yield _LineWriter(stream, self.columns)
         on_output(out, digest_of(out))
 
