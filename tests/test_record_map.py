@@ -11,15 +11,19 @@ from made_keys import KEY
 
 from ensemble_deid import Columns, RecordMap, deidentify_table, verify_run
 from ensemble_deid.cli.main import main
+from ensemble_deid.corpora.compressed import writing_compressed
+from ensemble_deid.corpora.input_options import InputOptions
 from ensemble_deid.corpora.messages.fhir import read_fhir
 from ensemble_deid.corpora.messages.hl7 import read_hl7
 from ensemble_deid.corpora.record_map import Field, FieldKind, FieldRule, named_maps
+from ensemble_deid.corpora.records import NewRecord, Record
 from ensemble_deid.deidentify.cells import Cells
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.known.identifiers import KnownIdentifiers
 from ensemble_deid.deidentify.known.of_records import identifiers_of, labelled
 from ensemble_deid.deidentify.repeats import NOTHING
 from ensemble_deid.deidentify.replacement import Replacer
+from ensemble_deid.deidentify.sources import note_source
 from ensemble_deid.errors import ConfigError, CorpusError
 
 SECRET = "Quillfeather"
@@ -416,8 +420,6 @@ def test_every_ready_map_can_be_read() -> None:
     ],
 )
 def test_values_have_the_style_of_the_text(rule: FieldRule, value: object, new: object) -> None:
-    from ensemble_deid.corpora.records import Record
-
     replacer = Replacer.from_options(policy="safe-harbor", key=KEY)
     cells = Cells(replacer, Columns(date_order="mdy"), (64, 64), ("DATE", "DOCTOR", "ZIP"), mapped=True)
     record = Record("r", patient="7", fields=(Field("f", rule, value),))
@@ -468,6 +470,36 @@ def test_partial_dates_and_tags_in_messages() -> None:
     }
     with pytest.raises(CorpusError, match="holds NUL characters"):
         read_hl7(HL7.encode() + b"NTE|1||\0\r", "a.hl7", {})
+
+
+@pytest.mark.parametrize("suffix", [".csv.gz", ".jsonl.zst"])
+def test_compressed_tables(suffix: str, tmp_path: Path) -> None:
+    """Every byte comes back, and nothing that is no table fills the memory."""
+    pytest.importorskip("zstandard")
+    lines = {".csv.gz": "text,n\r\nBell,1\r\n", ".jsonl.zst": '{"text": "Bell", "id": 1}\n'}[suffix]
+    path, out = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
+    for content, problem in ((lines, ""), ("0" * (70 << 20), "a line is longer than 64 MiB")):
+        with writing_compressed(path) as stream:
+            stream.write(content.encode())
+        assert len(path.read_bytes()) < 100_000
+        source = note_source(path, InputOptions(columns=Columns(id="n" if "csv" in suffix else "id")), leave_out=[])
+        if problem:
+            with pytest.raises(CorpusError, match=problem):
+                source.count()
+            continue
+        with source.writer(out, lambda path, digest: None) as writer:
+            for record in source.records():
+                writer.write(record, NewRecord((), record.id, record.patient, record.dates))
+        assert out.read_bytes() == path.read_bytes()
+        path.write_bytes(path.read_bytes()[:-3])
+        with pytest.raises(CorpusError, match="cannot be decompressed"):
+            source.count()
+
+
+def test_a_project_takes_no_map() -> None:
+    options = InputOptions(record_map=RecordMap.read("omop"))
+    with pytest.raises(ConfigError, match="a project takes no record map"):
+        deidentify_table("a.csv", "b.csv", "model", input=options, within=object())  # type: ignore[arg-type]
 
 
 def test_a_map_needs_its_kind_of_input() -> None:
