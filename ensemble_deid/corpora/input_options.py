@@ -22,7 +22,7 @@ TABLES = {
     ".json": "fhir",
     ".hl7": "hl7",
 }
-_FILES = ("plain", "i2b2", "meddocan", "brat", "labelstudio", "conll", "bioc", "bioc-json", "cas")
+_FILES = ("plain", "i2b2", "meddocan", "brat", "labelstudio", "conll", "bioc", "bioc-json", "cas", "rtf", "pdf")
 FORMATS = (*_FILES, *sorted(set(TABLES.values())), "sql")
 SUFFIX = {
     "plain": ".txt",
@@ -33,6 +33,8 @@ SUFFIX = {
     "bioc": ".xml",
     "bioc-json": ".json",
     "cas": ".xmi",
+    "rtf": ".rtf",
+    "pdf": ".pdf",
 }
 
 

@@ -123,6 +123,9 @@ def _recognise(source: Path, names: Sequence[Path]) -> Format:
     names = [entry for entry in names if entry.name != TYPE_SYSTEM]
     suffixes = {entry.suffix.lower() for entry in names if entry.is_file()} & set(SUFFIXES)
     if len(suffixes) > 1:
+        # What lies beside notes, such as their print-outs, is remarked upon and not read.
+        suffixes -= {".pdf", ".rtf"}
+    if len(suffixes) > 1:
         raise CorpusError(
             f"{source}: holds notes of several kinds ({', '.join(sorted(suffixes))}); name the format that is meant, "
             "or put each kind into a folder of its own"
