@@ -25,6 +25,7 @@ _HEAD_BYTES = 4096
 _NAMED = 5
 _OF_ROOT = {"MEDDOCAN": "meddocan", "collection": "bioc", I2B2_2006_ROOT: "i2b2-2006"}
 _OF_SUFFIX = {".conll": "conll", ".xmi": "cas", ".text": "physionet", ".gs": "dernoncourt-lee"}
+_OF_SUFFIX |= {".pdf": "pdf", ".rtf": "rtf"}
 _NOWHERE = "there is no such file or folder"
 
 
