@@ -96,7 +96,8 @@ class Cells:
         return tuple(self._field(field, patient, known) for field in record.fields)
 
     def _field(self, field: Field, patient: str, known: Known) -> Value:
-        rule, value = field.rule, field.value
+        rule = field.rule
+        value: Value = field.value
         if value is None or value == "" or rule.kind is FieldKind.KEEP:
             return value
         if rule.kind is FieldKind.DATE:
