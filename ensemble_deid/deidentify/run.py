@@ -144,6 +144,8 @@ class Run:
         """Learn from all records what is beside the texts: the order of dates, and what is known of patients."""
         cells = self.rows.cells
         names = cells.columns.dates
+        if not names and not cells.mapped:
+            return
 
         def dates() -> Iterator[list[tuple[str, Value]]]:
             for record in self.source.records():
