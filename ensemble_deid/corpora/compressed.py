@@ -5,7 +5,7 @@ import io
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,6 +16,8 @@ from ensemble_deid.errors import ConfigError, CorpusError
 COMPRESSED = (".gz", ".zst")
 _LONGEST_LINE = 1 << 26
 _WIDEST_WINDOW = 1 << 27
+_PIECE = 1 << 10
+"""So few bytes at a time: they may hold 32 MiB."""
 
 
 def plain_name(path: Path) -> Path:
@@ -37,8 +39,7 @@ def reading_plain(path: Path) -> Iterator[BinaryIO]:
             opened = gzip.GzipFile(fileobj=stream)
         else:
             errors = (zstandard().ZstdError, EOFError)
-            machine = zstandard().ZstdDecompressor(max_window_size=_WIDEST_WINDOW)
-            opened = machine.stream_reader(stream, read_across_frames=True, closefd=False)
+            opened = _Frames(stream, zstandard().ZstdDecompressor(max_window_size=_WIDEST_WINDOW))
         try:
             yield io.BufferedReader(_BoundedLines(opened, path))
         except errors:
@@ -68,6 +69,32 @@ def zstandard() -> Any:
     except ImportError:
         raise ConfigError("Zstandard needs an extra: pip install 'ensemble_deid[tables]'") from None
     return zstandard
+
+
+@dataclass(slots=True)
+class _Frames:
+    """Decompresses the frames of Zstandard; EOFError where the last is cut short, which its own reader lets pass."""
+
+    stream: BinaryIO
+    machine: Any
+    frame: Any = None
+    unread: bytes = b""
+    made: memoryview = field(default_factory=lambda: memoryview(b""))
+
+    def read(self, size: int) -> bytes:
+        while not self.made:
+            data = self.unread or self.stream.read(_PIECE)
+            self.unread = b""
+            if not data:
+                if self.frame is not None:
+                    raise EOFError
+                return b""
+            self.frame = self.frame or self.machine.decompressobj()
+            self.made = memoryview(self.frame.decompress(data))
+            if self.frame.eof:
+                self.unread, self.frame = self.frame.unused_data, None
+        part, self.made = bytes(self.made[:size]), self.made[size:]
+        return part
 
 
 @dataclass
