@@ -90,9 +90,9 @@ def add_input(parser: CommandParser) -> None:
 
 def add_reading(parser: CommandParser) -> None:
     """Add what says how files and folders are read."""
-    parser.add_argument("--map", metavar="MAP", help="what every field holds: a .toml file, omop, hl7-v2, fhir-r4, ...")
     add_columns(parser)
     rare = parser.rare()
+    rare.add_argument("--map", metavar="MAP", help="what every field holds: a .toml file, omop, hl7-v2, fhir-r4, ...")
     rare.add_argument(
         "--column", metavar="NAME=KIND", action="append", default=[], help="staff, zip, drop, pseudonym:patient, ..."
     )

@@ -157,13 +157,12 @@ def tell_of_key(replacer: "Replacer", *, tell: Callable[[str], None] = say) -> N
 
 def add_columns(parser: Container) -> None:
     """Add what a table's columns, or the fields of JSONL, hold."""
-    rare = parser.rare() if isinstance(parser, CommandParser) else parser
-    rare.add_argument("--date-order", metavar="ORDER", help="order of numeric dates in columns: dmy, mdy or ymd")
     table = parser.add_argument_group("columns of a table, fields of JSONL (commas between several)")
     table.add_argument("--text-column", metavar="NAME", default="text", help="the notes; default: text")
     table.add_argument("--id-column", metavar="NAME", help="becomes a keyed pseudonym; in JSONL: id")
     table.add_argument("--patient-column", metavar="NAME", help="groups a patient's notes; becomes a pseudonym")
     table.add_argument("--date-columns", metavar="NAMES", help="shift like the dates in the patient's notes")
+    table.add_argument("--date-order", metavar="ORDER", help="order of numeric dates in columns: dmy, mdy or ymd")
     table.add_argument("--keep-columns", metavar="NAMES", help="pass unchanged; all: every other column")
 
 
