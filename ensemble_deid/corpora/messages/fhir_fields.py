@@ -14,8 +14,8 @@ from ensemble_deid.corpora.json_fields import JsonValue
 from ensemble_deid.corpora.messages.structure import RESOURCES
 from ensemble_deid.corpora.record_map import PEOPLE, Field, FieldKind, FieldRule, FieldRules
 
-Maker = Callable[[Sequence[object]], str | None]
-Path = tuple[str, ...]
+_Maker = Callable[[Sequence[object]], str | None]
+_Path = tuple[str, ...]
 _REFERENCE = re.compile(r"(?:https?://[^?#]*/)?([A-Z][A-Za-z]+)/([A-Za-z0-9.-]{1,64})(?:/_history/[^/]*)?")
 _DATE = re.compile(r"([0-9]{4})(-[0-9]{2})?(-[0-9]{2})?(T[0-9:.]+(?:Z|[+-][0-9:]+)?)?")
 _OF = {"Patient": "patient", "Practitioner": "staff", "Encounter": "encounter"}
@@ -43,10 +43,10 @@ class MappedElements:
     """
 
     rules: FieldRules
-    is_structure: Callable[[JsonValue, Path], bool]
-    add_text: Callable[[JsonValue, Path, str], bool]
+    is_structure: Callable[[JsonValue, _Path], bool]
+    add_text: Callable[[JsonValue, _Path, str], bool]
     fields: list[Field] = field(default_factory=list, repr=False)
-    _makers: dict[int, Maker] = field(default_factory=dict, repr=False)
+    _makers: dict[int, _Maker] = field(default_factory=dict, repr=False)
     _kept: set[int] = field(default_factory=set, repr=False)
     _targets: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
 
@@ -81,7 +81,7 @@ class MappedElements:
                 position = after
         return "".join([*parts, raw[position : value.end]])
 
-    def _object(self, holder: JsonValue, names: Path, rule: FieldRule | None) -> None:
+    def _object(self, holder: JsonValue, names: _Path, rule: FieldRule | None) -> None:
         resource = holder.string("resourceType")
         if resource is not None:
             names, rule = (resource,), None
@@ -103,7 +103,7 @@ class MappedElements:
             else:
                 self._member(member, here, own, rule)
 
-    def _member(self, member: JsonValue, here: Path, own: FieldRule | None, around: FieldRule | None) -> None:
+    def _member(self, member: JsonValue, here: _Path, own: FieldRule | None, around: FieldRule | None) -> None:
         """Look at a member with a rule of its own, or with that of the element `around` it."""
         name, rule = here[-1], own or around
         if own is None and around is not None:

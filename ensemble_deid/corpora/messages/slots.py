@@ -7,7 +7,7 @@ from functools import partial
 
 from ensemble_deid.corpora.record_map import Field, FieldRule
 
-Maker = Callable[[Sequence[object]], str]
+_Maker = Callable[[Sequence[object]], str]
 _MARK = re.compile("\0([0-9]+)\0")
 
 
@@ -19,7 +19,7 @@ class FieldSlots:
     """
 
     fields: list[Field] = field(default_factory=list, repr=False)
-    makers: list[Maker] = field(default_factory=list, repr=False)
+    makers: list[_Maker] = field(default_factory=list, repr=False)
 
     def add(self, name: str, rule: FieldRule, value: object, written: Callable[[str], str]) -> str:
         """Add a value, and return the mark in whose place it is written."""
