@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ensemble_deid.config_files import load_config
     from ensemble_deid.corpora.input_options import InputOptions
     from ensemble_deid.corpora.read import Corpus, read_corpus
+    from ensemble_deid.corpora.record_map import RecordMap
     from ensemble_deid.corpora.tables.columns import Columns
     from ensemble_deid.corpora.write import write_corpus
     from ensemble_deid.deidentify.deidentifier import Deidentifier
@@ -65,6 +66,7 @@ __all__ = [
     "ModelError",
     "NeuralConfig",
     "Recognizer",
+    "RecordMap",
     "RegexConfig",
     "RuleError",
     "RunOptions",
@@ -115,6 +117,7 @@ _MODULES = {
     "ensemble_deid.training.train": ("Trained", "train"),
     "ensemble_deid.integrations.series": ("WithheldNote", "deidentify_series"),
     "ensemble_deid.corpora.input_options": ("InputOptions",),
+    "ensemble_deid.corpora.record_map": ("RecordMap",),
     "ensemble_deid.corpora.tables.columns": ("Columns",),
     "ensemble_deid.deidentify.deidentifier": ("Deidentifier",),
     "ensemble_deid.deidentify.job": ("deidentify_files", "deidentify_table"),

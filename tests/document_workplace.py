@@ -41,7 +41,7 @@ def make_workplace(tiny_model: Path, folder: Path) -> None:
 
 
 def _write_tables(folder: Path) -> None:
-    """Write notes.csv, messages/ and notes.db, and the lists of a site."""
+    """Write notes.csv, tables/, messages/ and notes.db, and the lists of a site."""
     rows = ["patient_id,kind,value", 'M300,name,"BELL, ANNA M."', "M300,mrn,0048213", ',staff,"Okonkwo, Adaeze, MD"']
     (folder / "known.csv").write_text("\n".join(rows), encoding="utf-8")
     (folder / "allow.txt").write_text("# devices\nSt. Jude\n", encoding="utf-8")
@@ -51,6 +51,10 @@ def _write_tables(folder: Path) -> None:
         table.writerow(["note_id", "mrn", "seen", "ward", "text"])
         notes = tiny_stack.notes(patients=1)
         table.writerows([1001 + k, "M300", "2019-01-10", "7B", note.text] for k, note in enumerate(notes))
+    (folder / "tables").mkdir()
+    (folder / "tables" / "person.csv").write_text("person_id,birth_datetime\n70012345,1950-03-05\n", encoding="utf-8")
+    with (folder / "tables" / "note.csv").open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows([["note_id", "person_id", "note_text"], [1, 70012345, notes[0].text]])
     (folder / "messages").mkdir()
     line = "\\.br\\".join(notes[0].text.splitlines())
     # Without a field that would be kept: there is nothing to warn of.

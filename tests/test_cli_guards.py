@@ -29,6 +29,7 @@ LINES = {
         "--compare >c.html",
         "<model> <note.txt> --known <known.txt> --allow <allow.txt> --deny <deny.txt> --key-file <k.txt> --out >a.txt",
         "<model> <notes.csv> --known <known.csv> --allow <allow.csv> --deny <deny.csv> --key-file <k.csv> --out >a.csv",
+        "<model> <notes.csv> --map <record.toml> --out >a.csv",
         "<model> <notes> --policy <policy.toml> --out :out --run >run/ --spans >spans.jsonl",
     ),
     "evaluate": ("<notes> <model> --dev <dev> <other> --out >a.json --out >b.csv",),
@@ -98,6 +99,7 @@ CONTENTS = {
     "train.toml": "folds = 2\n",
     "map.toml": 'unlisted = "keep"\n\n[labels]\nA = "B"\n',
     "notes.csv": "text\nSeen.\n",
+    "record.toml": '[columns]\ntext = "text"\n',
 }
 PLACES = {"FILE", "DIR", "PATH", "CORPUS", "MODEL", "NOTES", "MAP", "DEV", "TRAIN", "OUT"}
 REFUSALS = re.compile(

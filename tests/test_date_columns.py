@@ -110,12 +110,13 @@ def test_an_ambiguous_date_of_a_stream_withholds_its_row(value: str, unclear: bo
 
 def test_the_values_of_a_column_show_its_order() -> None:
     orders = DateOrders()
-    orders.learn(("a", "b", "c"), [("3/4/2019", "14/4/2019", "x"), ("14/4/2019", "4/14/2019", None), (None, None, "y")])
+    rows = [("3/4/2019", "14/4/2019", "x"), ("14/4/2019", "4/14/2019", None), (None, None, "y")]
+    orders.learn((), [zip("abc", row, strict=True) for row in rows])
     assert [orders.of(name, "3/4/2019") for name in "a"] == ["dmy"]
     with pytest.raises(CorpusError, match="column b"):
         orders.of("b", "3/4/2019")
     with pytest.raises(CorpusError, match="column a"):
-        DateOrders().learn(("a",), [("3/4/2019",), ("14/4/2019",), ("4/14/2019",)])
+        DateOrders().learn((), [[("a", day)] for day in ("3/4/2019", "14/4/2019", "4/14/2019")])
     with pytest.raises(ConfigError, match="must be one of dmy, mdy, ymd"):
         DateOrders("myd")
 

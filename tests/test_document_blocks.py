@@ -19,6 +19,7 @@ from every_command import parser_of
 
 from ensemble_deid.cli import options
 from ensemble_deid.cli.main import build_parser
+from ensemble_deid.corpora.record_map import RecordMap
 from ensemble_deid.features.patterns import failed_examples, parse_patterns
 from ensemble_deid.features.word_lists import inline_word_lists
 from ensemble_deid.note.label_map import load_label_map
@@ -114,6 +115,8 @@ def check_toml(text: str, folder: Path) -> None:
         assert [failed_examples(pattern) for pattern in patterns] == [[]] * len(patterns)
     elif "templates" in table:
         assert parse_templates(table["templates"])
+    elif "columns" in table:
+        assert RecordMap.parse(table, "shown.toml").columns
     elif "labels" in table:
         assert load_label_map(str(path))
     else:

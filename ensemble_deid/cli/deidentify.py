@@ -22,7 +22,9 @@ from ensemble_deid.cli.replacement import (
     add_recognizers,
     add_replacement,
     columns_of,
+    map_of,
     report_lists,
+    rules_of,
     run_choices,
     tell_of_key,
 )
@@ -90,6 +92,10 @@ def add_reading(parser: CommandParser) -> None:
     """Add what says how files and folders are read."""
     add_columns(parser)
     rare = parser.rare()
+    rare.add_argument("--map", metavar="MAP", help="what every field holds: a .toml file, omop, hl7-v2, fhir-r4, ...")
+    rare.add_argument(
+        "--column", metavar="NAME=KIND", action="append", default=[], help="staff, zip, drop, pseudonym:patient, ..."
+    )
     rare.add_argument("--input-format", choices=FORMATS, help="default: by the suffix; standard input: plain")
     rare.add_argument("--recursive", action="store_true", help="include subfolders of INPUT; OUT has the same")
 
@@ -144,6 +150,8 @@ def reading_of(options: argparse.Namespace) -> InputOptions:
         format=options.input_format,
         recursive=options.recursive,
         columns=columns_of(options),
+        record_map=map_of(options),
+        rules=rules_of(options),
         keep_fields=options.keep_fields,
         query=options.query,
         table_out=options.table_out,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ensemble_deid.cli.options import CommandParser, Container
 from ensemble_deid.cli.terminal import counted, say, warn
+from ensemble_deid.corpora.record_map import FieldRule, FieldRules, RecordMap
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import ConfigError
 
@@ -164,6 +165,23 @@ def add_columns(parser: Container) -> None:
     table.add_argument("--date-columns", metavar="NAMES", help="shift like the dates in the patient's notes")
     table.add_argument("--date-order", metavar="ORDER", help="order of numeric dates in columns: dmy, mdy or ymd")
     table.add_argument("--keep-columns", metavar="NAMES", help="pass unchanged; all: every other column")
+
+
+def rules_of(options: argparse.Namespace) -> FieldRules:
+    """Return the rules of single columns. Raises ConfigError."""
+    rules = {}
+    for given in options.column:
+        name, sign, kind = given.rpartition("=")
+        if not (sign and name) or name in rules:
+            raise ConfigError(f"--column {given}: expected NAME=KIND, for each column once")
+        kind, _, of = kind.partition(":")
+        rules[name] = FieldRule.parse({"kind": kind, "of": of} if of else kind, f"--column {given}")
+    return rules
+
+
+def map_of(options: argparse.Namespace) -> RecordMap | None:
+    """Return the record map. Raises ConfigError."""
+    return None if options.map is None else RecordMap.read(options.map)
 
 
 def columns_of(options: argparse.Namespace) -> Columns:

@@ -35,6 +35,20 @@ def spliced(pieces: Sequence[str], edits: Iterable[Edit], encode: Callable[[str]
     return "".join([*parts, *pieces[position:]])
 
 
+BETWEEN = "\n\n"
+"""Between the texts that are one note, such as several columns of a row."""
+
+
+def within(edits: Sequence[Edit], start: int, end: int) -> list[Edit]:
+    """Return the edits of one of several texts; the new value of one that reaches over several is in the first."""
+    found: list[Edit] = []
+    for first, after, new in edits:
+        low, high = max(first, start), min(after, end)
+        if low < high:
+            found.append(Edit(low - start, high - start, new if first >= start else ""))
+    return found
+
+
 def apply_edits(document: Document, edits: Iterable[Edit]) -> Document:
     """Return the note with all edits made; offsets of edits and spans are those of the text that came in.
 

@@ -17,6 +17,7 @@ from ensemble_deid.corpora.jsonl import read_jsonl_notes, render_jsonl_note
 from ensemble_deid.corpora.label_studio import read_label_studio_notes, render_label_studio_note
 from ensemble_deid.corpora.physionet import read_physionet_notes
 from ensemble_deid.corpora.tagged_xml import read_i2b2_note, read_meddocan_note, render_i2b2_note, render_meddocan_note
+from ensemble_deid.corpora.text_of_files import read_pdf_note, read_rtf_note
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 
@@ -187,6 +188,8 @@ FORMATS: Mapping[str, Format] = {
         _one_note_a_file(lambda path, gold: read_dernoncourt_lee_note(path, gold=gold)),
         _Unwritable("dernoncourt-lee"),
     ),
+    "rtf": Format("rtf", (".rtf",), _one_note_a_file(lambda path, gold: read_rtf_note(path)), _Unwritable("rtf")),
+    "pdf": Format("pdf", (".pdf",), _one_note_a_file(lambda path, gold: read_pdf_note(path)), _Unwritable("pdf")),
     "plain": Format(
         "plain",
         (".txt",),

@@ -1,8 +1,10 @@
 """How the notes of a run are read: the forms that they can have, and the options of reading them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from ensemble_deid.corpora.compressed import plain_name
+from ensemble_deid.corpora.record_map import FieldRules, RecordMap
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import CorpusError
 
@@ -20,7 +22,7 @@ TABLES = {
     ".json": "fhir",
     ".hl7": "hl7",
 }
-_FILES = ("plain", "i2b2", "meddocan", "brat", "labelstudio", "conll", "bioc", "bioc-json", "cas")
+_FILES = ("plain", "i2b2", "meddocan", "brat", "labelstudio", "conll", "bioc", "bioc-json", "cas", "rtf", "pdf")
 FORMATS = (*_FILES, *sorted(set(TABLES.values())), "sql")
 SUFFIX = {
     "plain": ".txt",
@@ -31,7 +33,16 @@ SUFFIX = {
     "bioc": ".xml",
     "bioc-json": ".json",
     "cas": ".xmi",
+    "rtf": ".rtf",
+    "pdf": ".pdf",
 }
+
+
+def table_kind(path: Path) -> str | None:
+    """Return the format of a table or message by the name of its file; CSV, TSV and JSONL may be compressed."""
+    plain = plain_name(path)
+    kind = TABLES.get(plain.suffix.lower())
+    return kind if plain == path or kind in ("csv", "tsv", "jsonl") else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +50,8 @@ class InputOptions:
     """How notes are read; `format` is one of `FORMATS`, None for what the name of the file or folder tells.
 
     With `recursive` the folders in a folder are read, too. `columns` say what the columns of a table, or the fields of
-    JSONL, hold; None is `text` alone, and in JSONL also `id` and `patient_id`. With `keep_fields` all of FHIR and HL7
+    JSONL, hold; None is `text` alone, and in JSONL also `id` and `patient_id`. A `record_map` says it of every column,
+    FHIR element and HL7 field, `rules` of single columns. With `keep_fields` all of FHIR and HL7
     that is not note text is handed out as it is. A database needs a `query`, whose rows end with ORDER BY and a unique
     column, and `table_out`, the new table for them.
 
@@ -51,9 +63,19 @@ class InputOptions:
     format: str | None = None
     recursive: bool = False
     columns: Columns | None = None
+    record_map: RecordMap | None = None
+    rules: FieldRules = field(default_factory=dict)
     keep_fields: bool = False
     query: str | None = None
     table_out: str | None = None
+
+    @property
+    def rules_digest(self) -> str | None:
+        """A hash of all rules of the map and of single columns; None where there are none."""
+        given = None if self.record_map is None else self.record_map.digest
+        if not self.rules:
+            return given
+        return RecordMap(place=given or "", columns=self.rules, optional=True).digest + (given or "")
 
     def kind_of(self, given: str | Path) -> str:
         """Return the format that is named, or that the input's name tells; `files` where each note is a file."""
@@ -64,17 +86,17 @@ class InputOptions:
         path = Path(given)
         if path.is_dir():
             return next((kind for kind in _kinds(path, nested=self.recursive)), "files")
-        return TABLES.get(path.suffix.lower(), "files")
+        return table_kind(path) or "files"
 
 
 def _kinds(folder: Path, *, nested: bool) -> list[str]:
     """Return the format of a folder's tables; nothing where it has none, or also notes in files."""
     try:
-        suffixes = {path.suffix.lower() for path in (folder.rglob("*") if nested else folder.iterdir())}
+        files = list(folder.rglob("*") if nested else folder.iterdir())
     except OSError:
         # Whoever reads the folder says what is wrong.
         return []
-    kinds = sorted({TABLES[suffix] for suffix in suffixes if suffix in TABLES})
-    if len(kinds) > 1 or (kinds and suffixes & {".txt", ".xml", ".ann"}):
+    kinds = sorted({kind for file in files if (kind := table_kind(file)) is not None})
+    if len(kinds) > 1 or (kinds and any(file.suffix.lower() in (".txt", ".xml", ".ann") for file in files)):
         raise CorpusError(f"{folder}: holds notes of several kinds; name the one that is meant with --input-format")
     return kinds

@@ -25,6 +25,7 @@ _HEAD_BYTES = 4096
 _NAMED = 5
 _OF_ROOT = {"MEDDOCAN": "meddocan", "collection": "bioc", I2B2_2006_ROOT: "i2b2-2006"}
 _OF_SUFFIX = {".conll": "conll", ".xmi": "cas", ".text": "physionet", ".gs": "dernoncourt-lee"}
+_OF_SUFFIX |= {".pdf": "pdf", ".rtf": "rtf"}
 _NOWHERE = "there is no such file or folder"
 
 
@@ -122,6 +123,9 @@ def _locate_file(path: Path, wanted: Format | None) -> Location:
 def _recognise(source: Path, names: Sequence[Path]) -> Format:
     names = [entry for entry in names if entry.name != TYPE_SYSTEM]
     suffixes = {entry.suffix.lower() for entry in names if entry.is_file()} & set(SUFFIXES)
+    if len(suffixes) > 1:
+        # What lies beside notes, such as their print-outs, is remarked upon and not read.
+        suffixes -= {".pdf", ".rtf"}
     if len(suffixes) > 1:
         raise CorpusError(
             f"{source}: holds notes of several kinds ({', '.join(sorted(suffixes))}); name the format that is meant, "

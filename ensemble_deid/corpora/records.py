@@ -13,15 +13,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ensemble_deid.corpora.edits import Edit
+from ensemble_deid.corpora.record_map import Field
 from ensemble_deid.errors import DeidError
-from ensemble_deid.note.document import Document, known_patient
+from ensemble_deid.note.document import Document, known_patient, patient_of
 
 Value = str | int | date | None
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One row, line or file: the note's text (None where there is none), its ids and dates.
+    """One row, line or file: the note's text (None where there is none), its ids and dates, and other `fields`.
 
     `name` is what messages call it, which is no value of its cells. `error` says why it could not be read; it is then
     left out of the output. `blank` marks what is no record at all, such as an empty line, and is written as it was.
@@ -36,6 +37,7 @@ class Record:
     dates: tuple[Value, ...] = field(default=(), repr=False)
     error: DeidError | None = None
     blank: bool = False
+    fields: tuple[Field, ...] = field(default=(), repr=False)
     raw: Any = field(default=None, repr=False)
     cells: Callable[[], object] = field(default=lambda: None, repr=False, compare=False)
     placeholder: Value = field(default=None, init=False, repr=False)
@@ -58,7 +60,9 @@ class Record:
     def document(self) -> Document:
         """Return the note for the model, named as messages may name it."""
         patient = None if self.patient is None else str(self.patient)
-        return Document(self.name, self.text or "", patient_id=patient)
+        # What the fields of a note of nobody hold is known of that note.
+        owner = patient_of(patient, self.text) if self.fields and self.text else patient
+        return Document(self.name, self.text or "", patient_id=owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ class NewRecord:
     id: Value = field(default=None, repr=False)
     patient: Value = field(default=None, repr=False)
     dates: tuple[Value, ...] = field(default=(), repr=False)
+    fields: tuple[Value, ...] = field(default=(), repr=False)
 
 
 class Writer(Protocol):

@@ -1,18 +1,24 @@
 """The cells beside the text: ids become keyed pseudonyms of the same type, dates are treated as those in the text."""
 
+import re
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
+from ensemble_deid.corpora.record_map import Field, FieldKind, FieldRule
 from ensemble_deid.corpora.records import Record, Value
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.date_order import DateOrders, NumericDate
-from ensemble_deid.deidentify.one_pass import patient_of
+from ensemble_deid.deidentify.known.kinds import label_for
+from ensemble_deid.deidentify.known.of_records import labelled
 from ensemble_deid.deidentify.repeats import NOTHING, Known
 from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.deidentify.replacement.styles import Styles
 from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.note.document import Document, patient_of
+from ensemble_deid.note.span import Span
+from ensemble_deid.surrogates.ages import capped_age
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.patient import kind_of
 
@@ -21,8 +27,11 @@ UNREADABLE_DATES = "dates that could not be read, and were emptied"
 GREAT_AGE = "dates that show an age over 89, and were emptied"
 NO_YEAR = "dates that name no year, and were emptied"
 YEAR_ALONE = "dates whose column cannot hold a year alone, and were emptied"
-EMPTIED = (UNREADABLE_DATES, GREAT_AGE, NO_YEAR, YEAR_ALONE)
-"""Counts of dates without a value in the output."""
+NO_AGES = "ages that could not be read, and were emptied"
+NO_CODES = "values that are no codes of their list, and were emptied"
+NOT_WRITTEN = "values that a column of numbers cannot hold, and were emptied"
+EMPTIED = (UNREADABLE_DATES, GREAT_AGE, NO_YEAR, YEAR_ALONE, NO_AGES, NO_CODES, NOT_WRITTEN)
+"""Counts of values that the output lacks."""
 NOBODY = "notes have a placeholder such as NULL for a patient, and were treated one by one"
 """Count of notes without a known patient."""
 
@@ -31,9 +40,10 @@ NOBODY = "notes have a placeholder such as NULL for a patient, and were treated 
 class Cells:
     """Treats ids and dates; `bits` are the sizes of integers in the columns of ids and patients.
 
-    `labels` are the model's. Dates have the style of its labels for dates: kept where the text keeps them, years where
-    it has years, and shifted where it shows nothing of them; beside dates that were kept, those that are shifted would
-    show the shift. `counts` says what could not be treated, and so was emptied. Raises ConfigError where some labels
+    `labels` are the model's; with `mapped`, records have fields of a record map. Dates have the style of the labels for
+    dates: kept where the text keeps them, years where it has years, and shifted where it shows nothing of them; beside
+    dates that were kept, those that are shifted would show the shift. `counts` says what could not be treated, and so
+    was emptied. Raises ConfigError where some labels
     for dates have such a style and others have not.
     """
 
@@ -41,6 +51,7 @@ class Cells:
     columns: Columns
     bits: tuple[int, int]
     labels: Collection[str] = ("DATE",)
+    mapped: bool = False
     counts: Counter[str] = field(default_factory=Counter)
     orders: DateOrders = field(init=False)
     _style: str = field(init=False, default="surrogate")
@@ -48,7 +59,8 @@ class Cells:
     def __post_init__(self) -> None:
         told = {True: "dmy", False: "mdy", None: None}[self.replacer.styles.settings.day_first]
         self.orders = DateOrders(self.columns.date_order or told)
-        if self.columns.dates:
+        rules = (rule.kind for _, rule in self.columns.fields)
+        if self.columns.dates or self.mapped or FieldKind.DATE in rules:
             self._style = _date_style(self.replacer.styles, self.labels)
 
     def id(self, record: Record) -> Value:
@@ -75,6 +87,44 @@ class Cells:
             value if self.columns.keeps(name) else self._in_column(name, value, patient, known)
             for name, value in zip(self.columns.dates, record.dates, strict=False)
         )
+
+    def fields(self, record: Record, known: Known) -> tuple[Value, ...]:
+        """Return what stands for the values that have a rule of a record map, in their order. Raises as `dates`."""
+        if not record.fields:
+            return ()
+        patient = _owner(record)
+        return tuple(self._field(field, patient, known) for field in record.fields)
+
+    def _field(self, field: Field, patient: str, known: Known) -> Value:
+        rule = field.rule
+        value: Value = field.value
+        if value is None or value == "" or rule.kind is FieldKind.KEEP:
+            return value
+        if rule.kind is FieldKind.DATE:
+            return self._in_column(field.name, value, patient, known)
+        if rule.kind is FieldKind.PSEUDONYM:
+            return self._pseudonym(value, rule.of, 64)
+        new = self._value(rule, str(value), patient, known)
+        if isinstance(value, int) and new is not None:
+            # A column of numbers holds the first number above 89, or nothing.
+            new = new.removesuffix("+")
+            number = int(new) if re.fullmatch(r"[0-9]{1,18}", new) else None
+            self.counts[NOT_WRITTEN] += number is None
+            return number
+        return new
+
+    def _value(self, rule: FieldRule, value: str, patient: str, known: Known) -> str | None:
+        if rule.kind is FieldKind.CODES:
+            self.counts[NO_CODES] += not rule.allows(value)
+            return value if rule.allows(value) else None
+        if rule.kind is FieldKind.AGE:
+            new = capped_age(value)
+            self.counts[NO_AGES] += new is None
+            return new
+        parts = labelled(rule.kind, value)
+        spans = tuple(Span(start, end, label_for(type, self.labels), 1.0) for start, end, type in parts)
+        document = Document("field", value, spans, patient_id=patient)
+        return self.replacer.replace(document, taken=known.taken, numbered_by_note=False, doubted=()).text
 
     def _pseudonym(self, value: Value, kind: str, bits: int) -> Value:
         if value is None:
@@ -177,4 +227,5 @@ def _date_style(styles: Styles, labels: Collection[str]) -> str:
 def _owner(record: Record) -> str:
     """Return the patient by whose shift dates are moved; one without a text, too, is known by what it holds."""
     patient = None if record.patient is None else str(record.patient)
-    return patient_of(patient, record.text or repr((record.id, record.dates)))
+    fields = [field.value for field in record.fields]
+    return patient_of(patient, record.text or repr((record.id, record.dates, *fields)))

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from ensemble_deid import __version__
 from ensemble_deid.atomic import exclusive, open_atomically
 from ensemble_deid.corpora.input_options import InputOptions
+from ensemble_deid.corpora.record_map import RecordMap
 from ensemble_deid.corpora.records import NoteSource, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.sql import SqlQuery
@@ -95,13 +96,20 @@ class _Job:
         named |= {name: Path(named[name]) for name in places if named.get(name) is not None}
         if named.get("against") is not None and named.get("summary") is None:
             raise ConfigError("against: goes with summary")
+        reading: InputOptions = named.get("input", AS_NAMED)
+        if named.get("within") is not None and reading.rules_digest is not None:
+            # What records say of patients would have to be the same in all nights.
+            raise ConfigError("a project takes no record map and no rules of columns")
         return cls(source=source, out=out, model=model, choices=rest, **named)
 
     @property
     def read(self) -> Sequence[Path | None]:
         """The inputs besides the notes: the model's folder, an earlier summary and the files of the options."""
         model, files = self.model, (files_of(self.choices) if self.options is None else self.options.files)
+        record_map = self.input.record_map
         files = (*files, *([] if self.against is None else [self.against]))
+        if record_map is not None and Path(record_map.place).is_file():
+            files = (*files, Path(record_map.place))
         if isinstance(model, Deidentifier):
             return None if model.source is None else model.source.directory, *files
         return find_model(model), *files
@@ -125,13 +133,15 @@ def deidentify_table(
     model: Deidentifier | str | Path,
     *,
     columns: Columns | None = None,
+    record_map: RecordMap | str | Path | None = None,
     **choices: Unpack[JobChoices],
 ) -> RunSummary:
     """Write a table of the same form without PHI; all notes of a patient are processed together.
 
     `source` is a table (CSV, TSV, Parquet, Arrow, JSONL, FHIR, HL7), a folder of such tables, a database's URL, or a
     binary stream; `out` is a file, a folder or a binary stream, None for a database. `columns` say what the columns
-    hold, and `input` how the source is read. The run's folder, `run` (`OUT.run` where that is None), has a manifest,
+    hold, a `record_map`, its name or file what every column and field holds (docs/data-engineer.md#record-maps), and
+    `input` how the source is read. The run's folder, `run` (`OUT.run` where that is None), has a manifest,
     the spans and the withheld notes; `verify_run` checks it all. With `resume` a run that was broken off goes on, and a
     finished one is checked. `spans` is the name of a copy of the spans, `compare` of a page with the notes before and
     after, side by side, which contains PHI, and `summary` of the summary as JSON (`RunSummary.to_dict`), which is
@@ -151,6 +161,9 @@ def deidentify_table(
     """
     if columns is not None:
         choices["input"] = replace(choices.get("input", AS_NAMED), columns=columns)
+    if record_map is not None:
+        found = record_map if isinstance(record_map, RecordMap) else RecordMap.read(record_map)
+        choices["input"] = replace(choices.get("input", AS_NAMED), record_map=found)
     job = _Job.of(source, out, model, choices)
     if not isinstance(source, str | Path):
         if job.input.format is None:
@@ -312,7 +325,7 @@ def _run(job: _Job, places: RunPlaces, source: NoteSource, out: Path, model: Dei
         folder=places.run,
         model=model,
         options=options,
-        rows=RowPass.of(model, options, columns, source.bits),
+        rows=RowPass.of(model, options, columns, source.bits, mapped=job.input.record_map is not None),
         settings=settings,
         finding=finding,
         standard=places.standard,
@@ -327,6 +340,8 @@ def _finding(
     """Return what decides what is found, as a run records it."""
     prediction, key, given = options.prediction, options.replacer.key, Path(places.input)
     named = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(columns).items()}
+    # All rules together have a digest.
+    del named["fields"]
     return {
         "version": __version__,
         "model": "" if model.source is None else model.source.checksum,
@@ -339,6 +354,7 @@ def _finding(
         "format": source.format,
         "columns": named,
         "keep_fields": job.input.keep_fields,
+        "record_map": job.input.rules_digest,
         "input": _hidden(digest_of(given) if given.is_file() else None, key),
         "lists": {name: _hidden(value, key) for name, value in options.lists.to_json().items()},
         "recognizers": [

@@ -4,7 +4,6 @@ There are two scopes. A note alone knows only what was found in itself; of all n
 together, each knows what was found in any of them.
 """
 
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from ensemble_deid.deidentify.replacement import ReplacedSpan
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
 from ensemble_deid.model.inclusion import InclusionList
 from ensemble_deid.note.digits import rounded
-from ensemble_deid.note.document import Document
+from ensemble_deid.note.document import Document, patient_of
 from ensemble_deid.note.span import ENFORCED, VOTE, Span
 
 _LOG = logging.getLogger("ensemble_deid")
@@ -146,17 +145,6 @@ def failure_of(error: Exception, step: str = "processing") -> str:
     if isinstance(error, ConfigError | ModelError | RuleError):
         raise error
     return str(error) if isinstance(error, DeidError) else f"{step} failed ({type(error).__name__})"
-
-
-def patient_of(patient: str | None, text: str) -> str:
-    """Return the patient on whom the surrogates of a note depend.
-
-    A note of nobody is a patient of its own, named by its text and not by its place: the same text has the same
-    surrogates wherever it comes.
-    """
-    if patient is not None:
-        return patient
-    return f"sha256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 @dataclass(slots=True)

@@ -2,13 +2,17 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
+from itertools import chain
 
+from ensemble_deid.corpora.record_map import Field, FieldKind, FieldRule
 from ensemble_deid.corpora.records import NewRecord, Record, Value
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.deidentify.cells import Cells
 from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.known.identifiers import KnownIdentifiers
+from ensemble_deid.deidentify.known.of_records import identifiers_of
 from ensemble_deid.deidentify.one_pass import DeidentificationResult, NotePass, failure_of
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
@@ -16,6 +20,8 @@ from ensemble_deid.deidentify.repeats import NOTHING, Known
 from ensemble_deid.errors import DeidError
 from ensemble_deid.note.document import Document
 from ensemble_deid.surrogates.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText
+
+_PATIENT = FieldRule(FieldKind.PSEUDONYM, of="patient")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +48,36 @@ class RowPass:
     years: "LatestYears" = field(default_factory=lambda: LatestYears())
 
     @classmethod
-    def of(cls, model: Deidentifier, options: RunOptions, columns: Columns, bits: tuple[int, int]) -> "RowPass":
-        """Return a pass for a model; `bits` are the sizes of integers that ids and patients can be."""
-        return cls(model.note_pass(options), Cells(options.replacer, columns, bits, model.labels))
+    def of(
+        cls,
+        model: Deidentifier,
+        options: RunOptions,
+        columns: Columns,
+        bits: tuple[int, int],
+        *,
+        mapped: bool = False,
+    ) -> "RowPass":
+        """Return a pass for a model; `bits` are the sizes of integers that ids and patients can be.
+
+        With `mapped`, records have fields of a record map, which are known identifiers of their patients.
+        """
+        cells = Cells(options.replacer, columns, bits, model.labels, mapped=mapped or bool(columns.fields))
+        return cls(model.note_pass(_with_records(options, cells)), cells)
 
     def fresh(self) -> "RowPass":
         """Return a pass over another scope, which knows nothing yet."""
-        return RowPass(NotePass(self.notes.options, self.notes.gate, self.notes.inclusion), self.cells)
+        options = _with_records(self.notes.options, self.cells)
+        return RowPass(NotePass(options, self.notes.gate, self.notes.inclusion), self.cells)
 
     def see(self, record: Record) -> None:
-        """Remember the dates of a record, also of one without a text."""
+        """Remember the dates of a record, also of one without a text, and what its fields say of its patient."""
         self.years.add(record)
+        known, owner = self.notes.options.lists.known, record.document().patient_id
+        if known is None or owner is None or not self.cells.mapped:
+            return
+        own = Field("patient", _PATIENT, record.patient)
+        for identifier in chain.from_iterable(map(identifiers_of, (own, *record.fields))):
+            known.add(owner, identifier)
 
     def learn(self, note: Note) -> None:
         """Remember what the model found in a note."""
@@ -64,8 +89,9 @@ class RowPass:
         result = self.notes.finish(note, self.years.taken(record))
         if result.error is None:
             try:
-                dates = self.cells.dates(record, self._known(record, note))
-                new = NewRecord(result.edits, self.cells.id(record), self.cells.patient(record), dates)
+                known = self._known(record, note)
+                dates, fields = self.cells.dates(record, known), self.cells.fields(record, known)
+                new = NewRecord(result.edits, self.cells.id(record), self.cells.patient(record), dates, fields)
                 return Rewritten(new, result, self.cells.counts - before)
             except DeidError as error:
                 result = DeidentificationResult(None, (), str(error), counts=result.counts)
@@ -84,25 +110,35 @@ class RowPass:
         self.cells.counts.subtract(tried or {})
         before = Counter(self.cells.counts)
         try:
-            dates = self.cells.dates(record, self._known(record, note))
-            beside = self.cells.id(record), self.cells.patient(record), dates
+            known = self._known(record, note)
+            dates, fields = self.cells.dates(record, known), self.cells.fields(record, known)
+            beside = self.cells.id(record), self.cells.patient(record), dates, fields
         except Exception as error:  # noqa: BLE001 (the record is withheld already)
             failure_of(error)
-            beside = None, None, tuple(None for _ in record.dates)
+            beside = None, None, tuple(None for _ in record.dates), tuple(None for _ in record.fields)
         return Rewritten(NewRecord(None, *beside), result, self.cells.counts - before)
 
     def without_text(self, record: Record) -> NewRecord:
         """Return what takes the place of a record that has no text."""
         nothing = DeidentificationResult("")
         beside = self.withheld(record, record.document(), nothing).new
-        return NewRecord((), beside.id, beside.patient, beside.dates)
+        return NewRecord((), beside.id, beside.patient, beside.dates, beside.fields)
 
     def _known(self, record: Record, note: Note) -> Known:
         """Return what is known of a record's patient, for its dates."""
-        if not record.dates:
+        if not record.dates and not record.fields:
             return NOTHING
         document = note if isinstance(note, Document) else record.document()
         return self.notes.known(document, self.years.taken(record))
+
+
+def _with_records(options: RunOptions, cells: Cells) -> RunOptions:
+    """Return options whose known identifiers can be added to, where records have fields of a record map."""
+    if not cells.mapped:
+        return options
+    known = options.lists.known
+    own = KnownIdentifiers({}, labels=cells.labels) if known is None else known.copy()
+    return replace(options, lists=replace(options.lists, known=own))
 
 
 @dataclass(slots=True)
@@ -133,7 +169,8 @@ def year_taken(latest: int | None) -> frozenset[str]:
 
 
 def _latest(record: Record) -> int | None:
-    years = (year for value in record.dates for year in _years(value))
+    fields = (field.value for field in record.fields if field.rule.kind is FieldKind.DATE)
+    years = (year for value in (*record.dates, *fields) for year in _years(value))
     return max((year for year in years if year in POSSIBLE_YEARS), default=None)
 
 

@@ -12,7 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.corpora.records import NoteSource, Record, Writer
+from ensemble_deid.corpora.record_map import FieldKind
+from ensemble_deid.corpora.records import NoteSource, Record, Value, Writer
 from ensemble_deid.deidentify.cells import NOBODY
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.manifest import FAILED, MANIFEST, SPANS, RunFiles
@@ -72,8 +73,7 @@ class Run:
         Raises CorpusError where a run cannot be resumed.
         """
         self.total = self.source.count()
-        cells = self.rows.cells
-        cells.orders.learn(cells.columns.dates, (record.dates for record in self.source.records()))
+        self._look_beside()
         self.folder.mkdir(parents=True, exist_ok=True)
         offsets, key = OffsetFile(self.folder / OFFSETS, self.finding), self.options.replacer.key
         offsets.begin(resume=resume)
@@ -140,12 +140,24 @@ class Run:
         for name in (OFFSETS, KEY_FILE):
             (self.folder / name).unlink(missing_ok=True)
 
+    def _look_beside(self) -> None:
+        """Learn from all records what is beside the texts: the order of dates, and what is known of patients."""
+        cells = self.rows.cells
+        names = cells.columns.dates
+        if not names and not cells.mapped:
+            return
+
+        def dates() -> Iterator[list[tuple[str, Value]]]:
+            for record in self.source.records():
+                self.rows.see(record)
+                fields = [(field.name, field.value) for field in record.fields if field.rule.kind is FieldKind.DATE]
+                yield [*zip(names, record.dates, strict=False), *fields]
+
+        cells.orders.learn(names, dates())
+
     def _notes(self) -> Iterator[Record]:
-        """Yield the records with notes; the dates of all are remembered."""
-        for record in self.source.records():
-            self.rows.see(record)
-            if record.is_note:
-                yield record
+        """Yield the records with notes."""
+        return (record for record in self.source.records() if record.is_note)
 
     def _learn(self, record: Record, found: Found) -> None:
         self.rows.learn(_note(record, found))

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ensemble_deid.atomic import LOCK, check_writable, folder_atomically, remove_stale
-from ensemble_deid.corpora.input_options import SUFFIX, TABLES, InputOptions
+from ensemble_deid.corpora.compressed import plain_name
+from ensemble_deid.corpora.input_options import SUFFIX, InputOptions, table_kind
 from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.note_files import NoteFiles, is_single, nested_locations
+from ensemble_deid.corpora.record_map import FieldKind, FieldRule
 from ensemble_deid.corpora.records import NoteSource, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.several import SeveralTables
@@ -40,29 +42,41 @@ def note_source(given: str | Path, options: InputOptions, *, leave_out: Sequence
     format, path = options.kind_of(given), Path(given)
     if (format == "sql") != (options.query is not None and options.table_out is not None):
         raise ConfigError("a database needs --query and --table-out, and nothing else can use them")
+    if format == "files" and (options.record_map is not None or options.rules):
+        raise ConfigError("--map and --column say what surrounds the text: plain notes have nothing around them")
+    if format in MESSAGES and options.rules:
+        raise ConfigError("--column names columns of a table, or fields of JSONL: the input has none")
+    if options.record_map is not None and options.keep_fields:
+        raise ConfigError("--keep-fields hands out what a --map would leave out: give one of them")
     if format in ("files", *MESSAGES) and options.columns not in (None, Columns()):
         raise ConfigError("--text-column and the like name columns of a table, or fields of JSONL: the input has none")
     if options.keep_fields and format not in MESSAGES:
         raise ConfigError("--keep-fields is for FHIR and HL7, and the input is neither")
     if format == "files":
         return _note_files(given, options, leave_out)
-    columns = _columns(options, format)
     if options.query is not None and options.table_out is not None:
-        return SqlQuery(str(given), options.query, options.table_out, columns)
+        return SqlQuery(str(given), options.query, options.table_out, _columns(options, format, options.table_out))
     if path.is_dir():
         files, remarks = _files(path, format, nested=options.recursive, leave_out=leave_out)
-        tables = [(file, _table(file, format, columns, keep_fields=options.keep_fields)) for file in files]
+        tables = [(file, _table(file, format, options)) for file in files]
         return SeveralTables(path, tables, format, remarks)
     if not path.is_file():
         raise CorpusError(f"{path}: there is no such file or folder")
-    return _table(path, format, columns, keep_fields=options.keep_fields)
+    return _table(path, format, options)
 
 
-def _table(path: Path, format: str, columns: Columns, *, keep_fields: bool) -> NoteSource:
+def _table(path: Path, format: str, options: InputOptions) -> NoteSource:
     if format in MESSAGES:
         from ensemble_deid.corpora.messages.files import MessageFile
 
-        return MessageFile(path, format, keep_fields)
+        rules = None if options.record_map is None else options.record_map.of_messages(format)
+        return MessageFile(path, format, options.keep_fields, rules)
+    given = options.record_map
+    if format == "jsonl" and given is not None and given.fhir and not (given.columns or given.tables):
+        from ensemble_deid.corpora.messages.files import FhirLines
+
+        return FhirLines(path, given.fhir)
+    columns = _columns(options, format, plain_name(path).stem)
     if format == "jsonl":
         from ensemble_deid.corpora.tables.json_lines import JsonLines
 
@@ -86,12 +100,24 @@ def _note_files(given: str | Path, options: InputOptions, leave_out: Sequence[Pa
     return NoteFiles([(Path(), location)])
 
 
-def _columns(options: InputOptions, format: str) -> Columns:
+def _columns(options: InputOptions, format: str, table: str) -> Columns:
     from ensemble_deid.corpora.tables.json_lines import DEFAULTS
 
-    columns = options.columns or Columns()
-    usual = DEFAULTS if format == "jsonl" else {}
-    return replace(columns, id=columns.id or usual.get("id"), patient=columns.patient or usual.get("patient"))
+    columns, given = options.columns or Columns(), options.record_map
+    usual = DEFAULTS if format == "jsonl" and given is None else {}
+    columns = replace(columns, id=columns.id or usual.get("id"), patient=columns.patient or usual.get("patient"))
+    if given is None and not options.rules:
+        return columns
+    # A text that no rule names is that of the option.
+    rules = {} if given is None else given.of_table(table)
+    if given is None and columns.text is not None:
+        rules = {columns.text: FieldRule(FieldKind.TEXT)}
+    return Columns.of_rules(
+        {**rules, **options.rules},
+        columns,
+        drop_rest=given is not None,
+        optional=given is not None and given.optional,
+    )
 
 
 def _files(folder: Path, format: str, *, nested: bool, leave_out: Sequence[Path]) -> tuple[list[Path], list[str]]:
@@ -107,7 +133,7 @@ def _files(folder: Path, format: str, *, nested: bool, leave_out: Sequence[Path]
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
         and not any(path.resolve().is_relative_to(other) for other in skipped)
     ]
-    found = [path for path in files if TABLES.get(path.suffix.lower()) == format]
+    found = [path for path in files if table_kind(path) == format]
     if not nested:
         deeper = next((path for path in found if path.parent != folder), None)
         if deeper is not None:
@@ -212,8 +238,9 @@ def _output(source: NoteSource, given: Path, out: Path, inputs: Sequence[Input])
         if isinstance(source, SeveralTables):
             refuse_nested_output(out, {path.relative_to(given).parent for path, _ in source.tables}, *read)
         return out
-    if out.suffix and not out.is_dir() and out.suffix.lower() != given.suffix.lower():
-        raise CorpusError(f"{out}: the output has the form of the input, and so its suffix: {given.suffix}")
+    suffix = plain_name(given).suffix + (given.suffix if plain_name(given) != given else "")
+    if out.suffix and not out.is_dir() and not out.name.lower().endswith(suffix.lower()):
+        raise CorpusError(f"{out}: the output has the form of the input, and so its suffix: {suffix}")
     file = out if out.suffix and not out.is_dir() else out / given.name
     refuse_output_files([file], given, *inputs)
     return file

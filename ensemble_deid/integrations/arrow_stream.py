@@ -10,10 +10,10 @@ from ensemble_deid.corpora.tables.arrow import ArrowWriter, id_bits, output_sche
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.deidentify.cells import EMPTIED
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.deidentify.one_pass import patient_of
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.deidentify.rows import Rewritten, RowPass
+from ensemble_deid.note.document import patient_of
 
 
 def deidentified_batches(
@@ -71,8 +71,9 @@ def _found(records: Iterator[Record], model: Deidentifier, options: RunOptions) 
 
 def _rewritten(found: list[tuple[Record, Note]], rows: RowPass) -> Iterator[tuple[Record, Rewritten]]:
     """Yield what becomes of each record of a patient."""
-    for record, note in found:
+    for record, _ in found:
         rows.see(record)
+    for _, note in found:
         rows.learn(note)
     for record, note in found:
         yield record, rows.rewrite(record, note)

@@ -56,6 +56,8 @@ def deidentify(
     from pyspark.sql.types import StringType, StructField, StructType
 
     columns = columns or Columns()
+    if columns.text is None or columns.fields or columns.drop_rest:
+        raise ConfigError("Spark takes a column of text, and no record map")
     check_types(to_arrow_schema(df.schema), columns, "the DataFrame")
     if problem in df.columns:
         raise ConfigError(f"the DataFrame has a column {problem!r}: name another one for the reasons (problem=...)")
@@ -188,7 +190,7 @@ def _write(made: "DataFrame", columns: Columns, out: str, failed: str) -> TableC
     from pyspark import StorageLevel
     from pyspark.sql.functions import col, count, when
 
-    text, problem = col(columns.text), col(PROBLEM)
+    text, problem = col(columns.text or "text"), col(PROBLEM)
     # Kept, so that the model runs once for both tables and the counts.
     made = made.persist(StorageLevel.DISK_ONLY)
     made.drop(PROBLEM).write.parquet(out)

@@ -1,5 +1,6 @@
 """A note with its annotations. Its text and metadata are kept out of reprs, logs and error messages."""
 
+import hashlib
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -117,3 +118,14 @@ def grouped_by_site(documents: Iterable[Document]) -> list[Document]:
         replace(document, fold_group=None if document.site is None else f"site {document.site}")
         for document in documents
     ]
+
+
+def patient_of(patient: str | None, text: str) -> str:
+    """Return the patient on whom the surrogates of a note depend.
+
+    A note of nobody is a patient of its own, named by its text and not by its place: the same text has the same
+    surrogates wherever it comes.
+    """
+    if patient is not None:
+        return patient
+    return f"sha256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"

@@ -8,6 +8,7 @@ from xml.parsers import expat
 
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.corpora.messages.structure import HTML_ELEMENTS, said_by_attribute
+from ensemble_deid.corpora.record_map import Field
 from ensemble_deid.errors import CorpusError
 
 # What the readers of FHIR and HL7 v2 return: one message with its note text, and what else is in it.
@@ -15,16 +16,18 @@ from ensemble_deid.errors import CorpusError
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """`text` is all note text of the message; `written(edits)` is the message with the text replaced.
+    """`text` is all note text of the message; `written(edits, values)` is the message with the text replaced.
 
-    `kept` names the other fields with a value, which may hold PHI and are never changed. Raises CorpusError, from
-    `written`, where the replacement cannot be written in the message's character set.
+    `fields` are values with a rule of a record map, and `values` what stands for each; without them nothing does.
+    `kept` names the other fields with a value, which may hold PHI and are never changed: with a map there are none.
+    Raises CorpusError, from `written`, where the replacement cannot be written in the message's character set.
     """
 
     text: str = field(repr=False)
-    written: Callable[[Sequence[Edit]], bytes] = field(repr=False)
+    written: Callable[..., bytes] = field(repr=False)
     kept: tuple[str, ...] = ()
     patient: str | None = field(default=None, repr=False)
+    fields: tuple[Field, ...] = field(default=(), repr=False)
 
 
 # A text inside something else: every character with how it is written there, and what stands between characters.

@@ -16,13 +16,14 @@ from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
 from ensemble_deid.corpora.checks import check_text, decode_utf8
-from ensemble_deid.corpora.edits import Edit
+from ensemble_deid.corpora.edits import BETWEEN, Edit, within
 from ensemble_deid.corpora.json_fields import JsonValue, read_places
 from ensemble_deid.corpora.messages.content import EncodedText, Message, add_xhtml
+from ensemble_deid.corpora.messages.fhir_fields import MappedElements
 from ensemble_deid.corpora.messages.structure import CODES, ELEMENTS, TEXT_TYPE, is_code, is_fhir_structure
+from ensemble_deid.corpora.record_map import FieldKind, FieldRules
 from ensemble_deid.errors import CorpusError
 
-_BETWEEN = "\n\n"
 _CHARACTER_SETS = {"utf-8": "utf-8", "us-ascii": "ascii", "iso-8859-1": "latin-1"}
 _HOLDERS = ("attachment", "presentedform", "binary")
 _FREE_TEXT = (("DiagnosticReport", "conclusion"), ("DocumentReference", "description"))
@@ -54,7 +55,7 @@ class _Reading:
         return len(set(self.patients)) + self.unnamed
 
 
-def read_fhir(data: bytes, place: str) -> Message:
+def read_fhir(data: bytes, place: str, rules: FieldRules | None = None) -> Message:
     """Return the resource; CorpusError names the file and the element, and quotes nothing."""
     raw = decode_utf8(data, place)
     mark = "\ufeff" if raw.startswith("\ufeff") else ""
@@ -62,20 +63,25 @@ def read_fhir(data: bytes, place: str) -> Message:
     root = read_places(reading.raw, place)
     if root.string("resourceType") is None:
         raise CorpusError(f"{place}: is no FHIR resource: it has no 'resourceType'")
-    _walk(reading, root, (), "")
-    if not reading.fields:
+    _find_patients(reading, root, ())
+    mapped = None if rules is None else _mapped(reading, root, rules)
+    if mapped is None:
+        _walk(reading, root, (), "")
+    if not reading.fields and mapped is None:
         raise CorpusError(f"{place}: has no note text (a narrative, an attachment, a conclusion or a description)")
     if reading.about > 1:
         raise CorpusError(f"{place}: is about {reading.about} patients; each needs a file of its own")
-    text = _BETWEEN.join(item.text for item in reading.fields)
+    text = BETWEEN.join(item.text for item in reading.fields)
     check_text(text, place)
 
-    def written(edits: Sequence[Edit]) -> bytes:
+    def written(edits: Sequence[Edit], values: Sequence[object] = ()) -> bytes:
         changes: list[_Change] = []
         start = 0
         for item in reading.fields:
-            changes += item.changes(_within(edits, start, start + len(item.text)))
-            start += len(item.text) + len(_BETWEEN)
+            changes += item.changes(within(edits, start, start + len(item.text)))
+            start += len(item.text) + len(BETWEEN)
+        if mapped is not None:
+            return (mark + (mapped.rendered(reading.raw, root, sorted(changes), values) or "{}")).encode("utf-8")
         parts: list[str] = [mark]
         position = 0
         for first, after, new in sorted(changes):
@@ -85,46 +91,75 @@ def read_fhir(data: bytes, place: str) -> Message:
 
     # The name of a contained patient is another's in the next file.
     patient = next((name for name in reading.patients if not name.startswith("#")), None)
-    return Message(text, written, tuple(dict.fromkeys(reading.kept)), patient)
+    if mapped is None:
+        return Message(text, written, tuple(dict.fromkeys(reading.kept)), patient)
+    # A table or an HL7 message has the id alone.
+    patient = None if patient is None else patient.removeprefix("Patient/")
+    # What is kept are attributes of XHTML, for which there can be no rule.
+    return Message(text, written, tuple(reading.kept), patient, tuple(mapped.fields))
 
 
-def _within(edits: Sequence[Edit], start: int, end: int) -> list[Edit]:
-    """Return the edits of one field; the new value of one that reaches over several stands in the first."""
-    found: list[Edit] = []
-    for first, after, new in edits:
-        low, high = max(first, start), min(after, end)
-        if low < high:
-            found.append(Edit(low - start, high - start, new if first >= start else ""))
+def _mapped(reading: _Reading, root: JsonValue, rules: FieldRules) -> MappedElements:
+    """Return the fields of a resource with the rules of a record map; texts and patients are added to the reading."""
+
+    def add_text(holder: JsonValue, path: tuple[str, ...], resource: str) -> bool:
+        member = holder.members[path[-1]]
+        rule = rules.get(".".join(path))
+        if rule is not None and rule.kind is FieldKind.TEXT and isinstance(member.plain, str):
+            reading.fields.append(_free_text(reading, member))
+            return True
+        return _add_text(reading, holder, path, resource)
+
+    found = MappedElements(rules, lambda holder, path: _is_structure(reading, holder, path), add_text)
+    found.read(root)
     return found
 
 
 def _walk(reading: _Reading, value: JsonValue, path: tuple[str, ...], resource: str) -> None:
     """Look at every value; each is a field of note text, or kept."""
-    where = f"{reading.place}: {_shown(path)}"
     resource = value.string("resourceType") or resource
-    if value.string("resourceType") == "Patient":
-        _add_patient(reading, value, path)
     for name, member in value.members.items():
         here = (*path, name)
         if name.removeprefix("_") not in ELEMENTS:
             reading.kept.append(_shown(here))
         if _is_structure(reading, value, here):
             continue
-        if name == "data" and isinstance(member.plain, str) and _is_attachment(value, path, resource):
-            reading.fields.append(_attachment(reading, value, member, where))
-        elif isinstance(member.plain, str) and name == "div" and path[-1:] == ("text",):
-            reading.fields.append(_narrative(reading, member, here))
-        elif isinstance(member.plain, str) and _is_free_text(resource, here):
-            reading.fields.append(_free_text(reading, member))
-        elif name == "reference" and path[-1:] in (("subject",), ("patient",)) and isinstance(member.plain, str):
-            reading.patients.append(_local(member.plain))
-            reading.kept.append(_shown(here))
-        else:
-            _walk(reading, member, here, resource)
+        if _add_text(reading, value, here, resource):
+            continue
+        _walk(reading, member, here, resource)
     for item in value.items:
         _walk(reading, item, path, resource)
     if value.plain not in (None, ""):
         reading.kept.append(_shown(path))
+
+
+def _add_text(reading: _Reading, holder: JsonValue, path: tuple[str, ...], resource: str) -> bool:
+    """Add a member that is note text; return whether it is."""
+    member, name, around = holder.members[path[-1]], path[-1], path[:-1]
+    if not isinstance(member.plain, str):
+        return False
+    if name == "data" and _is_attachment(holder, around, resource):
+        reading.fields.append(_attachment(reading, holder, member, f"{reading.place}: {_shown(around)}"))
+    elif name == "div" and around[-1:] == ("text",):
+        reading.fields.append(_narrative(reading, member, path))
+    elif _is_free_text(resource, path):
+        reading.fields.append(_free_text(reading, member))
+    else:
+        return False
+    return True
+
+
+def _find_patients(reading: _Reading, value: JsonValue, path: tuple[str, ...]) -> None:
+    """Remember the patients that resources are about."""
+    if value.string("resourceType") == "Patient":
+        _add_patient(reading, value, path)
+    reference = value.string("reference") if path[-1:] in (("subject",), ("patient",)) else None
+    if reference is not None:
+        reading.patients.append(_local(reference))
+    for name, member in value.members.items():
+        _find_patients(reading, member, (*path, name))
+    for item in value.items:
+        _find_patients(reading, item, path)
 
 
 def _add_patient(reading: _Reading, value: JsonValue, path: tuple[str, ...]) -> None:

@@ -1,30 +1,33 @@
-"""A file with one message as a source of one note: the same message out, with its note text replaced."""
+"""Files with a message, or FHIR resources on lines, as notes: the same messages out, with their text replaced."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from ensemble_deid.atomic import write_bytes_atomically
 from ensemble_deid.corpora.checks import reading
+from ensemble_deid.corpora.compressed import reading_plain, writing_compressed
 from ensemble_deid.corpora.messages.content import Message
 from ensemble_deid.corpora.messages.fhir import read_fhir
 from ensemble_deid.corpora.messages.hl7 import read_hl7
+from ensemble_deid.corpora.record_map import FieldRules
 from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, digest_of
 from ensemble_deid.errors import CorpusError
 
-READERS: dict[str, Callable[[bytes, str], Message]] = {"fhir": read_fhir, "hl7": read_hl7}
+READERS: dict[str, Callable[[bytes, str, FieldRules | None], Message]] = {"fhir": read_fhir, "hl7": read_hl7}
 _NAMED = 8
 
 
 @dataclass(slots=True)
 class MessageFile:
-    """A FHIR resource or an HL7 message. Unless `keep_fields`, one with more than note text is withheld."""
+    """A FHIR resource or an HL7 message. Without `rules` or `keep_fields`, one with more than note text is withheld."""
 
     path: Path
     format: str
     keep_fields: bool
+    rules: FieldRules | None = None
     bits: tuple[int, int] = (64, 64)
     kept: set[str] = field(default_factory=set)
 
@@ -41,18 +44,18 @@ class MessageFile:
         """Yield the message, or its error."""
         try:
             with reading(self.path) as stream:
-                message = READERS[self.format](stream.read(), str(self.path))
+                data = stream.read()
+            message = READERS[self.format](data, str(self.path), self.rules)
             if message.kept and not self.keep_fields:
                 raise CorpusError(
                     f"{self.path}: also holds {_listed(message.kept)}, which may be PHI and are not replaced; "
-                    "--keep-fields hands them out as they are"
+                    "--map replaces or drops them, --keep-fields hands them out as they are"
                 )
         except CorpusError as error:
             yield Record("message", error=error)
             return
         self.kept |= set(message.kept)
-        cells = partial(message.written, ())
-        yield Record("message", message.text, patient=message.patient, raw=message, cells=cells)
+        yield _record("message", message, data, mapped=self.rules is not None)
 
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["_MessageWriter"]:
@@ -71,10 +74,69 @@ class _MessageWriter:
             if new.edits is None or not isinstance(record.raw, Message):
                 self.out.unlink(missing_ok=True)
                 return
-            write_bytes_atomically(self.out, record.raw.written(new.edits))
+            write_bytes_atomically(self.out, record.raw.written(new.edits, new.fields))
         except OSError as error:
             raise CorpusError(f"{error.filename}: cannot be written: {error.strerror}") from None
         self.on_output(self.out, digest_of(self.out))
+
+
+def _record(name: str, message: Message, data: bytes, *, mapped: bool) -> Record:
+    # With a map, a message need not have a text.
+    text = None if mapped and not message.text else message.text
+    return Record(name, text, patient=message.patient, fields=message.fields, raw=message, cells=lambda: data)
+
+
+@dataclass(slots=True)
+class FhirLines:
+    """NDJSON: a FHIR resource on each line, with the rules of a record map. A withheld line is left out."""
+
+    path: Path
+    rules: FieldRules
+    format: str = "jsonl"
+    bits: tuple[int, int] = (64, 64)
+
+    def count(self) -> int:
+        """Return the number of resources with a text, or that cannot be read."""
+        return sum(record.is_note for record in self.records())
+
+    def warnings(self) -> Sequence[str]:
+        """Return nothing: nothing unknown is handed out."""
+        return ()
+
+    def records(self) -> Iterator[Record]:
+        """Yield every line; one that cannot be read has its error, which names file and line."""
+        with reading_plain(self.path) as stream:
+            for number, data in enumerate(stream, start=1):
+                name, line = f"line {number}", data.strip(b" \t\r\n")
+                if not line:
+                    yield Record(name, blank=True, raw=data)
+                    continue
+                try:
+                    message = read_fhir(line, f"{self.path}:{number}", self.rules)
+                    if message.kept:
+                        raise CorpusError(f"{self.path}:{number}: also holds {_listed(message.kept)}, which may be PHI")
+                except CorpusError as error:
+                    yield Record(name, error=error)
+                    continue
+                yield _record(name, message, line, mapped=True)
+
+    @contextmanager
+    def writer(self, out: Path, on_output: OnOutput) -> Iterator["_LinesWriter"]:
+        """Provide a writer of the whole file, which is in place when the block ends."""
+        with writing_compressed(out) as stream:
+            yield _LinesWriter(stream)
+        on_output(out, digest_of(out))
+
+
+@dataclass(slots=True)
+class _LinesWriter:
+    stream: BinaryIO
+
+    def write(self, record: Record, new: NewRecord) -> None:
+        if record.blank:
+            self.stream.write(record.raw)
+        elif record.error is None and new.edits is not None:
+            self.stream.write(record.raw.written(new.edits, new.fields) + b"\n")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -8,12 +8,15 @@ encapsulated data (OBX-2 ED or RP), which may be a whole document, is refused, a
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ensemble_deid.corpora.checks import check_text
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.corpora.messages.content import EncodedText, Message
-from ensemble_deid.corpora.messages.structure import HL7_CODES, SEGMENTS, is_hl7_structure
+from ensemble_deid.corpora.messages.hl7_fields import Delimiters, MappedFields
+from ensemble_deid.corpora.messages.slots import FieldSlots
+from ensemble_deid.corpora.messages.structure import SEGMENTS, is_hl7_code, is_hl7_structure
+from ensemble_deid.corpora.record_map import FieldKind, FieldRule, FieldRules
 from ensemble_deid.errors import CorpusError
 
 _SEGMENT = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
@@ -33,83 +36,44 @@ _LAYOUT = re.compile(r"H|N|\.(?:in|ti) ?[+-]?[0-9]{1,3}|\.fi|\.nf")
 _HEX = re.compile(r"X((?:[0-9A-Fa-f]{2})+)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Delimiters:
-    field: str
-    component: str
-    repetition: str
-    escape: str
-    subcomponent: str
+def read_hl7(data: bytes, place: str, rules: FieldRules | None = None) -> Message:
+    """Return the message; with `rules`, all that has none is left out, but for text and values of the standard.
 
-    @property
-    def encoding(self) -> str:
-        """The field of MSH that names the delimiters."""
-        return self.component + self.repetition + self.escape + self.subcomponent
-
-    def usual(self, value: str) -> str:
-        """Return a field with the usual delimiters of components and repetitions."""
-        return value.translate({ord("^"): "", ord("~"): "", ord(self.component): "^", ord(self.repetition): "~"})
-
-    @property
-    def codes(self) -> dict[str, str]:
-        """The letters of the escape sequences for the delimiters."""
-        return {
-            "F": self.field,
-            "S": self.component,
-            "T": self.subcomponent,
-            "R": self.repetition,
-            "E": self.escape,
-        }
-
-
-def read_hl7(data: bytes, place: str) -> Message:
-    """Return the message; CorpusError names the file and the line (segment), and quotes nothing."""
+    CorpusError names the file and the line (segment), and quotes nothing.
+    """
     delimiters, charset = _header(data, place)
     try:
         content = data.decode(charset)
     except UnicodeDecodeError as error:
         raise CorpusError(f"{place}: byte {error.start} is not {charset}, which MSH-18 says or leaves unsaid") from None
-    encoded = EncodedText()
-    kept: list[str] = []
-    patient: str | None = None
-    seen: set[str] = set()
+    if rules is not None and "\0" in content:
+        raise CorpusError(f"{place}: holds NUL characters")
+    reader = _Reader(place, delimiters, charset, rules)
     for number, match in enumerate(_SEGMENT.finditer(content), start=1):
-        segment, end = match.group(1), match.group(2)
-        if segment.strip(_START_BLOCK + _END_BLOCK + "\ufeff"):
-            where = f"{place}:{number}"
-            name = _segment(segment, where, encoded, delimiters, charset=charset, kept=kept)
-            if name == "MSH" and name in seen:
-                raise CorpusError(f"{where}: another message begins here; each message needs a file of its own")
-            if name == "PID":
-                found = _patient(segment, delimiters)
-                if name in seen and found != patient:
-                    raise CorpusError(f"{where}: is about another patient; each patient needs a file of its own")
-                patient = found
-            seen.add(name)
-        else:
-            encoded.mark(segment)
-        encoded.mark(end)
+        reader.add(match.group(1), match.group(2), f"{place}:{number}")
+    encoded, slots = reader.encoded, reader.slots
     check_text(encoded.text, place)
-    if not encoded.characters:
+    if not encoded.characters and rules is None:
         raise CorpusError(f"{place}: has no note text (OBX-5 of the types TX, FT and ST, or NTE-3)")
 
-    def written(edits: Sequence[Edit]) -> bytes:
+    def written(edits: Sequence[Edit], values: Sequence[object] = ()) -> bytes:
         try:
-            return encoded.edited(edits, lambda new: _escaped(new, delimiters)).encode(charset)
+            return slots.filled(encoded.edited(edits, delimiters.escaped), values).encode(charset)
         except UnicodeEncodeError:
             raise CorpusError(f"{place}: a replacement cannot be written in {charset}, the message's own") from None
 
-    return Message(encoded.text, written, tuple(dict.fromkeys(kept)), patient)
+    kept = tuple(dict.fromkeys(reader.kept))
+    return Message(encoded.text, written, kept, reader.patient, tuple(slots.fields))
 
 
-def _header(data: bytes, place: str) -> tuple[_Delimiters, str]:
+def _header(data: bytes, place: str) -> tuple[Delimiters, str]:
     start = re.split(r"[\r\n]", data.decode("latin-1").lstrip(_START_BLOCK).removeprefix("ï»¿"), maxsplit=1)[0]
     if start[:3] in _BATCH:
         raise CorpusError(f"{place}:1: is a batch; each message needs a file of its own")
     signs = start[3:8]
     if start[:3] != "MSH" or len(set(signs)) != 5 or any(sign.isalnum() or sign.isspace() for sign in signs):
         raise CorpusError(f"{place}:1: is no HL7 message: it must begin with MSH and five different delimiters")
-    delimiters = _Delimiters(*signs)
+    delimiters = Delimiters(*signs)
     fields = start.split(delimiters.field)
     named = fields[17].split(delimiters.repetition)[0].strip() if len(fields) > 17 else ""
     if named not in _CHARACTER_SETS:
@@ -118,43 +82,103 @@ def _header(data: bytes, place: str) -> tuple[_Delimiters, str]:
     return delimiters, _CHARACTER_SETS[named]
 
 
-def _segment(
-    segment: str, where: str, encoded: EncodedText, delimiters: _Delimiters, charset: str, kept: list[str]
-) -> str:
-    """Add a segment, and return its name; fields with a value that is kept are added to `kept`."""
-    fields = segment.split(delimiters.field)
-    name = fields[0].lstrip(_START_BLOCK + "\ufeff")
-    if not _NAME.fullmatch(name):
-        raise CorpusError(f"{where}: is no segment; a line end inside a field must be written as an escape sequence")
-    if name in _BATCH:
-        raise CorpusError(f"{where}: is a batch; each message needs a file of its own")
-    # The first delimiter of MSH is a field itself.
-    first = 1 if name == "MSH" else 0
-    kind = fields[2].strip() if name == "OBX" and len(fields) > 2 else ""
-    if kind in _DOCUMENTS and len(fields) > 5 and fields[5]:
-        raise CorpusError(f"{where}: OBX-5 is encapsulated data ({kind}), in which no text can be found")
-    text_field = 5 if name == "OBX" and kind in _FREE_TEXT else 3 if name == "NTE" else None
-    for number, value in enumerate(fields):
-        if number:
-            encoded.mark(delimiters.field)
-        if number == text_field and value:
-            _add_text(value, f"{where}: {name}-{number}", encoded, delimiters, charset)
-            continue
-        plain = True
-        if name == "OBX" and number == 3:
-            plain = _add_coded(value, f"{where}: OBX-3", encoded, delimiters, charset)
-        else:
-            encoded.mark(value)
-            if number and value.strip() and value != delimiters.encoding:
-                plain = is_hl7_structure(name, number + first, delimiters.usual(value))
-        if not plain:
-            kept.append(f"{name if name in SEGMENTS else '?'}-{number + first}")
-    if name not in SEGMENTS:
-        kept.append("?")
-    return name
+@dataclass(slots=True)
+class _Reader:
+    """Adds one segment after another; fields with a value that is kept are added to `kept`."""
+
+    place: str
+    delimiters: Delimiters
+    charset: str
+    rules: FieldRules | None
+    encoded: EncodedText = field(default_factory=EncodedText)
+    slots: FieldSlots = field(default_factory=FieldSlots)
+    kept: list[str] = field(default_factory=list)
+    patient: str | None = field(default=None, repr=False)
+    seen: set[str] = field(default_factory=set)
+
+    def add(self, segment: str, end: str, where: str) -> None:
+        """Add a segment with its line end, or what is none."""
+        if not segment.strip(_START_BLOCK + _END_BLOCK + "\ufeff"):
+            self.encoded.mark(segment + end)
+            return
+        name = segment.split(self.delimiters.field)[0].lstrip(_START_BLOCK + "\ufeff")
+        if not _NAME.fullmatch(name):
+            raise CorpusError(
+                f"{where}: is no segment; a line end inside a field must be written as an escape sequence"
+            )
+        if name in _BATCH:
+            raise CorpusError(f"{where}: is a batch; each message needs a file of its own")
+        if self.rules is None or name in ("MSH", "OBX", "NTE") or self._has_rules(name):
+            self._segment(name, segment, where)
+            self.encoded.mark(end)
+        if name == "MSH" and name in self.seen:
+            raise CorpusError(f"{where}: another message begins here; each message needs a file of its own")
+        if name == "PID":
+            found = _patient(segment, self.delimiters)
+            if name in self.seen and found != self.patient:
+                raise CorpusError(f"{where}: is about another patient; each patient needs a file of its own")
+            self.patient = found
+        self.seen.add(name)
+
+    def _has_rules(self, name: str) -> bool:
+        return any(place.startswith(f"{name}-") for place in self.rules or ())
+
+    def _segment(self, name: str, segment: str, where: str) -> None:
+        encoded, delimiters = self.encoded, self.delimiters
+        fields = segment.split(delimiters.field)
+        # The first delimiter of MSH is a field itself.
+        first = 1 if name == "MSH" else 0
+        kind = fields[2].strip() if name == "OBX" and len(fields) > 2 else ""
+        if kind in _DOCUMENTS and len(fields) > 5 and fields[5]:
+            raise CorpusError(f"{where}: OBX-5 is encapsulated data ({kind}), in which no text can be found")
+        text_field = 5 if name == "OBX" and kind in _FREE_TEXT else 3 if name == "NTE" else None
+        for number, value in enumerate(fields):
+            if number:
+                encoded.mark(delimiters.field)
+            place = f"{name}-{number + first}"
+            rule = None if self.rules is None else self.rules.get(place)
+            if value and (number == text_field or (rule is not None and rule.kind is FieldKind.TEXT)):
+                _add_text(value, f"{where}: {place}", encoded, delimiters, self.charset)
+            elif name == "OBX" and number == 3:
+                coded = value if self.rules is None else _standard_codes(value, delimiters)
+                if not _add_coded(coded, f"{where}: OBX-3", encoded, delimiters, self.charset):
+                    self.kept.append(place)
+            else:
+                plain = not number or not value.strip() or value == delimiters.encoding
+                plain = plain or is_hl7_structure(name, number + first, delimiters.usual(value))
+                if plain or self.rules is None:
+                    encoded.mark(value)
+                else:
+                    encoded.mark(self._mapped(value, rule, place, where))
+                if not plain and self.rules is None:
+                    self.kept.append(f"{name if name in SEGMENTS else '?'}-{number + first}")
+        if name not in SEGMENTS and self.rules is None:
+            self.kept.append("?")
+
+    def _mapped(self, value: str, rule: FieldRule | None, place: str, where: str) -> str:
+        """Return a field as its rule says; nothing where it has none."""
+
+        def decode(component: str) -> str:
+            encoded = EncodedText()
+            _add_text(component, f"{where}: {place}", encoded, self.delimiters, self.charset)
+            return " ".join(encoded.text.split())
+
+        return "" if rule is None else MappedFields(self.delimiters, self.slots, decode).written(value, rule, place)
 
 
-def _add_coded(value: str, where: str, encoded: EncodedText, delimiters: _Delimiters, charset: str) -> bool:
+def _standard_codes(value: str, delimiters: Delimiters) -> str:
+    """Return a coded element without codes of unknown systems."""
+    components = value.split(delimiters.component)[:9]
+    padded = [*components, *[""] * 9]
+    for code, system in _CODES:
+        if not is_hl7_code(padded[code], padded[system]):
+            padded[code] = padded[system] = ""
+    for number in _VERSIONS:
+        padded[number] = padded[number] if _VERSION.fullmatch(padded[number]) else ""
+    return delimiters.component.join(padded[: len(components)])
+
+
+def _add_coded(value: str, where: str, encoded: EncodedText, delimiters: Delimiters, charset: str) -> bool:
     """Add a coded element, whose words are text; return whether the rest are codes of known systems."""
     components = value.split(delimiters.component)
     for number, component in enumerate(components):
@@ -168,18 +192,18 @@ def _add_coded(value: str, where: str, encoded: EncodedText, delimiters: _Delimi
     codes = [(padded[code], padded[system]) for code, system in _CODES]
     return (
         len(components) <= 9
-        and all(pair == ("", "") or (pair[1] in HL7_CODES and HL7_CODES[pair[1]](pair[0])) for pair in codes)
+        and all(pair == ("", "") or is_hl7_code(*pair) for pair in codes)
         and all(_VERSION.fullmatch(padded[number]) for number in _VERSIONS)
     )
 
 
-def _patient(segment: str, delimiters: _Delimiters) -> str | None:
+def _patient(segment: str, delimiters: Delimiters) -> str | None:
     fields = segment.split(delimiters.field)
     repetitions = fields[3].split(delimiters.repetition) if len(fields) > 3 else []
     return next((name for part in repetitions if (name := part.split(delimiters.component)[0].strip())), None)
 
 
-def _add_text(value: str, where: str, encoded: EncodedText, delimiters: _Delimiters, charset: str) -> None:
+def _add_text(value: str, where: str, encoded: EncodedText, delimiters: Delimiters, charset: str) -> None:
     encoded.separate()
     position = 0
     while position < len(value):
@@ -202,7 +226,7 @@ def _add_text(value: str, where: str, encoded: EncodedText, delimiters: _Delimit
         position += 1
 
 
-def _add_escape(written: str, where: str, encoded: EncodedText, delimiters: _Delimiters, charset: str) -> None:
+def _add_escape(written: str, where: str, encoded: EncodedText, delimiters: Delimiters, charset: str) -> None:
     code = written[1:-1]
     if code in delimiters.codes:
         encoded.add(delimiters.codes[code], written)
@@ -219,10 +243,3 @@ def _add_escape(written: str, where: str, encoded: EncodedText, delimiters: _Del
             raise CorpusError(f"{where}: an escape sequence of bytes is not {charset}") from None
     else:
         raise CorpusError(f"{where}: an escape sequence is not known (a lone escape character is written as one, too)")
-
-
-def _escaped(text: str, delimiters: _Delimiters) -> str:
-    codes = {sign: f"{delimiters.escape}{letter}{delimiters.escape}" for letter, sign in delimiters.codes.items()}
-    end = f"{delimiters.escape}.br{delimiters.escape}"
-    lines = re.split(r"\r\n|\r|\n", text)
-    return end.join("".join(codes.get(character, character) for character in line) for line in lines)

@@ -259,6 +259,11 @@ HL7_FIELDS: Mapping[tuple[str, int], Callable[[str], bool]] = {
 """The fields whose values are those of the standard's tables and types; components as if delimited by ^ and ~."""
 
 
+def is_hl7_code(code: str, system: str) -> bool:
+    """Tell whether a code is one of a known code system."""
+    return system in HL7_CODES and HL7_CODES[system](code)
+
+
 def is_hl7_structure(segment: str, number: int, value: str) -> bool:
     """Tell whether a field, with `^` and `~` for its delimiters, has a value of the standard."""
     known = HL7_FIELDS.get((segment, number))

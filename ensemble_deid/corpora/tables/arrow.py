@@ -15,6 +15,7 @@ from zoneinfo import available_timezones
 
 from ensemble_deid.atomic import open_atomically
 from ensemble_deid.corpora.edits import edited
+from ensemble_deid.corpora.record_map import FieldKind
 from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, Value, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import ConfigError, CorpusError
@@ -48,14 +49,19 @@ _BROKEN = object()
 def check_types(schema: Any, columns: Columns, place: str, *, dictionaries: bool = False) -> None:
     """Raise CorpusError where a column is missing, has no purpose, or is of a type that cannot be treated."""
     columns.check(schema.names, place)
-    types = pyarrow().types
+    types, rules = pyarrow().types, dict(columns.fields)
     for name in columns.treated:
         kind = schema.field(name).type
         if types.is_dictionary(kind) and dictionaries:
             kind = kind.value_type
         is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-        is_date = name in columns.dates and (types.is_date(kind) or types.is_timestamp(kind))
+        rule = rules[name].kind if name in rules else None
+        is_date = (name in columns.dates or rule is FieldKind.DATE) and (
+            types.is_date(kind) or types.is_timestamp(kind)
+        )
         is_id = name in (columns.id, columns.patient) and types.is_integer(kind)
+        # Smaller integers have no room for a pseudonym.
+        is_id |= types.is_integer(kind) and (rule in (FieldKind.AGE, FieldKind.CODES) or types.is_int64(kind))
         if not (is_text or is_date or is_id):
             raise CorpusError(f"{place}: the column {name} is of type {kind}, which cannot be treated")
 
@@ -77,9 +83,9 @@ def output_schema(schema: Any, columns: Columns, *, dictionaries: bool = True) -
     Extension types become what they are stored as, and so do dictionaries unless `dictionaries` are possible: those of
     an Arrow file are written once, and would have to hold all values of all rows. Raises CorpusError.
     """
-    pa, emptied = pyarrow(), {columns.text, columns.id, columns.patient, *columns.dates}
+    pa, emptied = pyarrow(), set(columns.treated)
     fields = []
-    for column in schema:
+    for column in map(schema.field, columns.written(schema.names)):
         kind = _plain_type(column.type, column.name, dictionaries)
         fields.append(pa.field(column.name, kind, column.nullable or column.name in emptied))
     return pa.schema(fields)
@@ -158,19 +164,14 @@ def records_of(rows: Any, columns: Columns, *, first: int) -> Iterator[Record]:
 def _record(number: int, index: int, batch: _Batch, columns: Columns) -> Record:
     broken = [name for name in columns.treated if batch.values[name][index] is _BROKEN]
 
-    def value(name: str | None) -> Value:
-        return None if name is None or name in broken else batch.values[name][index]
+    def value(name: str) -> Value:
+        return None if name in broken else batch.values[name][index]
 
-    name, text = f"row {number}", value(columns.text)
-    return Record(
-        name,
-        None if text is None or broken else str(text),
-        error=CorpusError(f"{name}: the column {broken[0]} has a value that cannot be read") if broken else None,
-        id=value(columns.id),
-        patient=value(columns.patient),
-        dates=tuple(value(name) for name in columns.dates),
-        raw=(batch, index),
-        cells=lambda: _cells(batch.rows.slice(index, 1)),
+    name = f"row {number}"
+    error = CorpusError(f"{name}: the column {broken[0]} has a value that cannot be read") if broken else None
+    values = {name: None if broken and name in columns.texts else value(name) for name in columns.treated}
+    return columns.record(
+        name, values, error=error, raw=(batch, index), cells=lambda: _cells(batch.rows.slice(index, 1))
     )
 
 
@@ -193,14 +194,18 @@ class ArrowTable:
 
     def __post_init__(self) -> None:
         with self._opened() as (schema, _):
+            self.columns = self.columns.among(schema.names, str(self.path))
             check_types(schema, self.columns, str(self.path), dictionaries=self.format == "parquet")
             output_schema(schema, self.columns, dictionaries=self.format == "parquet")
             self.bits = id_bits(schema, self.columns)
 
     def count(self) -> int:
         """Return the number of notes."""
+        text, more = self.columns.text, self.columns.more_texts
+        if text is None or more:
+            return sum(record.is_note for record in self.records())
         with self._opened() as (_, batches):
-            return sum(len(rows) - rows.column(self.columns.text).null_count for rows in batches)
+            return sum(len(rows) - rows.column(text).null_count for rows in batches)
 
     def warnings(self) -> Sequence[str]:
         """Return nothing: columns that are handed out as they are have been named."""
@@ -290,26 +295,37 @@ class ArrowWriter:
         self.new = []
 
     def _rewritten(self, rows: Any) -> Any:
-        pa, names = pyarrow(), self.columns
-        arrays = [_clean(array, kind) for array, kind in zip(rows.columns, self.schema.types, strict=True)]
+        pa, columns = pyarrow(), self.columns
+        kept = [rows.column(name) for name in self.schema.names]
+        arrays = [_clean(array, kind) for array, kind in zip(kept, self.schema.types, strict=True)]
         broken = any(record.error is not None for record, _ in self.new)
-
-        def put(name: str | None, old: list[Value], now: list[Value]) -> None:
-            if name is not None and (old != now or broken):
-                place = rows.schema.get_field_index(name)
+        beside = [columns.beside(record, new) for record, new in self.new]
+        put: dict[str, tuple[list[Value], list[Value]]] = {}
+        for name in beside[0]:
+            put[name] = [pair[name][0] for pair in beside], [pair[name][1] for pair in beside]
+        old_texts = [{name: batch.values[name][index] for name in columns.texts} for batch, index in self._places()]
+        new_texts = [_texts(columns, *one) for one in zip(self.new, old_texts, strict=True)]
+        for name in columns.texts:
+            put[name] = [texts[name] for texts in old_texts], [texts[name] for texts in new_texts]
+        for name, (old, now) in put.items():
+            if old != now or broken:
+                place = self.schema.get_field_index(name)
                 arrays[place] = _array(arrays[place], old, now)
-
-        texts = [_text(record, new) for record, new in self.new]
-        put(names.text, [record.text for record, _ in self.new], list(texts))
-        put(names.id, [record.id for record, _ in self.new], [new.id for _, new in self.new])
-        put(names.patient, [record.patient for record, _ in self.new], [new.patient for _, new in self.new])
-        for number, name in enumerate(names.dates):
-            put(name, [record.dates[number] for record, _ in self.new], [new.dates[number] for _, new in self.new])
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
+    def _places(self) -> list[tuple[_Batch, int]]:
+        return [record.raw for record, _ in self.new]
 
-def _text(record: Record, new: NewRecord) -> str | None:
-    return None if record.text is None or new.edits is None else edited(record.text, new.edits)
+
+def _texts(columns: Columns, both: tuple[Record, NewRecord], values: dict[str, Any]) -> dict[str, Value]:
+    """Return the new texts of a row."""
+    record, new = both
+    if record.text is None:
+        return dict.fromkeys(columns.texts)
+    made = columns.edits(values, new.edits)
+    return {
+        name: None if (edits := made.get(name)) is None else edited(str(values[name]), edits) for name in columns.texts
+    }
 
 
 def _values(column: Any) -> list[Any]:

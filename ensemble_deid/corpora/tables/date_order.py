@@ -72,21 +72,26 @@ class DateOrders:
         if self.told is not None and self.told not in ORDERS:
             raise ConfigError(f"the order of dates must be one of {', '.join(ORDERS)}, not {self.told[:20]}")
 
-    def learn(self, names: tuple[str, ...], rows: Iterable[tuple[Value, ...]]) -> None:
-        """Find the order that all values of a column have. Raises CorpusError where two orders give other days."""
-        if self.told is not None or not names:
-            self.found = dict.fromkeys(names, self.told)
-            for name in names:
-                self._check_begun(name, (self.told,))
-            return
+    def learn(self, names: Iterable[str], rows: Iterable[Iterable[tuple[str, Value]]]) -> None:
+        """Find the order that all values of a column have; a row is columns with their values.
+
+        `names` are columns that have an order even where no row has a value. Raises CorpusError where two orders give
+        other days.
+        """
         fits: dict[str, Counter[str]] = {name: Counter() for name in names}
-        unclear = dict.fromkeys(names, False)
+        unclear: set[str] = set()
         for row in rows:
-            for name, value in zip(names, row, strict=False):
+            for name, value in row:
                 possible = _possible(value)
-                fits[name].update({"all": bool(possible), **dict.fromkeys(possible, 1)})
-                unclear[name] = unclear[name] or _is_ambiguous(value)
-        self.found = {name: self._agreed(name, fits[name], unclear=unclear[name]) for name in names}
+                fits.setdefault(name, Counter()).update({"all": bool(possible), **dict.fromkeys(possible, 1)})
+                if _is_ambiguous(value):
+                    unclear.add(name)
+        if self.told is None:
+            self.found = {name: self._agreed(name, found, unclear=name in unclear) for name, found in fits.items()}
+            return
+        self.found = dict.fromkeys(fits, self.told)
+        for name in fits:
+            self._check_begun(name, (self.told,))
 
     def of(self, name: str, value: Value) -> str | None:
         """Return the order of a value in a column; None where it does not matter. Raises CorpusError."""

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from ensemble_deid.atomic import open_atomically
-from ensemble_deid.corpora.checks import reading
+from ensemble_deid.corpora.compressed import reading_plain, writing_compressed
 from ensemble_deid.corpora.edits import Edit, spliced
-from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, Value, digest_of
+from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import CorpusError
 
@@ -40,6 +39,17 @@ class DelimitedTable:
     columns: Columns
     bits: tuple[int, int] = (64, 64)
 
+    def __post_init__(self) -> None:
+        if self.columns.drop_rest or self.columns.fields:
+            self.columns = self.columns.among(self._names(), str(self.path))
+
+    def _names(self) -> list[str]:
+        with reading_plain(self.path) as stream:
+            header = next(self._rows(stream), None)
+        if header is None:
+            raise CorpusError(f"{self.path}: is empty: the first row must name the columns")
+        return [_value(field) for field in header.fields]
+
     def count(self) -> int:
         """Return the number of notes; a row with too many or too few fields is a CorpusError, naming the line."""
         return sum(record.is_note for record in self.records())
@@ -50,7 +60,7 @@ class DelimitedTable:
 
     def records(self) -> Iterator[Record]:
         """Yield every row below the header."""
-        with reading(self.path) as stream:
+        with reading_plain(self.path) as stream:
             rows = self._rows(stream)
             header = next(rows, None)
             if header is None:
@@ -69,21 +79,9 @@ class DelimitedTable:
                 yield self._record(number, row, at)
 
     def _record(self, number: int, row: _Row, at: list[int]) -> Record:
-        values: dict[str, Value] = {
-            name: _value(row.fields[index]) for name, index in zip(self.columns.treated, at, strict=True)
-        }
         # An empty cell holds no id, no date and no note.
-        found = {name: value or None for name, value in values.items()}
-        text = found[self.columns.text]
-        return Record(
-            f"row {number}",
-            None if text is None else str(text),
-            id=None if self.columns.id is None else found[self.columns.id],
-            patient=None if self.columns.patient is None else found[self.columns.patient],
-            dates=tuple(found[name] for name in self.columns.dates),
-            raw=(row, at),
-            cells=lambda: [_value(field) for field in row.fields],
-        )
+        values = {name: _value(row.fields[index]) or None for name, index in zip(self.columns.treated, at, strict=True)}
+        return self.columns.record(f"row {number}", values, raw=(row, at), cells=lambda: list(map(_value, row.fields)))
 
     def _rows(self, stream: BinaryIO) -> Iterator[_Row]:
         delimiter = DELIMITERS[self.format]
@@ -107,13 +105,15 @@ class DelimitedTable:
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["_DelimitedWriter"]:
         """Provide a writer of the whole table; the file is in place when the block ends."""
-        with open_atomically(out) as stream:
-            with reading(self.path) as source:
+        with writing_compressed(out) as stream:
+            with reading_plain(self.path) as source:
                 if source.read(3) == b"\xef\xbb\xbf":
                     stream.write(b"\xef\xbb\xbf")
-            with reading(self.path) as source:
+            with reading_plain(self.path) as source:
                 header = next(self._rows(source))
-            writer = _DelimitedWriter(stream, DELIMITERS[self.format], len(self.columns.dates), self.columns)
+            names = [_value(field) for field in header.fields]
+            written = [names.index(name) for name in self.columns.written(names)]
+            writer = _DelimitedWriter(stream, DELIMITERS[self.format], written, self.columns)
             writer.line(header)
             yield writer
         on_output(out, digest_of(out))
@@ -123,11 +123,12 @@ class DelimitedTable:
 class _DelimitedWriter:
     stream: BinaryIO
     delimiter: str
-    dates: int
+    written: list[int]
     columns: Columns
 
     def line(self, row: _Row) -> None:
-        self.stream.write((self.delimiter.join(row.fields) + row.end).encode("utf-8"))
+        fields = [row.fields[index] for index in self.written] if len(row.fields) > 1 else row.fields
+        self.stream.write((self.delimiter.join(fields) + row.end).encode("utf-8"))
 
     def write(self, record: Record, new: NewRecord) -> None:
         row, at = record.raw
@@ -135,22 +136,18 @@ class _DelimitedWriter:
             self.line(row)
             return
         fields = list(row.fields)
-        old: list[Value] = [record.text]
-        values: list[Value] = [None]
-        if self.columns.id is not None:
-            old, values = [*old, record.id], [*values, new.id]
-        if self.columns.patient is not None:
-            old, values = [*old, record.patient], [*values, new.patient]
-        old, values = [*old, *record.dates], [*values, *new.dates]
-        for index, before, after in list(zip(at, old, values, strict=True))[1:]:
+        place = dict(zip(self.columns.treated, at, strict=True))
+        for name, (before, after) in self.columns.beside(record, new).items():
             if before != after:
+                index = place[name]
                 fields[index] = self._encoded("" if after is None else str(after), quoted=fields[index][:1] == '"')
-        if record.text is not None:
+        values = {name: _value(row.fields[index]) or None for name, index in place.items()}
+        for name, edits in self.columns.edits(values, new.edits).items():
             # A withheld note's cell is empty, in quotes: a row of nothing at all would pass for an empty line.
-            fields[at[0]] = '""' if new.edits is None else self._edited(fields[at[0]], new.edits)
-        if fields == [""]:
+            fields[place[name]] = '""' if edits is None else self._edited(fields[place[name]], edits)
+        if [fields[index] for index in self.written] == [""]:
             # Of one column, an empty field without quotes would be a blank line, which readers leave out.
-            fields = ['""']
+            fields[self.written[0]] = '""'
         self.line(_Row(fields, row.end))
 
     def _edited(self, raw: str, edits: Sequence[Edit]) -> str:

@@ -2,14 +2,15 @@
 
 import codecs
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ensemble_deid.atomic import open_atomically
-from ensemble_deid.corpora.checks import check_id, check_text, decode_utf8, reading
+from ensemble_deid.corpora.checks import check_id, check_text, decode_utf8
+from ensemble_deid.corpora.compressed import reading_plain, writing_compressed
 from ensemble_deid.corpora.edits import spliced
 from ensemble_deid.corpora.json_fields import JsonValue, object_of, parse_json, read_places, refuse_unknown_keys
 from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, digest_of
@@ -48,7 +49,7 @@ class JsonLines:
 
     def records(self) -> Iterator[Record]:
         """Yield every line; one that cannot be read has its error, which names file and line."""
-        with reading(self.path) as stream:
+        with reading_plain(self.path) as stream:
             for number, data in enumerate(stream, start=1):
                 place = f"{self.path}:{number}"
                 if not data.removeprefix(codecs.BOM_UTF8).strip(b" \t\r\n"):
@@ -61,30 +62,27 @@ class JsonLines:
 
     def _record(self, data: bytes, number: int, place: str) -> Record:
         line = _parse(decode_utf8(data, place), place)
-        text = line.values.get(self.columns.text)
-        if not isinstance(text, str):
-            raise CorpusError(f"{place}: '{self.columns.text}' must be a string")
-        check_text(text, f"{place}: '{self.columns.text}'")
-        if ALL not in self.columns.keep:
-            named = (*self.columns.treated, *self.columns.keep, ANNOTATIONS)
+        for name in self.columns.texts:
+            text = line.values.get(name)
+            if not isinstance(text, str) and not (self.columns.drop_rest and text is None):
+                raise CorpusError(f"{place}: '{name}' must be a string")
+            check_text(text or "", f"{place}: '{name}'")
+        if ALL not in self.columns.keep and not self.columns.drop_rest:
+            named = (*self.columns.treated, *self.columns.keep, *self.columns.drop, ANNOTATIONS)
             try:
                 refuse_unknown_keys(line.values, named, place)
             except CorpusError as error:
                 raise CorpusError(f"{error} (--keep-columns NAMES or all hands fields out as they are)") from None
-        return Record(
-            f"line {number}",
-            text,
-            id=_plain(line, self.columns.id, place, check=check_id),
-            patient=_plain(line, self.columns.patient, place),
-            dates=tuple(_plain(line, name, place) for name in self.columns.dates),
-            raw=line,
-            cells=lambda: line.values,
-        )
+        values = {name: _plain(line, name, place) for name in self.columns.treated if name not in self.columns.texts}
+        if self.columns.id is not None and isinstance(values[self.columns.id], str):
+            check_id(values[self.columns.id], place)
+        texts = {name: line.values.get(name) for name in self.columns.texts}
+        return self.columns.record(f"line {number}", values | texts, raw=line, cells=lambda: line.values)
 
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["_LineWriter"]:
         """Provide a writer of the whole file, which is in place when the block ends."""
-        with open_atomically(out) as stream:
+        with writing_compressed(out) as stream:
             yield _LineWriter(stream, self.columns)
         on_output(out, digest_of(out))
 
@@ -103,19 +101,25 @@ class _LineWriter:
     def _rendered(self, record: Record, new: NewRecord) -> str:
         line: _Line = record.raw
         changes: dict[str, str] = {}
-        if new.edits:
-            place = line.places[self.columns.text]
-            pieces, ascii_only = place.pieces(line.raw), line.raw[place.start : place.end].isascii()
-            spliced_text = spliced(pieces, new.edits, lambda value: json.dumps(value, ensure_ascii=ascii_only)[1:-1])
-            changes[self.columns.text] = f'"{spliced_text}"'
-        names = (self.columns.id, self.columns.patient, *self.columns.dates)
-        before = (record.id, record.patient, *record.dates)
-        for name, old, now in zip(names, before, (new.id, new.patient, *new.dates), strict=True):
-            if name is not None and name in line.places and old != now:
+        for name, edits in self.columns.edits(line.values, new.edits).items():
+            if edits:
+                place = line.places[name]
+                pieces, ascii_only = place.pieces(line.raw), line.raw[place.start : place.end].isascii()
+                made = spliced(pieces, edits, partial(_encoded, ascii_only=ascii_only))
+                changes[name] = f'"{made}"'
+        for name, (old, now) in self.columns.beside(record, new).items():
+            if name in line.places and old != now:
                 changes[name] = json.dumps(now, ensure_ascii=False)
         if line.values.get(ANNOTATIONS) is not None:
             # They refer to the old text, and may quote it; the new ones are in spans.jsonl.
             changes[ANNOTATIONS] = "[]"
+        if self.columns.drop_rest or self.columns.drop:
+            members = (
+                f"{json.dumps(name, ensure_ascii=False)}: "
+                + changes.get(name, line.raw[line.places[name].start : line.places[name].end])
+                for name in self.columns.written(line.places)
+            )
+            return f"{line.mark}{{{', '.join(members)}}}\n"
         parts = [line.mark]
         position = 0
         for name, place in line.places.items():
@@ -125,15 +129,19 @@ class _LineWriter:
         return "".join([*parts, line.raw[position:]])
 
 
-def _plain(line: _Line, name: str | None, place: str, *, check: Callable[[str, str], None] = check_text) -> Any:
-    """Return an id or a date: a string, an integer, or None where there is none."""
-    value = None if name is None else line.values.get(name)
+def _plain(line: _Line, name: str, place: str) -> Any:
+    """Return the value beside the text: a string, an integer, or None where there is none."""
+    value = line.values.get(name)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if not isinstance(value, str):
         raise CorpusError(f"{place}: '{name}' must be a string or an integer")
-    check(value, place)
+    check_text(value, place)
     return value
+
+
+def _encoded(value: str, *, ascii_only: bool) -> str:
+    return json.dumps(value, ensure_ascii=ascii_only)[1:-1]
 
 
 def _parse(raw: str, place: str) -> _Line:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ensemble_deid.corpora.records import NewRecord, NoteSource, OnOutput, Record, Writer
+from ensemble_deid.corpora.tables.columns import Columns
 
 
 @dataclass(slots=True)
@@ -16,6 +17,11 @@ class SeveralTables:
     tables: Sequence[tuple[Path, NoteSource]]
     format: str
     remarks: Sequence[str] = ()
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of the tables, which are the same unless a record map has rules for each."""
+        return next((found for _, table in self.tables if (found := getattr(table, "columns", None))), Columns())
 
     @property
     def bits(self) -> tuple[int, int]:

@@ -44,6 +44,7 @@ class SqlQuery:
     bits: tuple[int, int] = (64, 64)
     resumed: bool = False
     engine: Any = field(init=False, repr=False)
+    names: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
         sa = sqlalchemy()
@@ -63,7 +64,8 @@ class SqlQuery:
             self.table_out = self.table_out.lower()
         with self._connected() as connection:
             result = connection.execute(sa.text(f"SELECT * FROM ({self._inner}) AS notes WHERE 1 = 0"))
-            self.columns.check(list(result.keys()), "the query")
+            self.columns = self.columns.among(list(result.keys()), "the query")
+            self.names = self.columns.written(list(result.keys()))
             self.bits = self._sizes(connection)
             connection.rollback()
 
@@ -80,6 +82,8 @@ class SqlQuery:
 
     def count(self) -> int:
         """Return the number of notes."""
+        if self.columns.text is None or self.columns.more_texts:
+            return sum(record.is_note for record in self.records())
         column = self._quoted(self.columns.text)
         with self._connected() as connection:
             query = f"SELECT COUNT({column}) FROM ({self._inner}) AS notes"
@@ -100,31 +104,32 @@ class SqlQuery:
         names = list(result.keys())
         for number, row in enumerate(result, start=1):
             values = dict(zip(names, row, strict=True))
-            kinds = {self.columns.text: str | None}
-            wrong = [name for name in self.columns.treated if not isinstance(values[name], kinds.get(name, Value))]
+            texts = self.columns.texts
+            wrong = [
+                name
+                for name in self.columns.treated
+                if not isinstance(values[name], (str | None) if name in texts else Value)
+            ]
             values |= dict.fromkeys(wrong)
-            place = f"row {number}"
-            yield Record(
-                place,
-                None if wrong else values[self.columns.text],
-                error=CorpusError(f"{place}: the column {wrong[0]} has a value of an unknown type") if wrong else None,
-                id=values.get(self.columns.id or ""),
-                patient=values.get(self.columns.patient or ""),
-                dates=tuple(values[name] for name in self.columns.dates),
-                raw=values,
-                cells=partial(_plain, row),
-            )
+            place, error = f"row {number}", None
+            if wrong:
+                error = CorpusError(f"{place}: the column {wrong[0]} has a value of an unknown type")
+            cells = partial(_plain, row)
+            hidden = dict.fromkeys(texts) if wrong else {}
+            yield self.columns.record(place, {**values, **hidden}, error=error, raw=values, cells=cells)
 
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["_TableWriter"]:
         """Provide a writer; the table has another name until the block ends, so that no half table passes for one."""
         sa = sqlalchemy()
-        unfinished = f"{self.table_out}{_UNFINISHED}"
+        unfinished, named = f"{self.table_out}{_UNFINISHED}", "*"
+        if self.columns.drop_rest or self.columns.drop:
+            named = ", ".join(map(self._quoted, self.names))
         with self._connected() as connection:
             # What a killed run left.
             connection.execute(sa.text(f"DROP TABLE IF EXISTS {unfinished}"))
             connection.execute(
-                sa.text(f"CREATE TABLE {unfinished} AS SELECT * FROM ({self._inner}) AS notes WHERE 1 = 0")
+                sa.text(f"CREATE TABLE {unfinished} AS SELECT {named} FROM ({self._inner}) AS notes WHERE 1 = 0")
             )
             connection.commit()
         with self._connected() as connection:
@@ -231,13 +236,10 @@ class _TableWriter:
     def write(self, record: Record, new: NewRecord) -> None:
         """Write the row, together with others."""
         values = dict(record.raw)
-        if record.is_note:
-            written = record.text is not None and new.edits is not None
-            values[self.columns.text] = edited(record.text or "", new.edits or ()) if written else None
-        named: list[tuple[str | None, Value]] = [(self.columns.id, new.id), (self.columns.patient, new.patient)]
-        for name, value in [*named, *zip(self.columns.dates, new.dates, strict=True)]:
-            if name is not None:
-                values[name] = value
+        for name in self.columns.texts if record.is_note else ():
+            made = None if record.text is None else self.columns.edits(record.raw, new.edits).get(name)
+            values[name] = None if made is None else edited(record.raw[name], made)
+        values |= {name: now for name, (_, now) in self.columns.beside(record, new).items()}
         self.rows.append({f"c{number}": values[name] for number, name in enumerate(self.names)})
         if len(self.rows) >= _ROWS:
             self.flush()

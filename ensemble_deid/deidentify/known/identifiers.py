@@ -212,6 +212,7 @@ class KnownIdentifiers:
         self._labels = labels
         self._everywhere = Matcher(for_all, labels=labels, own=False)
         self._patients: OrderedDict[str, Matcher] = OrderedDict()
+        self._added: set[tuple[str, Identifier]] = set()
 
     @classmethod
     def read(cls, path: str | Path, *, labels: Collection[str]) -> "KnownIdentifiers":
@@ -236,6 +237,18 @@ class KnownIdentifiers:
                 raise CorpusError(f"{path}:{line}: the date is not written as YYYY-MM-DD")
             (by_patient.setdefault(patient, []) if patient else for_all).append(Identifier(kind, value))
         return cls(by_patient, for_all, labels=labels, hash=file.hash)
+
+    def copy(self) -> "KnownIdentifiers":
+        """Return the same, to which others can be added."""
+        by_patient = {patient: list(found) for patient, found in self._by_patient.items()}
+        return KnownIdentifiers(by_patient, self._for_all, labels=self._labels, hash=self.hash)
+
+    def add(self, patient: str, identifier: Identifier) -> None:
+        """Add what a record says of its patient."""
+        if (patient, identifier) not in self._added:
+            self._added.add((patient, identifier))
+            self._by_patient.setdefault(patient, []).append(identifier)
+            self._patients.pop(patient, None)
 
     def entries(self) -> Iterator[tuple[str | None, list[tuple[str, str]]]]:
         """Yield each patient with type and value of what is known; None with what holds for every note."""

@@ -11,14 +11,13 @@ from typing import Any
 
 from ensemble_deid.corpora.records import NoteSource, OnOutput, Record, Writer
 from ensemble_deid.corpora.tables.several import SeveralTables
-from ensemble_deid.deidentify.one_pass import patient_of
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.deidentify.project.memory import FOUND_LATER, OTHER_VALUES, Context, found_in, remember, taught
 from ensemble_deid.deidentify.project.store import HELD, Commit, KeptNote, Store
 from ensemble_deid.deidentify.rows import Rewritten, RowPass
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.note.document import Document
+from ensemble_deid.note.document import Document, patient_of
 
 ONE_FILE_A_NOTE = ("files", "fhir", "hl7")
 """Forms of input whose output may grow night by night in one folder."""
@@ -255,7 +254,7 @@ class Night:
         known = passed.known(note, self._rows.years.taken(record))
         cells, patient = self._rows.cells, row.memory["patient"]
         memory |= remember(record, rewritten.result, patient=patient, known=known, cells=cells, key=self.store.key)
-        new = rewritten.result.text, rewritten.new.id, rewritten.new.patient, rewritten.new.dates
+        new = rewritten.result.text, rewritten.new.id, rewritten.new.patient, rewritten.new.dates, *rewritten.new.fields
         self.done[row.tag] = replace(row, memory=memory, output=self.store.tag("output", repr(new)), due=None)
 
     def commit(self) -> None:

@@ -1,0 +1,225 @@
+"""Record maps: what every column of a table, FHIR element and HL7 field holds, and so what takes its place.
+
+A map is a TOML file with the sections `columns` (any table), `tables.NAME` (the table in the file NAME), `fhir` and
+`hl7`, each from a place to a rule: a kind, or `{ kind = ..., ... }`. What has no rule is left out of the output.
+"""
+
+import difflib
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.parsing import read_toml
+
+
+class FieldKind(StrEnum):
+    """What a field holds."""
+
+    TEXT = "text"
+    DROP = "drop"
+    KEEP = "keep"
+    PSEUDONYM = "pseudonym"
+    PATIENT = "patient"
+    STAFF = "staff"
+    RELATIVE = "relative"
+    DATE = "date"
+    AGE = "age"
+    ZIP = "zip"
+    PHONE = "phone"
+    ADDRESS = "address"
+    CITY = "city"
+    STATE = "state"
+    COUNTRY = "country"
+    ORGANIZATION = "organization"
+    CODES = "codes"
+
+
+PEOPLE = (FieldKind.PATIENT, FieldKind.STAFF, FieldKind.RELATIVE)
+BIRTH = "birth"
+_SECTIONS = ("columns", "tables", "fhir", "hl7")
+_KEYS = ("kind", "of", "values", "pattern")
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
+_FHIR_PATH = re.compile(r"[A-Z][A-Za-z]*(?:\.[A-Za-z]+)+")
+_HL7_PLACE = re.compile(r"[A-Z][A-Z0-9]{2}-[1-9][0-9]?")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRule:
+    """What is done with the value of a field.
+
+    `of` says of what a pseudonym is (`patient`, `encounter`, ...): equal ids of the same thing have equal pseudonyms.
+    A date `of` birth is searched in the patient's notes. Codes pass if they are among `values` or match `pattern`.
+    """
+
+    kind: FieldKind
+    of: str = ""
+    values: tuple[str, ...] = ()
+    pattern: str = ""
+
+    def allows(self, value: str) -> bool:
+        """Whether a value is one of the codes."""
+        return value in self.values or (bool(self.pattern) and re.fullmatch(self.pattern, value) is not None)
+
+    @classmethod
+    def parse(cls, given: object, place: str) -> "FieldRule":
+        """Return the rule that TOML says. Raises ConfigError, naming the place."""
+        said = {"kind": given} if isinstance(given, str) else given
+        if not isinstance(said, dict):
+            raise ConfigError(f'{place}: expected a kind such as "text", or {{ kind = ... }}')
+        _refuse_unknown(said, _KEYS, place, "key")
+        _refuse_unknown([said.get("kind", "")], list(FieldKind), place, "kind")
+        kind, of, values, pattern = (
+            FieldKind(said["kind"]),
+            said.get("of", ""),
+            said.get("values", []),
+            said.get("pattern", ""),
+        )
+        if not (isinstance(of, str) and isinstance(pattern, str) and isinstance(values, list)):
+            raise ConfigError(f"{place}: of and pattern are strings, values is a list")
+        if not all(isinstance(value, str) for value in values):
+            raise ConfigError(f"{place}: the values of a code list are strings")
+        if kind is FieldKind.PSEUDONYM and not _NAME.fullmatch(of):
+            raise ConfigError(f'{place}: say of what the pseudonym is, as in of = "patient"')
+        if kind is FieldKind.DATE and of not in ("", BIRTH):
+            raise ConfigError(f'{place}: a date may be of = "{BIRTH}", nothing else')
+        if of and kind not in (FieldKind.PSEUDONYM, FieldKind.DATE):
+            raise ConfigError(f"{place}: of goes with a pseudonym or a date")
+        if (values or pattern) and kind is not FieldKind.CODES:
+            raise ConfigError(f"{place}: values and pattern go with codes")
+        try:
+            re.compile(pattern)
+        except re.error:
+            raise ConfigError(f"{place}: the pattern is no regular expression") from None
+        return cls(kind, of, tuple(values), pattern)
+
+
+FieldRules = Mapping[str, FieldRule]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A value beside the text with its rule; `name` is its place, as messages may call it.
+
+    The parts of a name, given names first, are on lines of their own.
+    """
+
+    name: str
+    rule: FieldRule
+    value: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordMap:
+    """The rules of a map, by place; with `optional`, a table may lack columns that the map names.
+
+    >>> from ensemble_deid import RecordMap
+    >>> sorted(RecordMap.read("omop").tables)
+    ['note', 'note_nlp', 'person']
+    """
+
+    place: str
+    columns: FieldRules = field(default_factory=dict)
+    tables: Mapping[str, FieldRules] = field(default_factory=dict)
+    fhir: FieldRules = field(default_factory=dict)
+    hl7: FieldRules = field(default_factory=dict)
+    optional: bool = False
+
+    @classmethod
+    def read(cls, given: str | Path) -> "RecordMap":
+        """Return the map of a name (`named_maps`) or in a file. Raises ConfigError, naming file and place."""
+        named = named_maps()
+        close = difflib.get_close_matches(str(given), named, n=1)
+        meant = f"; did you mean {close[0]}?" if close else f", and none of the maps {', '.join(named)}"
+        path = Path(named.get(str(given), given))
+        content = read_toml(path, ConfigError, missing=f"no such file{meant}")
+        return cls.parse(content, str(path) if path == Path(given) else str(given))
+
+    @classmethod
+    def parse(cls, content: Mapping[str, Any], place: str) -> "RecordMap":
+        """Return the map that TOML says. Raises ConfigError, naming the place."""
+        _refuse_unknown(content, (*_SECTIONS, "optional"), place, "section")
+        if not any(content.get(section) for section in _SECTIONS):
+            raise ConfigError(f"{place}: has no rule; there are the sections {', '.join(_SECTIONS)}")
+        optional = content.get("optional", False)
+        if not isinstance(optional, bool):
+            raise ConfigError(f"{place}: optional is true or false")
+        made = cls(
+            place=place,
+            columns=_rules(content, "columns", place),
+            tables={
+                name.casefold(): _rules(content["tables"], name, f"{place}: tables")
+                for name in _section(content, "tables", place)
+            },
+            fhir=_rules(content, "fhir", place, _FHIR_PATH, 'a resource\'s element, as in "Patient.name"'),
+            hl7=_rules(content, "hl7", place, _HL7_PLACE, 'a field, as in "PID-5"'),
+            optional=optional,
+        )
+        if made.columns and made.tables:
+            raise ConfigError(f"{place}: has both columns and tables: columns are those of any table")
+        return made
+
+    @property
+    def digest(self) -> str:
+        """A hash of all rules, which a run records."""
+        told = [self.columns, self.tables, self.fhir, self.hl7]
+        plain = json.dumps(told, sort_keys=True, default=lambda rule: [rule.kind, rule.of, rule.values, rule.pattern])
+        return hashlib.sha256(plain.encode()).hexdigest()
+
+    def of_table(self, name: str) -> FieldRules:
+        """Return the rules of the table in a file of that name. Raises ConfigError where there are none."""
+        if not self.columns and not self.tables:
+            raise ConfigError(f"{self.place}: says nothing of a table's columns, and the input is a table")
+        rules = self.columns or self.tables.get(name.casefold())
+        if not rules:
+            raise ConfigError(
+                f"{self.place}: says nothing of a table {name}; it has the tables {', '.join(self.tables)}"
+            )
+        return rules
+
+    def of_messages(self, format: str) -> FieldRules:
+        """Return the rules of `fhir` or `hl7`. Raises ConfigError where there are none."""
+        rules = self.fhir if format == "fhir" else self.hl7
+        if not rules:
+            raise ConfigError(f"{self.place}: has no section {format}, and the input is {format}")
+        return rules
+
+
+def named_maps() -> dict[str, Path]:
+    """Return the files of the maps that have a name, such as `fhir-r4` and `omop`."""
+    folder = Path(__file__).parents[1] / "record_maps"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def _section(content: Mapping[str, Any], section: str, place: str) -> Mapping[str, Any]:
+    found = content.get(section, {})
+    if not isinstance(found, dict):
+        raise ConfigError(f"{place}: {section} is a table of rules")
+    return found
+
+
+def _rules(
+    content: Mapping[str, Any], section: str, place: str, form: re.Pattern[str] | None = None, expected: str = ""
+) -> dict[str, FieldRule]:
+    rules: dict[str, FieldRule] = {}
+    for name, given in _section(content, section, place).items():
+        if form is not None and not form.fullmatch(name):
+            raise ConfigError(f"{place}: {section}.{name}: expected {expected}")
+        rules[name] = FieldRule.parse(given, f"{place}: {section}.{name}")
+    return rules
+
+
+def _refuse_unknown(given: Iterable[Any], known: Iterable[str], place: str, what: str) -> None:
+    names = [str(name) for name in known]
+    for name in given:
+        if name not in names:
+            close = difflib.get_close_matches(str(name), names, n=1)
+            raise ConfigError(
+                f"{place}: unknown {what} {str(name)[:40]!r}; "
+                + (f"did you mean {close[0]}?" if close else f"known are {', '.join(names)}")
+            )

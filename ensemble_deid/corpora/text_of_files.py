@@ -1,0 +1,61 @@
+"""Notes in RTF and PDF: their text is read, and handed out as plain text."""
+
+import logging
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from ensemble_deid.corpora.checks import ReadNote, check_text, note_with_spans, read_utf8, reading
+from ensemble_deid.corpora.edits import Edit, edited
+from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.rtf import rtf, rtf_objects
+
+_MOST_PAGES = 2000
+
+
+def read_rtf_note(path: Path) -> ReadNote:
+    """Read one note as a word processor shows it. CorpusError on pictures and objects, in which text may be."""
+    written = read_utf8(path)
+    if not written.lstrip().startswith("{\\rtf"):
+        raise CorpusError(f"{path}: is no RTF")
+    if rtf_objects(written):
+        raise CorpusError(f"{path}: holds a picture or an object, which is not read")
+    text = edited(written, (Edit(start, end, plain) for start, end, plain in rtf(written)))
+    return _note(path, text)
+
+
+def read_pdf_note(path: Path) -> ReadNote:
+    """Read the text layer of a PDF. CorpusError where a page has none, such as one that was scanned."""
+    with reading(path) as stream:
+        data = stream.read()
+    # Its messages may quote the note.
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    try:
+        pages = [page.extract_text() for page in _pages(data, path)]
+    except (CorpusError, ConfigError):
+        raise
+    except Exception as error:  # noqa: BLE001 (whatever a broken PDF leads to, its note is withheld)
+        raise CorpusError(f"{path}: cannot be read as PDF ({type(error).__name__})") from None
+    for number, page in enumerate(pages, start=1):
+        if not page.strip():
+            raise CorpusError(f"{path}: page {number} has no text layer; recognise its characters (OCR) first")
+    return _note(path, "\n".join(pages) + "\n")
+
+
+def _pages(data: bytes, path: Path) -> Any:
+    try:
+        import pypdf
+    except ImportError:
+        raise ConfigError("PDF needs an extra: pip install 'ensemble_deid[pdf]'") from None
+    reader = pypdf.PdfReader(BytesIO(data))
+    if reader.is_encrypted:
+        raise CorpusError(f"{path}: is encrypted")
+    if not 0 < len(reader.pages) <= _MOST_PAGES:
+        raise CorpusError(f"{path}: has no page, or more than {_MOST_PAGES}")
+    return reader.pages
+
+
+def _note(path: Path, text: str) -> ReadNote:
+    check_text(text, str(path))
+    return note_with_spans(Document(path.name[: -len(path.suffix)], text), ())
