@@ -75,6 +75,6 @@ def _write_review(folder: Path) -> None:
     with file.transaction() as database:
         for number, note in enumerate(tiny_stack.notes(), start=1):
             add_note(database, note, 0.5, submodels=4)
-            finish(database, "kim", number, finished=True)
+            finish(database, "kim", number, finished=True, settle=True)
     file.close()
     write_corpus(tiny_stack.notes(), folder / "reviewed.jsonl", "jsonl")

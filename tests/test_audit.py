@@ -72,7 +72,7 @@ def read(folder: Path, *, missed_by_both: str = "", first: int = 100) -> None:
                 with file.transaction() as database:
                     for span in marks:
                         add_span(database, reader, number, span.start, span.end, label=span.label)
-                    finish(database, reader, number, finished=True)
+                    finish(database, reader, number, finished=True, settle=True)
 
 
 def adjudicate(folder: Path, *, first: int = 100) -> None:
@@ -85,7 +85,7 @@ def adjudicate(folder: Path, *, first: int = 100) -> None:
                     if span.status == "undecided":
                         right = any(g.start < span.end and span.start < g.end for g in GOLD[drawn.note].spans)
                         decide(database, ADJUDICATION, number, span.id, "accepted" if right else "rejected")
-                finish(database, ADJUDICATION, number, finished=True)
+                finish(database, ADJUDICATION, number, finished=True, settle=True)
 
 
 def test_from_plan_to_certificate(
@@ -157,7 +157,7 @@ def test_readers_see_nothing_of_the_model_and_adjudication_sees_what_it_alone_fo
         assert [line.name for line in page.lines] == [note.note for note in plan.notes]
         assert {line.open for line in page.lines} == {0}
         for reader in ("kim", "lee"):
-            finish(database, reader, 1, finished=True)
+            finish(database, reader, 1, finished=True, settle=True)
         (line,) = note_page(database, ADJUDICATION).lines
         begin_layer(database, ADJUDICATION, 1)
         spans = read_spans(database, ADJUDICATION, 1)
