@@ -193,6 +193,38 @@ def run_export(options: argparse.Namespace) -> int:
     return 0
 
 
+def run_learn(options: argparse.Namespace) -> int:
+    """Write a model that has learned from the finished notes, and print what it gained on patients held out."""
+    from ensemble_deid.service.review.export import reviewed
+    from ensemble_deid.training.learn import learn
+    from ensemble_deid.training.progress import Step
+
+    refuse_output(options.out, options.store, options.model)
+    with _opened(options.store) as database:
+        ready = reviewed(database)
+    if not ready.documents:
+        raise ConfigError(f"{options.store}: no note is finished" + (", or reviewers differ" if ready.disputed else ""))
+    total = len(ready.documents)
+    with progress_bar(quiet=options.quiet) as show:
+        learned = learn(
+            options.model,
+            options.out,
+            ready.documents,
+            wanted=options.false_positives,
+            folds=options.folds,
+            remark=options.remark,
+            progress=lambda done: show(Step(done, total, "reading notes")),
+        )
+    say(f"{options.out} has learned from {counted(learned.notes, 'note')} of {counted(learned.patients, 'patient')}")
+    say(f"at {options.false_positives:g} false positives in 1000 tokens, each patient held out:")
+    for name, point in (("before", learned.before), ("after", learned.after)):
+        missed = (
+            "no threshold reaches it" if point is None else f"{point.counts.fn} of {point.counts.tp + point.counts.fn}"
+        )
+        say(f"  {name}: {missed} PHI tokens missed" if point else f"  {name}: {missed}")
+    return 0
+
+
 def run_account_add(options: argparse.Namespace) -> int:
     """Add an account; its token is printed here and nowhere else."""
     from ensemble_deid.service.review.accounts import add_account

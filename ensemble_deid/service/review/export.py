@@ -24,9 +24,9 @@ def reviewed(database: sqlite3.Connection, *, reviewer: str | None = None, drawn
     """Return the finished notes with their accepted spans, in the order in which they came into the store.
 
     A note's spans are those of its adjudication; without one, those of its one reviewer, or of several who agree. With
-    `reviewer`, those of this one alone; with `drawn`, only notes that were drawn at random (`review draw`), which alone
-    may measure a model: others were chosen for being hard. Raises ReviewError where a note's accepted spans overlap: the corpus could hold
-    only one of them, and the other's text would count as no PHI.
+    `reviewer`, those of this one alone; with `drawn`, only notes that were drawn at random (`review draw`): others were
+    chosen for being hard, and measure no model. Raises ReviewError where a note's accepted spans overlap: the corpus
+    could hold only one of them, and the other's text would count as no PHI.
     """
     documents: list[Document] = []
     unfinished = disputed = 0

@@ -77,7 +77,7 @@ class Review:
 
 
 def review_routes(review: Review, then: tuple[str, str]) -> APIRouter:
-    """Return the routes; the next step and its command, `then`, are shown on the page. All run in threads: a store may wait for the disk."""
+    """Return the routes; `then`, the next step and its command, is shown. All run in threads: a store may wait."""
     routes = APIRouter(prefix="/api")
 
     @routes.get("/state")
