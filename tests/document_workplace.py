@@ -73,7 +73,7 @@ def _write_review(folder: Path) -> None:
     file = ReviewFile(folder / "review.sqlite", create=True)
     settle_facts(file, Facts("0f", 0.5, ("PATIENT", "DATE", "CITY", "DOCTOR")))
     with file.transaction() as database:
-        for number, note in enumerate(tiny_stack.notes(), start=1):
+        for number, note in enumerate(tiny_stack.notes(609), start=1):
             add_note(database, note, 0.5, submodels=4)
             finish(database, "kim", number, finished=True, settle=True)
     file.close()

@@ -229,7 +229,8 @@ def run_account_add(options: argparse.Namespace) -> int:
     """Add an account; its token is printed here and nowhere else."""
     from ensemble_deid.service.review.accounts import add_account
 
-    with _opened(options.store) as database:
+    # The store may be made here, so that the page is never open to everyone.
+    with _opened(options.store, create=True) as database:
         token = add_account(database, options.name, options.role)
     say(token)
     warn(f"this is the token of {options.name}: it is shown once")
@@ -275,11 +276,11 @@ def run_draw(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _opened(store: Path) -> Iterator[sqlite3.Connection]:
+def _opened(store: Path, *, create: bool = False) -> Iterator[sqlite3.Connection]:
     """Open a store for one transaction. Raises ReviewError."""
     from ensemble_deid.service.review.file import ReviewFile
 
-    file = ReviewFile(store, create=False)
+    file = ReviewFile(store, create=create)
     try:
         with file.transaction() as database:
             yield database

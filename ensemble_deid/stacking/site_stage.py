@@ -67,13 +67,14 @@ class _Tokens:
         for number, (start, _) in enumerate(places, start=1):
             while chunks[chunk][1] <= start:
                 chunk += 1
-            line = text[max(text.rfind("\n", 0, start) + 1, start - 4 * _LINE) : start]
-            whole = _form(text[slice(*chunks[chunk])].strip(".,;:()"))
+            # Only so far: a note may be one line, or one word.
+            begin, end = chunks[chunk]
+            whole = _form(text[begin : min(end, begin + _CHUNK)].strip(".,;:()"))
+            near = max(0, start - 4 * _LINE)
+            line = text[max(text.rfind("\n", near, start) + 1, near) : start]
             context = "".join(forms[number - 1 : number + 2])[: 4 * _CHUNK]
             short = re.sub(r"(.)\1+", r"\1", _form(line))
-            keys.append(
-                (beside[number], beside[number - 1], beside[number + 1], whole[:_CHUNK], context, short[-_LINE:])
-            )
+            keys.append((beside[number], beside[number - 1], beside[number + 1], whole, context, short[-_LINE:]))
         bounds = np.array(places, dtype=np.int64).reshape(len(places), 2)
         return cls(bounds[:, 0], bounds[:, 1], tuple(keys))
 
