@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.cli.options import CommandParser, add_command, add_group, add_model, add_port, add_shared
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
-from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
+from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files, refuse_output_model
 from ensemble_deid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -74,7 +74,10 @@ def _add_learn(actions: Any) -> None:
 def _add_team(actions: Any) -> None:
     accounts = add_group(actions, "account", "who may use the page: accounts by name, each with a token")
     add = add_command(
-        accounts, "add", "add an account and print its token", example="review account add decisions.sqlite kim"
+        accounts,
+        "add",
+        "add an account and print its token, which is shown once",
+        example="review account add decisions.sqlite kim",
     )
     remove = add_command(accounts, "remove", "remove an account", example="review account remove decisions.sqlite kim")
     listed = add_command(accounts, "list", "list names and roles", example="review account list decisions.sqlite")
@@ -199,7 +202,7 @@ def run_learn(options: argparse.Namespace) -> int:
     from ensemble_deid.training.learn import learn
     from ensemble_deid.training.progress import Step
 
-    refuse_output(options.out, options.store, options.model)
+    refuse_output_model(options.out, options.store, options.model)
     with _opened(options.store) as database:
         ready = reviewed(database)
     if not ready.documents:
@@ -233,7 +236,6 @@ def run_account_add(options: argparse.Namespace) -> int:
     with _opened(options.store, create=True) as database:
         token = add_account(database, options.name, options.role)
     say(token)
-    warn(f"this is the token of {options.name}: it is shown once")
     return 0
 
 
