@@ -20,7 +20,7 @@ from ensemble_deid.evaluation.operating_points import (
 )
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.model.additions import changeable_files
-from ensemble_deid.model.directory import beside, refuse_foreign_folder, variant_name, write_manifest
+from ensemble_deid.model.directory import beside, variant_name, write_manifest
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, file_hashes, read_manifest
@@ -105,10 +105,6 @@ def held_out(
 ) -> list[Document]:
     """Return each note as found by an estimator that learned from the notes of other patients alone."""
     patients = sorted({note.document.patient for note in notes})
-    if folds < 2:
-        raise ConfigError(f"--folds: at least 2, not {folds}")
-    if len(patients) < 2:
-        raise ModelError("there is nothing to learn from and measure on: finish notes of at least two patients")
     order = generator(ensemble.config.seed, "learn folds").permutation(len(patients)).tolist()
     fold = {patients[row]: place % folds for place, row in enumerate(order)}
     found: dict[str, Document] = {}
@@ -134,9 +130,9 @@ def learn(
 ) -> Learned:
     """Write a model into `out` that has learned from reviewed notes; its threshold gives `wanted` false positives.
 
-    Raises ModelError for a model that has learned already (it would be measured on notes that it knows), where notes of
-    fewer than two patients are there, and where no threshold reaches what is wanted; CorpusError for notes that the
-    model was trained on.
+    Raises ConfigError for fewer than two folds; ModelError for a model that has learned already (it would be measured
+    on notes that it knows), for notes of fewer than two patients, and where no threshold reaches what is wanted;
+    CorpusError for notes that it was trained on.
     """
     ensemble, manifest = load_model(model)
     if ensemble.stacker.site is not None:
@@ -145,7 +141,10 @@ def learn(
     seen.refuse(documents, used_for="to learn from")
     if out.exists():
         raise ModelError(f"{out}: exists; what has learned is a new model")
-    refuse_foreign_folder(out)
+    if folds < 2:
+        raise ConfigError(f"--folds: at least 2, not {folds}")
+    if len({document.patient for document in documents}) < 2:
+        raise ModelError("there is nothing to learn from and measure on: finish notes of at least two patients")
     notes = prepare(ensemble, documents, progress)
     gold = [note.document for note in notes]
     unlearned: list[Document] = []
