@@ -66,6 +66,9 @@ def _add_learn(actions: Any) -> None:
         "--false-positives", metavar="N", type=float, default=5.0, help="in 1000 tokens, for the threshold; default: 5"
     )
     learn.add_argument("--folds", metavar="N", type=int, default=5, help="groups of patients to measure on; default: 5")
+    learn.add_argument(
+        "--min-patients", metavar="N", type=int, default=1, help="keep words that so many patients have; default: 1"
+    )
     learn.add_argument("--remark", metavar="TEXT", default="", help="for the model's record: who asked for it, and why")
     add_shared(learn, "quiet")
     learn.set_defaults(run=run_learn)
@@ -215,6 +218,7 @@ def run_learn(options: argparse.Namespace) -> int:
             ready.documents,
             wanted=options.false_positives,
             folds=options.folds,
+            min_patients=options.min_patients,
             remark=options.remark,
             progress=lambda done: show(Step(done, total, "reading notes")),
         )

@@ -4,7 +4,7 @@ The submodels and the estimator stay as they are. A candidate's log odds are shi
 estimator's own features, and of how often the candidate's words, their forms and what is beside them were PHI in
 reviewed notes: the codes, names and abbreviations of a site. The weights are pulled towards 0, so that a score stays
 where the notes say nothing (adaptation by a prior; Chelba and Acero 2006). A training candidate's statistics leave out
-its own patient, and keep no key that a single patient has.
+its own patient.
 """
 
 import json
@@ -27,7 +27,6 @@ from ensemble_deid.stacking.candidates import CandidateTable
 KINDS = ("word", "before", "after", "chunk", "forms", "line")
 """Keys of a token: itself, its neighbours, the form of what stands between white space, of the neighbours, and of the
 end of its line so far."""
-LEAST_PATIENTS = 2
 _TOKEN = re.compile(r"[^\W\d_]+|\d+|\w|[^\w\s]")
 _PRIOR_WEIGHT = 2.0
 _RIDGE, _FREE = 3.0, 0.03
@@ -103,8 +102,11 @@ class SiteStage:
     score: Floats = field(repr=False)
 
     @classmethod
-    def fit(cls, notes: Sequence[tuple[Document, ScoredCandidates]]) -> "SiteStage":
-        """Learn from reviewed notes, each with its own candidates. Raises ModelError where they have no words."""
+    def fit(cls, notes: Sequence[tuple[Document, ScoredCandidates]], *, min_patients: int = 1) -> "SiteStage":
+        """Learn from reviewed notes, each with its own candidates; no key is kept that fewer patients have.
+
+        Raises ModelError where the notes have no words.
+        """
         tokens = [_Tokens.of(document.text) for document, _ in notes]
         phi = [found.phi(document) for found, (document, _) in zip(tokens, notes, strict=True)]
         if not sum(map(len, phi)):
@@ -119,7 +121,7 @@ class SiteStage:
                 patients[key] += 1
                 total[key][0] += good
                 total[key][1] += all_
-        kept = {key: pair for key, pair in sorted(total.items()) if patients[key] >= LEAST_PATIENTS}
+        kept = {key: pair for key, pair in sorted(total.items()) if patients[key] >= min_patients}
         tables: dict[str, dict[str, tuple[int, int]]] = {kind: {} for kind in KINDS}
         for (kind, key), (good, all_) in kept.items():
             tables[kind][key] = (good, all_)

@@ -102,6 +102,7 @@ def held_out(
     scored: Sequence[ScoredCandidates],
     *,
     folds: int,
+    min_patients: int,
 ) -> list[Document]:
     """Return each note as found by an estimator that learned from the notes of other patients alone."""
     patients = sorted({note.document.patient for note in notes})
@@ -111,7 +112,8 @@ def held_out(
     for number in range(min(folds, len(patients))):
         inside = [fold[note.document.patient] == number for note in notes]
         rows = list(zip(notes, scored, inside, strict=True))
-        stage = SiteStage.fit([(note.view, one) for note, one, left_out in rows if not left_out])
+        others = [(note.view, one) for note, one, left_out in rows if not left_out]
+        stage = SiteStage.fit(others, min_patients=min_patients)
         for note, one, left_out in rows:
             if left_out:
                 found[note.document.id] = note.found(ensemble, replace(stacker, site=stage), one)
@@ -125,10 +127,13 @@ def learn(
     *,
     wanted: float,
     folds: int = 5,
+    min_patients: int = 1,
     remark: str = "",
     progress: Callable[[int], None] = lambda done: None,
 ) -> Learned:
     """Write a model into `out` that has learned from reviewed notes; its threshold gives `wanted` false positives.
+
+    What it learns of words and forms is of those that `min_patients` patients have.
 
     Raises ConfigError for fewer than two folds; ModelError for a model that has learned already (it would be measured
     on notes that it knows), for notes of fewer than two patients, and where no threshold reaches what is wanted;
@@ -154,9 +159,10 @@ def learn(
             variant = variant_name(ensemble.config.submodels, names)
             stacker = Stacker.load(model, variant=variant)
             scored = [note.scored(stacker) for note in notes]
-            found = held_out(ensemble, stacker, notes, scored, folds=folds)
+            found = held_out(ensemble, stacker, notes, scored, folds=folds, min_patients=min_patients)
             chosen = _threshold(trace_curve(gold, found, view=_VIEW), gold, wanted=wanted)
-            stage = SiteStage.fit([(note.view, one) for note, one in zip(notes, scored, strict=True)])
+            views = [(note.view, one) for note, one in zip(notes, scored, strict=True)]
+            stage = SiteStage.fit(views, min_patients=min_patients)
             if not variant:
                 unlearned = [note.found(ensemble, stacker, one) for note, one in zip(notes, scored, strict=True)]
             learned[variant] = replace(stacker, site=stage, threshold=chosen.threshold or 0.0), chosen
