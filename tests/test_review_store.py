@@ -583,6 +583,7 @@ def test_a_third_person_settles_differences_by_name(file: ReviewFile) -> None:
         finish(database, "lee", 2, finished=True)
         act_as(Account("lee", "adjudicator"))
         try:
+            assert note_page(database, ADJUDICATION).lines == ()
             with pytest.raises(ReviewError, match="third person"):
                 begin_layer(database, ADJUDICATION, 2)
             act_as(Account("mo", "adjudicator"))

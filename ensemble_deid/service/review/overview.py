@@ -11,6 +11,7 @@ from ensemble_deid.evaluation.alphanumeric_runs import tokens_of
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.overlaps import Covered
 from ensemble_deid.note.span import Span
+from ensemble_deid.service.review.accounts import acting
 from ensemble_deid.service.review.layers import accepted, finished_by
 from ensemble_deid.service.review.records import ADJUDICATION
 
@@ -200,7 +201,11 @@ def _reviewer_lines(
 
 
 def _adjudication_lines(database: sqlite3.Connection) -> list[NoteLine]:
-    """Return the lines of the notes that two reviewers have finished, those with most left to settle first."""
+    """Return the lines of the notes that two reviewers have finished, those with most left to settle first.
+
+    Whoever reviewed a note does not see it there.
+    """
+    account = acting()
     disputed = _disputed(database)
     rows = database.execute(
         """
@@ -209,8 +214,9 @@ def _adjudication_lines(database: sqlite3.Connection) -> list[NoteLine]:
                 AND spans.status = 'undecided') AS undecided
         FROM notes LEFT JOIN layers AS own ON own.note = notes.id AND own.reviewer = :name
         WHERE (SELECT count(*) FROM layers WHERE layers.note = notes.id AND finished AND reviewer != :name) > 1
+            AND NOT EXISTS (SELECT 1 FROM layers WHERE layers.note = notes.id AND finished AND reviewer = :acting)
         """,
-        {"name": ADJUDICATION},
+        {"name": ADJUDICATION, "acting": account.name if account else None},
     )
     lines = []
     for note, name, patient, finished, undecided in rows:
