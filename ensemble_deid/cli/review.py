@@ -135,6 +135,7 @@ def run_review(options: argparse.Namespace) -> int:
     from ensemble_deid.service.tokens import Tokens
     from ensemble_deid.training.progress import Step
 
+    refuse_output_files([options.store], options.notes, options.model)
     settings = ServiceSettings(
         model=options.model,
         port=options.port,
@@ -142,7 +143,6 @@ def run_review(options: argparse.Namespace) -> int:
         tokens=Tokens() if _accounts(options.store) else tokens_from_environment(),
         time_limit=120.0,
     )
-    refuse_output_files([options.store], options.notes, options.model)
     corpus = read_corpus(options.notes, gold=False)
     for remark in corpus.warnings:
         warn(remark)
