@@ -628,7 +628,7 @@ def test_notes_drawn_at_random_are_marked_and_may_be_read_blind(tmp_path: Path) 
             finish(database, "kim", note, finished=True, settle=True)
         exported = [document.id for document in reviewed(database, drawn=True).documents]
         assert exported == [f"n{drawn[0] - 1}"]
-        with pytest.raises(ReviewError, match="only 12"):
+        with pytest.raises(ReviewError, match="only 10"):
             draw(database, 13, blind=False, seed=3)
     file.close()
 
