@@ -19,7 +19,7 @@ def read(folder: Path, gold: Mapping[str, Document], *, first: int = 100) -> Non
                 with file.transaction() as database:
                     for span in marks:
                         add_span(database, reader, number, span.start, span.end, label=span.label)
-                    finish(database, reader, number, finished=True)
+                    finish(database, reader, number, finished=True, settle=True)
 
 
 def adjudicate(folder: Path, gold: Mapping[str, Document], *, first: int = 100) -> None:
@@ -32,4 +32,4 @@ def adjudicate(folder: Path, gold: Mapping[str, Document], *, first: int = 100) 
                     if span.status == "undecided":
                         right = any(g.start < span.end and span.start < g.end for g in gold[drawn.note].spans)
                         decide(database, ADJUDICATION, number, span.id, "accepted" if right else "rejected")
-                finish(database, ADJUDICATION, number, finished=True)
+                finish(database, ADJUDICATION, number, finished=True, settle=True)

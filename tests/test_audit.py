@@ -133,7 +133,7 @@ def test_readers_see_nothing_of_the_model_and_adjudication_sees_what_it_alone_fo
         assert [line.name for line in page.lines] == [note.note for note in plan.notes]
         assert {line.open for line in page.lines} == {0}
         for reader in ("kim", "lee"):
-            finish(database, reader, 1, finished=True)
+            finish(database, reader, 1, finished=True, settle=True)
         (line,) = note_page(database, ADJUDICATION).lines
         begin_layer(database, ADJUDICATION, 1)
         spans = read_spans(database, ADJUDICATION, 1)

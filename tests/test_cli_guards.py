@@ -69,6 +69,7 @@ LINES = {
     ),
     "audit certify": ("<model> <audit> --out >certificate.json",),
     "review export": ("<decisions.sqlite> --out >out/",),
+    "review learn": ("<model> <decisions.sqlite> --out >>made/",),
     "spark": (
         "<model> <in.parquet> >out/ --failed >failed/ --policy <policy.toml> --key-file <key.txt> --known <known.csv> "
         "--allow <allow.txt> --deny <deny.csv> --spans-from <found.jsonl>",

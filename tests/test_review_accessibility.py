@@ -54,7 +54,7 @@ def settle_one_note(service: Service) -> None:
     rejected = {"reviewer": "ada", "status": "rejected"}
     assert service.post(f"/api/notes/{third}/spans/{span['id']}/status", rejected).status == 200
     for reviewer in ("ada", "bea"):
-        finished = {"reviewer": reviewer, "finished": True}
+        finished = {"reviewer": reviewer, "finished": True, "settle": True}
         assert service.post(f"/api/notes/{third}/finished", finished).status == 200
 
 

@@ -191,17 +191,20 @@ def test_searching_and_marking_all(service: Service) -> None:
 def test_two_reviewers_and_the_corpus(service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = next(Path(service.log).parent.glob("*.sqlite"))
     one = number(service, "one")
-    post(service, f"notes/{one}/finished", "ann", finished=True)
+    assert post(service, f"notes/{one}/finished", "ann", finished=True).status == 409
+    post(service, f"notes/{one}/finished", "ann", finished=True, settle=True)
     other = {s["label"]: s["id"] for s in opened(service, "one", "bob")["spans"] if s["kind"] == "found"}
     post(service, f"notes/{one}/spans/{other['DATE']}/status", "bob", status="rejected")
-    post(service, f"notes/{one}/finished", "bob", finished=True)
+    post(service, f"notes/{one}/finished", "bob", finished=True, settle=True)
     state = service.get("/api/state").json
-    (pair,) = state["agreement"]
+    assert (state["account"], state["owner"], state["to_settle"], state["explains"]) == (None, True, 1, True)
+    (pair,) = service.get("/api/agreement").json
     assert (pair["first"], pair["second"], pair["both"], pair["first_only"], pair["second_only"]) == (
         *("ann", "bob"),
         *(2, 1, 0),
     )
     assert pair["f1"] == pytest.approx(0.8)
+    assert 0 < pair["kappa"] < 1
     answer = service.get("/api/export")
     assert (answer.body, answer.headers["x-disputed"], answer.headers["x-unfinished"]) == (b"", "1", "2")
     assert main(["review", "export", str(store), "--out", str(tmp_path / "none.jsonl")]) == 2
@@ -215,7 +218,7 @@ def test_two_reviewers_and_the_corpus(service: Service, tmp_path: Path, capsys: 
     assert opened(service, "one", "ann")["locked"]
     post(service, f"notes/{one}/spans/{disputed['id']}/status", "adjudication", status="accepted")
     assert post(service, f"notes/{one}/finished", "adjudication", finished=True).json["finished"]
-    post(service, f"notes/{number(service, 'two')}/finished", "ann", finished=True)
+    post(service, f"notes/{number(service, 'two')}/finished", "ann", finished=True, settle=True)
 
     line = json.loads(service.get("/api/export").body.splitlines()[0])
     assert [(s["start"], s["end"], s["label"]) for s in line["spans"]] == [
@@ -233,7 +236,8 @@ def test_two_reviewers_and_the_corpus(service: Service, tmp_path: Path, capsys: 
     assert keys[0] == keys[1] == keys[2]
     assert corpora[0][0].patient_id == "1"
     assert "not written: 1 not finished, 0 on which reviewers differ" in capsys.readouterr().out
-    assert f"review export {store} --out reviewed.jsonl && ensemble-deid train" in state["commands"]["retrain"]
+    assert "review learn" in state["then"][1]
+    assert state["then"][1].endswith(f"{store} --out better")
 
 
 def test_what_was_answered_outlives_the_server(tiny_model: Path, notes: Path, tmp_path: Path) -> None:
@@ -260,3 +264,42 @@ def test_what_cannot_be_a_store_is_refused(
         assert str(store) in capsys.readouterr().err
     assert main(["review", "export", str(tmp_path / "none"), "--out", str(tmp_path / "out")]) == 2
     assert "no such review" in capsys.readouterr().err
+
+
+def test_accounts_act_under_their_own_names(
+    tiny_model: Path, notes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = str(tmp_path / "review.sqlite")
+    tokens = {}
+    for name, role in (("ann", "reviewer"), ("bob", "reviewer"), ("mo", "adjudicator"), ("zoe", "owner")):
+        assert main(["review", "account", "add", store, name, "--role", role]) == 0
+        tokens[name] = capsys.readouterr().out.strip()
+    assert main(["review", "account", "list", store]) == 0
+    assert capsys.readouterr().out.splitlines() == ["ann: reviewer", "bob: reviewer", "mo: adjudicator", "zoe: owner"]
+    bearer = {name: {"authorization": f"Bearer {token}"} for name, token in tokens.items()}
+    # The machine's token opens nothing where there are accounts.
+    with running(tiny_model, tmp_path, str(notes), "--store", store, token=TOKEN, command="review start") as service:
+        assert service.get("/api/state").status == service.get("/api/state", authorization="").status == 401
+        state = service.get("/api/state", **bearer["ann"]).json
+        assert (state["account"], state["owner"], state["to_settle"]) == ("ann", False, 0)
+        assert service.get("/api/notes?reviewer=ann", **bearer["ann"]).status == 200
+        for wrong in ("bob", "adjudication"):
+            assert service.get(f"/api/notes?reviewer={wrong}", **bearer["ann"]).status == 403
+            finish = {"reviewer": wrong, "finished": True, "settle": True}
+            assert service.post("/api/notes/1/finished", finish, **bearer["ann"]).status == 403
+        assert service.get("/api/export", **bearer["ann"]).status == 403
+        assert service.get("/api/export", **bearer["zoe"]).status == 200
+        new = {"text": "Mark wards.", "after": 0}
+        assert service.post("/api/guideline", {"reviewer": "ann", **new}, **bearer["ann"]).status == 403
+        assert service.post("/api/guideline", {"reviewer": "zoe", **new}, **bearer["zoe"]).json["author"] == "zoe"
+        assert service.post("/api/guideline", {"reviewer": "zoe", **new}, **bearer["zoe"]).status == 409
+        assert service.get("/api/guideline", **bearer["ann"]).json["text"] == "Mark wards."
+        for name in ("ann", "bob"):
+            finish = {"reviewer": name, "finished": True, "settle": True}
+            assert service.post("/api/notes/1/finished", finish, **bearer[name]).status == 200
+        assert service.get("/api/state", **bearer["mo"]).json["to_settle"] == 1
+        assert service.get("/api/notes/1?reviewer=adjudication", **bearer["mo"]).status == 200
+        # A token counts no longer once its account is removed.
+        assert main(["review", "account", "remove", store, "bob"]) == 0
+        assert service.get("/api/state", **bearer["bob"]).status == 401
+        assert not any(token in service.output() for token in tokens.values())

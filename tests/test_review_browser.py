@@ -156,6 +156,17 @@ def click(browser: Browser, selector: str) -> None:
     mouse(browser, "mouseReleased", x, y)
 
 
+def finish_note(browser: Browser) -> None:
+    """Finish the open note, also where the page asks for what is undecided, and wait until it is counted."""
+    counted = "document.getElementById('progress-text').textContent.startsWith('1 of 3')"
+    asked = "document.getElementById('finish-dialog').open"
+    browser.press("f")
+    until(browser, f"{counted} || {asked}")
+    if browser.run(asked):
+        click(browser, "#finish-anyway")
+    until(browser, counted)
+
+
 def test_a_review_by_keyboard(browser: Browser, service: Service) -> None:
     browser.look()
     enter(browser, service)
@@ -201,9 +212,16 @@ def test_a_review_by_keyboard(browser: Browser, service: Service) -> None:
     arrow(browser, "ArrowLeft", shift=True)
     press_and_store(browser, "a", "marked")
     assert "Date" in [text for text, _, status in decided(service, "one") if status == "accepted"]
-    browser.run("document.getElementById('said').textContent = ''")
+    # What is undecided is asked for; nothing is finished by asking.
+    choose(browser, "Anna Bell")
+    press_and_store(browser, "u")
     browser.press("f")
-    until(browser, "document.getElementById('progress-text').textContent.startsWith('1 of 3')")
+    until(browser, "document.getElementById('finish-dialog').open")
+    assert "1 found" in content(browser, "#finish-text")
+    click(browser, "#finish-look")
+    until(browser, "!document.getElementById('finish-dialog').open")
+    assert content(browser, "#progress-text").startswith("0 of 3")
+    finish_note(browser)
     until(browser, "!document.getElementById('note-name').textContent.startsWith('one')")
     assert browser.complaints == []
     assert all(url.startswith(f"http://127.0.0.1:{service.port}/") for url in browser.loaded)
@@ -244,8 +262,13 @@ def test_a_review_by_mouse(browser: Browser, service: Service) -> None:
     names = [("Zora Quill", "PATIENT", "accepted")]
     assert [entry for entry in decided(service, "two") if entry[2] == "accepted"] == names * 2
     assert names[0] in decided(service, "<i>three</i>")
-    click(browser, "#finish")
-    until(browser, "document.getElementById('progress-text').textContent.startsWith('1 of 3')")
+    finish_note(browser)
+    # A finished note offers to be opened again, and no decision.
+    open_note(browser, "two")
+    browser.press("j")
+    assert content(browser, "#finish").startswith("Open again")
+    hidden = "['span-tools', 'edge-tools', 'label-field'].every((id) => document.getElementById(id).hidden)"
+    assert browser.run(hidden)
     # Another order is asked for by the list, and the page goes on with the note that is open.
     browser.run(
         "const list = document.getElementById('order'); list.value = 'disagreement';"
@@ -257,8 +280,7 @@ def test_a_review_by_mouse(browser: Browser, service: Service) -> None:
     assert browser.run("document.getElementById('pages').hidden")
     click(browser, "#open-results")
     until(browser, "document.getElementById('results-dialog').open")
-    assert "review export" in content(browser, "#retrain")
-    assert "ensemble-deid train reviewed.jsonl" in content(browser, "#retrain")
+    assert "ensemble-deid review learn" in content(browser, "#then-command")
     browser.call("Page.setDownloadBehavior", behavior="deny")
     click(browser, "#export-jsonl")
     until(browser, "document.getElementById('export-said').textContent.startsWith('1 notes exported')")
@@ -309,6 +331,48 @@ def test_a_server_that_dies_loses_nothing(browser: Browser, tiny_model: Path, no
             ("Anna Bell", "PATIENT", "rejected"),
             ("Hunt", "DOCTOR", "rejected"),
         ]
+
+
+LINES = [f"Line {number} says nothing.\n" for number in range(150)]
+LONG = Document("long", "".join([*LINES[:75], "Date: 03/04/2019\n", *LINES[75:], "Seen by Dr. Hunt"]), patient_id="9")
+IN_VIEW = """
+['undo', 'open-search', 'open-guideline', 'accept', 'reject', 'next', 'finish'].filter((id) => {
+  const box = document.getElementById(id).getBoundingClientRect();
+  return !box.height || box.top < 0 || box.left < 0 || box.bottom > innerHeight || box.right > innerWidth;
+})
+"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (768, 1024), (390, 844)])
+def test_tools_and_decisions_stay_in_view(
+    browser: Browser, tiny_model: Path, tmp_path: Path, width: int, height: int
+) -> None:
+    (source,) = write_corpus([LONG, *NOTES], tmp_path / "notes.jsonl", "jsonl")
+    options = (str(source), "--store", str(tmp_path / "s.sqlite"))
+    with running(tiny_model, tmp_path, *options, command="review start") as service:
+        browser.look(width=width, height=height)
+        enter(browser, service)
+        open_note(browser, "long")
+        for text in ("03/04/2019", "Hunt"):
+            choose(browser, text)
+            settle(browser)
+            assert browser.run(IN_VIEW) == []
+            box = browser.run("(b => [b.top, b.bottom])(document.querySelector('mark.chosen').getBoundingClientRect())")
+            assert 0 < box[0] < box[1] < height
+        browser.press("g")
+        until(browser, "document.getElementById('guideline').open")
+        browser.screenshot(tmp_path / f"review-{width}.png")
+        assert browser.run(IN_VIEW) == []
+        assert browser.run("document.documentElement.scrollHeight") == height
+        # The colours of two labels differ, and each span says its label.
+        told = dict(
+            browser.run(
+                "[...document.querySelectorAll('#text mark')]"
+                ".map((m) => [m.dataset.label, getComputedStyle(m).backgroundColor])"
+            )
+        )
+        assert told["DATE"] != told["DOCTOR"]
+        assert browser.complaints == []
 
 
 CONTRAST = """

@@ -4,7 +4,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +14,14 @@ from hypothesis import strategies as st
 
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
+from ensemble_deid.service.review.accounts import (
+    Account,
+    account_of,
+    act_as,
+    add_account,
+    read_accounts,
+    remove_account,
+)
 from ensemble_deid.service.review.edits import Search, add_span, alter, decide, finish, mark_all, occurrences, searched
 from ensemble_deid.service.review.export import reviewed
 from ensemble_deid.service.review.file import Facts, ReviewFile, read_facts, settle_facts
@@ -28,7 +36,8 @@ from ensemble_deid.service.review.records import (
     read_disagreements,
     read_spans,
 )
-from ensemble_deid.service.review.steps import redo, undo
+from ensemble_deid.service.review.steps import may_replay, redo, undo
+from ensemble_deid.service.review.team import assign, draw, read_guideline, write_guideline
 
 TEXT = "Ada Gil \U0001f600 saw Dr Bo Li in Rome.\nAda went home."
 #       0123456 7          89...
@@ -91,7 +100,7 @@ def test_uncertain_notes_come_first_and_finished_ones_last(file: ReviewFile) -> 
     assert uncertainty(0.0, 0.0) == 1
     with file.transaction() as database:
         assert [(line.name, line.open) for line in note_page(database, "kim").lines] == [("a", 3), ("b", 1), ("c", 0)]
-        finish(database, "kim", 1, finished=True)
+        finish(database, "kim", 1, finished=True, settle=True)
         assert [(line.name, line.finished) for line in note_page(database, "kim").lines][-1] == ("a", True)
         assert note_page(database, "lee").lines[0].name == "a"
 
@@ -131,7 +140,7 @@ def test_a_long_list_has_pages_and_each_note_its_neighbours(tmp_path: Path) -> N
         assert note_page(database, "kim", around=1, offset=PAGE).next == 2
         assert note_page(database, "kim", around=10_000, offset=10_000).lines == ()
         begin_layer(database, "kim", 1)
-        finish(database, "kim", 1, finished=True)
+        finish(database, "kim", 1, finished=True, settle=True)
         assert note_page(database, "kim").first_open == 2
         assert note_page(database, "kim", offset=2 * PAGE).lines[-1].id == 1
     file.close()
@@ -142,7 +151,10 @@ def test_a_store_of_the_first_format_goes_on(file: ReviewFile) -> None:
         begin_layer(database, "kim", 1)
         for table in ("notes", "predictions"):
             database.execute(f"ALTER TABLE {table} DROP COLUMN disagreement")
-        database.execute("ALTER TABLE notes DROP COLUMN drawn")
+        for table, column in (("notes", "drawn"), ("notes", "place"), ("steps", "account")):
+            database.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        for table in ("accounts", "assignments", "guidelines"):
+            database.execute(f"DROP TABLE {table}")
         database.execute("DROP INDEX layers_of_note")
         database.execute("PRAGMA user_version = 1")
     file.close()
@@ -171,7 +183,7 @@ def test_decisions_and_their_undo(file: ReviewFile) -> None:
         add_span(database, "kim", 1, 32, 35, "PATIENT")
     states.append(told(file))
     with file.transaction() as database:
-        finish(database, "kim", 1, finished=True)
+        finish(database, "kim", 1, finished=True, settle=True)
     assert told(file) == [
         (0, 7, "PATIENT", "accepted"),
         (17, 22, "DOCTOR", "rejected"),
@@ -229,12 +241,13 @@ def test_what_was_found_counts_again_once_it_is_undecided_and_rejects_what_overl
         decide(database, "kim", 1, patient, "undecided")
     assert [status for *_, status in told(file)] == ["undecided", "rejected", "undecided", "undecided"]
     with file.transaction() as database:
-        finish(database, "kim", 1, finished=True)
+        finish(database, "kim", 1, finished=True, settle=True)
         (note,) = reviewed(database).documents
     assert [span.key for span in note.spans] == [(0, 7, "PATIENT"), (17, 22, "DOCTOR")]
     # A suggestion does not count while it is undecided: it rejects nothing.
     city = at(file, 26)
     with file.transaction() as database:
+        finish(database, "kim", 1, finished=False)
         add_span(database, "kim", 1, 24, 28, "CITY")
         decide(database, "kim", 1, city, "undecided")
     assert told(file)[-2:] == [(24, 28, "CITY", "accepted"), (26, 30, "CITY", "undecided")]
@@ -244,9 +257,9 @@ def test_an_undecided_difference_rejects_no_other(file: ReviewFile) -> None:
     lees = at(file, 17, "lee")
     with file.transaction() as database:
         begin_layer(database, "kim", 1)
-        finish(database, "kim", 1, finished=True)
+        finish(database, "kim", 1, finished=True, settle=True)
         alter(database, "lee", 1, lees, start=14)
-        finish(database, "lee", 1, finished=True)
+        finish(database, "lee", 1, finished=True, settle=True)
     choice = at(file, 14, ADJUDICATION)
     states: tuple[Status, ...] = ("rejected", "undecided")
     for status in states:
@@ -255,28 +268,28 @@ def test_an_undecided_difference_rejects_no_other(file: ReviewFile) -> None:
         assert told(file, ADJUDICATION)[-1] == (17, 22, "DOCTOR", "undecided")
     # Nothing is lost by it: both are to be decided before the end.
     with file.transaction() as database, pytest.raises(ReviewError, match="2 left"):
-        finish(database, ADJUDICATION, 1, finished=True)
+        finish(database, ADJUDICATION, 1, finished=True, settle=True)
 
 
 def test_overlapping_spans_of_an_older_store_are_neither_accepted_nor_exported(file: ReviewFile) -> None:
     with file.transaction() as database:
-        finish(database, "kim", 1, finished=True)
+        finish(database, "kim", 1, finished=True, settle=True)
         database.execute('UPDATE spans SET "end" = 20 WHERE start = 0')
         with pytest.raises(ReviewError, match=r"^a: the spans 0-20 and 17-22 overlap: .* finish the note again$"):
             reviewed(database)
         finish(database, "kim", 1, finished=False)
         with pytest.raises(ReviewError, match=r"^the spans 0-20 and 17-22 overlap: accept one of them"):
-            finish(database, "kim", 1, finished=True)
+            finish(database, "kim", 1, finished=True, settle=True)
     patient = at(file, 0)
     with file.transaction() as database:
         decide(database, "kim", 1, patient, "rejected")
-        finish(database, "kim", 1, finished=True)
+        finish(database, "kim", 1, finished=True, settle=True)
         assert [span.key for span in reviewed(database).documents[0].spans] == [(17, 22, "DOCTOR")]
 
 
 def test_finishing_accepts_what_was_found_and_rejects_suggestions(file: ReviewFile) -> None:
     with file.transaction() as database:
-        finish(database, "kim", 1, finished=True)
+        finish(database, "kim", 1, finished=True, settle=True)
         (note,) = reviewed(database).documents
     assert [status for *_, status in told(file)] == ["accepted", "accepted", "rejected"]
     assert (note.id, note.text, note.patient_id) == ("a", TEXT, "p1")
@@ -338,10 +351,10 @@ def test_two_reviewers_adjudication_and_agreement(file: ReviewFile) -> None:
     with file.transaction() as database:
         with pytest.raises(ReviewError, match="fewer than two"):
             begin_layer(database, ADJUDICATION, 1)
-        finish(database, "kim", 1, finished=True)
+        finish(database, "kim", 1, finished=True, settle=True)
         alter(database, "lee", 1, lees, start=14)
-        finish(database, "lee", 1, finished=True)
-        finish(database, "lee", 3, finished=True)
+        finish(database, "lee", 1, finished=True, settle=True)
+        finish(database, "lee", 3, finished=True, settle=True)
         assert reviewers(database) == ["kim", "lee"]
         (pair,) = agreement(database)
         assert (pair.notes, pair.both, pair.first_only, pair.second_only, pair.f1) == (1, 1, 1, 1, 0.5)
@@ -360,7 +373,7 @@ def test_two_reviewers_adjudication_and_agreement(file: ReviewFile) -> None:
     ]
     with file.transaction() as database:
         with pytest.raises(ReviewError, match="2 left"):
-            finish(database, ADJUDICATION, 1, finished=True)
+            finish(database, ADJUDICATION, 1, finished=True, settle=True)
         with pytest.raises(ReviewError, match="adjudication"):
             undo(database, "kim")
         with pytest.raises(ReviewError, match="adjudication"):
@@ -368,7 +381,7 @@ def test_two_reviewers_adjudication_and_agreement(file: ReviewFile) -> None:
     choice = at(file, 17, ADJUDICATION)
     with file.transaction() as database:
         decide(database, ADJUDICATION, 1, choice, "accepted")
-        finish(database, ADJUDICATION, 1, finished=True)
+        finish(database, ADJUDICATION, 1, finished=True, settle=True)
         settled = reviewed(database)
     assert [span.key for span in settled.documents[0].spans] == [(0, 7, "PATIENT"), (17, 22, "DOCTOR")]
     assert settled.disputed == 0
@@ -377,7 +390,7 @@ def test_two_reviewers_adjudication_and_agreement(file: ReviewFile) -> None:
 def test_reviewers_who_agree_need_no_adjudication(file: ReviewFile) -> None:
     with file.transaction() as database:
         for reviewer in ("kim", "lee"):
-            finish(database, reviewer, 2, finished=True)
+            finish(database, reviewer, 2, finished=True, settle=True)
         (note,) = reviewed(database).documents
     assert (note.id, note.site, dict(note.metadata)) == ("b", "S1", {"kind": "letter"})
     assert [span.key for span in note.spans] == [(12, 14, "DOCTOR")]
@@ -424,7 +437,7 @@ def test_whatever_is_done_leaves_no_overlap_and_can_be_undone(tmp_path: Path, ac
         assert not [1 for a in accepted for b in accepted if a.id < b.id and a.overlaps(b.start, b.end)]
     marked = [span.key for span in spans(file) if span.marked]
     with file.transaction() as database:
-        finish(database, "kim", 1, finished=True)
+        finish(database, "kim", 1, finished=True, settle=True)
         exported = [span.key for span in reviewed(database).documents[0].spans]
     assert exported == marked
     with file.transaction() as database:
@@ -493,3 +506,138 @@ def test_another_model_and_a_changed_note_are_refused(file: ReviewFile) -> None:
     assert fill(file, [*NOTES, new], Model(), threshold=0.5, progress=lambda *_: None) == []  # type: ignore[arg-type]
     with pytest.raises(ReviewError, match="a: the note is not the one"):
         fill(file, [Document("a", "Other.")], Model(), threshold=0.5, progress=lambda *_: None)  # type: ignore[arg-type]
+
+
+def test_a_note_is_finished_when_all_is_decided_and_changes_only_after_it_is_opened_again(file: ReviewFile) -> None:
+    with file.transaction() as database:
+        with pytest.raises(ReviewError, match="3 spans are undecided"):
+            finish(database, "kim", 1, finished=True)
+        finish(database, "kim", 1, finished=True, settle=True)
+        with pytest.raises(ReviewError, match="open it again"):
+            add_span(database, "kim", 1, 31, 34, "DOCTOR")
+        assert mark_all(database, "kim", Search("home"), "CITY").skipped == 1
+        # Undo reaches what was done before the note was finished, the last step first.
+        assert (may_replay(database, "kim", backwards=True), may_replay(database, "kim", backwards=False)) == (
+            True,
+            False,
+        )
+        undo(database, "kim")
+        assert (may_replay(database, "kim", backwards=True), may_replay(database, "kim", backwards=False)) == (
+            False,
+            True,
+        )
+        add_span(database, "kim", 1, 31, 34, "DOCTOR")
+
+
+def test_kappa_counts_every_token_of_the_notes_that_both_finished(file: ReviewFile) -> None:
+    with file.transaction() as database:
+        for reviewer in ("kim", "lee"):
+            begin_layer(database, reviewer, 3)
+            if reviewer == "kim":
+                add_span(database, reviewer, 3, 0, 7, "CITY")
+            finish(database, reviewer, 3, finished=True)
+            finish(database, reviewer, 1, finished=True, settle=True)
+        finish(database, "kim", 2, finished=True, settle=True)
+        (pair,) = agreement(database)
+    # 12 tokens: both marked Ada, Gil, Bo, Li; kim alone "Nothing".
+    assert (pair.notes, pair.both, pair.first_only) == (2, 2, 1)
+    observed, expected = 11 / 12, (5 * 4 + 7 * 8) / 144
+    assert pair.kappa == pytest.approx((observed - expected) / (1 - expected))
+
+
+def test_a_patients_notes_are_together_and_no_text_is_in_the_list(tmp_path: Path) -> None:
+    file = ReviewFile(tmp_path / "r.sqlite", create=True)
+    with file.transaction() as database:
+        for number in range(1000):
+            score = 0.5 if number == 997 else 0.9
+            note = Document(f"n{number}", "Rome " * 400, (Span(0, 4, "CITY", score),), f"p{number % 250}")
+            add_note(database, note, 0.5, submodels=4)
+        page = note_page(database, "kim")
+    assert [line.name for line in page.lines[:5]] == ["n247", "n497", "n747", "n997", "n0"]
+    assert len({line.patient for line in page.lines}) == PAGE / 4
+    assert len(str(asdict(page))) < 100 * PAGE
+    file.close()
+
+
+def test_tokens_open_their_own_account_alone(file: ReviewFile) -> None:
+    with file.transaction() as database:
+        tokens = {name: add_account(database, name, role) for name, role in (("ann", "reviewer"), ("kim", "owner"))}
+        assert {account_of(database, token) for token in tokens.values()} == set(read_accounts(database))
+        assert account_of(database, tokens["ann"] + "x") is account_of(database, "") is None
+        assert add_account(database, "ann", "reviewer") != tokens["ann"]
+        assert account_of(database, tokens["ann"]) is None
+        kept = database.execute("SELECT salt, hash FROM accounts").fetchall()
+        assert not any(token.encode() in bytes(value) for row in kept for value in row for token in tokens.values())
+        with pytest.raises(ReviewError, match="a name has"):
+            add_account(database, ADJUDICATION, "owner")
+        remove_account(database, "ann")
+        with pytest.raises(ReviewError, match="no account"):
+            remove_account(database, "ann")
+
+
+def test_a_third_person_settles_differences_by_name(file: ReviewFile) -> None:
+    with file.transaction() as database:
+        finish(database, "kim", 2, finished=True, settle=True)
+        begin_layer(database, "lee", 2)
+        decide(database, "lee", 2, read_spans(database, "lee", 2)[0].id, "rejected")
+        finish(database, "lee", 2, finished=True)
+        act_as(Account("lee", "adjudicator"))
+        try:
+            assert note_page(database, ADJUDICATION).lines == ()
+            with pytest.raises(ReviewError, match="third person"):
+                begin_layer(database, ADJUDICATION, 2)
+            act_as(Account("mo", "adjudicator"))
+            begin_layer(database, ADJUDICATION, 2)
+            decide(database, ADJUDICATION, 2, read_spans(database, ADJUDICATION, 2)[0].id, "accepted")
+        finally:
+            act_as(None)
+        row = database.execute("SELECT account FROM steps WHERE reviewer = ?", (ADJUDICATION,)).fetchone()
+    assert row["account"] == "mo"
+
+
+def test_assigned_notes_are_for_those_they_were_assigned_to(tmp_path: Path) -> None:
+    file = ReviewFile(tmp_path / "r.sqlite", create=True)
+    with file.transaction() as database:
+        for number in range(12):
+            add_note(database, Document(f"n{number}", "Rome.", patient_id=f"p{number // 2}"), 0.5, submodels=4)
+        assert assign(database, ["kim", "lee", "mo"], each=2, seed=1) == {"kim": 8, "lee": 8, "mo": 8}
+        assert assign(database, ["kim"], each=1, seed=1)["kim"] == 8
+        mine = {name: {line.id for line in note_page(database, name).lines} for name in ("kim", "lee", "mo", "ann")}
+        assert [len(notes) for notes in mine.values()] == [8, 8, 8, 0]
+        assert all(sum(note in notes for notes in mine.values()) == 2 for note in range(1, 13))
+        with pytest.raises(ReviewError, match="assigned to others"):
+            begin_layer(database, "kim", min(set(range(1, 13)) - mine["kim"]))
+    file.close()
+
+
+def test_notes_drawn_at_random_are_marked_and_may_be_read_blind(tmp_path: Path) -> None:
+    file = ReviewFile(tmp_path / "r.sqlite", create=True)
+    with file.transaction() as database:
+        for number in range(20):
+            spans = (Span(0, 4, "CITY", 0.9),)
+            add_note(database, Document(f"n{number}", "Rome.", spans, f"p{number // 2}"), 0.5, submodels=4)
+        begin_layer(database, "kim", 1)
+        assert draw(database, 5, blind=True, seed=3) == 6
+        drawn = [row["id"] for row in database.execute("SELECT id FROM notes WHERE drawn ORDER BY place")]
+        assert len(drawn) == 6
+        assert not set(drawn) & {1, 2}
+        assert [line.id for line in note_page(database, "kim", order="drawn").lines[:6]] == drawn
+        begin_layer(database, "kim", drawn[0])
+        assert read_spans(database, "kim", drawn[0]) == []
+        for note in (min(set(range(3, 21)) - set(drawn)), drawn[0]):
+            finish(database, "kim", note, finished=True, settle=True)
+        exported = [document.id for document in reviewed(database, drawn=True).documents]
+        assert exported == [f"n{drawn[0] - 1}"]
+        with pytest.raises(ReviewError, match="only 10"):
+            draw(database, 13, blind=False, seed=3)
+    file.close()
+
+
+def test_a_guideline_has_versions_and_nobody_overwrites_anothers(file: ReviewFile) -> None:
+    with file.transaction() as database:
+        assert read_guideline(database).version == 0
+        write_guideline(database, "Mark wards.", after=0)
+        with pytest.raises(ReviewError, match="meanwhile"):
+            write_guideline(database, "Do not mark wards.", after=0)
+        second = write_guideline(database, "Do not mark wards. ", after=1)
+        assert (read_guideline(database), second.text, second.version) == (second, "Do not mark wards.", 2)

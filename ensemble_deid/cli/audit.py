@@ -207,9 +207,9 @@ def run_read(options: argparse.Namespace) -> int:
         def started(address: str) -> None:
             say(f"reading {counted(len(plan.notes), 'note')} at {address}; stop with Ctrl-C")
 
-        commands = {"export": "", "retrain": f"ensemble-deid audit report RUN {options.audit}"}
-        review = Review(file, read_facts(file))
-        serve(settings, started=started, create=lambda s: make_review_app(review, None, s, commands=commands))
+        then = ("Report what was read:", f"ensemble-deid audit report RUN {options.audit}")
+        review = Review(file, read_facts(file), explains=False)
+        serve(settings, started=started, create=lambda s: make_review_app(review, None, s, then=then))
     return 0
 
 

@@ -2,13 +2,21 @@
 
 import argparse
 import shlex
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.cli.options import add_command, add_group, add_model, add_port, add_shared
+from ensemble_deid.cli.options import CommandParser, add_command, add_group, add_model, add_port, add_shared
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
-from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
+from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files, refuse_output_model
 from ensemble_deid.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ensemble_deid.service.review.accounts import Account
+
+_ROLES = ("reviewer", "adjudicator", "owner")
 
 
 def add_commands(commands: Any) -> None:
@@ -34,11 +42,81 @@ def add_commands(commands: Any) -> None:
         "write the reviewers' decisions as a corpus",
         example="review export decisions.sqlite --out reviewed.jsonl",
     )
-    export.add_argument("store", metavar="STORE", type=Path, help="the file of `review start --store`")
+    _add_store(export)
     export.add_argument("--out", metavar="OUT", type=Path, required=True, help="a folder, or a .jsonl file")
     export.add_argument("--format", choices=("jsonl", "brat"), default="jsonl", help="default: jsonl")
     export.add_argument("--reviewer", metavar="NAME", help="only this reviewer's decisions, or `adjudication`")
+    export.add_argument("--drawn", action="store_true", help="only notes drawn at random: others measure no model")
     export.set_defaults(run=run_export)
+    _add_learn(actions)
+    _add_team(actions)
+
+
+def _add_learn(actions: Any) -> None:
+    learn = add_command(
+        actions,
+        "learn",
+        "write a model that has learned from the finished notes, and measure both",
+        example="review learn en decisions.sqlite --out better",
+    )
+    add_model(learn)
+    _add_store(learn)
+    learn.add_argument("--out", metavar="NEW", type=Path, required=True, help="a new folder for the model")
+    learn.add_argument(
+        "--false-positives", metavar="N", type=float, default=5.0, help="in 1000 tokens, for the threshold; default: 5"
+    )
+    learn.add_argument("--folds", metavar="N", type=int, default=5, help="groups of patients to measure on; default: 5")
+    learn.add_argument(
+        "--min-patients", metavar="N", type=int, default=1, help="keep words that so many patients have; default: 1"
+    )
+    learn.add_argument("--remark", metavar="TEXT", default="", help="for the model's record: who asked for it, and why")
+    add_shared(learn, "quiet")
+    learn.set_defaults(run=run_learn)
+
+
+def _add_team(actions: Any) -> None:
+    accounts = add_group(actions, "account", "who may use the page: accounts by name, each with a token")
+    add = add_command(
+        accounts,
+        "add",
+        "add an account and print its token, which is shown once",
+        example="review account add decisions.sqlite kim",
+    )
+    remove = add_command(accounts, "remove", "remove an account", example="review account remove decisions.sqlite kim")
+    listed = add_command(accounts, "list", "list names and roles", example="review account list decisions.sqlite")
+    for command, run in ((add, run_account_add), (remove, run_account_remove), (listed, run_account_list)):
+        _add_store(command)
+        command.set_defaults(run=run)
+    for command in (add, remove):
+        command.add_argument("name", metavar="NAME", help="of the person")
+    add.add_argument("--role", choices=_ROLES, default=_ROLES[0], help="default: reviewer")
+
+    assign = add_command(
+        actions,
+        "assign",
+        "assign the notes that nobody has to reviewers, by patient",
+        example="review assign decisions.sqlite kim lee mo --each 2",
+    )
+    _add_store(assign)
+    assign.add_argument("reviewers", metavar="NAME", nargs="+", help="who reviews")
+    assign.add_argument("--each", metavar="N", type=int, default=1, help="reviewers of each note; default: 1")
+    assign.set_defaults(run=run_assign)
+    draw = add_command(
+        actions,
+        "draw",
+        "draw notes at random, so that they can measure a model",
+        example="review draw decisions.sqlite --notes 50 --blind",
+    )
+    _add_store(draw)
+    draw.add_argument("--notes", metavar="N", type=int, required=True, help="how many, in whole patients")
+    draw.add_argument("--blind", action="store_true", help="reviewers do not see what the model found")
+    draw.set_defaults(run=run_draw)
+    for command in (assign, draw):
+        command.add_argument("--seed", metavar="N", type=int, default=0, help="for the order of drawing; default: 0")
+
+
+def _add_store(parser: CommandParser) -> None:
+    parser.add_argument("store", metavar="STORE", type=Path, help="the file of `review start --store`")
 
 
 def run_review(options: argparse.Namespace) -> int:
@@ -54,16 +132,17 @@ def run_review(options: argparse.Namespace) -> int:
     from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
     from ensemble_deid.service.review.fill import fill
     from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
+    from ensemble_deid.service.tokens import Tokens
     from ensemble_deid.training.progress import Step
 
+    refuse_output_files([options.store], options.notes, options.model)
     settings = ServiceSettings(
         model=options.model,
         port=options.port,
         device=options.device,
-        tokens=tokens_from_environment(),
+        tokens=Tokens() if _accounts(options.store) else tokens_from_environment(),
         time_limit=120.0,
     )
-    refuse_output_files([options.store], options.notes, options.model)
     corpus = read_corpus(options.notes, gold=False)
     for remark in corpus.warnings:
         warn(remark)
@@ -88,9 +167,13 @@ def run_review(options: argparse.Namespace) -> int:
     def started(address: str) -> None:
         say(f"reviewing {counted(len(corpus.documents) - len(withheld), 'note')} at {address}; stop with Ctrl-C")
 
-    commands = _commands(options.store)
+    named = " ".join(shlex.quote(str(value)) for value in (options.model, options.store))
+    then = (
+        "Let the model learn from the finished notes, and measure both on patients that it did not learn from:",
+        f"ensemble-deid review learn {named} --out better",
+    )
     review = Review(file, facts)
-    serve(settings, started=started, create=lambda s: make_review_app(review, model, s, commands=commands))
+    serve(settings, started=started, create=lambda s: make_review_app(review, model, s, then=then))
     file.close()
     return 0
 
@@ -104,7 +187,7 @@ def run_export(options: argparse.Namespace) -> int:
     refuse_output(options.out, options.store, format=options.format)
     file = ReviewFile(options.store, create=False)
     with file.transaction() as database:
-        ready = reviewed(database, reviewer=options.reviewer)
+        ready = reviewed(database, reviewer=options.reviewer, drawn=options.drawn)
     file.close()
     if not ready.documents:
         raise ConfigError(f"{options.store}: no note is finished" + (", or reviewers differ" if ready.disputed else ""))
@@ -116,15 +199,113 @@ def run_export(options: argparse.Namespace) -> int:
     return 0
 
 
+def run_learn(options: argparse.Namespace) -> int:
+    """Write a model that has learned from the finished notes, and print what it gained on patients held out."""
+    from ensemble_deid.service.review.export import reviewed
+    from ensemble_deid.training.learn import learn
+    from ensemble_deid.training.progress import Step
+
+    refuse_output_model(options.out, options.store, options.model)
+    with _opened(options.store) as database:
+        ready = reviewed(database)
+    if not ready.documents:
+        raise ConfigError(f"{options.store}: no note is finished" + (", or reviewers differ" if ready.disputed else ""))
+    total = len(ready.documents)
+    with progress_bar(quiet=options.quiet) as show:
+        learned = learn(
+            options.model,
+            options.out,
+            ready.documents,
+            wanted=options.false_positives,
+            folds=options.folds,
+            min_patients=options.min_patients,
+            remark=options.remark,
+            progress=lambda done: show(Step(done, total, "reading notes")),
+        )
+    say(f"{options.out} has learned from {counted(learned.notes, 'note')} of {counted(learned.patients, 'patient')}")
+    say(f"at {options.false_positives:g} false positives in 1000 tokens, each patient held out:")
+    for name, point in (("before", learned.before), ("after", learned.after)):
+        missed = (
+            "no threshold reaches it" if point is None else f"{point.counts.fn} of {point.counts.tp + point.counts.fn}"
+        )
+        say(f"  {name}: {missed} PHI tokens missed" if point else f"  {name}: {missed}")
+    return 0
+
+
+def run_account_add(options: argparse.Namespace) -> int:
+    """Add an account; its token is printed here and nowhere else."""
+    from ensemble_deid.service.review.accounts import add_account
+
+    # The store may be made here, so that the page is never open to everyone.
+    with _opened(options.store, create=True) as database:
+        token = add_account(database, options.name, options.role)
+    say(token)
+    return 0
+
+
+def run_account_remove(options: argparse.Namespace) -> int:
+    """Remove an account."""
+    from ensemble_deid.service.review.accounts import remove_account
+
+    with _opened(options.store) as database:
+        remove_account(database, options.name)
+    say(f"{options.name} has no account any more; the decisions stay")
+    return 0
+
+
+def run_account_list(options: argparse.Namespace) -> int:
+    """Print names and roles."""
+    for account in _accounts(options.store):
+        say(f"{account.name}: {account.role}")
+    return 0
+
+
+def run_assign(options: argparse.Namespace) -> int:
+    """Assign notes, and print how many each reviewer has."""
+    from ensemble_deid.service.review.team import assign
+
+    with _opened(options.store) as database:
+        load = assign(database, options.reviewers, each=options.each, seed=options.seed)
+    for name, notes in load.items():
+        say(f"{name}: {counted(notes, 'note')}")
+    return 0
+
+
+def run_draw(options: argparse.Namespace) -> int:
+    """Draw notes."""
+    from ensemble_deid.service.review.team import draw
+
+    with _opened(options.store) as database:
+        drawn = draw(database, options.notes, blind=options.blind, seed=options.seed)
+    say(f"{counted(drawn, 'note')} drawn; on the page: First, drawn at random")
+    return 0
+
+
+@contextmanager
+def _opened(store: Path, *, create: bool = False) -> Iterator[sqlite3.Connection]:
+    """Open a store for one transaction. Raises ReviewError."""
+    from ensemble_deid.service.review.file import ReviewFile
+
+    file = ReviewFile(store, create=create)
+    try:
+        with file.transaction() as database:
+            yield database
+    finally:
+        file.close()
+
+
+def _accounts(store: Path) -> "list[Account]":
+    from ensemble_deid.service.review.accounts import read_accounts
+
+    if not store.exists():
+        return []
+    with _opened(store) as database:
+        return read_accounts(database)
+
+
 def _further_labels(text: str | None) -> list[str]:
     labels = [] if text is None else [label.strip() for label in text.split(",")]
     for label in labels:
         if not label or not label.isprintable() or any(character.isspace() for character in label):
             raise ConfigError("--add-labels: labels need at least one character and no white space")
     return labels
-
-
-def _commands(store: Path) -> dict[str, str]:
-    """Return the commands that the page shows."""
-    export = f"ensemble-deid review export {shlex.quote(str(store))} --out reviewed.jsonl"
-    return {"export": export, "retrain": f"{export} && ensemble-deid train reviewed.jsonl --out retrained"}

@@ -15,6 +15,7 @@ from ensemble_deid.features.patterns import PatternSet, parse_patterns
 from ensemble_deid.model.inclusion import InclusionList, parse_inclusion_list
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.note.labels import is_label
+from ensemble_deid.stacking.stacker import SITE
 from ensemble_deid.taggers.tbed.tagger import RULES
 
 PATTERNS, INCLUSION = "added_patterns.toml", "inclusion_list.toml"
@@ -64,6 +65,7 @@ _CHANGEABLE = {
     RULES: ("rules", "tbed"),
     PATTERNS: ("added patterns", ""),
     INCLUSION: ("inclusion list", ""),
+    SITE: ("corrections learned from a site", ""),
 }
 
 
@@ -86,7 +88,7 @@ def changes_since(
     """
     if measured is not None:
         return _differing(changeable_files(manifest), measured, submodels)
-    history = (manifest.rules_replaced, manifest.choices.get("added_patterns"), manifest.choices.get("inclusion_list"))
+    history = (manifest.rules_replaced, *map(manifest.choices.get, ("added_patterns", "inclusion_list", "learned")))
     return None if any(history) or changes_since_training(manifest, submodels) else ()
 
 
@@ -98,7 +100,7 @@ def listed(changes: Sequence[str]) -> str:
 def _of_training(manifest: Manifest) -> dict[str, str]:
     """Return the files as training left them: with the rules before the first change, and without additions."""
     first = manifest.rules_replaced[0]["before"] if manifest.rules_replaced else manifest.files.get(RULES, "")
-    return {RULES: first, PATTERNS: "", INCLUSION: ""}
+    return {RULES: first, PATTERNS: "", INCLUSION: "", SITE: ""}
 
 
 def _differing(now: Mapping[str, str], then: Mapping[str, str], submodels: Collection[str]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@
     regex.json tbed.rules tbed.json tbed_initial.json crf.crfsuite network.safetensors network.json
     type1.crf.crfsuite type2.crf.crfsuite ... where a submodel is a model for each type of PHI (`by_type`)
     stacker.safetensors stacker.json stacker_statistics.json
+    stacker_site.json        what the final estimator learned from a site's reviewed notes (`training/learn.py`)
     private/                 what only training and ablations need (`private.py`); an exported model lacks it
         manifest.json stacking_dataset.safetensors stacking_dataset.json tbed.1.rules tbed.1.json ...
 

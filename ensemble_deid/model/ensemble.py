@@ -180,11 +180,13 @@ class Ensemble:
             for piece, spans in zip(portion, self._predict_batch(batch, options), strict=True):
                 found[piece.index].extend(piece.in_whole(span) for span in spans)
         if options.submodel is None and rules:
-            labels = self.scheme.labels
-            for k, view in enumerate(views):
-                whole = add_proven_numbers(view.text, found[k], labels)
-                found[k] = list(complete(view.text, whole, labels, rules))
+            found = [list(self.completed(view, spans, rules)) for view, spans in zip(views, found, strict=True)]
         return [reading.original_spans(spans) for reading, spans in zip(readings, found, strict=True)]
+
+    def completed(self, view: Document, spans: Sequence[Span], rules: Sequence[Completion] = RULES) -> tuple[Span, ...]:
+        """Return a note's spans completed by `rules`, with the numbers that prove themselves; `view` is as read."""
+        labels = self.scheme.labels
+        return complete(view.text, add_proven_numbers(view.text, spans, labels), labels, rules)
 
     def enforced_spans(self, document: Document) -> tuple[Span, ...]:
         """Return the matches of the enforced patterns in a note, also overlapping ones. Raises CorpusError."""

@@ -14,6 +14,7 @@ from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import FILE, SIGNATURE, Manifest, read_manifest
 from ensemble_deid.model.measured import SHIPPED
 from ensemble_deid.model.submodels import compact_submodel
+from ensemble_deid.stacking.stacker import SITE
 from ensemble_deid.taggers.tbed.rule_text import parse_rule
 from ensemble_deid.taggers.tbed.rulelist import REQUIRED_KEYS, RuleList
 from ensemble_deid.taggers.tbed.tagger import RULES, TbedTagger, is_unused_head
@@ -60,7 +61,7 @@ def _compact(directory: Path, manifest: Manifest) -> None:
 
 def _without_remarks(model: Path, manifest: Manifest) -> Manifest:
     """Return the manifest of a shareable model without remarks. Raises ModelError where the model is not shareable."""
-    for name in (PATTERNS, INCLUSION):
+    for name in (PATTERNS, INCLUSION, SITE):
         if name in manifest.files:
             raise ModelError(f"{model / name}: was added after training, and may hold words of notes: remove it first")
     ensemble, _ = load_model(model)

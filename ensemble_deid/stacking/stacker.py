@@ -24,11 +24,14 @@ from ensemble_deid.stacking.features import candidate_features, measure_statisti
 from ensemble_deid.stacking.search import choose, sample_rows
 from ensemble_deid.stacking.sequence_scores import pooled_with_sequences
 from ensemble_deid.stacking.single_tokens import HIGHEST, single_tokens
+from ensemble_deid.stacking.site_stage import ScoredCandidates, SiteStage
 from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.stacking.svm import Sigmoid, Svm
 from ensemble_deid.taggers.base import Proposals
 
 SVM, STATISTICS, SETTINGS = "stacker.safetensors", "stacker_statistics.json", "stacker.json"
+SITE = "stacker_site.json"
+"""What the final estimator learned from reviewed notes of a site (`site_stage.py`)."""
 
 
 def check_threshold(threshold: float | None) -> None:
@@ -45,7 +48,7 @@ class Stacker:
     `threshold` is the one in use: `cv_threshold`, chosen by cross-validation, unless the configuration or
     `experiments/thresholds.py` set another. Of the labels `unseen` it has learned nothing: in place of a probability,
     their candidates have the highest confidence of a submodel. `pool_weight` is that of the sequence models in a
-    candidate's score (`sequence_scores.py`).
+    candidate's score (`sequence_scores.py`). `site` corrects the scores by what was learned from a site's notes.
     """
 
     submodels: tuple[str, ...]
@@ -62,6 +65,7 @@ class Stacker:
     tokens: bool = False
     unseen: tuple[str, ...] = ()
     pool_weight: float = 0.0
+    site: SiteStage | None = None
 
     @classmethod
     def fit(cls, dataset: StackingDataset, *, config: Config, progress: Callable[[str], None]) -> "Stacker":
@@ -116,28 +120,42 @@ class Stacker:
         Where `tokens` is set, the likeliest single tokens that no candidate covers are among them, unless `least`, the
         lowest score of interest, lies above them all.
         """
+        return self.resolved(self.scored(proposals, batch), proposals, batch, least=least)
+
+    def resolved(
+        self, scored: ScoredCandidates, proposals: Mapping[str, Proposals], batch: Batch, *, least: float = 0.0
+    ) -> list[list[Span]]:
+        """Return what `predict_proba` does, for candidates that were scored already."""
+        table = scored.table
+        found: list[list[Span]] = [[] for _ in batch.documents]
+        if len(table):
+            corrected = (scored.probability, scored.score)
+            if self.site is not None:
+                corrected = self.site.corrected(batch.documents, scored)
+            unseen, confidence = table.has_label(self.unseen), table.highest_confidence()
+            rank, scores = (np.where(unseen, confidence, values) for values in corrected)
+            found = table.spans(suppressed_scores(rank, scores, table), np.ones(len(table), bool), len(batch.documents))
+        if not self.tokens or least >= HIGHEST:
+            return found
+        kept = [drop_overlaps(spans) for spans in found]
         ordered = {name: proposals[name] for name in self.submodels}
+        tokens = single_tokens(kept, ordered, batch, labels=self.labels, pool_weight=self.pool_weight)
+        return [[*spans, *more] for spans, more in zip(found, tokens, strict=True)]
+
+    def scored(self, proposals: Mapping[str, Proposals], batch: Batch) -> ScoredCandidates:
+        """Return the candidates of a batch with the estimator's own scores, which no site has corrected."""
         table, context = extract_candidates(
-            ordered,
+            {name: proposals[name] for name in self.submodels},
             batch,
             labels=self.labels,
             min_confidence=self.min_confidence,
             net=self.net,
             mentions=self.mentions,
         )
-        found: list[list[Span]] = [[] for _ in batch.documents]
-        if len(table):
-            features = candidate_features(table, context, self.statistics)
-            probability = self.sigmoid.probability(self.svm.decision_function(features))
-            pooled = pooled_with_sequences(probability, context.more, self.pool_weight)
-            unseen, confidence = table.has_label(self.unseen), table.highest_confidence()
-            rank, scores = (np.where(unseen, confidence, values) for values in (probability, pooled))
-            found = table.spans(suppressed_scores(rank, scores, table), np.ones(len(table), bool), len(batch.documents))
-        if not self.tokens or least >= HIGHEST:
-            return found
-        resolved = [drop_overlaps(spans) for spans in found]
-        tokens = single_tokens(resolved, ordered, batch, labels=self.labels, pool_weight=self.pool_weight)
-        return [[*spans, *more] for spans, more in zip(found, tokens, strict=True)]
+        features = candidate_features(table, context, self.statistics)
+        probability = self.sigmoid.probability(self.svm.decision_function(features))
+        pooled = pooled_with_sequences(probability, context.more, self.pool_weight)
+        return ScoredCandidates(table, self.svm.standardised(features), probability, pooled)
 
     def predict(
         self, proposals: Mapping[str, Proposals], batch: Batch, *, threshold: float | None = None
@@ -165,7 +183,10 @@ class Stacker:
             "tokens": self.tokens,
             "pool_weight": self.pool_weight,
             "unseen": list(self.unseen),
+            **({"site": True} if self.site is not None else {}),
         }
+        if self.site is not None:
+            (directory / _of(SITE, variant)).write_text(self.site.to_json(), encoding="utf-8")
         (directory / _of(SETTINGS, variant)).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
     @classmethod
@@ -180,6 +201,10 @@ class Stacker:
             threshold, cv_threshold = float(content["threshold"]), float(content["cv_threshold"])
             check_threshold(threshold)
             check_threshold(cv_threshold)
+            site = None
+            if content.get("site", False):
+                learned = (directory / _of(SITE, variant)).read_text(encoding="utf-8")
+                site = SiteStage.from_json(learned, features=len(svm.mean))
             return cls(
                 submodels=tuple(content["submodels"]),
                 labels=tuple(content["labels"]),
@@ -195,6 +220,7 @@ class Stacker:
                 tokens=bool(content.get("tokens", False)),
                 unseen=tuple(content.get("unseen", ())),
                 pool_weight=_weight(content.get("pool_weight", 0.0)),
+                site=site,
             )
         except ConfigError as error:
             raise ModelError(f"{settings}: damaged: {error}") from None

@@ -84,10 +84,14 @@ class Svm:
             return out
         norms = (self.vectors**2).sum(axis=1)
         for low in range(0, len(features), _ROWS):
-            rows = _standardised(features[low : low + _ROWS], self.mean, self.scale)
+            rows = self.standardised(features[low : low + _ROWS])
             squares = (rows**2).sum(axis=1)[:, None] + norms[None, :] - 2 * rows @ self.vectors.T
             out[low : low + _ROWS] += np.exp(-self.settings.gamma * np.maximum(squares, 0.0)) @ self.weights
         return out
+
+    def standardised(self, features: Floats) -> Floats:
+        """Return the features as the kernel sees them, (n, features)."""
+        return _standardised(features, self.mean, self.scale)
 
     def to_bytes(self) -> bytes:
         """Return the arrays as safetensors, the settings in their metadata."""

@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import PlainTextResponse
 from starlette.concurrency import run_in_threadpool
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ensemble_deid import __version__
 from ensemble_deid.corpora.checks import check_file_name
@@ -25,9 +25,12 @@ from ensemble_deid.service.guard import HEALTH, Guard
 from ensemble_deid.service.metrics import Metrics
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused
+from ensemble_deid.service.review.accounts import Account, account_of, act_as, owns, read_accounts
 from ensemble_deid.service.review.export import reviewed
+from ensemble_deid.service.review.file import ReviewFile
+from ensemble_deid.service.review.layers import is_assigned
 from ensemble_deid.service.review.pages import PAGE_PATHS, WithHeaders, page_routes
-from ensemble_deid.service.review.records import ReviewError
+from ensemble_deid.service.review.records import ADJUDICATION, ReviewError
 from ensemble_deid.service.review.requests import SelectedPlace
 from ensemble_deid.service.review.routes import NotePath, Review, review_routes
 from ensemble_deid.service.settings import ServiceSettings
@@ -37,9 +40,12 @@ EXPORT_FORMATS = ("jsonl", "brat")
 
 
 def make_review_app(
-    review: Review, model: Deidentifier | None, settings: ServiceSettings, *, commands: dict[str, str]
+    review: Review, model: Deidentifier | None, settings: ServiceSettings, *, then: tuple[str, str]
 ) -> ASGIApp:
-    """Return the application for a store that holds its notes; without a model nothing is explained."""
+    """Return the application for a store that holds its notes; without a model nothing is explained.
+
+    `then` is what the page says of the next step, and its command.
+    """
     processor = Processor(places=settings.queue, time_limit=settings.time_limit)
 
     @asynccontextmanager
@@ -53,7 +59,7 @@ def make_review_app(
     )
     answer_errors(app)
     app.include_router(page_routes())
-    app.include_router(review_routes(review, commands))
+    app.include_router(review_routes(review, then))
     app.include_router(_model_routes(review, model, processor))
     app.include_router(_export_routes(review))
 
@@ -62,8 +68,39 @@ def make_review_app(
         return PlainTextResponse("ensemble_deid review is up")
 
     metrics = Metrics(frozenset({HEALTH}))
-    guard = Guard(app, settings, processor, metrics, without_token=(HEALTH, *PAGE_PATHS), loopback_only=True)
+    guard = Guard(
+        WithAccounts(app, review.file),
+        settings,
+        processor,
+        metrics,
+        without_token=(HEALTH, *PAGE_PATHS),
+        loopback_only=True,
+    )
     return WithHeaders(guard)
+
+
+class WithAccounts:
+    """An ASGI application that serves requests to `/api` only with an account's token, where the store has accounts."""
+
+    def __init__(self, app: ASGIApp, file: ReviewFile) -> None:
+        self._app, self._file = app, file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request. Raises Refused (401)."""
+        if scope["type"] == "http" and scope["path"].startswith("/api/"):
+            header = dict(reversed(scope["headers"])).get(b"authorization", b"")
+            act_as(await run_in_threadpool(self._account, header))
+        await self._app(scope, receive, send)
+
+    def _account(self, header: bytes) -> Account | None:
+        scheme, _, token = header.partition(b" ")
+        with self._file.transaction() as database:
+            if not read_accounts(database):
+                return None
+            found = account_of(database, token.decode("latin-1").strip())
+        if found is None or scheme.lower() != b"bearer":
+            raise Refused(401, "the token of an account is needed", close=True)
+        return found
 
 
 def _model_routes(review: Review, model: Deidentifier | None, processor: Processor) -> APIRouter:
@@ -74,7 +111,7 @@ def _model_routes(review: Review, model: Deidentifier | None, processor: Process
         if model is None:
             raise Refused(409, "readers of an audit do not see what the model thinks")
         # In a thread, as the other requests are: the store may be locked.
-        row = await run_in_threadpool(_note_row, review, note)
+        row = await run_in_threadpool(_note_row, review, note, body.reviewer)
         if not 0 <= body.start < body.end <= len(row["text"]):
             raise Refused(422, "start: lies outside the note")
         document = Document(row["name"], row["text"], patient_id=row["patient"])
@@ -83,9 +120,11 @@ def _model_routes(review: Review, model: Deidentifier | None, processor: Process
     return routes
 
 
-def _note_row(review: Review, note: int) -> sqlite3.Row:
+def _note_row(review: Review, note: int, reviewer: str) -> sqlite3.Row:
     with review.file.transaction() as database:
         review.require(database, note)
+        if reviewer != ADJUDICATION and not is_assigned(database, reviewer, note):
+            raise Refused(409, "this note is assigned to others")
         row: sqlite3.Row = database.execute("SELECT name, text, patient FROM notes WHERE id = ?", (note,)).fetchone()
     return row
 
@@ -106,6 +145,8 @@ def _export_routes(review: Review) -> APIRouter:
     def export(format: str = EXPORT_FORMATS[0]) -> Response:
         if format not in EXPORT_FORMATS:
             raise Refused(422, f"format: must be one of {', '.join(EXPORT_FORMATS)}")
+        if not owns():
+            raise Refused(403, "the export holds everyone's decisions: it is the owners'")
         try:
             with review.file.transaction() as database:
                 ready = reviewed(database)

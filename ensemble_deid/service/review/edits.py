@@ -9,9 +9,9 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ensemble_deid.service.review.layers import begin_layer, check_no_overlap, finished_by
+from ensemble_deid.service.review.layers import begin_layer, check_no_overlap, finished_by, is_assigned
 from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, ReviewSpan, Status, read_span, read_spans
-from ensemble_deid.service.review.steps import ReviewStep, is_adjudicated, refuse_adjudicated
+from ensemble_deid.service.review.steps import ReviewStep, is_adjudicated, is_finished, refuse_adjudicated
 
 
 def occurrences(text: str, wanted: re.Pattern[str]) -> Iterator[tuple[int, int]]:
@@ -96,18 +96,22 @@ def alter(
     step.close()
 
 
-def finish(database: sqlite3.Connection, reviewer: str, note: int, *, finished: bool) -> None:
-    """End the work on a note: what the model found and nobody rejected is accepted, what it suggested is rejected.
+def finish(database: sqlite3.Connection, reviewer: str, note: int, *, finished: bool, settle: bool = False) -> None:
+    """End the work on a note, or open it again.
 
-    Raises ReviewError in adjudication while differences are undecided, and where two spans that would be accepted
-    overlap, as stores of earlier versions may hold them.
+    With `settle`, what the model found and nobody rejected is accepted, and what it suggested is rejected. Raises
+    ReviewError without it while spans are undecided; in adjudication while differences are; and where two spans that
+    would be accepted overlap, as stores of earlier versions may hold them.
     """
-    _open(database, reviewer, note)
+    refuse_adjudicated(database, reviewer, note)
+    begin_layer(database, reviewer, note)
     spans = read_spans(database, reviewer, note)
     undecided = [span for span in spans if span.status == "undecided"] if finished else []
     disputed = sum(span.kind == "disputed" for span in undecided)
     if disputed:
         raise ReviewError(f"decide about the differences first: {disputed} left")
+    if undecided and not settle:
+        raise ReviewError(f"{len(undecided)} spans are undecided: decide about them, or say that they stay as shown")
     if finished:
         check_no_overlap([span for span in spans if span.marked])
     step = ReviewStep(database, reviewer, "finish" if finished else "reopen")
@@ -120,8 +124,8 @@ def finish(database: sqlite3.Connection, reviewer: str, note: int, *, finished: 
 def mark_all(database: sqlite3.Connection, reviewer: str, search: Search, label: str) -> Marked:
     """Mark every occurrence of a string in all notes, as one step.
 
-    An occurrence inside or across another marked span stays as it is; so do notes whose adjudication has begun and, in
-    adjudication, notes that fewer than two reviewers finished.
+    An occurrence inside or across another marked span stays as it is; so do finished notes, those of others, notes
+    whose adjudication has begun and, in adjudication, notes that fewer than two reviewers finished.
     """
     wanted = searched(search.words, whole_words=search.whole_words, match_case=search.match_case)
     step = ReviewStep(database, reviewer, "mark all")
@@ -150,14 +154,18 @@ def mark_all(database: sqlite3.Connection, reviewer: str, search: Search, label:
 
 
 def _may_mark(database: sqlite3.Connection, reviewer: str, note: int) -> bool:
+    if is_finished(database, reviewer, note):
+        return False
     if reviewer != ADJUDICATION:
-        return not is_adjudicated(database, note)
+        return is_assigned(database, reviewer, note) and not is_adjudicated(database, note)
     return is_adjudicated(database, note) or len(finished_by(database, note)) > 1
 
 
 def _open(database: sqlite3.Connection, reviewer: str, note: int) -> None:
     refuse_adjudicated(database, reviewer, note)
     begin_layer(database, reviewer, note)
+    if is_finished(database, reviewer, note):
+        raise ReviewError("the note is finished: open it again to change it")
 
 
 def _find(database: sqlite3.Connection, reviewer: str, note: int, span: int) -> ReviewSpan:

@@ -20,16 +20,18 @@ class Reviewed:
     disputed: int
 
 
-def reviewed(database: sqlite3.Connection, *, reviewer: str | None = None) -> Reviewed:
+def reviewed(database: sqlite3.Connection, *, reviewer: str | None = None, drawn: bool = False) -> Reviewed:
     """Return the finished notes with their accepted spans, in the order in which they came into the store.
 
     A note's spans are those of its adjudication; without one, those of its one reviewer, or of several who agree. With
-    `reviewer`, those of this one alone. Raises ReviewError where a note's accepted spans overlap: the corpus could hold
-    only one of them, and the other's text would count as no PHI.
+    `reviewer`, those of this one alone; with `drawn`, only notes that were drawn at random (`review draw`): others were
+    chosen for being hard, and measure no model. Raises ReviewError where a note's accepted spans overlap: the corpus
+    could hold only one of them, and the other's text would count as no PHI.
     """
     documents: list[Document] = []
     unfinished = disputed = 0
-    for row in database.execute("SELECT id, name, text, patient, site, metadata FROM notes ORDER BY id").fetchall():
+    wanted = "SELECT id, name, text, patient, site, metadata FROM notes WHERE place IS NOT NULL OR NOT ? ORDER BY id"
+    for row in database.execute(wanted, (drawn,)).fetchall():
         layer = _layer(database, row["id"], reviewer)
         if layer is None:
             unfinished += 1

@@ -13,14 +13,14 @@ from ensemble_deid.service.review.records import ReviewError
 
 # Marks the databases that are ours ("edRv"); the version is that of the tables below.
 _APPLICATION = 0x65645276
-_VERSION = 3
+_VERSION = 4
 _WAIT_SECONDS = 10.0
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE notes (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, text TEXT NOT NULL, patient TEXT, site TEXT,
     metadata TEXT NOT NULL, uncertainty REAL NOT NULL, disagreement REAL NOT NULL DEFAULT 0,
-    drawn INTEGER NOT NULL DEFAULT 0
+    drawn INTEGER NOT NULL DEFAULT 0, place INTEGER
 );
 CREATE TABLE predictions (
     note INTEGER NOT NULL REFERENCES notes, start INTEGER NOT NULL, "end" INTEGER NOT NULL, label TEXT NOT NULL,
@@ -40,7 +40,7 @@ CREATE TABLE spans (
 CREATE INDEX spans_of_layer ON spans (note, reviewer);
 CREATE TABLE steps (
     id INTEGER PRIMARY KEY AUTOINCREMENT, reviewer TEXT NOT NULL, time TEXT NOT NULL, action TEXT NOT NULL,
-    state TEXT NOT NULL DEFAULT 'done'
+    state TEXT NOT NULL DEFAULT 'done', account TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX steps_of_reviewer ON steps (reviewer, state);
 CREATE TABLE changes (
@@ -49,8 +49,16 @@ CREATE TABLE changes (
 );
 CREATE INDEX changes_of_step ON changes (step);
 """
+_TEAM = """
+CREATE TABLE accounts (name TEXT PRIMARY KEY, role TEXT NOT NULL, salt BLOB NOT NULL, hash BLOB NOT NULL);
+CREATE TABLE assignments (reviewer TEXT NOT NULL, note INTEGER NOT NULL REFERENCES notes, PRIMARY KEY (reviewer, note));
+CREATE TABLE guidelines (
+    version INTEGER PRIMARY KEY, time TEXT NOT NULL, author TEXT NOT NULL, text TEXT NOT NULL
+)
+"""
 # What brings a store of a format to the next one. Stores of format 1 did not keep how far submodels disagree: for their
-# notes it counts as none. Those of format 2 have no notes that were drawn at random for an audit.
+# notes it counts as none. Those of format 2 have no notes that were drawn at random for an audit, those of format 3 no
+# accounts, assignments, guideline and random queue.
 _FROM = {
     1: """
 ALTER TABLE notes ADD COLUMN disagreement REAL NOT NULL DEFAULT 0;
@@ -61,6 +69,12 @@ PRAGMA user_version = 2
     2: """
 ALTER TABLE notes ADD COLUMN drawn INTEGER NOT NULL DEFAULT 0;
 PRAGMA user_version = 3
+""",
+    3: f"""
+ALTER TABLE notes ADD COLUMN place INTEGER;
+ALTER TABLE steps ADD COLUMN account TEXT NOT NULL DEFAULT '';
+{_TEAM};
+PRAGMA user_version = 4
 """,
 }
 
@@ -113,7 +127,7 @@ class ReviewFile:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             (tables,) = database.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             if create and (application, tables) == (0, 0):
-                for statement in _SCHEMA.split(";"):
+                for statement in (_SCHEMA + _TEAM).split(";"):
                     database.execute(statement)
                 # PRAGMA takes no parameters; both are numbers of this file.
                 database.execute(f"PRAGMA application_id = {_APPLICATION:d}")

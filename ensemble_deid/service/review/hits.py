@@ -4,6 +4,8 @@ import sqlite3
 from dataclasses import dataclass
 
 from ensemble_deid.service.review.edits import Search, occurrences, searched
+from ensemble_deid.service.review.layers import is_assigned
+from ensemble_deid.service.review.records import ADJUDICATION
 
 _LISTED = 200
 _AROUND = 40
@@ -31,12 +33,14 @@ class Hits:
     hits: tuple[Hit, ...]
 
 
-def find_hits(database: sqlite3.Connection, search: Search) -> Hits:
-    """Search all notes. Raises ReviewError where there is nothing to search for."""
+def find_hits(database: sqlite3.Connection, reviewer: str, search: Search) -> Hits:
+    """Search all notes that a reviewer may see. Raises ReviewError where there is nothing to search for."""
     wanted = searched(search.words, whole_words=search.whole_words, match_case=search.match_case)
     total = notes = 0
     hits: list[Hit] = []
     for row in database.execute("SELECT id, name, text FROM notes ORDER BY id"):
+        if reviewer != ADJUDICATION and not is_assigned(database, reviewer, row["id"]):
+            continue
         text = row["text"]
         places = list(occurrences(text, wanted))
         total += len(places)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ensemble_deid.note.overlaps import overlapping_pairs
 from ensemble_deid.note.span import Span
+from ensemble_deid.service.review.accounts import acting
 from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, ReviewSpan, read_spans
 
 _Key = tuple[int, int, str]
@@ -26,8 +27,18 @@ class Merged:
 
 
 def begin_layer(database: sqlite3.Connection, reviewer: str, note: int) -> None:
-    """Make the reviewer's layer of a note where there is none. Raises ReviewError as `merge` does."""
+    """Make the reviewer's layer of a note where there is none.
+
+    Raises ReviewError for a note that was assigned to others, for an adjudicator who finished it as a reviewer, and as
+    `merge` does.
+    """
     place = (reviewer, note)
+    if reviewer == ADJUDICATION:
+        account = acting()
+        if account is not None and account.name in finished_by(database, note):
+            raise ReviewError("whoever reviewed a note does not settle its differences: leave it to a third person")
+    elif not is_assigned(database, reviewer, note):
+        raise ReviewError("this note is assigned to others")
     if database.execute("SELECT 1 FROM layers WHERE reviewer = ? AND note = ?", place).fetchone():
         return
     merged = merge(database, note) if reviewer == ADJUDICATION else None
@@ -50,8 +61,18 @@ def begin_layer(database: sqlite3.Connection, reviewer: str, note: int) -> None:
     )
 
 
+def is_assigned(database: sqlite3.Connection, reviewer: str, note: int) -> bool:
+    """Whether a reviewer may work on a note: all may on all until notes are assigned."""
+    (free,) = database.execute(
+        "SELECT NOT EXISTS (SELECT 1 FROM assignments) OR EXISTS "
+        "(SELECT 1 FROM assignments WHERE reviewer = ? AND note = ?)",
+        (reviewer, note),
+    ).fetchone()
+    return bool(free)
+
+
 def is_drawn(database: sqlite3.Connection, note: int) -> bool:
-    """Whether a note was drawn at random for an audit."""
+    """Whether a note is read blind: it was drawn at random, for an audit or with `review draw --blind`."""
     (drawn,) = database.execute("SELECT drawn FROM notes WHERE id = ?", (note,)).fetchone()
     return bool(drawn)
 

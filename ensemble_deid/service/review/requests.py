@@ -4,7 +4,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from ensemble_deid.service.review.records import Status
+from ensemble_deid.service.refusal import Refused
+from ensemble_deid.service.review.accounts import acting
+from ensemble_deid.service.review.records import ADJUDICATION, Status
 
 
 def _named(value: str) -> str:
@@ -13,7 +15,15 @@ def _named(value: str) -> str:
     return value
 
 
-ReviewerName = Annotated[str, Field(min_length=1, max_length=40), AfterValidator(_named)]
+def _own(value: str) -> str:
+    """Return the name. Raises Refused (403) where it is not that of the account whose token was sent."""
+    account = acting()
+    if account is None or value == account.name or (value == ADJUDICATION and account.adjudicates):
+        return value
+    raise Refused(403, "the token is that of another reviewer")
+
+
+ReviewerName = Annotated[str, Field(min_length=1, max_length=40), AfterValidator(_named), AfterValidator(_own)]
 
 
 class ByReviewer(BaseModel):
@@ -47,9 +57,17 @@ class Alteration(ByReviewer):
 
 
 class Finish(ByReviewer):
-    """Whether a note is finished, or open again."""
+    """Whether a note is finished, or open again; `settle` decides what is undecided as it is shown."""
 
     finished: bool
+    settle: bool = False
+
+
+class NewGuideline(ByReviewer):
+    """The text of the version that follows `after`."""
+
+    text: Annotated[str, Field(max_length=100_000)]
+    after: int
 
 
 class SearchFields(ByReviewer):

@@ -8,14 +8,16 @@ from fastapi import APIRouter, Path, Query
 
 from ensemble_deid.service.refusal import Refused
 from ensemble_deid.service.review import requests
+from ensemble_deid.service.review.accounts import acting, owns
 from ensemble_deid.service.review.edits import Search, add_span, alter, decide, finish, mark_all
 from ensemble_deid.service.review.file import Facts, ReviewFile
 from ensemble_deid.service.review.fill import uncertainty
 from ensemble_deid.service.review.hits import find_hits
 from ensemble_deid.service.review.layers import begin_layer
-from ensemble_deid.service.review.overview import Order, agreement, note_page, reviewers
+from ensemble_deid.service.review.overview import Order, agreement, note_page, reviewers, to_settle
 from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, read_disagreements, read_spans
-from ensemble_deid.service.review.steps import is_adjudicated, redo, undo
+from ensemble_deid.service.review.steps import is_adjudicated, may_replay, redo, undo
+from ensemble_deid.service.review.team import read_guideline, write_guideline
 
 ReviewerQuery = Annotated[requests.ReviewerName, Query()]
 # SQLite's integers have 64 bits.
@@ -27,8 +29,8 @@ SpanPath = Annotated[int, Path(ge=1, le=_LARGEST)]
 class Review:
     """A store as the routes use it."""
 
-    def __init__(self, file: ReviewFile, facts: Facts) -> None:
-        self.file, self.facts = file, facts
+    def __init__(self, file: ReviewFile, facts: Facts, *, explains: bool = True) -> None:
+        self.file, self.facts, self.explains = file, facts, explains
 
     def change(self, note: int, reviewer: str, edit: Callable[[Any], object]) -> dict[str, Any]:
         """Make one decision and return the note after it. Raises Refused where it is not possible."""
@@ -57,7 +59,8 @@ class Review:
             for span in read_spans(database, reviewer, note)
         ]
         locked = reviewer != ADJUDICATION and is_adjudicated(database, note)
-        return {**dict(row), "finished": bool(finished), "locked": locked, "spans": spans}
+        replays = {what: may_replay(database, reviewer, backwards=what == "undo") for what in ("undo", "redo")}
+        return {**dict(row), "finished": bool(finished), "locked": locked, "spans": spans, **replays}
 
     def require(self, database: Any, note: int) -> None:
         """Raise Refused where there is no such note."""
@@ -73,21 +76,45 @@ class Review:
         return 1.0 if score is None else uncertainty(score, self.facts.threshold)
 
 
-def review_routes(review: Review, commands: dict[str, str]) -> APIRouter:
-    """Return the routes; `commands` are shown on the page. All run in threads: a store may wait for the disk."""
+def review_routes(review: Review, then: tuple[str, str]) -> APIRouter:
+    """Return the routes; `then`, the next step and its command, is shown. All run in threads: a store may wait."""
     routes = APIRouter(prefix="/api")
 
     @routes.get("/state")
     def state() -> dict[str, Any]:
+        account = acting()
         with review.file.transaction() as database:
             return {
                 "labels": review.facts.labels,
                 "threshold": review.facts.threshold,
                 "reviewers": reviewers(database),
-                "agreement": [asdict(pair) for pair in agreement(database)],
-                "commands": commands,
+                "then": then,
                 "adjudication": ADJUDICATION,
+                "to_settle": to_settle(database) if account is None or account.adjudicates else 0,
+                "account": None if account is None else account.name,
+                "owner": owns(),
+                "explains": review.explains,
             }
+
+    @routes.get("/agreement")
+    def agree() -> list[dict[str, Any]]:
+        with review.file.transaction() as database:
+            return [asdict(pair) for pair in agreement(database)]
+
+    @routes.get("/guideline")
+    def guideline() -> dict[str, Any]:
+        with review.file.transaction() as database:
+            return asdict(read_guideline(database))
+
+    @routes.post("/guideline")
+    def new_guideline(body: requests.NewGuideline) -> dict[str, Any]:
+        if not owns():
+            raise Refused(403, "the guideline is the owners' to change")
+        try:
+            with review.file.transaction() as database:
+                return asdict(write_guideline(database, body.text, after=body.after))
+        except ReviewError as error:
+            raise Refused(409, str(error)) from None
 
     @routes.get("/notes")
     def notes(
@@ -138,7 +165,9 @@ def _decisions(review: Review) -> APIRouter:
 
     @routes.post("/finished")
     def finished(note: NotePath, body: requests.Finish) -> dict[str, Any]:
-        return review.change(note, body.reviewer, lambda db: finish(db, body.reviewer, note, finished=body.finished))
+        return review.change(
+            note, body.reviewer, lambda db: finish(db, body.reviewer, note, finished=body.finished, settle=body.settle)
+        )
 
     return routes
 
@@ -158,7 +187,7 @@ def _across_notes(review: Review) -> APIRouter:
     def search(body: requests.SearchFields) -> dict[str, Any]:
         try:
             with review.file.transaction() as database:
-                return asdict(find_hits(database, _search(body)))
+                return asdict(find_hits(database, body.reviewer, _search(body)))
         except ReviewError as error:
             raise Refused(409, str(error)) from None
 

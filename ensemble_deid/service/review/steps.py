@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from ensemble_deid.service.review.accounts import acting
 from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, ReviewSpan, SpanKind, Status
 
 
@@ -14,11 +15,12 @@ class ReviewStep:
 
     def __init__(self, database: sqlite3.Connection, reviewer: str, action: str) -> None:
         self._database, self._reviewer = database, reviewer
+        account = acting()
         # What was undone before cannot be done again after something new.
         database.execute("UPDATE steps SET state = 'dropped' WHERE reviewer = ? AND state = 'undone'", (reviewer,))
         made = database.execute(
-            "INSERT INTO steps (reviewer, time, action) VALUES (?, ?, ?)",
-            (reviewer, datetime.now(UTC).isoformat(timespec="seconds"), action),
+            "INSERT INTO steps (reviewer, time, action, account) VALUES (?, ?, ?, ?)",
+            (reviewer, datetime.now(UTC).isoformat(timespec="seconds"), action, account.name if account else ""),
         )
         self._id = made.lastrowid
         self._changes = 0
@@ -72,18 +74,31 @@ def undo(database: sqlite3.Connection, reviewer: str) -> int | None:
 
     Raises ReviewError where a note of the step is being adjudicated.
     """
-    (step,) = database.execute(
-        "SELECT max(id) FROM steps WHERE reviewer = ? AND state = 'done'", (reviewer,)
-    ).fetchone()
+    step = _step_to_replay(database, reviewer, backwards=True)
     return None if step is None else _replay(database, reviewer, step, backwards=True)
 
 
 def redo(database: sqlite3.Connection, reviewer: str) -> int | None:
     """Do the step that was undone last again; otherwise as `undo`."""
-    (step,) = database.execute(
-        "SELECT min(id) FROM steps WHERE reviewer = ? AND state = 'undone'", (reviewer,)
-    ).fetchone()
+    step = _step_to_replay(database, reviewer, backwards=False)
     return None if step is None else _replay(database, reviewer, step, backwards=False)
+
+
+def may_replay(database: sqlite3.Connection, reviewer: str, *, backwards: bool) -> bool:
+    """Whether there is a step that `undo` (backwards) or `redo` can replay."""
+    step = _step_to_replay(database, reviewer, backwards=backwards)
+    if step is None:
+        return False
+    notes = [row["note"] for row in database.execute("SELECT DISTINCT note FROM changes WHERE step = ?", (step,))]
+    return reviewer == ADJUDICATION or not any(is_adjudicated(database, note) for note in notes)
+
+
+def _step_to_replay(database: sqlite3.Connection, reviewer: str, *, backwards: bool) -> int | None:
+    wanted = "SELECT max(id) FROM steps WHERE reviewer = ? AND state = 'done'"
+    if not backwards:
+        wanted = "SELECT min(id) FROM steps WHERE reviewer = ? AND state = 'undone'"
+    step: int | None = database.execute(wanted, (reviewer,)).fetchone()[0]
+    return step
 
 
 def refuse_adjudicated(database: sqlite3.Connection, reviewer: str, note: int) -> None:
@@ -96,6 +111,15 @@ def is_adjudicated(database: sqlite3.Connection, note: int) -> bool:
     """Whether the adjudication of a note has begun."""
     row = database.execute("SELECT 1 FROM layers WHERE reviewer = ? AND note = ?", (ADJUDICATION, note)).fetchone()
     return row is not None
+
+
+def is_finished(database: sqlite3.Connection, reviewer: str, note: int) -> bool:
+    """Whether a reviewer has finished a note."""
+    place = (reviewer, note)
+    return (
+        database.execute("SELECT 1 FROM layers WHERE reviewer = ? AND note = ? AND finished", place).fetchone()
+        is not None
+    )
 
 
 def _replay(database: sqlite3.Connection, reviewer: str, step: int, *, backwards: bool) -> int:

@@ -1,7 +1,7 @@
 // The dialogs: searching all notes and marking all, results with the export, help.
 
 import { byId, showHits, showResults } from "./panels.js";
-import { download, post, state as readState } from "./server.js";
+import { download, get, post, state as readState } from "./server.js";
 
 const fields = () => ({
   words: byId("words").value, whole_words: byId("whole-words").checked, match_case: byId("match-case").checked,
@@ -28,7 +28,7 @@ export function dialogs(page) {
   const markAll = () => inDialog(async () => {
     const { marked, skipped } = await post("mark-all", { ...fields(), label: byId("mark-label").value });
     await page.reload();
-    byId("search-said").textContent = `${marked} marked, ${skipped} left as they are (inside other spans). Stored.`;
+    byId("search-said").textContent = `${marked} marked, ${skipped} left as they are (in other spans or finished notes). Stored.`;
   });
 
   const exportAs = (format) => page.act(async () => {
@@ -43,7 +43,7 @@ export function dialogs(page) {
   });
 
   const openResults = () => page.act(async () => {
-    showResults(await readState());
+    showResults(await readState(), await get("agreement"));
     byId("results-dialog").showModal();
   });
 

@@ -1,6 +1,6 @@
 // The list of notes, a page of it at a time: a review may have ten thousand.
 
-import { byId, item } from "./panels.js";
+import { byId, element, item } from "./panels.js";
 import { get } from "./server.js";
 
 export class NoteList {
@@ -25,9 +25,15 @@ export class NoteList {
 
   show(current) {
     const { total, finished, size, offset, lines } = this.page;
-    byId("notes").replaceChildren(...lines.map((line) => item(line.name,
-      line.finished ? "finished" : `${line.open} undecided`,
-      { current: line.id === current, act: () => this.open(line.id) })));
+    const entries = [];
+    lines.forEach((line, at) => {
+      if (line.patient !== null && line.patient !== lines[at - 1]?.patient) {
+        entries.push(element("li", `Patient ${line.patient}`, { class: "patient" }));
+      }
+      entries.push(item(line.name, line.finished ? "finished" : `${line.open} undecided`,
+        { current: line.id === current, act: () => this.open(line.id) }));
+    });
+    byId("notes").replaceChildren(...entries);
     byId("progress").max = Math.max(total, 1);
     byId("progress").value = finished;
     byId("progress-text").textContent = `${finished} of ${total} notes finished`;

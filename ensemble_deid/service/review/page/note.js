@@ -1,6 +1,7 @@
 // The text of a note and its spans. The server counts code points, the browser UTF-16 units: here one becomes the other.
 
-const LABEL_COLOURS = 8;
+const LABEL_COLOURS = 32;
+export const colour = (labels, label) => `var(--c${labels.indexOf(label) % LABEL_COLOURS})`;
 const WORD = /[\p{L}\p{N}\p{M}_]+|[^\s\p{L}\p{N}\p{M}_]/gu;
 
 export class NoteText {
@@ -54,7 +55,10 @@ export class NoteText {
       piece.textContent = text;
       const top = here.find((span) => span.id === chosen) || here.sort(byRank)[0];
       if (top) {
-        piece.classList.add(`c${labels.indexOf(top.label) % LABEL_COLOURS}`, top.status, top.kind);
+        piece.style.setProperty("--fill", colour(labels, top.label));
+        piece.classList.add(top.status, top.kind);
+        // Said once, at the end of the span, and by the style sheet: it is no text of the note.
+        if (top.end === end && top.status !== "rejected") piece.dataset.label = top.label;
         piece.dataset.spans = here.map((span) => span.id).join(" ");
         if (top.id === chosen) piece.classList.add("chosen");
         piece.title = `${top.label}, ${words(top)}`;

@@ -1,6 +1,6 @@
 // Lists, dialogs and tables beside the note. Everything is put in as text, never as HTML.
 
-import { words } from "./note.js";
+import { colour, words } from "./note.js";
 
 export const byId = (id) => document.getElementById(id);
 
@@ -11,9 +11,14 @@ export function element(name, text = "", attributes = {}) {
   return made;
 }
 
-export function item(title, detail, { current, act }) {
+export function item(title, detail, { current, act, fill = null }) {
   const entry = document.createElement("li");
   const button = element("button", title, { type: "button" });
+  if (fill) {
+    const chip = element("span", "", { class: "chip", "aria-hidden": "true" });
+    chip.style.setProperty("--fill", fill);
+    button.prepend(chip, " ");
+  }
   if (current) button.setAttribute("aria-current", "true");
   button.append(element("small", detail));
   button.addEventListener("click", act);
@@ -21,9 +26,9 @@ export function item(title, detail, { current, act }) {
   return entry;
 }
 
-export function showSpans(text, spans, chosen, act) {
+export function showSpans(text, spans, { chosen, labels, act }) {
   const entries = spans.map((span) => item(`${span.label}: ${text.slice(span.start, span.end)}`, words(span),
-    { current: span.id === chosen, act: () => act(span.id) }));
+    { current: span.id === chosen, act: () => act(span.id), fill: colour(labels, span.label) }));
   byId("spans").replaceChildren(...entries);
   byId("spans").querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
 }
@@ -61,26 +66,44 @@ export function showHits(found, act) {
   byId("hits").replaceChildren(...entries);
 }
 
-export function showResults(state) {
+export function showResults(state, agreement) {
   byId("results-progress").textContent = byId("progress-text").textContent;
-  byId("retrain").textContent = state.commands.retrain;
-  if (!state.agreement.length) {
+  [byId("then").textContent, byId("then-command").textContent] = state.then;
+  if (!agreement.length) {
     byId("agreement").replaceChildren(element("p", "No note has been finished by two reviewers."));
     return;
   }
   const table = document.createElement("table");
   const head = table.createTHead().insertRow();
-  for (const title of ["Reviewers", "Notes", "Both", "First only", "Second only", "F1"]) {
+  for (const title of ["Reviewers", "Notes", "Both", "First only", "Second only", "F1", "Kappa"]) {
     head.append(element("th", title, { scope: "col" }));
   }
   const body = table.createTBody();
-  for (const pair of state.agreement) {
+  for (const pair of agreement) {
     const row = body.insertRow();
     row.append(element("th", `${pair.first}, ${pair.second}`, { scope: "row" }));
-    const f1 = pair.f1 === null ? "undefined" : (100 * pair.f1).toFixed(1);
-    for (const value of [pair.notes, pair.both, pair.first_only, pair.second_only, f1]) row.append(element("td", value));
+    const [f1, kappa] = [pair.f1, pair.kappa].map((value) => value === null ? "undefined" : (100 * value).toFixed(1));
+    for (const value of [pair.notes, pair.both, pair.first_only, pair.second_only, f1, kappa]) row.append(element("td", value));
   }
   byId("agreement").replaceChildren(table);
+}
+
+export function showGuideline({ text, version, author, time }, mayEdit) {
+  byId("guideline").dataset.version = version;
+  byId("guideline-text").textContent = text || "There is none yet.";
+  byId("guideline-version").textContent = version ? `version ${version}, ${[author, time].filter(Boolean).join(", ")}` : "";
+  byId("guideline-edit").value = text;
+  byId("guideline-form").hidden = !mayEdit;
+}
+
+// What finishing the note would decide, and whether it may: differences of reviewers have to be decided one by one.
+export function askToFinish(undecided) {
+  const count = (kind) => undecided.filter((span) => kind.includes(span.kind)).length;
+  const [found, suggested, disputed] = [count(["found", "added"]), count(["suggested"]), count(["disputed"])];
+  byId("finish-text").textContent = disputed ? `${disputed} differences are undecided: decide about each.`
+    : `${found} found (PHI, unless you reject them) and ${suggested} suggested (not PHI, unless you accept them).`;
+  byId("finish-anyway").hidden = disputed > 0;
+  byId("finish-dialog").showModal();
 }
 
 const KEYS = [
@@ -90,7 +113,7 @@ const KEYS = [
   ["arrows left, right", "in the text: previous, next word; with Shift: a word less, more"],
   ["a", "mark the chosen words, with the label shown"], ["e", "why it was found, or was not"],
   ["s, /", "find the chosen text, or another string, in all notes"], ["f", "finish the note and open the next"],
-  ["J, K", "next, previous note"], ["z, Z", "undo, redo"], ["Escape", "choose nothing"], ["?", "this list"],
+  ["J, K", "next, previous note"], ["z, Z", "undo, redo"], ["g", "the guideline"], ["Escape", "choose nothing"], ["?", "this list"],
 ];
 
 export function showKeys() {

@@ -3,7 +3,7 @@
 import { dialogs } from "./dialogs.js";
 import { NoteList } from "./list.js";
 import { NoteText, words } from "./note.js";
-import { byId, fillLabels, showExplanation, showKeys, showSpans } from "./panels.js";
+import { askToFinish, byId, fillLabels, showExplanation, showGuideline, showKeys, showSpans } from "./panels.js";
 import { Problem, get, post, session, state as readState } from "./server.js";
 
 const text = new NoteText(byId("text"));
@@ -36,17 +36,31 @@ function draw() {
   const current = span();
   if (chosen !== null && !current) chosen = null;
   text.draw(note.spans, { chosen, place, labels: review.labels });
-  showSpans(text, note.spans, chosen, choose);
+  showSpans(text, note.spans, { chosen, labels: review.labels, act: choose });
   byId("note-name").textContent = note.name + (note.finished ? " (finished)" : "");
-  byId("finish").firstChild.data = note.finished ? "Open again " : "Finish note ";
   const target = current || place;
   byId("chosen-text").textContent = target ? text.slice(target.start, target.end) : "Nothing is chosen.";
   byId("chosen-facts").textContent = current ? `${current.label}, ${words(current)}` : "";
-  byId("span-tools").hidden = !current;
-  byId("place-tools").hidden = !place;
   byId("both-tools").hidden = !target;
   if (current) byId("label").value = current.label;
-  for (const control of document.querySelectorAll("#span-tools button, #add, #finish")) control.disabled = note.locked;
+  offer(current);
+}
+
+// Offer what can be done with the note and with what is chosen, and nothing else.
+function offer(current) {
+  const fixed = note.locked || note.finished;
+  for (const id of ["span-tools", "edge-tools"]) byId(id).hidden = !current || fixed;
+  byId("place-tools").hidden = !place || fixed;
+  byId("label-field").hidden = fixed;
+  for (const [id, status] of [["accept", "accepted"], ["reject", "rejected"], ["open-again", "undecided"]]) {
+    byId(id).disabled = current?.status === status;
+  }
+  byId("explain").hidden = !review.explains;
+  byId("next").disabled = fixed || !note.spans.some((one) => one.status === "undecided");
+  byId("finish").hidden = note.locked;
+  byId("finish").firstChild.data = note.finished ? "Open again " : "Finish note ";
+  byId("undo").disabled = !note.undo;
+  byId("redo").disabled = !note.redo;
   if (note.locked) say("This note is being adjudicated: it can be changed there only.");
 }
 
@@ -55,7 +69,7 @@ function choose(id, before = "") {
   place = null;
   byId("explanation").replaceChildren();
   draw();
-  byId("text").querySelector(".chosen")?.scrollIntoView({ block: "nearest" });
+  byId("text").querySelector(".chosen")?.scrollIntoView({ block: "center" });
   if (span()) say(`${before}${span().label}: ${text.slice(span().start, span().end)}, ${words(span())}`);
 }
 
@@ -109,7 +123,7 @@ function nextUndecided(before = "") {
 
 const setStatus = (status) => act(async () => {
   const current = span();
-  if (!current) return;
+  if (!current || fixed()) return;
   const goOn = current.status === "undecided" && status !== "undecided";
   await decide(`spans/${current.id}/status`, { status }, status, () => {
     if (goOn) nextUndecided(`${status}. Stored. Next: `);
@@ -118,22 +132,30 @@ const setStatus = (status) => act(async () => {
 
 const alter = (change, said) => act(async () => {
   const current = span();
-  if (!current) return;
+  if (!current || fixed()) return;
   const content = Object.fromEntries(Object.entries(change).map(([key, by]) =>
     [key, typeof by === "number" ? current[key] + by : by]));
   await decide(`spans/${current.id}`, content, said);
 });
 
 const add = () => act(async () => {
-  if (!place) return;
+  if (!place || fixed()) return;
   const wanted = { ...place, label: byId("label").value };
   place = null;
   await decide("spans", wanted, `marked as ${wanted.label}`);
 });
 
-const finish = () => act(async () => {
+const fixed = () => note.locked || note.finished;
+
+// Finish the note, or open it again. What is undecided is asked for, and decided only where the reviewer says so.
+const finish = (settle = false) => act(async () => {
   const finished = !note.finished;
-  await decide("finished", { finished }, finished ? "note finished" : "note open again");
+  const undecided = note.spans.filter((one) => one.status === "undecided");
+  if (finished && undecided.length && !settle) {
+    askToFinish(undecided);
+    return;
+  }
+  await decide("finished", { finished, settle }, finished ? "note finished" : "note open again");
   const next = list.page.first_open;
   if (finished && next !== null) await openNote(next, "Note finished. Stored. Next: ");
 });
@@ -153,10 +175,24 @@ const replay = (what) => act(async () => {
 
 const explain = () => act(async () => {
   const target = span() || place;
-  if (!target) return;
+  if (!target || !review.explains) return;
   say("The model explains.");
   showExplanation(await post(`notes/${note.id}/explain`, { start: target.start, end: target.end }), text);
-  say("The explanation is below the chosen text.");
+  byId("chosen").scrollIntoView({ block: "nearest" });
+  say("The explanation is beside the text.");
+});
+
+// The guideline as it is now: another may have written a version since.
+const openGuideline = () => act(async () => {
+  showGuideline(await get("guideline"), review.owner);
+  byId("guideline").open = true;
+  byId("guideline").scrollIntoView({ block: "nearest" });
+});
+
+const storeGuideline = () => act(async () => {
+  const content = { text: byId("guideline-edit").value, after: Number(byId("guideline").dataset.version) };
+  showGuideline(await post("guideline", content), review.owner);
+  say("The guideline has a new version. Stored.");
 });
 
 function step(direction) {
@@ -190,15 +226,15 @@ const chosenText = () => { const target = span() || place; return target ? text.
 const ACTIONS = {
   n: () => nextUndecided(), j: () => step(1), k: () => step(-1), J: () => stepNote(1), K: () => stepNote(-1),
   y: () => setStatus("accepted"), x: () => setStatus("rejected"), u: () => setStatus("undecided"),
-  l: () => byId("label").focus(), a: add, e: explain, f: finish, z: () => replay("undo"), Z: () => replay("redo"),
+  l: () => byId("label").focus(), a: add, e: explain, f: () => finish(), z: () => replay("undo"), Z: () => replay("redo"),
   "[": () => alter({ start: -1 }, "stretched"), "{": () => alter({ start: 1 }, "shrunk"),
   "}": () => alter({ end: -1 }, "shrunk"), "]": () => alter({ end: 1 }, "stretched"),
-  s: () => openSearch(chosenText()), "/": () => openSearch(""), "?": openHelp, Escape: () => choosePlace(null),
+  s: () => openSearch(chosenText()), "/": () => openSearch(""), g: openGuideline, "?": openHelp, Escape: () => choosePlace(null),
 };
 const BUTTONS = {
   accept: "y", reject: "x", "open-again": "u", "start-left": "[", "start-right": "{", "end-left": "}", "end-right": "]",
   add: "a", explain: "e", "search-chosen": "s", next: "n", finish: "f", undo: "z", redo: "Z", "open-search": "/",
-  "open-help": "?",
+  "open-help": "?", "open-guideline": "g",
 };
 
 function key(event) {
@@ -225,6 +261,15 @@ function listen() {
   document.addEventListener("keydown", key);
   for (const [id, name] of Object.entries(BUTTONS)) byId(id).addEventListener("click", () => ACTIONS[name]());
   byId("label").addEventListener("change", () => { if (span()) alter({ label: byId("label").value }, "relabelled"); });
+  byId("finish-look").addEventListener("click", () => { byId("finish-dialog").close(); nextUndecided(); });
+  byId("finish-anyway").addEventListener("click", () => { byId("finish-dialog").close(); finish(true); });
+  byId("guideline").querySelector("summary").addEventListener("click", (event) => {
+    if (byId("guideline").open) return;
+    event.preventDefault();
+    openGuideline();
+  });
+  byId("guideline-form").addEventListener("submit", (event) => { event.preventDefault(); storeGuideline(); });
+  listenToTouch();
   let dragged = false;
   byId("text").addEventListener("mouseup", () => {
     const found = text.selected();
@@ -242,7 +287,21 @@ function listen() {
   });
   byId("order").addEventListener("change", () => act(() => list.refresh(note?.id, 0)));
   byId("start-form").addEventListener("submit", (event) => { event.preventDefault(); begin(byId("reviewer").value.trim()); });
-  byId("adjudicate").addEventListener("click", () => begin(review?.adjudication || "adjudication"));
+  byId("adjudicate").addEventListener("click", () => begin("", true));
+}
+
+// A finger selects by handles, and no event says when it is done: what stays selected for a moment is chosen.
+function listenToTouch() {
+  let touched = false, waiting = 0;
+  document.addEventListener("pointerdown", (event) => { touched = event.pointerType === "touch"; });
+  document.addEventListener("selectionchange", () => {
+    clearTimeout(waiting);
+    if (!touched || !note) return;
+    waiting = setTimeout(() => {
+      const found = text.selected();
+      if (found) choosePlace(found);
+    }, 700);
+  });
 }
 
 function showStart() {
@@ -251,12 +310,14 @@ function showStart() {
   byId("token-field").hidden = false;
 }
 
-async function begin(name) {
+async function begin(wanted, adjudicates = false) {
+  let name = wanted;
   try {
     if (byId("token").value) session.token = byId("token").value;
+    review = await readState();
+    name = adjudicates ? review.adjudication : review.account || wanted;
     if (!name) throw new Problem(0, "Enter your name: decisions are kept under it.");
     session.reviewer = name;
-    review = await readState();
     await list.refresh();
     if (!list.page.total) {
       throw new Problem(0, name === review.adjudication ? "No note has been finished by two reviewers." : "There are no notes.");
@@ -267,7 +328,8 @@ async function begin(name) {
     return;
   }
   fillLabels(review.labels);
-  byId("who").textContent = name === review.adjudication ? "Adjudication" : name;
+  byId("who").textContent = [adjudicates ? "Adjudication" : name, adjudicates && review.account].filter(Boolean).join(", ");
+  byId("export").hidden = !review.owner;
   byId("start").hidden = true;
   byId("work").hidden = false;
   byId("notes-details").open = innerWidth > 700;
@@ -281,6 +343,7 @@ async function load() {
   byId("reviewer").value = session.reviewer;
   try {
     review = await readState();
+    byId("adjudicate").hidden = !review.to_settle;
   } catch (error) {
     if (error.status === 401) byId("token-field").hidden = false;
     else byId("start-problem").textContent = error.message;
