@@ -159,9 +159,9 @@ def _recall_by(naming: str, group: _Groups, gold: Sequence[Document], systems: d
         for name in filter(None, groups):
             counts[name] += 1
         for system, found in systems.items():
-            for name, taken in zip(groups, label_tokens(found[row], tokens), strict=True):
-                if name and taken:
-                    hits[system, name] += 1
+            for group_of, taken in zip(groups, label_tokens(found[row], tokens), strict=True):
+                if group_of and taken:
+                    hits[system, group_of] += 1
     rows = (
         (name, f"{counts[name]:,}", *(figure(100 * hits[system, name] / counts[name], 1) for system in systems))
         for name in sorted(counts)

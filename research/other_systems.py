@@ -79,7 +79,7 @@ def commonregex() -> Finder:
 
     def find(text: str) -> Iterable[Find]:
         return [
-            Find(*match.span(), name.upper())
+            Find(match.start(), match.end(), name.upper())
             for name in names
             for match in getattr(package, name).finditer(text)
             if match.group()

@@ -123,8 +123,8 @@ class SiteStage:
                 total[key][1] += all_
         kept = {key: pair for key, pair in sorted(total.items()) if patients[key] >= min_patients}
         tables: dict[str, dict[str, tuple[int, int]]] = {kind: {} for kind in KINDS}
-        for (kind, key), (good, all_) in kept.items():
-            tables[kind][key] = (good, all_)
+        for (kind, word), (good, all_) in kept.items():
+            tables[kind][word] = (good, all_)
         empty = np.zeros(0)
         stage = cls(tables, float(np.concatenate(phi).mean()), rank=empty, score=empty)
         columns = [
@@ -132,7 +132,9 @@ class SiteStage:
             for (document, scored), found in zip(notes, tokens, strict=True)
         ]
         exact = [scored.table.is_gold([document.spans]) for document, scored in notes]
-        share = [_share(*known, scored.table) for *known, (_, scored) in zip(tokens, phi, notes, strict=True)]
+        share = [
+            _share(found, marked, scored.table) for found, marked, (_, scored) in zip(tokens, phi, notes, strict=True)
+        ]
         table = np.concatenate(columns)
         rank = _weights(table, np.concatenate(exact), _log_odds(np.concatenate([s.probability for _, s in notes])))
         score = _weights(table, np.concatenate(share), _log_odds(np.concatenate([s.score for _, s in notes])))
