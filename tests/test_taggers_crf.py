@@ -1,11 +1,14 @@
 """The CRF as read back against CRFsuite itself, and what happens to damaged model files."""
 
 import gzip
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import sklearn_crfsuite
+from safetensors.numpy import save
 from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
 from viterbi import viterbi
 
@@ -17,8 +20,8 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.chain import Marginals
-from ensemble_deid.taggers.crf.crfsuite_file import read_crfsuite
-from ensemble_deid.taggers.crf.tagger import COMPRESSED, FILE, CrfTagger
+from ensemble_deid.taggers.crf.crfsuite_file import compact_weights, read_compact_weights, read_crfsuite
+from ensemble_deid.taggers.crf.tagger import COMPACT, FILE, CrfTagger
 from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, read_windows
 from ensemble_deid.taggers.sequences import merge_lines, sequence_of_rows
 
@@ -141,7 +144,57 @@ def test_tags_that_the_model_does_not_name_are_refused(small: bytes) -> None:
 def test_a_compressed_file_that_would_fill_the_memory_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / COMPRESSED).write_bytes(gzip.compress(b"\0" * 5000))
-    monkeypatch.setattr("ensemble_deid.taggers.crf.tagger._LARGEST", 4999)
+    (tmp_path / COMPACT).write_bytes(gzip.compress(b"\0" * 5000))
+    monkeypatch.setattr("ensemble_deid.taggers.crf.crfsuite_file._LARGEST", 4999)
     with pytest.raises(ModelError, match="larger than a model can be"):
         CrfTagger.load(tmp_path, scheme=SCHEME, config=CrfConfig(), device="cpu")
+
+
+def test_the_compact_form_has_the_same_weights_in_single_precision(small: bytes) -> None:
+    read = read_crfsuite(small)
+    again = read_compact_weights(compact_weights(read))
+    assert (again.labels, again.attributes) == (read.labels, read.attributes)
+    weights = [
+        dict(
+            zip(
+                zip(r.attribute_of_weight.tolist(), r.label_of_weight.tolist(), strict=True),
+                r.weight.tolist(),
+                strict=True,
+            )
+        )
+        for r in (read, again)
+    ]
+    assert weights[1] == {key: float(np.float32(value)) for key, value in weights[0].items()}
+    assert np.array_equal(again.transitions, read.transitions)
+    assert compact_weights(read) == compact_weights(read)
+
+
+@pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
+def test_a_damaged_compact_form_is_an_error_and_never_a_crash(small: bytes, flip: int) -> None:
+    data = compact_weights(read_crfsuite(small))
+    for i in range(0, len(data), 3):
+        with pytest.raises(ModelError):
+            read_compact_weights(data[:i])
+        damaged = bytearray(data)
+        damaged[i] ^= flip
+        # Some bits say nothing of the content; the others are behind a checksum.
+        with suppress(ModelError):
+            assert compact_weights(read_compact_weights(bytes(damaged))) == data
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("weight", np.float32([np.nan])),
+        ("attribute", np.uint32([9])),
+        ("label", np.uint16([9])),
+        ("weight", np.zeros(2)),
+    ],
+)
+def test_parts_that_do_not_fit_each_other_are_refused(name: str, wrong: np.ndarray[Any, Any]) -> None:
+    text = np.frombuffer(b"a", np.uint8)
+    parts = {"attributes": text, "labels": text, "attribute": np.uint32([0]), "label": np.uint16([0])}
+    parts |= {"weight": np.float32([1]), "transitions": np.zeros((1, 1))}
+    assert read_compact_weights(gzip.compress(save(parts))).attributes == ("a",)
+    with pytest.raises(ModelError, match="do not fit"):
+        read_compact_weights(gzip.compress(save(parts | {name: wrong})))

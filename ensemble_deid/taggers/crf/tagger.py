@@ -1,9 +1,7 @@
 """The CRF submodel: trained by CRFsuite on windows over the feature table, read back as arrays for exact inference."""
 
-import gzip
 import itertools
 import tempfile
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,13 +22,18 @@ from ensemble_deid.features.windows import joined_column
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import LinearChain
-from ensemble_deid.taggers.crf.crfsuite_file import CrfsuiteWeights, read_crfsuite
+from ensemble_deid.taggers.crf.crfsuite_file import (
+    MAGIC,
+    CrfsuiteWeights,
+    compact_weights,
+    read_compact_weights,
+    read_crfsuite,
+)
 from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS, knowledge_windows, read_windows
 from ensemble_deid.taggers.decoding import decode, tag_probabilities
 from ensemble_deid.taggers.sequences import chain_proposals, merge_lines, sequence_of_rows
 
-FILE, COMPRESSED = "crf.crfsuite", "crf.crfsuite.gz"
-_LARGEST = 2**30
+FILE, COMPACT = "crf.crfsuite", "crf.weights.gz"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,8 +87,8 @@ class CrfTagger:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, scheme: TagScheme, config: CrfConfig) -> Self:
-        """Return the tagger for the bytes of a CRFsuite model. Raises ModelError."""
-        read = read_crfsuite(data)
+        """Return the tagger for the bytes of a CRFsuite model, or of its compact form. Raises ModelError."""
+        read = read_crfsuite(data) if data.startswith(MAGIC) else read_compact_weights(data)
         code = {tag: k for k, tag in enumerate(scheme.tags)}
         if any(label not in code for label in read.labels):
             raise ModelError("the CRF's model file has tags that the model's manifest does not name")
@@ -119,39 +122,33 @@ class CrfTagger:
         return scores
 
     def save(self, directory: Path) -> None:
-        """Write the model file as CRFsuite made it."""
-        (directory / FILE).write_bytes(self.data)
+        """Write the model file as CRFsuite made it, or as it was compacted."""
+        (directory / (FILE if self.data.startswith(MAGIC) else COMPACT)).write_bytes(self.data)
 
     @staticmethod
     def compact_saved(directory: Path) -> None:
-        """Compress the file that `save` wrote, unless it is compressed already."""
+        """Replace the file that `save` wrote by its compact form, unless it has that already."""
         if not (directory / FILE).is_file():
             return
-        data = (directory / FILE).read_bytes()
-        # Without the time of day, so that the same model gives the same bytes.
-        (directory / COMPRESSED).write_bytes(gzip.compress(data, 9, mtime=0))
+        (directory / COMPACT).write_bytes(compact_weights(read_crfsuite((directory / FILE).read_bytes())))
         (directory / FILE).unlink()
 
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: CrfConfig, device: str) -> Self:
         """Read the model file without CRFsuite's own reader, which crashes on damaged files.
 
-        Raises ModelError for a damaged file, and for a compressed one that is larger than a model can be.
+        Raises ModelError for a damaged file, and for a compact one that is larger than a model can be.
         """
-        path = directory / COMPRESSED
-        data = _decompressed(path) if path.is_file() else (directory / FILE).read_bytes()
-        return cls.from_bytes(data, scheme=scheme, config=config)
-
-
-def _decompressed(path: Path) -> bytes:
-    try:
-        with gzip.open(path) as stream:
-            data = stream.read(_LARGEST + 1)
-    except (gzip.BadGzipFile, zlib.error, EOFError):
-        raise ModelError(f"{path}: damaged") from None
-    if len(data) > _LARGEST:
-        raise ModelError(f"{path}: larger than a model can be")
-    return data
+        path = directory / COMPACT if (directory / COMPACT).is_file() else directory / FILE
+        data = path.read_bytes()
+        if path.name == FILE and not data.startswith(MAGIC):
+            raise ModelError("the CRF's model file is damaged: its header does not fit")
+        try:
+            return cls.from_bytes(data, scheme=scheme, config=config)
+        except ModelError as error:
+            if path.name == COMPACT:
+                raise ModelError(f"{path}: {error}") from None
+            raise
 
 
 class _Items:
