@@ -216,7 +216,8 @@ def test_two_systems_are_compared(tiny_model: Path, tiny_dev: Path, by_regex: Pa
     assert strict["a"] == 1.0
     assert strict["b"] == pytest.approx(2 * dates / (spans + dates))
     assert strict["difference"] == pytest.approx(1 - strict["b"])
-    assert strict["difference_low"] <= strict["difference"] <= strict["difference_high"]
+    # Two patients are too few for an interval.
+    assert strict["difference_low"] is strict["difference_high"] is None
     # With two patients there are four exchanges, so p cannot be small.
     assert strict["p"] > 0.2
     assert as_csv.read_text(encoding="utf-8").startswith("section,view,part,name,figure,value,low,high\n")

@@ -194,7 +194,7 @@ def test_groups_of_names_and_seen_strings(tmp_path: Path, tiny_model: Path, tiny
     assert '<th scope="row">unseen</th>' in part
     plain = report(tiny_dev, tiny_dev, tmp_path / "r.html")
     assert "No lists of names by origin were given" in plain
-    assert "The system is no model" in plain
+    assert "The system is not a model" in plain
 
 
 @pytest.mark.parametrize("content", [None, b"\xff", b"# none\n"])

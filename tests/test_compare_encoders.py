@@ -138,7 +138,7 @@ def test_runs_are_resumed_and_never_mixed(
         (["--seeds=1,x"], "--seeds 1,x: expected whole numbers"),
         (["--seeds=1,1"], "named twice"),
         (["--resamples=-1"], "--resamples is 0 or more"),
-        (["--set", "neural.hidden=10"], "no multiple of neural.transformer_heads"),
+        (["--set", "neural.hidden=10"], "10 must be a multiple of neural.transformer_heads"),
     ],
 )
 def test_bad_options_are_refused_before_any_training(

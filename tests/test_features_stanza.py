@@ -218,7 +218,7 @@ def test_fetched_models_are_named(
     assert main(["research", "download", "stanza", "xx"]) == 2
     assert "there are none of that name" in capsys.readouterr().err
     assert main(["research", "download", "stanza", "../x"]) == 2
-    assert "is no language" in capsys.readouterr().err
+    assert "expected a language, or language/package" in capsys.readouterr().err
 
 
 def test_the_configuration_names_the_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

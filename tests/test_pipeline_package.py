@@ -109,7 +109,7 @@ def test_names_and_versions_that_packages_cannot_have(
 
 def test_other_files_are_not_overwritten(tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("x")
-    with pytest.raises(ModelError, match="nothing is overwritten"):
+    with pytest.raises(ModelError, match="nothing was overwritten"):
         write_package(tiny_model, tmp_path, name="en", version="1.0")
     project = write_package(tiny_model, tmp_path / "project", name="en", version="1.0")
     assert write_package(tiny_model, project, name="en", version="1.1") == project

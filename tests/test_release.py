@@ -233,6 +233,7 @@ def test_what_stays_is_counted_by_patient(place: Path) -> None:
     assert sum(k for k, _ in found.smallest) + found.unlisted == 8
     assert {name for _, ids in found.smallest for name in ids} <= set(values)
     assert "column ward" in {row.kind for row in found.rows}
+    print("XX", json.dumps(asdict(found)))
     assert not any(note.patient_id in json.dumps(asdict(found)) for note in NOTES if note.patient_id)
 
 

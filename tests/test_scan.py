@@ -1,7 +1,7 @@
 """Searching a model's files for PHI: every kind of file, whole strings and words, and what chance finds."""
 
-import gzip
 import json
+import lzma
 from pathlib import Path
 
 import numpy as np
@@ -61,9 +61,9 @@ def test_a_word_is_found_in_any_kind_of_file(tmp_path: Path, data: bytes) -> Non
 
 
 def test_what_is_compressed_is_searched(tmp_path: Path) -> None:
-    model_with(tmp_path, crf_bin_gz=gzip.compress(b"\x01lower[0]=qorvax\x00"), odd_gz=b"\x1f\x8bqorvax\0")
+    model_with(tmp_path, crf_bin_xz=lzma.compress(b"\x01lower[0]=qorvax\x00"), odd_xz=b"\x1f\x8bqorvax\0")
     rows = scan_model(tmp_path, CORPUS, CONTROL)
-    for file in ("crf.bin.gz", "odd.gz"):
+    for file in ("crf.bin.xz", "odd.xz"):
         assert counts(rows, file, WORD, "PATIENT")[0] == 1, "and one that is not what its name says, as it is"
 
 

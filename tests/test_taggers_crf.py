@@ -1,6 +1,6 @@
 """The CRF as read back against CRFsuite itself, and what happens to damaged model files."""
 
-import gzip
+import lzma
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -144,7 +144,7 @@ def test_tags_that_the_model_does_not_name_are_refused(small: bytes) -> None:
 def test_a_compressed_file_that_would_fill_the_memory_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / COMPACT).write_bytes(gzip.compress(b"\0" * 5000))
+    (tmp_path / COMPACT).write_bytes(lzma.compress(b"\0" * 5000))
     monkeypatch.setattr("ensemble_deid.taggers.crf.crfsuite_file._LARGEST", 4999)
     with pytest.raises(ModelError, match="larger than a model can be"):
         CrfTagger.load(tmp_path, scheme=SCHEME, config=CrfConfig(), device="cpu")
@@ -195,6 +195,6 @@ def test_parts_that_do_not_fit_each_other_are_refused(name: str, wrong: np.ndarr
     text = np.frombuffer(b"a", np.uint8)
     parts = {"attributes": text, "labels": text, "attribute": np.uint32([0]), "label": np.uint16([0])}
     parts |= {"weight": np.float32([1]), "transitions": np.zeros((1, 1))}
-    assert read_compact_weights(gzip.compress(save(parts))).attributes == ("a",)
+    assert read_compact_weights(lzma.compress(save(parts))).attributes == ("a",)
     with pytest.raises(ModelError, match="do not fit"):
-        read_compact_weights(gzip.compress(save(parts | {name: wrong})))
+        read_compact_weights(lzma.compress(save(parts | {name: wrong})))

@@ -239,10 +239,10 @@ def _output(source: NoteSource, given: Path, out: Path, inputs: Sequence[Input])
             refuse_nested_output(out, {path.relative_to(given).parent for path, _ in source.tables}, *read)
         return out
     suffix = plain_name(given).suffix + (given.suffix if plain_name(given) != given else "")
-    if out.suffix and not out.is_dir() and not out.name.lower().endswith(suffix.lower()):
-        raise CorpusError(f"{out}: the output has the form of the input, and so its suffix: {suffix}")
     file = out if out.suffix and not out.is_dir() else out / given.name
     refuse_output_files([file], given, *inputs)
+    if file == out and not out.name.lower().endswith(suffix.lower()):
+        raise CorpusError(f"{out}: the output has the form of the input, and so its suffix: {suffix}")
     return file
 
 

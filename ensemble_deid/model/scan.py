@@ -14,10 +14,9 @@ more often words of a model. A string that one patient of both corpora has could
 however common it is: which of the two corpora it comes from is by lot (a permutation argument; Fisher's exact test).
 """
 
-import gzip
 import json
+import lzma
 import re
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -128,10 +127,10 @@ def scan_model(
 def file_text(path: Path) -> str:
     """Return a file as lower-case text; bytes that are no text become other characters, which end a run."""
     data = path.read_bytes()
-    if path.suffix == ".gz":
-        # What is compressed can be read by whoever has the model.
-        with suppress(gzip.BadGzipFile, EOFError, zlib.error):
-            data = gzip.decompress(data)
+    if path.suffix == ".xz":
+        # Whoever has the model can read what is compressed.
+        with suppress(lzma.LZMAError, EOFError):
+            data = lzma.decompress(data)
     text = data.decode("utf-8", errors="replace")
     if path.suffix == ".json":
         # A file that is not what its name says is searched as it is.

@@ -5,10 +5,8 @@ CRFsuite's own reader trusts the file and crashes on a damaged one; this one rai
 same without hash tables, weights in single precision: safetensors, compressed.
 """
 
-import gzip
-import io
+import lzma
 import struct
-import zlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +24,7 @@ _CHUNK = struct.Struct("<4sII")
 _VERSION = 100
 _MOST_LABELS = 1000
 _STATE, _TRANSITION = 0, 1
-_LARGEST = 2**30
+_LARGEST, _MEMORY, _PRESET = 2**30, 2**26, 6
 MAGIC = b"lCRF"
 """How a file of CRFsuite begins."""
 
@@ -125,8 +123,7 @@ def compact_weights(read: CrfsuiteWeights) -> bytes:
         "weight": read.weight[order].astype(np.float32),
         "transitions": read.transitions,
     }
-    # Without the time of day, so that the same model gives the same bytes.
-    return gzip.compress(save(tensors), 9, mtime=0)
+    return lzma.compress(save(tensors), preset=_PRESET)
 
 
 def _strings(data: bytes) -> tuple[str, ...]:
@@ -136,10 +133,10 @@ def _strings(data: bytes) -> tuple[str, ...]:
 def read_compact_weights(data: bytes) -> CrfsuiteWeights:
     """Decode the compact form. Raises ModelError when it is damaged, or larger than a model can be."""
     try:
-        with gzip.open(io.BytesIO(data)) as stream:
-            content = stream.read(_LARGEST + 1)
-        if len(content) > _LARGEST:
-            raise ModelError("larger than a model can be")
+        reader = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
+        content = reader.decompress(data, max_length=_LARGEST)
+        if not reader.eof:
+            raise ModelError("damaged, or larger than a model can be")
         tensors = load(content)
         attributes, labels = (_strings(tensors[name].tobytes()) for name in ("attributes", "labels"))
         read = CrfsuiteWeights(
@@ -150,7 +147,7 @@ def read_compact_weights(data: bytes) -> CrfsuiteWeights:
             weight=tensors["weight"].astype(np.float64),
             transitions=tensors["transitions"].astype(np.float64),
         )
-    except (gzip.BadGzipFile, zlib.error, EOFError, SafetensorError, KeyError, ValueError, AttributeError) as error:
+    except (lzma.LZMAError, SafetensorError, KeyError, ValueError, AttributeError) as error:
         raise ModelError(f"damaged ({type(error).__name__})") from None
     fits = (
         read.attribute_of_weight.shape == read.label_of_weight.shape == read.weight.shape == (read.weight.size,)

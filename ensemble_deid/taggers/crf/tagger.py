@@ -33,7 +33,7 @@ from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS, k
 from ensemble_deid.taggers.decoding import decode, tag_probabilities
 from ensemble_deid.taggers.sequences import chain_proposals, merge_lines, sequence_of_rows
 
-FILE, COMPACT = "crf.crfsuite", "crf.weights.gz"
+FILE, COMPACT = "crf.crfsuite", "crf.weights.xz"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
