@@ -195,16 +195,16 @@ def test_what_is_scored_beside_the_candidates_is_on_the_curve() -> None:
 
 
 def test_a_bound_that_nothing_keeps_within_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # All that the pattern proposes is wrong.
+    # What the pattern proposes is wrong in one note of each patient, and all of it looks the same.
     corpus = tmp_path / "train"
     lines = [
         {
             "id": str(k),
-            "patient_id": str(k),
+            "patient_id": str(k // 4),
             "text": "on 03/04/2019",
-            "spans": [{"start": 0, "end": 2, "label": "DATE"}],
+            "spans": [{"start": 3, "end": 13, "label": "DATE"}] if k % 4 else [],
         }
-        for k in range(4)
+        for k in range(16)
     ]
     corpus.mkdir()
     (corpus / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")

@@ -12,7 +12,7 @@ from tiny_notes import tiny_notes
 
 from ensemble_deid.config import Config
 from ensemble_deid.config_files import load_config
-from ensemble_deid.errors import CorpusError
+from ensemble_deid.errors import CorpusError, ModelError
 from ensemble_deid.model.directory import save_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import fingerprint
@@ -127,22 +127,30 @@ def test_an_odd_corpus_trains_saves_loads_and_predicts(tmp_path: Path) -> None:
 
 
 def test_phi_of_one_patient_only(tmp_path: Path) -> None:
-    """In the other patients' fold nothing can be learned; the stack stands all the same."""
+    """Where nothing can be learned in the other patients' fold, every stack trains to its end and is refused."""
     documents = [*tiny_stack.notes(patients=1), Document("clean", "No change since.\n", patient_id="other")]
-    result, _ = trained(documents, [], config(tmp_path))
-    assert len(result.ensemble.predict(documents)) == 3
+    with pytest.raises(ModelError, match="finds 0 of the 20 PHI tokens of its training notes"):
+        trained(documents, [], config(tmp_path))
 
 
 @pytest.mark.parametrize("submodels", [("regex",), ("regex", "tbed"), ("crf",)])
-def test_a_stack_without_candidates_finds_nothing(tmp_path: Path, submodels: tuple[str, ...]) -> None:
+def test_a_stack_without_candidates_is_refused(tmp_path: Path, submodels: tuple[str, ...]) -> None:
     documents = [
         Document(str(k), f"word {k} plain\n", (Span(0, 4, "ID"),) if k == 0 else (), patient_id=str(k))
         for k in range(4)
     ]
-    result, _ = trained(documents, documents, config(tmp_path, *submodels))
+    with pytest.raises(ModelError, match="finds 0 of the 1 PHI tokens of its training notes"):
+        trained(documents, documents, config(tmp_path, *submodels))
+
+
+@pytest.mark.parametrize("submodels", [("regex",), ("regex", "tbed"), ("crf",)])
+def test_a_stack_finds_nothing_where_there_are_no_candidates(tmp_path: Path, submodels: tuple[str, ...]) -> None:
+    clean = [Document(str(k), f"word {k} plain\n", patient_id=str(k)) for k in range(4)]
+    result, _ = trained(tiny_stack.notes(), clean, config(tmp_path, *submodels))
+    assert result.dev_counts["ensemble"].recall is None
     save_model(result.ensemble, result.stacking_dataset, result.manifest, tmp_path / "model")
-    assert load_model(tmp_path / "model")[0].predict(documents[1:2]) == [()]
-    assert len(ablate(tmp_path / "model", documents, jobs=1, report=lambda step: None)) >= 4
+    assert load_model(tmp_path / "model")[0].predict(clean) == [()] * 4
+    assert len(ablate(tmp_path / "model", clean, jobs=1, report=lambda step: None)) >= 4
 
 
 def test_dev_notes_without_text_leave_figures_undefined(tmp_path: Path) -> None:

@@ -124,9 +124,11 @@ def test_a_model_keeps_the_map(tmp_path: Path, capsys: pytest.CaptureFixture[str
     write_corpus(renamed, corpus, "jsonl")
     path = map_file(tmp_path, '[labels]\nDATE = "Datum"\n')
     arguments = [*tiny_stack.settings(tmp_path), "--submodels=regex", "--map", path, "--language=none"]
-    # A file of patterns that is named is used in any language, but `none` means none.
-    assert main(["train", str(corpus), "--out", str(model), *arguments]) == 0
-    assert "patterns: none are used: the configuration asks for none" in capsys.readouterr().err
+    # A file of patterns that is named is used in any language, but `none` means none, and so a model without any part.
+    assert main(["train", str(corpus), "--out", str(tmp_path / "none"), *arguments]) == 2
+    said = capsys.readouterr().err
+    assert "patterns: none are used: the configuration asks for none" in said
+    assert "finds 0 of the 80 PHI tokens" in said
     assert main(["train", str(corpus), "--out", str(model), *arguments[:-1]]) == 0
     assert "patterns: tiny finds 1 of 3 labels, and nothing for Ort, Person; " in capsys.readouterr().err
     Path(path).unlink()
