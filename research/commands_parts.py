@@ -63,7 +63,7 @@ def add_commands(commands: Any) -> None:
     vectors.add_argument("--window", metavar="N", type=int, default=5, help="words on each side; default: 5")
     vectors.add_argument("--epochs", metavar="N", type=int, default=5, help="default: 5")
     vectors.add_argument("--min-occurrences", metavar="M", type=int, default=10, help="of a word; default: 10")
-    vectors.add_argument("--min-patients", metavar="K", type=int, default=5, help="of a word; default: 5")
+    vectors.add_argument("--min-patients", metavar="N", type=int, default=5, help="of a word; default: 5")
     vectors.add_argument("--keep-digits", action="store_true", help="do not write digits as 0")
     add_shared(vectors, "seed", seed=13)
     vectors.set_defaults(run=run_embeddings)

@@ -52,6 +52,8 @@ LINES = {
     "corpus convert": ("<notes> --map <map.toml> --format jsonl --out >out/",),
     "corpus resample": ("<notes> --out >out/",),
     "corpus augment": ("<notes> --out >out/",),
+    "benchmark": ("<notes> <found.jsonl> <more.jsonl> --out >a.csv --out >b.json",),
+    "run-system": ("presidio <notes> --out >found.jsonl",),
     "compare-encoders": ("<notes> --dev <dev> --out >run/",),
     "customize": ("<one> <other> --test <more> --budget 10 --out >run/",),
     "cross-corpus": ("<one> a=<other> --out >run/",),
@@ -90,6 +92,8 @@ SETTINGS |= {
     for c in ("add", "correct")
 }
 SETTINGS |= {("--csv", "project export-pseudonyms"), ("--new-key-file", "project rotate-key")}
+# A system's name, which is no place.
+SETTINGS |= {("system", "run-system")}
 # An audit is a new folder, never one that is there.
 SETTINGS |= {("--out", "audit plan")}
 # They say where what a record names was moved.
@@ -106,8 +110,8 @@ PLACES = {"FILE", "DIR", "PATH", "CORPUS", "MODEL", "NOTES", "MAP", "DEV", "TRAI
 REFUSALS = re.compile(
     r"nothing is written over what is read|the output folder is the (model|input folder)|holds other files"
     r"|is an input inside the folder that the model would replace|exists and is not a model; nothing is overwritten"
-    # A file of a model is named where a folder, or another kind of file, is to be written.
-    r"|manifest\.json: (is the name of a file, but a folder|the output has the form of the input, and so its suffix)"
+    # A file of a model is named where a folder is to be written.
+    r"|manifest\.json: is the name of a file, but a folder"
 )
 _PLACE = re.compile(r"<([^>]+)>|(>>?)(\S+)|:(\w+)")
 

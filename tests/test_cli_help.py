@@ -24,6 +24,10 @@ MEANINGS = {
     "--summary": 2,
     # A setting of training, or one of the replacement.
     "--set": 2,
+    # A model, or the folder of a package of one.
+    "--model": 2,
+    # Of a reviewer's account, or of who signs a release.
+    "--role": 2,
 }
 
 

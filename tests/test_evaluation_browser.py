@@ -391,8 +391,7 @@ def test_tables_wider_than_a_phone_say_so_and_scroll(browser: Browser, wide_repo
     settle(browser)
     tables = columns_out_of_sight(browser)
     wide = {name for name, (cut, _) in tables.items() if cut > 1}
-    assert wide == set(), tables
-    assert {"By label", "Confusion of labels", "Leaks by label", "Views of the same annotations"} <= wide
+    assert {"By label", "Confusion of labels", "Leaks by label.", "Views of the same annotations"} <= wide
     assert {name for name, (_, said) in tables.items() if said} == wide
     assert browser.run("document.documentElement.scrollWidth") == 390
     browser.run("document.querySelectorAll('.scroll').forEach(box => box.scrollTo(box.scrollWidth, 0))")

@@ -78,7 +78,7 @@ def _add_harvest(actions: Any) -> None:
     harvest.add_argument("corpus", metavar="CORPUS", help="annotated notes, or what `predict` wrote")
     harvest.add_argument("--out", metavar="FILE.toml", type=Path, help="the patterns, to be reviewed")
     harvest.add_argument("--sentences", metavar="FILE.toml", type=Path, help="an inclusion list, to be reviewed")
-    harvest.add_argument("--min-patients", metavar="K", type=int, default=5, help="of a template; default: 5")
+    harvest.add_argument("--min-patients", metavar="N", type=int, default=5, help="of a template; default: 5")
     harvest.add_argument("--min-occurrences", metavar="M", type=int, default=10, help="of a template; default: 10")
     harvest.add_argument("--top", metavar="N", type=int, default=200, help="templates; default: 200")
     harvest.add_argument("--sentence-patients", metavar="K", type=int, default=10, help="of a sentence; default: 10")

@@ -77,7 +77,7 @@ def _add_diff(commands: Any) -> None:
         "diff asthma notes.csv --id-column id --model new_model --key-file site.key",
     )
     diff.add_argument("input", metavar="INPUT", nargs="?", help="with --model: notes that were handed out")
-    diff.add_argument("--model", metavar="DIR", type=Path, help="a model's folder, or an installed one's name")
+    diff.add_argument("--model", metavar="MODEL", type=Path, help="a model's folder, or an installed one's name")
     diff.add_argument("--most", metavar="N", type=int, default=200, help="notes to read; default: 200")
     add_lists(diff, strict=False)
     add_recognizers(diff, rename=False)

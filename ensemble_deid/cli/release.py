@@ -45,7 +45,7 @@ def add_commands(actions: Any) -> None:
 
 def add_verify_options(verify: CommandParser) -> None:
     """Add what `verify` needs for a record whose folders were moved."""
-    verify.add_argument("--run", metavar="RUN", type=Path, dest="run_folder", help="record: its run, if moved")
+    verify.add_argument("--run", metavar="DIR", type=Path, dest="run_folder", help="record: its run, if moved")
     verify.add_argument("--audit", metavar="AUDIT", type=Path, help="record: its audit, likewise")
     add_model(verify, "--model", dest="model_folder", help="record: its model, likewise")
 

@@ -105,10 +105,10 @@ def _add_team(actions: Any) -> None:
         actions,
         "draw",
         "draw notes at random, so that they can measure a model",
-        example="review draw decisions.sqlite --notes 50 --blind",
+        example="review draw decisions.sqlite --size 50 --blind",
     )
     _add_store(draw)
-    draw.add_argument("--notes", metavar="N", type=int, required=True, help="how many, in whole patients")
+    draw.add_argument("--size", metavar="N", type=int, required=True, help="how many notes, in whole patients")
     draw.add_argument("--blind", action="store_true", help="reviewers do not see what the model found")
     draw.set_defaults(run=run_draw)
     for command in (assign, draw):
@@ -276,7 +276,7 @@ def run_draw(options: argparse.Namespace) -> int:
     from ensemble_deid.service.review.team import draw
 
     with _opened(options.store) as database:
-        drawn = draw(database, options.notes, blind=options.blind, seed=options.seed)
+        drawn = draw(database, options.size, blind=options.blind, seed=options.seed)
     say(f"{counted(drawn, 'note')} drawn; on the page: First, drawn at random")
     return 0
 
