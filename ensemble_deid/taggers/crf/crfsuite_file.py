@@ -8,6 +8,7 @@ same without hash tables, weights in single precision: safetensors, compressed.
 import lzma
 import struct
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +115,7 @@ def _read_strings(data: bytes, at: int, count: int) -> tuple[str, ...]:
 def compact_weights(read: CrfsuiteWeights) -> bytes:
     """Return the compact form. The same weights give the same bytes."""
     order = np.lexsort((read.label_of_weight, read.attribute_of_weight))
-    tensors = {
+    tensors: dict[str, NDArray[Any]] = {
         "attributes": np.frombuffer("\0".join(read.attributes).encode(), np.uint8),
         "labels": np.frombuffer("\0".join(read.labels).encode(), np.uint8),
         # Differences of sorted numbers are small, and compress well.
