@@ -51,7 +51,7 @@ def add_commands(commands: Any) -> None:
         commands,
         "cross-corpus",
         "train on each of several corpora, score on all",
-        example="cross-corpus one/notes other/notes --map binary --out crossed",
+        example="cross-corpus one/notes other/notes --label-map binary --out crossed",
     )
     cross.add_argument("corpora", metavar="CORPUS", nargs="+", help="annotated notes; or TRAIN=TEST, two corpora")
     _add_shared(cross)
@@ -60,7 +60,9 @@ def add_commands(commands: Any) -> None:
 
 def _add_shared(parser: CommandParser) -> None:
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="for the runs and the tables")
-    parser.add_argument("--map", metavar="MAP", help="labels: category, binary, hipaa, i2b2, NAME alone, a .toml file")
+    parser.add_argument(
+        "--label-map", metavar="MAP", help="labels: category, binary, hipaa, i2b2, NAME alone, a .toml file"
+    )
     parser.add_argument("--test-share", metavar="SHARE", type=float, default=0.4, help="of the patients; default: 0.4")
     add_config(parser)
     add_shared(parser, "submodels", "jobs", "device", "seed", "quiet")
@@ -83,7 +85,7 @@ def run_customize_command(options: argparse.Namespace) -> int:
         raise ConfigError(f"--view {options.view}: expected one of {', '.join(CURVE_VIEWS)}")
     plan = CustomizePlan(options.out, config, _budgets(options.budget), _ways(options.ways), options.allow_overlap)
     refuse_output(options.out, options.a, options.b, options.test)
-    a = _mapped(options.a, options.map)
+    a = _mapped(options.a, options.label_map)
     pool, test = _divided(options.b, options.test, options, seed=config.seed)
     if not options.allow_overlap:
         SeenNotes.of(a, seed=config.seed).refuse(test, used_for="to score")
@@ -120,8 +122,8 @@ def _config(options: argparse.Namespace) -> Config:
     """Return the configuration; the labels of the patterns are mapped like those of the corpora."""
     check_resamples(options)
     overrides = [*options.overrides]
-    if options.map is not None and not any(entry.startswith("regex.map=") for entry in overrides):
-        overrides.append(f"regex.map='{options.map}'")
+    if options.label_map is not None and not any(entry.startswith("regex.map=") for entry in overrides):
+        overrides.append(f"regex.map='{options.label_map}'")
     return load_config(
         options.config,
         overrides=overrides,
@@ -153,10 +155,10 @@ def _divided(
     from ensemble_deid.model.seen_notes import SeenNotes
     from research.patient_split import split_by_patient
 
-    documents = _mapped(name, options.map)
+    documents = _mapped(name, options.label_map)
     if test is None:
         return split_by_patient(documents, test_share=options.test_share, seed=seed, name=name)
-    scored = _mapped(test, options.map)
+    scored = _mapped(test, options.label_map)
     overlap = SeenNotes.of(documents, seed=seed).overlap(scored)
     if overlap:
         raise CorpusError(f"{test}: {overlap} are also in {name}: what is scored must not be learned from")

@@ -68,10 +68,13 @@ def steps(out: Path) -> Iterator[tuple[str, list[str]]]:
     groups = [f"{out / name}.jsonl" for name in ("group-a", "group-b", "group-c")]
     zhao, dev = f"{out / 'zhao.jsonl'}", "demo:dev"
     yield "zhao-table2", ["corpus", "stats", "demo:train", dev, "--out", f"{out / 'table2.csv'}"]
-    yield "cross-names", ["cross-corpus", *groups, "--map", "NAME", *_SMALL, "--out", f"{out / 'names'}"]
-    yield "cross-categories", ["cross-corpus", *groups, "--map", "category", *_SMALL, "--out", f"{out / 'categories'}"]
+    yield "cross-names", ["cross-corpus", *groups, "--label-map", "NAME", *_SMALL, "--out", f"{out / 'names'}"]
+    yield (
+        "cross-categories",
+        ["cross-corpus", *groups, "--label-map", "category", *_SMALL, "--out", f"{out / 'categories'}"],
+    )
     encoder = [*_ENCODER, "--folds", "2", "--out", f"{out / 'encoder-names'}"]
-    yield "cross-encoder", ["cross-corpus", *groups, "--map", "NAME", *encoder]
+    yield "cross-encoder", ["cross-corpus", *groups, "--label-map", "NAME", *encoder]
     a, b = f"{out / 'elsewhere.jsonl'}", f"{out / 'new-site.jsonl'}"
     yield "customize", ["customize", a, b, *_BUDGETS, *_SMALL, "--out", f"{out / 'customize'}"]
     ours = ["--submodels", "regex,tbed,crf,neural", "--set", "folds=3"]

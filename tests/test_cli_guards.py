@@ -49,7 +49,7 @@ LINES = {
     "corpus harvest": ("<notes> --out >a.toml --sentences >b.toml",),
     "model patterns check": ("<my.toml> <notes> --out >kept.toml",),
     "corpus stats": ("<notes.csv> <more.csv> --out >table.csv",),
-    "corpus convert": ("<notes> --map <map.toml> --format jsonl --out >out/",),
+    "corpus convert": ("<notes> --label-map <map.toml> --format jsonl --out >out/",),
     "corpus resample": ("<notes> --out >out/",),
     "corpus augment": ("<notes> --out >out/",),
     "benchmark": ("<notes> <found.jsonl> <more.jsonl> --out >a.csv --out >b.json",),
@@ -82,7 +82,7 @@ SETTINGS = {
     ("--config", command)
     for command in ("research crossval", "research tune", "compare-encoders", "customize", "cross-corpus")
 }
-SETTINGS |= {("--map", command) for command in ("train", "customize", "cross-corpus")}
+SETTINGS |= {("--label-map", command) for command in ("train", "customize", "cross-corpus")}
 # A project is written like an output: see `test_no_output_lies_in_a_project`.
 SETTINGS |= {("--project", "deidentify")}
 # They run what `deidentify` runs; a list of pseudonyms is a new file, never one that is there.

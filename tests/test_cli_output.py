@@ -106,7 +106,7 @@ def test_no_single_file_is_written_over_an_input(
     refused("rules", "review", model, "--corpus", gold, "--out", soft)
     refused("knowledge", "build", "--scowl", tmp_path, "--out", tmp_path)
     refused("research", "ablate", model, tiny_dev, "--retrain", gold, "--out", hard)
-    refused("corpus", "convert", gold, "--format", "jsonl", "--map", tmp_path / "map.toml", "--out", tmp_path)
+    refused("corpus", "convert", gold, "--format", "jsonl", "--label-map", tmp_path / "map.toml", "--out", tmp_path)
     assert "named for two outputs" in refused("evaluate", gold, gold, "--out", "x.csv", "--out", "./x.csv")
 
 

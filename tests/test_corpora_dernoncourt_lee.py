@@ -87,7 +87,9 @@ def test_an_empty_file_and_a_lone_one_are_refused(tmp_path: Path) -> None:
 
 def test_it_is_converted_to_categories(tmp_path: Path) -> None:
     folder, out = write(tmp_path), tmp_path / "out.jsonl"
-    assert main(["corpus", "convert", str(folder), "--map", "category", "--format", "jsonl", "--out", str(out)]) == 0
+    assert (
+        main(["corpus", "convert", str(folder), "--label-map", "category", "--format", "jsonl", "--out", str(out)]) == 0
+    )
     assert [span.label for span in read_corpus(out).documents[0].spans] == ["NAME", "LOCATION", "DATE"]
 
 

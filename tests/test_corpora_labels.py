@@ -1,4 +1,4 @@
-"""Label maps, and `corpus convert --map`."""
+"""Label maps, and `corpus convert --label-map`."""
 
 from pathlib import Path
 
@@ -84,9 +84,22 @@ def test_convert_with_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     write_corpus([NOTE], tmp_path / "in", "brat")
     path = map_file(tmp_path, 'unlisted = "drop"\n[labels]\nPerson = "PATIENT"\nTime = "DATE"\n')
     out = tmp_path / "out"
-    assert main(["corpus", "convert", str(tmp_path / "in"), "--map", path, "--format", "i2b2", "--out", str(out)]) == 0
+    assert (
+        main(["corpus", "convert", str(tmp_path / "in"), "--label-map", path, "--format", "i2b2", "--out", str(out)])
+        == 0
+    )
     assert "3 spans, 2 after the map" in capsys.readouterr().out
     assert labels_of(read_corpus(out).documents[0]) == [(0, 7, "PATIENT"), (8, 11, "DATE")]
-    again = ["corpus", "convert", str(tmp_path / "in"), "--map", "category", "--format", "jsonl", "--out", str(out)]
+    again = [
+        "corpus",
+        "convert",
+        str(tmp_path / "in"),
+        "--label-map",
+        "category",
+        "--format",
+        "jsonl",
+        "--out",
+        str(out),
+    ]
     assert main(again) == 2
     assert "has no category" in capsys.readouterr().err

@@ -123,7 +123,9 @@ def test_they_can_be_converted_but_not_written(tmp_path: Path, capsys: pytest.Ca
     source = tmp_path / "train.xml"
     source.write_text(I2B2_2006, encoding="utf-8")
     out = tmp_path / "out.jsonl"
-    assert main(["corpus", "convert", str(source), "--out", str(out), "--format", "jsonl", "--map", "category"]) == 0
+    assert (
+        main(["corpus", "convert", str(source), "--out", str(out), "--format", "jsonl", "--label-map", "category"]) == 0
+    )
     assert {span.label for note in read_corpus(out) for span in note.spans} == {"NAME", "DATE"}
     capsys.readouterr()
     with pytest.raises(CorpusError, match="the format i2b2-2006 is read, not written"):

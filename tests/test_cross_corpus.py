@@ -68,7 +68,7 @@ def test_each_corpus_is_trained_on_once_and_answers_are_kept(
     monkeypatch.setattr(cross_corpus, "train", count)
     out = tmp_path / "out"
     command = ["cross-corpus", str(places[0]), f"{places[1]}={places[2]}", "--out", str(out), "--resamples=10"]
-    command += ["--map=NAME", "--submodels=tbed", *tiny_stack.settings(tmp_path), "--set", "regex.patterns=none"]
+    command += ["--label-map=NAME", "--submodels=tbed", *tiny_stack.settings(tmp_path), "--set", "regex.patterns=none"]
     command += ["--set", "regex.map="]
     assert main(command) == 0
     # Two of four patients of x are scored, all of y are learned from.

@@ -110,7 +110,7 @@ def test_a_run_is_resumed_and_never_mixed(
     write_corpus(tiny_stack.notes(503, patients=4), tmp_path / "b.jsonl", "jsonl")
     out = tmp_path / "out"
     command = ["customize", str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl"), "--out", str(out), "--resamples=10"]
-    command += ["--budget=0,6,1000", "--test-share=0.3", "--map=category", "--submodels=regex,tbed"]
+    command += ["--budget=0,6,1000", "--test-share=0.3", "--label-map=category", "--submodels=regex,tbed"]
     command += tiny_stack.settings(tmp_path)
     trained: list[int] = []
     real = customize.train
@@ -152,7 +152,7 @@ def test_a_run_is_resumed_and_never_mixed(
         (["--view=overlap"], "--view overlap: expected one of strict"),
         (["--precision=2"], "must be above 0 and at most 1"),
         (["--submodels=regex,crf"], "needs a submodel that can start from a trained model"),
-        (["--map=nothing"], "is not a label map"),
+        (["--label-map=nothing"], "is not a label map"),
     ],
 )
 def test_bad_options_are_refused_before_any_training(

@@ -47,7 +47,7 @@ def map_file(folder: Path, content: str) -> str:
         ("es", MEDDOCAN, {}, "es-meddocan", "the notes look Spanish"),
         # The English patterns know the labels, but not the language.
         ("fr", I2B2, {}, "none", "French .* there is no pattern set for French; --language en or es takes"),
-        ("es", I2B2, {}, "none", "es-meddocan knows none of the corpus's labels .*--map"),
+        ("es", I2B2, {}, "none", "es-meddocan knows none of the corpus's labels .*--label-map"),
         ("en", OWN, {}, "none", r"en-i2b2 knows none of the corpus's labels \(Person, Tag\)"),
         ("fr", I2B2, {"language": "en"}, "en-i2b2", "the configured language is en"),
         ("en", I2B2, {"language": "none"}, "none", "the configuration asks for none"),
@@ -123,7 +123,7 @@ def test_a_model_keeps_the_map(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ]
     write_corpus(renamed, corpus, "jsonl")
     path = map_file(tmp_path, '[labels]\nDATE = "Datum"\n')
-    arguments = [*tiny_stack.settings(tmp_path), "--submodels=regex", "--map", path, "--language=none"]
+    arguments = [*tiny_stack.settings(tmp_path), "--submodels=regex", "--label-map", path, "--language=none"]
     # A file of patterns that is named is used in any language, but `none` means none, and so a model without any part.
     assert main(["train", str(corpus), "--out", str(tmp_path / "none"), *arguments]) == 2
     said = capsys.readouterr().err

@@ -31,11 +31,11 @@ def add_commands(actions: Any) -> None:
         actions,
         "convert",
         "write a corpus in another format, or with other labels",
-        example="corpus convert my/notes --format brat --map hipaa --out converted",
+        example="corpus convert my/notes --format brat --label-map hipaa --out converted",
     )
     _add_in_and_out(convert)
     convert.add_argument("--format", choices=WRITABLE, required=True, help="of the notes to write")
-    convert.add_argument("--map", metavar="MAP", help="new labels: a .toml file, category, binary, i2b2 or hipaa")
+    convert.add_argument("--label-map", metavar="MAP", help="new labels: a .toml file, category, binary, i2b2 or hipaa")
     convert.set_defaults(run=run_convert)
     resample = add_command(
         actions,
@@ -122,8 +122,8 @@ def run_convert(options: argparse.Namespace) -> int:
     from ensemble_deid.corpora.write import write_corpus
     from ensemble_deid.note.label_map import load_label_map
 
-    label_map = load_label_map(options.map) if options.map else None
-    maps = [Path(options.map)] if options.map else []
+    label_map = load_label_map(options.label_map) if options.label_map else None
+    maps = [Path(options.label_map)] if options.label_map else []
     refuse_output(options.out, locate_corpus(options.corpus), *maps, format=options.format)
     corpus = read_gold(options.corpus)
     documents = label_map.apply_all(corpus.documents) if label_map else corpus.documents

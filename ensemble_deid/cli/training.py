@@ -40,7 +40,7 @@ def add_commands(commands: Any) -> None:
     rare.add_argument(
         "--language", choices=("auto", "en", "es", "none"), help="language of the patterns; auto: that of the notes"
     )
-    rare.add_argument("--map", metavar="MAP", help="the patterns' labels -> the corpus's: a .toml file, category ...")
+    rare.add_argument("--label-map", metavar="MAP", help="the patterns' labels -> the corpus's: a .toml, category ...")
     rare.add_argument("--encoder", metavar="FOLDER_OR_NAME", help="pretrained encoder: a folder, or a name on the hub")
     rare.add_argument("--folds", metavar="N", type=int, help="folds of the stack")
     add_shared(rare, "group-by", "allow-overlap", "reproducible", "resume")
@@ -143,7 +143,7 @@ def _overrides(options: argparse.Namespace) -> list[str]:
     """Return the options that stand for a key of a section, as overrides of the configuration."""
     found = {
         "regex.language": options.language,
-        "regex.map": options.map,
+        "regex.map": options.label_map,
         "transformer.encoder": options.encoder,
         "stack.operating_point": "recall" if options.recall_first else None,
     }

@@ -53,6 +53,7 @@ _OPTIONS = (
     "--at",
     "--copies",
     "--map",
+    "--label-map",
     "--quiet",
 )
 _COMMANDS = (
