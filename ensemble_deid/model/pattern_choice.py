@@ -86,8 +86,8 @@ def choose_patterns(config: Config, labels: Sequence[str], documents: Sequence[D
     if not patterns.patterns:
         names = " and ".join(patterns.name for patterns in sets)
         told += (
-            f"; {names} knows none of the corpus's labels ({', '.join(missing)}): a label map (--label-map FILE.toml, with a "
-            'line such as PATIENT = "own label" for each of the patterns\' labels) would keep the patterns'
+            f"; {names} knows none of the corpus's labels ({', '.join(missing)}): a label map (--label-map FILE.toml, "
+            'with a line such as PATIENT = "own label" for each of the patterns\' labels) would keep the patterns'
         )
         patterns = NO_PATTERNS
     return PatternChoice(patterns, language, mapping, missing, told)
