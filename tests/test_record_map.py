@@ -3,6 +3,7 @@
 import base64
 import csv
 import json
+import re
 import sqlite3
 from pathlib import Path
 
@@ -10,11 +11,14 @@ import pytest
 from made_keys import KEY
 
 from ensemble_deid import Columns, RecordMap, deidentify_table, verify_run
+from ensemble_deid.audit.release import released_documents
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.compressed import writing_compressed
 from ensemble_deid.corpora.input_options import InputOptions
 from ensemble_deid.corpora.messages.fhir import read_fhir
+from ensemble_deid.corpora.messages.fhir_fields import _DATE as FHIR_DATE
 from ensemble_deid.corpora.messages.hl7 import read_hl7
+from ensemble_deid.corpora.messages.hl7_fields import _DAY as HL7_DATE
 from ensemble_deid.corpora.record_map import Field, FieldKind, FieldRule, named_maps
 from ensemble_deid.corpora.records import NewRecord, Record
 from ensemble_deid.deidentify.cells import Cells
@@ -505,3 +509,54 @@ def test_a_project_takes_no_map() -> None:
 def test_a_map_needs_its_kind_of_input() -> None:
     with pytest.raises(ConfigError, match="has no section fhir"):
         RecordMap.read("hl7-v2").of_messages("fhir")
+
+
+@pytest.mark.parametrize("rule", ["keep", "drop", "staff"])
+def test_the_column_of_the_text_can_only_be_text(tiny_model: Path, tmp_path: Path, rule: str) -> None:
+    write_table(tmp_path / "a.csv", id="1", text=NOTE)
+    command = ["deidentify", str(tiny_model), str(tmp_path / "a.csv"), "--out", str(tmp_path / "o.csv")]
+    assert main([*command, "--column", f"text={rule}", "--column", "id=pseudonym:note"]) == 2
+    assert not (tmp_path / "o.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "passing", "held"),
+    [
+        ("OBX-5", ("7.2", "<0.5", "250"), ("02139", "48213", "1970")),
+        ("OBX-6", ("mmol/L", "%"), ("John", "Lee/Anna")),
+        ("OBX-7", ("3.5-5.1", "<5"), ("555-1234", "")),
+        ("PID-15", ("en", "SPA"), ("LEE", "ann")),
+        ("NK1-3", ("MTH",), ("ANN",)),
+        ("TXA-2", ("DS",), ("AL",)),
+    ],
+)
+def test_what_passes_as_a_code_in_hl7(place: str, passing: tuple[str, ...], held: tuple[str, ...]) -> None:
+    rule = RecordMap.read("hl7-v2").hl7[place]
+    assert [rule.allows(value) for value in (*passing, *held)] == [True] * len(passing) + [False] * len(held)
+
+
+def test_what_passes_as_a_quantity_in_fhir() -> None:
+    rules = RecordMap.read("fhir-r4").fhir
+    value, unit = (rules[f"Observation.valueQuantity.{name}"] for name in ("value", "unit"))
+    assert [value.allows(one) for one in ("7.25", "-3", "02139", "1970")] == [True, True, False, False]
+    assert [unit.allows(one) for one in ("mg/dL", "John", "Lee/Anna")] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "times", "others"),
+    [
+        (HL7_DATE, ("19700102", "197001021530", "19700102153059.1234+0100"), ("197001025551234567", "19700102.617")),
+        (
+            FHIR_DATE,
+            ("1970-01-02", "1970-01-02T15:30:59.123Z", "1970-01-02T15:30:59+01:00"),
+            ("2019-03-04T617.555.0123", "2019-03-04T10:00:00+6175550123"),
+        ),
+    ],
+)
+def test_only_times_follow_a_date(pattern: re.Pattern[str], times: tuple[str, ...], others: tuple[str, ...]) -> None:
+    assert [pattern.fullmatch(one) is not None for one in (*times, *others)] == [True] * len(times) + [False] * 2
+
+
+def test_audits_refuse_a_run_with_a_map(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="cannot be audited"):
+        next(released_documents("a.csv", {"format": "csv", "record_map": "a digest"}, tmp_path, ()))

@@ -573,6 +573,8 @@ def test_tokens_open_their_own_account_alone(file: ReviewFile) -> None:
         remove_account(database, "ann")
         with pytest.raises(ReviewError, match="no account"):
             remove_account(database, "ann")
+        with pytest.raises(ReviewError, match="kim is the last account"):
+            remove_account(database, "kim")
 
 
 def test_a_third_person_settles_differences_by_name(file: ReviewFile) -> None:
@@ -586,6 +588,11 @@ def test_a_third_person_settles_differences_by_name(file: ReviewFile) -> None:
             assert note_page(database, ADJUDICATION).lines == ()
             with pytest.raises(ReviewError, match="third person"):
                 begin_layer(database, ADJUDICATION, 2)
+            # Whoever opens it again has read it all the same.
+            finish(database, "lee", 2, finished=False)
+            with pytest.raises(ReviewError, match="third person"):
+                begin_layer(database, ADJUDICATION, 2)
+            finish(database, "lee", 2, finished=True)
             act_as(Account("mo", "adjudicator"))
             begin_layer(database, ADJUDICATION, 2)
             decide(database, ADJUDICATION, 2, read_spans(database, ADJUDICATION, 2)[0].id, "accepted")

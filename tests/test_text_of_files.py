@@ -82,3 +82,17 @@ def test_documents_are_handed_out_as_text(tiny_model: Path, tmp_path: Path) -> N
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.txt"]
     (failed,) = (tmp_path / "out.run" / "failed.jsonl").read_text().splitlines()
     assert "has no text layer" in json.loads(failed)["reason"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (r"{\rtf1\ansi\ansicpg1251 \'c8\'e2\'e0\'ed}", "another code page"),
+        (r"{\rtf1{\fonttbl{\f0\fcharset204 A;}}Anna}", "another code page"),
+        (r"{\rtf1 J\'6fhn}", "escapes or pictures"),
+    ],
+)
+def test_rtf_that_cannot_be_read_as_written_is_withheld(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "a.rtf").write_text(content)
+    with pytest.raises(CorpusError, match=said):
+        read_rtf_note(tmp_path / "a.rtf")

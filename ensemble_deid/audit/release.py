@@ -85,6 +85,8 @@ def _is_output(run: Path, documents: Sequence[Document]) -> bool:
 
 def released_documents(notes: str, settings: Any, run: Path, by: Sequence[str]) -> Iterator[Document]:
     """Yield the notes as the run with these settings read or wrote them, with the columns `by` as metadata."""
+    if settings.get("record_map") is not None:
+        raise CorpusError(f"{run}: was made with --map or --column, and what these handed out cannot be audited")
     if settings["format"] == "files":
         documents: Iterator[Document] = iter(read_corpus(notes, gold=False).documents)
         for document in documents:

@@ -1,6 +1,7 @@
 """Notes in RTF and PDF: their text is read, and handed out as plain text."""
 
 import logging
+import re
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.note.rtf import rtf, rtf_objects
 
 _MOST_PAGES = 2000
+_OTHER_CODE_PAGE = re.compile(r"\\ansicpg(?!1252\b)[0-9]|\\fcharset(?![012]\b)[0-9]|\\(?:mac|pc|pca)\b")
+_LEFT = re.compile(r"\\'[0-9a-fA-F]{2}|\\(?:bin|pict|objdata)\b")
 
 
 def read_rtf_note(path: Path) -> ReadNote:
@@ -21,7 +24,11 @@ def read_rtf_note(path: Path) -> ReadNote:
         raise CorpusError(f"{path}: is no RTF")
     if rtf_objects(written):
         raise CorpusError(f"{path}: holds a picture or an object, which is not read")
+    if _OTHER_CODE_PAGE.search(written):
+        raise CorpusError(f"{path}: is written in another code page than 1252, which is not read")
     text = edited(written, (Edit(start, end, plain) for start, end, plain in rtf(written)))
+    if _LEFT.search(text):
+        raise CorpusError(f"{path}: holds escapes or pictures that are not read")
     return _note(path, text)
 
 

@@ -17,7 +17,10 @@ from ensemble_deid.corpora.record_map import PEOPLE, Field, FieldKind, FieldRule
 _Maker = Callable[[Sequence[object]], str | None]
 _Path = tuple[str, ...]
 _REFERENCE = re.compile(r"(?:https?://[^?#]*/)?([A-Z][A-Za-z]+)/([A-Za-z0-9.-]{1,64})(?:/_history/[^/]*)?")
-_DATE = re.compile(r"([0-9]{4})(-[0-9]{2})?(-[0-9]{2})?(T[0-9:.]+(?:Z|[+-][0-9:]+)?)?")
+_DATE = re.compile(
+    r"([0-9]{4})(-[0-9]{2})?(-[0-9]{2})?"
+    r"(T[0-2][0-9]:[0-5][0-9](?::[0-6][0-9](?:\.[0-9]{1,6})?)?(?:Z|[+-][0-9]{2}:[0-9]{2})?)?"
+)
 _OF = {"Patient": "patient", "Practitioner": "staff", "Encounter": "encounter"}
 _ADDRESS = {
     "line": FieldKind.ADDRESS,

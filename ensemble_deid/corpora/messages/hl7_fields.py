@@ -14,7 +14,10 @@ from ensemble_deid.corpora.record_map import FieldKind, FieldRule
 
 _NULL = '""'
 _ADDRESS = {0: FieldKind.ADDRESS, 2: FieldKind.CITY, 3: FieldKind.STATE, 4: FieldKind.ZIP, 5: FieldKind.COUNTRY}
-_DAY = re.compile(r"([0-9]{4})([0-9]{2})?([0-9]{2})?([0-9.]*(?:[+-][0-9]{4})?)")
+_DAY = re.compile(
+    r"([0-9]{4})([0-9]{2})?([0-9]{2})?"
+    r"((?:[0-2][0-9](?:[0-5][0-9](?:[0-6][0-9](?:\.[0-9]{1,4})?)?)?)?(?:[+-][0-9]{4})?)"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,11 @@ class Columns:
         The first pseudonym of a patient groups the rows. Raises ConfigError for a column with two purposes.
         """
         shown = given or cls(text=None)
+        named_text = None if shown.text is None else rules.get(shown.text)
+        if named_text is not None and named_text.kind is not FieldKind.TEXT:
+            raise ConfigError(
+                f"the column {shown.text} holds the notes: its rule can only be text (--text-column names another)"
+            )
         named = {shown.id, shown.patient, *shown.dates, *shown.keep}
         left = {name: rule for name, rule in rules.items() if name not in named}
         texts = [name for name, rule in left.items() if rule.kind is FieldKind.TEXT]

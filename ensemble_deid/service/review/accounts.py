@@ -65,7 +65,12 @@ def add_account(database: sqlite3.Connection, name: str, role: Role) -> str:
 
 
 def remove_account(database: sqlite3.Connection, name: str) -> None:
-    """Remove an account; its decisions stay. Raises ReviewError where there is none."""
+    """Remove an account; its decisions stay.
+
+    Raises ReviewError where there is none, and for the last one: a store without accounts is open to everyone.
+    """
+    if [account.name for account in read_accounts(database)] == [name]:
+        raise ReviewError(f"{name} is the last account, and without any the store is open to everyone")
     if not database.execute("DELETE FROM accounts WHERE name = ?", (name,)).rowcount:
         raise ReviewError(f"there is no account {name}")
 

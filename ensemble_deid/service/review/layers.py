@@ -26,20 +26,25 @@ class Merged:
     disputed: Mapping[_Key, tuple[str, ...]]
 
 
+def _has_layer(database: sqlite3.Connection, reviewer: str, note: int) -> bool:
+    place = (reviewer, note)
+    return database.execute("SELECT 1 FROM layers WHERE reviewer = ? AND note = ?", place).fetchone() is not None
+
+
 def begin_layer(database: sqlite3.Connection, reviewer: str, note: int) -> None:
     """Make the reviewer's layer of a note where there is none.
 
-    Raises ReviewError for a note that was assigned to others, for an adjudicator who finished it as a reviewer, and as
+    Raises ReviewError for a note that was assigned to others, for an adjudicator who has read it as a reviewer, and as
     `merge` does.
     """
     place = (reviewer, note)
     if reviewer == ADJUDICATION:
         account = acting()
-        if account is not None and account.name in finished_by(database, note):
+        if account is not None and _has_layer(database, account.name, note):
             raise ReviewError("whoever reviewed a note does not settle its differences: leave it to a third person")
     elif not is_assigned(database, reviewer, note):
         raise ReviewError("this note is assigned to others")
-    if database.execute("SELECT 1 FROM layers WHERE reviewer = ? AND note = ?", place).fetchone():
+    if _has_layer(database, reviewer, note):
         return
     merged = merge(database, note) if reviewer == ADJUDICATION else None
     database.execute("INSERT INTO layers (reviewer, note) VALUES (?, ?)", place)
