@@ -26,6 +26,7 @@ from ensemble_deid.service.review.edits import Search, add_span, alter, decide, 
 from ensemble_deid.service.review.export import reviewed
 from ensemble_deid.service.review.file import Facts, ReviewFile, read_facts, settle_facts
 from ensemble_deid.service.review.fill import add_note, disagreement, fill, uncertainty
+from ensemble_deid.service.review.hits import find_hits
 from ensemble_deid.service.review.layers import begin_layer, merge
 from ensemble_deid.service.review.overview import PAGE, agreement, note_page, reviewers
 from ensemble_deid.service.review.records import (
@@ -577,6 +578,12 @@ def test_tokens_open_their_own_account_alone(file: ReviewFile) -> None:
             remove_account(database, "kim")
 
 
+def searched_notes(database: sqlite3.Connection, reviewer: str) -> set[int]:
+    return {hit.note for hit in find_hits(database, reviewer, Search("name")).hits} | {
+        hit.note for hit in find_hits(database, reviewer, Search("Ada")).hits
+    }
+
+
 def test_a_third_person_settles_differences_by_name(file: ReviewFile) -> None:
     with file.transaction() as database:
         finish(database, "kim", 2, finished=True, settle=True)
@@ -588,14 +595,20 @@ def test_a_third_person_settles_differences_by_name(file: ReviewFile) -> None:
             assert note_page(database, ADJUDICATION).lines == ()
             with pytest.raises(ReviewError, match="third person"):
                 begin_layer(database, ADJUDICATION, 2)
+            mine = searched_notes(database, ADJUDICATION)
+            assert 2 not in mine
             # Whoever opens it again has read it all the same.
             finish(database, "lee", 2, finished=False)
             with pytest.raises(ReviewError, match="third person"):
                 begin_layer(database, ADJUDICATION, 2)
             finish(database, "lee", 2, finished=True)
             act_as(Account("mo", "adjudicator"))
+            assert searched_notes(database, ADJUDICATION) == mine | {2}
             begin_layer(database, ADJUDICATION, 2)
             decide(database, ADJUDICATION, 2, read_spans(database, ADJUDICATION, 2)[0].id, "accepted")
+            act_as(Account("lee", "adjudicator"))
+            with pytest.raises(ReviewError, match="others' to change"):
+                undo(database, ADJUDICATION)
         finally:
             act_as(None)
         row = database.execute("SELECT account FROM steps WHERE reviewer = ?", (ADJUDICATION,)).fetchone()

@@ -28,7 +28,7 @@ from ensemble_deid.service.refusal import Refused
 from ensemble_deid.service.review.accounts import Account, account_of, act_as, owns, read_accounts
 from ensemble_deid.service.review.export import reviewed
 from ensemble_deid.service.review.file import ReviewFile
-from ensemble_deid.service.review.layers import is_assigned
+from ensemble_deid.service.review.layers import is_drawn, may_read
 from ensemble_deid.service.review.pages import PAGE_PATHS, WithHeaders, page_routes
 from ensemble_deid.service.review.records import ADJUDICATION, ReviewError
 from ensemble_deid.service.review.requests import SelectedPlace
@@ -123,8 +123,10 @@ def _model_routes(review: Review, model: Deidentifier | None, processor: Process
 def _note_row(review: Review, note: int, reviewer: str) -> sqlite3.Row:
     with review.file.transaction() as database:
         review.require(database, note)
-        if reviewer != ADJUDICATION and not is_assigned(database, reviewer, note):
-            raise Refused(409, "this note is assigned to others")
+        if not may_read(database, reviewer, note):
+            raise Refused(409, "this note is others' to read")
+        if reviewer != ADJUDICATION and is_drawn(database, note):
+            raise Refused(409, "readers of a note drawn at random do not see what the model thinks")
         row: sqlite3.Row = database.execute("SELECT name, text, patient FROM notes WHERE id = ?", (note,)).fetchone()
     return row
 

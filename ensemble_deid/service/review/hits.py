@@ -4,8 +4,7 @@ import sqlite3
 from dataclasses import dataclass
 
 from ensemble_deid.service.review.edits import Search, occurrences, searched
-from ensemble_deid.service.review.layers import is_assigned
-from ensemble_deid.service.review.records import ADJUDICATION
+from ensemble_deid.service.review.layers import may_read
 
 _LISTED = 200
 _AROUND = 40
@@ -39,7 +38,7 @@ def find_hits(database: sqlite3.Connection, reviewer: str, search: Search) -> Hi
     total = notes = 0
     hits: list[Hit] = []
     for row in database.execute("SELECT id, name, text FROM notes ORDER BY id"):
-        if reviewer != ADJUDICATION and not is_assigned(database, reviewer, row["id"]):
+        if not may_read(database, reviewer, row["id"]):
             continue
         text = row["text"]
         places = list(occurrences(text, wanted))

@@ -38,12 +38,12 @@ def begin_layer(database: sqlite3.Connection, reviewer: str, note: int) -> None:
     `merge` does.
     """
     place = (reviewer, note)
-    if reviewer == ADJUDICATION:
-        account = acting()
-        if account is not None and _has_layer(database, account.name, note):
-            raise ReviewError("whoever reviewed a note does not settle its differences: leave it to a third person")
-    elif not is_assigned(database, reviewer, note):
-        raise ReviewError("this note is assigned to others")
+    if not may_read(database, reviewer, note):
+        raise ReviewError(
+            "whoever reviewed a note does not settle its differences: leave it to a third person"
+            if reviewer == ADJUDICATION
+            else "this note is assigned to others"
+        )
     if _has_layer(database, reviewer, note):
         return
     merged = merge(database, note) if reviewer == ADJUDICATION else None
@@ -64,6 +64,14 @@ def begin_layer(database: sqlite3.Connection, reviewer: str, note: int) -> None:
         'INSERT INTO spans (reviewer, note, start, "end", label, kind, status, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
         rows,
     )
+
+
+def may_read(database: sqlite3.Connection, reviewer: str, note: int) -> bool:
+    """Whether a reviewer may work on a note; an adjudicator on those alone that the account has not read itself."""
+    if reviewer != ADJUDICATION:
+        return is_assigned(database, reviewer, note)
+    account = acting()
+    return account is None or not _has_layer(database, account.name, note)
 
 
 def is_assigned(database: sqlite3.Connection, reviewer: str, note: int) -> bool:

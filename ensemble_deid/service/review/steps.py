@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ensemble_deid.service.review.accounts import acting
+from ensemble_deid.service.review.layers import may_read
 from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, ReviewSpan, SpanKind, Status
 
 
@@ -127,6 +128,8 @@ def _replay(database: sqlite3.Connection, reviewer: str, step: int, *, backwards
     rows = changes.fetchall()
     for note in {row["note"] for row in rows}:
         refuse_adjudicated(database, reviewer, note)
+        if not may_read(database, reviewer, note):
+            raise ReviewError("this note is others' to change")
     for row in reversed(rows) if backwards else rows:
         _restore(database, reviewer, row["note"], row["span"], row["before" if backwards else "after"])
     state = "undone" if backwards else "done"
