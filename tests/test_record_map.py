@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import hashlib
 import json
 import re
 import sqlite3
@@ -560,3 +561,15 @@ def test_only_times_follow_a_date(pattern: re.Pattern[str], times: tuple[str, ..
 def test_audits_refuse_a_run_with_a_map(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="cannot be audited"):
         next(released_documents("a.csv", {"format": "csv", "record_map": "a digest"}, tmp_path, ()))
+
+
+def test_size_and_hash_of_what_a_map_leaves_out_are_left_out() -> None:
+    data = base64.b64encode(b"Seen by Dr. Irons.").decode()
+    digest = base64.b64encode(hashlib.sha1(b"Seen by Dr. Irons.").digest()).decode()
+    attachment = {"contentType": "text/plain", "data": data, "size": 18, "hash": digest}
+    resource = {"resourceType": "DocumentReference", "id": "1", "content": [{"attachment": attachment}]}
+    rules = {"DocumentReference.content.attachment.data": FieldRule(FieldKind.DROP)}
+    message = read_fhir(json.dumps(resource).encode(), "a.json", rules)
+    written = message.written([], ["" for _ in message.fields]).decode()
+    assert data not in written
+    assert digest not in written

@@ -110,7 +110,11 @@ def _mapped(reading: _Reading, root: JsonValue, rules: FieldRules) -> MappedElem
             return True
         return _add_text(reading, holder, path, resource)
 
-    found = MappedElements(rules, lambda holder, path: _is_structure(reading, holder, path), add_text)
+    def passes(holder: JsonValue, path: tuple[str, ...]) -> bool:
+        # Of data that a rule leaves out, size and hash would tell which they were.
+        return path[-1] not in ("size", "hash") and _is_structure(reading, holder, path)
+
+    found = MappedElements(rules, passes, add_text)
     found.read(root)
     return found
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ensemble_deid.seeds import generator
-from ensemble_deid.service.review.accounts import acting
+from ensemble_deid.service.review.accounts import acting, read_accounts
 from ensemble_deid.service.review.records import ReviewError
 
 _UNASSIGNED = """
@@ -59,6 +59,9 @@ def assign(database: sqlite3.Connection, reviewers: Sequence[str], *, each: int,
     """
     if not 0 < each <= len(set(reviewers)):
         raise ReviewError(f"each note to {each}: there are {len(set(reviewers))} reviewers")
+    accounts = {account.name for account in read_accounts(database)}
+    if accounts and (strangers := sorted(set(reviewers) - accounts)):
+        raise ReviewError(f"there is no account {strangers[0]}")
     counts = database.execute("SELECT reviewer, count(*) FROM assignments GROUP BY reviewer")
     load = dict.fromkeys(reviewers, 0) | dict(counts.fetchall())
     for notes in _by_patient(database, _UNASSIGNED, seed):
