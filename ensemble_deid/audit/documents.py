@@ -22,7 +22,7 @@ Part = str | Heading | Table
 NOT_MEASURED = "not measured for this version"
 TITLES: Mapping[DocumentKind, str] = {
     "expert": "Record for an expert determination, 45 CFR 164.514(b)(1)",
-    "safe-harbor": "Safe Harbor, 45 CFR 164.514(b)(2), and GDPR: what is covered",
+    "safe-harbor": "Safe Harbor, 45 CFR 164.514(b)(2), and GDPR: coverage",
 }
 _MOST_LISTED = 12
 _STYLE = (
@@ -115,7 +115,7 @@ def _head(record: Mapping[str, Any], signer: str) -> Iterator[Part]:
 
 def _expert(record: Mapping[str, Any]) -> Iterator[Part]:
     design, figures = record["audit"]["design"], record["audit"]["figures"]
-    yield Heading("What is left: the audit")
+    yield Heading("Remaining PHI: the audit")
     strata = f", in strata by {' and '.join(design['by'])}" if design["by"] else ""
     yield (
         f"{design['drawn_units']} of {design['frame_units']} {design['unit']}s were drawn at random (seed "

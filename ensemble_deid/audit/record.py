@@ -68,7 +68,7 @@ class VerifiedRecord:
 def make_record(
     places: ReleasePlaces, decision: ReleaseDecision, *, adjudicator: str = "", attacks: Path | None = None
 ) -> dict[str, Any]:
-    """Return what is to be signed.
+    """Return the record to sign.
 
     `attacks` is a file of `research exposure` for this very model. Raises an error where the run, the audit or the
     model is damaged, or one is not of the other.
@@ -86,7 +86,7 @@ def make_record(
 
 
 def write_record(facts: RecordFacts, places: ReleasePlaces, out: Path, key: SigningKey) -> str:
-    """Return the text of the file: what is signed, with the places as seen from the file, and the signature."""
+    """Return the file: the record with places relative to it, and the signature."""
     record = {**facts, "places": {name: os.path.relpath(place, out.parent) for name, place in asdict(places).items()}}
     content = {"format": _FORMAT, "record": record, "signature": key.sign(_PURPOSE, _canonical(record))}
     return json.dumps(content, indent=1, sort_keys=True) + "\n"

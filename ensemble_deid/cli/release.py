@@ -30,7 +30,7 @@ def add_commands(actions: Any) -> None:
     add_signing_key(release, "--sign")
     release.add_argument("--by", metavar="NAME", required=True, help="who decides")
     release.add_argument("--role", metavar="ROLE", required=True, help="in which role")
-    release.add_argument("--decision", choices=("approve", "refuse"), required=True, help="what is decided")
+    release.add_argument("--decision", choices=("approve", "refuse"), required=True, help="the decision")
     release.add_argument(
         "--condition", metavar="TEXT", action="append", default=[], help="a condition of the decision; repeatable"
     )

@@ -51,7 +51,7 @@ _HL7_PLACE = re.compile(r"[A-Z][A-Z0-9]{2}-[1-9][0-9]?")
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """What is done with the value of a field.
+    """The treatment of a field.
 
     `of` says of what a pseudonym is (`patient`, `encounter`, ...): equal ids of the same thing have equal pseudonyms.
     A date `of` birth is searched in the patient's notes. Codes pass if they are among `values` or match `pattern`.
@@ -129,6 +129,11 @@ class RecordMap:
     fhir: FieldRules = field(default_factory=dict)
     hl7: FieldRules = field(default_factory=dict)
     optional: bool = False
+
+    @classmethod
+    def of(cls, given: "RecordMap | str | Path") -> "RecordMap":
+        """Return a map as it is, or read it (`read`)."""
+        return given if isinstance(given, RecordMap) else cls.read(given)
 
     @classmethod
     def read(cls, given: str | Path) -> "RecordMap":

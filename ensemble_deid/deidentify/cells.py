@@ -89,7 +89,7 @@ class Cells:
         )
 
     def fields(self, record: Record, known: Known) -> tuple[Value, ...]:
-        """Return what stands for the values that have a rule of a record map, in their order. Raises as `dates`."""
+        """Return the replacements of the values with a rule, in their order. Raises as `dates`."""
         if not record.fields:
             return ()
         patient = _owner(record)

@@ -162,8 +162,7 @@ def deidentify_table(
     if columns is not None:
         choices["input"] = replace(choices.get("input", AS_NAMED), columns=columns)
     if record_map is not None:
-        found = record_map if isinstance(record_map, RecordMap) else RecordMap.read(record_map)
-        choices["input"] = replace(choices.get("input", AS_NAMED), record_map=found)
+        choices["input"] = replace(choices.get("input", AS_NAMED), record_map=RecordMap.of(record_map))
     job = _Job.of(source, out, model, choices)
     if not isinstance(source, str | Path):
         if job.input.format is None:

@@ -31,7 +31,7 @@ def export_model(model: Path, out: Path, *, shareable: bool = False, compact: bo
     model.
     """
     manifest = read_manifest(model)
-    # What is exported is what the copy comes with.
+    # The copy comes with these.
     figures = {name: figure for name, figure in manifest.figures.items() if name != SHIPPED}
     if CHOSEN in figures:
         figures[CHOSEN] = without_digests(figures[CHOSEN])

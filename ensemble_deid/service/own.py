@@ -157,7 +157,7 @@ def _options(notes: NoteService, fields: OptionFields, styles: Mapping[str, str]
         raise Refused(422, f"policy: unknown; known are {', '.join(policies())}")
     lists = notes.granted.lists
     for style in filter(None, (fields.style, *styles.values())):
-        # What is installed beside this package is the operator's choice, not a client's.
+        # The operator, not a client, chooses what is installed.
         if style not in STYLES and not style.startswith(FIXED):
             raise Refused(422, f"style or styles: unknown; {_known_styles(notes)}")
     try:

@@ -18,7 +18,7 @@ from ensemble_deid.errors import CorpusError
 class Message:
     """`text` is all note text of the message; `written(edits, values)` is the message with the text replaced.
 
-    `fields` are values with a rule of a record map, and `values` what stands for each; without them nothing does.
+    `fields` are values with a rule of a record map, and `values` their replacements; without a map there are none.
     `kept` names the other fields with a value, which may hold PHI and are never changed: with a map there are none.
     Raises CorpusError, from `written`, where the replacement cannot be written in the message's character set.
     """

@@ -95,7 +95,7 @@ def read_fhir(data: bytes, place: str, rules: FieldRules | None = None) -> Messa
         return Message(text, written, tuple(dict.fromkeys(reading.kept)), patient)
     # A table or an HL7 message has the id alone.
     patient = None if patient is None else patient.removeprefix("Patient/")
-    # What is kept are attributes of XHTML, for which there can be no rule.
+    # Only attributes of XHTML are kept: no rule can name them.
     return Message(text, written, tuple(reading.kept), patient, tuple(mapped.fields))
 
 

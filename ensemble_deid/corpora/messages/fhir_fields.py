@@ -40,7 +40,7 @@ _NAMED = {FieldKind.PSEUDONYM: ("value",), FieldKind.PHONE: ("value",), **dict.f
 
 @dataclass(slots=True)
 class MappedElements:
-    """Collects the fields of a resource, and renders it with what stands for them.
+    """Collects the fields of a resource, and renders it with their replacements.
 
     `is_structure` and `add_text` tell whether a member of an object is a value of the standard, or text.
     """

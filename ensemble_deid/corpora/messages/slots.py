@@ -13,7 +13,7 @@ _MARK = re.compile("\0([0-9]+)\0")
 
 @dataclass(slots=True)
 class FieldSlots:
-    """The values of a message that have a rule, and how what stands for each is written.
+    """The values of a message that have a rule, and how each replacement is written.
 
     Marks hold NUL, which no message may hold.
     """

@@ -44,7 +44,7 @@ def act_as(account: Account | None) -> None:
 
 
 def owns() -> bool:
-    """Whether the request at hand may do what is left to owners."""
+    """Whether the current request may use the owner's functions."""
     account = acting()
     return account is None or account.role == "owner"
 

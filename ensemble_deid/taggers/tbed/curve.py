@@ -1,4 +1,4 @@
-"""What is found after each rule of a list, and the number of rules that is best on groups that were held out."""
+"""F1 after each rule of a list, and the best number of rules on held-out groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
