@@ -60,6 +60,11 @@ english-model: $(VENV)/installed-transformer
 		--set 'stack.c_grid=[2.0]' --set 'stack.gamma_grid=[0.009]' --set 'stack.weight_grid=[1.0]'
 	$(BIN)/ensemble-deid model threshold $(MODEL) demo:dev --max-false-positives 5
 	$(BIN)/ensemble-deid model package $(MODEL) --name en --version 2.0.0 --out $(ENGLISH) --licence LICENSE --compact --score demo:test
+	@mkdir -p $(OUT)
+	$(BIN)/python -m research exposure demo:test $(ENGLISH)/ensemble_deid_en/model --known-notes demo:dev $(ENGLISH)/ensemble_deid_en/model \
+		--out $(ENGLISH)/ensemble_deid_en/attacks.json --out $(OUT)/attacks.md
+	printf '\n## Missed PHI among surrogates\n\nOn demo:test; the attacker knows what the model misses on demo:dev.\n\n' >> $(ENGLISH)/README.md
+	cat $(OUT)/attacks.md >> $(ENGLISH)/README.md
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile

@@ -182,6 +182,10 @@ def test_attacks_are_those_of_this_model(
     page = (place / "attacked-expert.html").read_text(encoding="utf-8")
     assert "parrot" in page
     assert NOT_MEASURED not in page
+    # A package has them beside its model.
+    shutil.copytree(tiny_model, tmp_path / "model")
+    assert release(place, tmp_path / "model", place / "packaged.json") == 0
+    assert json.loads((place / "packaged.json").read_text(encoding="ascii"))["record"]["attacks"]["model"] == checksum
 
 
 def test_documents_fit_on_four_pages_and_quote_nothing(place: Path, record: Path) -> None:

@@ -22,6 +22,7 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.installed import name_of_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
 from ensemble_deid.model.measured import threshold_text
+from ensemble_deid.model.package import ATTACKS as PACKAGED_ATTACKS
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.parsing import read_text, strict_json
 from ensemble_deid.signing import SigningKey, TrustedKeys
@@ -70,10 +71,12 @@ def make_record(
 ) -> dict[str, Any]:
     """Return the record to sign.
 
-    `attacks` is a file of `research exposure` for this very model. Raises an error where the run, the audit or the
-    model is damaged, or one is not of the other.
+    `attacks` is a file of `research exposure` for this very model; default: the one in the model's package, if any.
+    Raises an error where the run, the audit or the model is damaged, or one is not of the other.
     """
     facts = _computed(places, adjudicator=adjudicator)
+    packaged = places.model.parent / PACKAGED_ATTACKS
+    attacks = attacks or (packaged if packaged.is_file() else None)
     record: dict[str, Any] = _as_json(
         {
             **facts,

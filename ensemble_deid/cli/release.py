@@ -35,7 +35,12 @@ def add_commands(actions: Any) -> None:
         "--condition", metavar="TEXT", action="append", default=[], help="a condition of the decision; repeatable"
     )
     release.add_argument("--adjudicator", metavar="NAME", default="", help="who settled the readers' differences")
-    release.add_argument("--attacks", metavar="FILE", type=Path, help="figures of `research exposure` for this model")
+    release.add_argument(
+        "--attacks",
+        metavar="FILE",
+        type=Path,
+        help="figures of `research exposure` for this model; default: those in its package",
+    )
     release.add_argument("--date", metavar="YYYY-MM-DD", help="the day; default: SOURCE_DATE_EPOCH, or today")
     release.add_argument(
         "--out", metavar="FILE.json", type=Path, required=True, help="the record; the documents are beside it"

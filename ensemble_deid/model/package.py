@@ -21,6 +21,8 @@ from ensemble_deid.model.model_card import FILE as CARD
 
 FIGURES = "figures.json"
 """The file of the measurements, beside the model in the package."""
+ATTACKS = "attacks.json"
+"""What `research exposure` measured of the packaged model, beside it."""
 _VERSION = re.compile(r"\d+(?:\.\d+){1,3}(?:(?:a|b|rc|\.dev|\.post)\d+)?")
 _PROJECT = """[build-system]
 requires = ["setuptools>=68"]
@@ -94,7 +96,7 @@ def write_package(
 def _refuse_other_content(out: Path, package: str) -> None:
     """Raise ModelError where replacing `out` would lose anything but an earlier project of the package."""
     own = {"pyproject.toml", "README.md", "LICENSE", package, "build", f"{package}.egg-info"}
-    inside = {"__init__.py", "__pycache__", FIGURES, FOLDER}
+    inside = {"__init__.py", "__pycache__", FIGURES, ATTACKS, FOLDER}
     entries = sorted(out.iterdir()) if out.is_dir() else []
     if (out.exists() and not out.is_dir()) or (entries and not (out / package / FOLDER).is_dir()):
         raise ModelError(f"{out}: exists and is not a project of {package}; nothing was overwritten")
