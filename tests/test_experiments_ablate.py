@@ -106,6 +106,13 @@ def test_a_threshold_rule_holds_for_every_system(tiny_model: Path, tiny_dev: Pat
     assert rows[0].counts.tp + rows[0].counts.fp == sum(map(len, cut))
     stacked = [row for row in rows if row.name == "ensemble" or row.name.startswith("without")]
     assert all((row.threshold is None) == (row.counts is None) for row in stacked)
+    found = {row.name: row for row in rows}
+    # The rule chooses for the votes that score their spans, too.
+    assert found["vote: log-odds"].threshold is not None
+    assert found["vote: union"].threshold is None
+    for row in rows:
+        assert row.counts is None or row.token_recall is not None
+    assert found["ensemble"].token_recall >= 0.5
 
 
 def test_a_model_that_scores_no_single_tokens_is_compared_with_others_that_score_none(
@@ -197,9 +204,9 @@ def test_the_command_writes_table_6_in_every_form(
     text = out.read_text(encoding="utf-8")
     assert "without tbed (with regex)" in text
     if suffix == ".csv":
-        assert text.startswith("system,other submodels,threshold,P,R,F1,change,paired 95% interval,p\n")
+        assert text.startswith("system,other submodels,threshold,P,R,F1,change,paired 95% interval,p,token recall\n")
     if suffix == ".tex":
-        assert r"paired 95\% interval & p \\" in text
+        assert r"paired 95\% interval & p & token recall \\" in text
 
 
 def test_retraining_leaves_the_patterns_out_of_the_features(tiny_model: Path, tiny_train: Path, tiny_dev: Path) -> None:

@@ -169,7 +169,7 @@ def test_one_submodel_has_nothing_to_be_switched_off(tmp_path: Path) -> None:
     assert [row.name for row in rows] == [
         "ensemble",
         "regex alone",
-        *(f"vote: {m}" for m in ("union", "majority", "mean")),
+        *(f"vote: {m}" for m in ("union", "majority", "mean", "log-odds")),
     ]
     assert rows[0].difference is None
     assert all(row.difference is not None for row in rows[1:])

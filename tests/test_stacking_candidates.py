@@ -1,6 +1,7 @@
 """Candidates, their competitors and their context, each against a slow and obvious count."""
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -244,8 +245,9 @@ def test_votes(proposals: dict[str, Proposals]) -> None:
                     for name in used
                 ]
                 mean = sum(scores) / len(used)
-                stands = {"union": votes > 0, "majority": 2 * votes > len(proposals), "mean": mean >= 0.5 - 1e-12}
-                assert stands[method]
+                odds = sum(math.log(p / (1 - p)) for s in scores for p in [min(max(s, 1e-6), 1 - 1e-6)])
+                kept = {"union": votes > 0, "majority": 2 * votes > len(proposals), "mean": mean >= 0.5 - 1e-12}
+                assert {**kept, "log-odds": odds >= -1e-9}[method]
 
 
 def test_votes_by_hand() -> None:
@@ -259,7 +261,7 @@ def test_votes_by_hand() -> None:
     def keys(method: str) -> list[tuple[int, int, str]]:
         return [span.key for span in combine(proposals, labels=LABELS, method=method)[0]]
 
-    assert keys("union") == keys("majority") == keys("mean") == [long.key]
+    assert keys("union") == keys("majority") == keys("mean") == keys("log-odds") == [long.key]
     del proposals["neural"]
     assert keys("majority") == []
     assert keys("mean") == [long.key]

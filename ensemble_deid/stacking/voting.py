@@ -12,7 +12,11 @@ from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.submodels import BY_NAME
 from ensemble_deid.taggers.base import Proposals
 
-METHODS = ("union", "majority", "mean")
+METHODS = ("union", "majority", "mean", "log-odds")
+SCORED = ("mean", "log-odds")
+"""The methods whose spans have scores, so that a threshold can be chosen for them."""
+_SURE = 1e-6
+"""Confidence nearer to 0 or 1 counts as this near: log odds of 0 and 1 are infinite."""
 
 
 def combine(
@@ -22,19 +26,24 @@ def combine(
 
     `union` keeps the spans that any submodel predicts (Murugadoss et al. 2021), `majority` those that more than half
     predict, `mean` those whose confidence averages `threshold` or more over the submodels with marginals (over all
-    submodels if none has them).
+    submodels if none has them), `log-odds` those whose mean log odds are at or above the threshold's.
     """
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; known: {', '.join(METHODS)}")
     names = [name for name in proposals if BY_NAME[name].has_marginals] or list(proposals)
-    used = {name: proposals[name] for name in (names if method == "mean" else proposals)}
+    used = {name: proposals[name] for name in (names if method in SCORED else proposals)}
     table = collect(used, labels=labels)
     n_documents = len(next(iter(proposals.values())).best)
     if not len(table):
         return [() for _ in range(n_documents)]
-    scores = table.confidence.mean(axis=1)
+    if method == "log-odds":
+        within = np.clip(table.confidence, _SURE, 1.0 - _SURE)
+        scores = 1.0 / (1.0 + np.exp(-np.log(within / (1.0 - within)).mean(axis=1)))
+    else:
+        scores = table.confidence.mean(axis=1)
     votes = table.chosen.sum(axis=1)
-    keep = {"union": votes >= 1, "majority": 2 * votes > len(used), "mean": scores >= threshold}[method]
+    above = scores >= threshold
+    keep = {"union": votes >= 1, "majority": 2 * votes > len(used), "mean": above, "log-odds": above}[method]
     return [drop_overlaps(spans) for spans in table.spans(np.clip(scores, 0.0, 1.0), keep, n_documents)]
 
 

@@ -30,7 +30,7 @@ from ensemble_deid.stacking.dataset import FILES as STACKING_FILES
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.search import with_settings
 from ensemble_deid.stacking.stacker import Stacker
-from ensemble_deid.stacking.voting import METHODS, combine
+from ensemble_deid.stacking.voting import METHODS, SCORED, combine
 from ensemble_deid.submodels import BY_NAME, SUBMODELS
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.training.progress import Reporter, Step
@@ -105,10 +105,10 @@ class ThresholdTarget:
 
 @dataclass(frozen=True, slots=True)
 class AblationRow:
-    """One system and its strict counts.
+    """One system, its strict counts, and its recall of PHI tokens.
 
-    `members` is `AS_TRAINED` or `RETRAINED`; `threshold` is None for systems without a final estimator. `counts` is
-    None when no threshold follows the rule. `difference` is that to the full ensemble, None for the ensemble itself.
+    `members` is `AS_TRAINED` or `RETRAINED`; `threshold` is None for systems without scores. `counts` is None when no
+    threshold follows the rule. `difference` is that to the full ensemble, None for the ensemble itself.
     """
 
     name: str
@@ -116,6 +116,7 @@ class AblationRow:
     threshold: float | None
     counts: Counts | None
     difference: PairedDifference | None
+    token_recall: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +150,18 @@ class _Stack:
         if self.rule is None:
             threshold = stacker.cv_threshold
             return _System(name, self.members, threshold, stacker.predict(proposals, self.batch, threshold=threshold))
-        everything = stacker.predict(proposals, self.batch, threshold=0.0)
-        chosen = _threshold(self.batch.documents, everything, self.rule)
+        return self._above_chosen(name, stacker.predict(proposals, self.batch, threshold=0.0), self.rule)
+
+    def vote(self, method: str, labels: tuple[str, ...]) -> _System:
+        """Predict without a final estimator; the rule chooses the threshold where a method scores its spans."""
+        if self.rule is None or method not in SCORED:
+            spans = combine(self.proposals, labels=labels, method=method)
+            return _System(f"vote: {method}", AS_TRAINED, None, spans)
+        everything = combine(self.proposals, labels=labels, method=method, threshold=0.0)
+        return self._above_chosen(f"vote: {method}", everything, self.rule)
+
+    def _above_chosen(self, name: str, everything: Sequence[tuple[Span, ...]], rule: ThresholdTarget) -> _System:
+        chosen = _threshold(self.batch.documents, everything, rule)
         spans = None if chosen is None else [tuple(s for s in found if s.score >= chosen) for found in everything]
         return _System(name, self.members, chosen, spans)
 
@@ -210,8 +221,7 @@ def ablate(
     for name, proposed in stack.proposals.items():
         systems.append(_System(f"{name} alone", AS_TRAINED, None, [drop_overlaps(spans) for spans in proposed.best]))
     for method in () if as_zhao2020 else METHODS:
-        spans = combine(stack.proposals, labels=ensemble.scheme.labels, method=method)
-        systems.append(_System(f"vote: {method}", AS_TRAINED, None, spans))
+        systems.append(stack.vote(method, ensemble.scheme.labels))
     return _rows(documents, systems, model)
 
 
@@ -318,5 +328,6 @@ def _rows(documents: Sequence[Document], systems: Sequence[_System], model: Path
             full = table
         else:
             difference = paired_difference(table.per_document, full.per_document, table.groups)
-        rows.append(AblationRow(system.name, system.members, system.threshold, table.total, difference))
+        recall = count_view(documents, answers, "token-binary").total.recall
+        rows.append(AblationRow(system.name, system.members, system.threshold, table.total, difference, recall))
     return rows

@@ -71,7 +71,10 @@ def ablation_results(rows: Sequence[AblationRow], rule: ThresholdTarget | None) 
             [
                 Table(
                     " ".join(["Strict entity scores; change against the first row.", chosen, *used]),
-                    ("system", "other submodels", "threshold", "P", "R", "F1", "change", "paired 95% interval", "p"),
+                    (
+                        *("system", "other submodels", "threshold", "P", "R", "F1", "change"),
+                        *("paired 95% interval", "p", "token recall"),
+                    ),
                     tuple(map(_ablation_cells, rows)),
                 )
             ]
@@ -85,9 +88,10 @@ def ablation_results(rows: Sequence[AblationRow], rule: ThresholdTarget | None) 
 
 def _ablation_cells(row: AblationRow) -> tuple[str, ...]:
     if row.counts is None:
-        return (row.name, row.members, "not reached", *[""] * 6)
+        return (row.name, row.members, "not reached", *[""] * 7)
     threshold = "" if row.threshold is None else four_digits(row.threshold)
-    return (row.name, row.members, threshold, *counts_cells(row.counts), *difference_cells(row.difference))
+    figures = (*counts_cells(row.counts), *difference_cells(row.difference))
+    return (row.name, row.members, threshold, *figures, percent(row.token_recall, sign=""))
 
 
 def _ablation_record(row: AblationRow, rule: ThresholdTarget | None) -> dict[str, Any]:
@@ -98,6 +102,7 @@ def _ablation_record(row: AblationRow, rule: ThresholdTarget | None) -> dict[str
         "threshold": row.threshold,
         "threshold_rule": "cross-validation" if rule is None else f"{rule.rule} {rule.wanted:g}",
         **counts_record(row.counts),
+        "token_recall": row.token_recall,
     }
     return content | difference_record(row.difference, "f1_difference_to_ensemble", "interval_95", "p_value")
 
