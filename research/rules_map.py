@@ -1,6 +1,6 @@
 """What TBED is worth, by the strength of the patterns it starts from and the number of annotated notes.
 
-    python -m research.rules_map demo:train demo:dev --out map.jsonl [--parts rules,crf,stack] [--sizes 25,50] [--seeds 13]
+    python -m research.rules_map demo:train demo:dev --out map.jsonl [--parts rules,crf,stack] [--sizes 25] [--seeds 13]
 
 Starts: no patterns, five, twenty (what a hospital writes in a day), all of the package's. Parts: `rules`, the patterns
 alone and TBED alone on top of them; `crf`, a CRF alone; `stack`, the final estimator over patterns and CRF with TBED
