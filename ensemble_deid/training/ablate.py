@@ -329,5 +329,6 @@ def _rows(documents: Sequence[Document], systems: Sequence[_System], model: Path
         else:
             difference = paired_difference(table.per_document, full.per_document, table.groups)
         recall = count_view(documents, answers, "token-binary").total.recall
-        rows.append(AblationRow(system.name, system.members, system.threshold, table.total, difference, recall))
+        row = AblationRow(system.name, system.members, system.threshold, table.total, difference, token_recall=recall)
+        rows.append(row)
     return rows
