@@ -123,7 +123,7 @@ def read_manifest_unsigned(model: Path) -> object:
     ("change", "said"),
     [
         (lambda model: (model / FILE).unlink(), "is not signed, and trusted keys are configured"),
-        (lambda model: (model / FILE).write_bytes(b"ed25519 " + b"0" * 64 + b" " + b"0" * 128), "is not valid"),
+        (lambda model: (model / FILE).write_bytes(b"ed25519 " + b"0" * 64 + b" " + b"0" * 128), "does not list"),
         (lambda model: (model / FILE).write_bytes(b""), "not a signature"),
         (lambda model: (model / FILE).write_bytes(b"\xff" * 77), "not a signature"),
         (edited, "was changed since"),
