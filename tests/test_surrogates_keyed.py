@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import unicodedata
 from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -365,6 +366,36 @@ def test_spanish_notes_have_spanish_values() -> None:
     assert len(name.split()) == 2
     assert town in (rules_directory() / "surrogates" / "cities-es.txt").read_text(encoding="utf-8").split()
     assert day == REPLACER.replace(marked_note("<FECHAS|5/12/2014> <FECHAS|25/12/2014>")).text.split()[0]
+
+
+def test_spanish_people_have_two_surnames_of_their_own() -> None:
+    full, both, first, called = surrogates(
+        "<NOMBRE_PERSONAL_SANITARIO|Inés Navarro de la Cuesta> <NOMBRE_SUJETO_ASISTENCIA|Aranda Ruiz> "
+        "<NOMBRE_PERSONAL_SANITARIO|Navarro> <NOMBRE_PERSONAL_SANITARIO|Inés>"
+    )
+    given, one, *particles, two = full.split()
+    assert (given, one, particles) == (called, first, ["de", "la"])
+    lists = name_lists().given_out
+    assert given in lists["hispanic", "F"]
+    assert {_unaccented(name) for name in (one, two, *both.split())} <= {_unaccented(n) for n in lists["hispanic", "S"]}
+
+
+def _unaccented(name: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFKD", name) if c.isascii())
+
+
+@pytest.mark.parametrize("number", ["947 212 345", "606409021", "+34 91 727 73 36", "0034 963862500 ext. 12"])
+def test_spanish_telephones_belong_to_nobody(number: str) -> None:
+    (value,) = surrogates(f"<NUMERO_TELEFONO|{number}>")
+    assert re.sub(r"\d", "0", value) == re.sub(r"\d", "0", number)
+    assert re.match(r"(?:(?:00)?34)?9\d\d000", re.sub(r"\D", "", value))
+
+
+def test_spanish_postal_codes_are_of_one_province() -> None:
+    one, other = surrogates("<TERRITORIO|28016> <TERRITORIO|28905>")
+    assert one[:2] == other[:2]
+    assert 1 <= int(one[:2]) <= 52
+    assert one != other
 
 
 _SURFACES = st.one_of(

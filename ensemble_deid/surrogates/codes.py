@@ -1,7 +1,8 @@
 """Numbers and codes of the output, in the form they have: telephone numbers, identifiers, IP addresses.
 
 What could belong to somebody is avoided where a range for examples exists: the telephone numbers 555-01xx, social
-security numbers that begin with 9, the networks of RFC 5737 and RFC 3849.
+security numbers that begin with 9, the networks of RFC 5737 and RFC 3849. Spain has no such range; in its landline
+numbers 000 follows the area, as in none that is assigned.
 """
 
 import re
@@ -25,6 +26,7 @@ _LAST_DIGITS = re.compile(r"(?<!\d)[0-9]{4}\Z")
 _TELEPHONE = re.compile(
     r"(?:\+?1[\s.-]*)?(?:\(?[0-9]{3}\)?[\s./-]*)?(?<![0-9])[0-9]{3}[\s.-]+[0-9]{4}|(?:\+?1)?[0-9]{10}"
 )
+_SPANISH_TELEPHONE = re.compile(r"(?P<country>(?:(?:00)?34)?)(?P<area>[6-9]\d{2})(?P<line>\d{6})")
 _NETWORKS = ("192.0.2", "198.51.100", "203.0.113")
 _IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _IPV6 = re.compile(r"[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}", re.IGNORECASE)
@@ -41,6 +43,7 @@ class Codes:
     keyed: Keyed
     avoided: Avoided
     known: frozenset[str] = field(default=frozenset(), repr=False)
+    language: str = "en"
 
     def replace(self, surface: str, label: str) -> str | None:
         """Return another code in the form of `surface`, None where it has neither digits nor letters."""
@@ -124,6 +127,10 @@ class Codes:
         digits = "".join(head[place] for place in places)
         if extension and tail:
             tail = self.digits(tail)
+        if self.language == "es" and (spanish := _SPANISH_TELEPHONE.fullmatch(digits)):
+            area = 10 + self.keyed.number(90, "area", spanish["area"], attempt)
+            line = self.keyed.number(1000, "phone", spanish["line"], attempt)
+            return _filled(head, places, f"{spanish['country']}9{area}000{line:03d}") + tail
         country = len(digits) - _US_DIGITS if len(digits) == _US_DIGITS + 1 and digits[0] == "1" else 0
         if not digits:
             return self._code(surface, attempt)

@@ -70,10 +70,15 @@ class NamePart:
 
 
 class KnownNames:
-    """The full names among one patient's PHI, by which a part alone, initials and short forms are recognised."""
+    """The full names among one patient's PHI, by which a part alone, initials and short forms are recognised.
 
-    def __init__(self, known: Collection[str]) -> None:
+    In Spanish (`language` es) a person has two surnames: of three parts the last two, of two parts both where the
+    first is no given name.
+    """
+
+    def __init__(self, known: Collection[str], language: str = "en") -> None:
         self.lists: NameLists = name_lists()
+        self._two_surnames = language == "es"
         self.words: set[str] = set()
         self.full: list[tuple[NamePart, ...]] = []
         self._votes: dict[str, Counter[str]] = {}
@@ -167,6 +172,10 @@ class KnownNames:
             if surface[tokens[index][1] : tokens[index + 1][0]] != "-":
                 break
             roles[index] = FAMILY
+        if self._two_surnames and len(words[last]) > 1:
+            roles |= self._first_surname(words, names, last)
+            if all(roles[index] == FAMILY for index in names):
+                return roles
         if all(roles[index] == FAMILY for index in names):
             return dict.fromkeys(names, self.role(words[names[0]], usual))
         first_word, last_word = words[names[0]], words[last]
@@ -174,6 +183,13 @@ class KnownNames:
             # `Garcia Maria`, without a comma.
             return {names[0]: FAMILY, last: GIVEN}
         return roles
+
+    def _first_surname(self, words: list[str], names: list[int], last: int) -> dict[int, str]:
+        """Return the role of the part before the last surname, where it is the first of two."""
+        before = [index for index in names if index < last and len(words[index]) > 1]
+        if len(before) > 1 or (before and not self.lists.is_given(words[before[0]])):
+            return {before[-1]: FAMILY}
+        return {}
 
     def _only(self, word: str, role: str) -> bool:
         votes = self._votes.get(word)

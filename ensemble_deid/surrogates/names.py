@@ -24,10 +24,10 @@ _UNUSED_ATTEMPTS = 16
 class PersonNames:
     """The people in one patient's notes.
 
-    A surname and a given name each have one surrogate, of the same gender and origin as far as the lists know it, and
-    with another initial. Two names of the patient's notes get two surrogates as long as the lists suffice; two that are
-    in no full name may share one where the notes are `open_ended`. With a `staff` key, the names of clinicians are the
-    same for all patients.
+    A surname and a given name each have one surrogate, with another initial, of the same gender, and of the same origin
+    as far as the lists know it; in Spanish notes all are Spanish. Two names of the patient's notes get two surrogates
+    as long as the lists suffice; two that are in no full name may share one where the notes are `open_ended`. With a
+    `staff` key, the names of clinicians are the same for all patients.
     """
 
     keyed: Keyed
@@ -148,7 +148,9 @@ class PersonNames:
 
     def _choice(self, keyed: Keyed, word: str, role: str, used: set[str]) -> str:
         lists = self.known.lists
-        origin = lists.origins.get((SURNAMES if role == FAMILY else "given", word), DEFAULT_ORIGIN[self.language])
+        origin = DEFAULT_ORIGIN[self.language]
+        if self.language == "en":
+            origin = lists.origins.get((SURNAMES if role == FAMILY else "given", word), origin)
         gender = lists.genders.get(word, "")
         kinds = (SURNAMES,) if role == FAMILY else (gender,) if gender else (WOMEN, MEN)
         pool = lists.pool(origin, kinds)

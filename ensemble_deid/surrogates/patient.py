@@ -169,9 +169,9 @@ class PatientSurrogates:
         self._latest_possible = max(latest, USUAL_YEAR) if unclear else latest
         self._avoided = Avoided(self.known | set(map(without_marks, self.avoided)), whole_only=open_ended)
         self.names = PersonNames(
-            keyed, KnownNames(self.known), self._avoided, language, staff=staff, open_ended=open_ended
+            keyed, KnownNames(self.known, language), self._avoided, language, staff=staff, open_ended=open_ended
         )
-        self._codes = Codes(keyed, self._avoided, self.known)
+        self._codes = Codes(keyed, self._avoided, self.known, language)
         self._geography = Geography(keyed, self._avoided, self.known, language, open_ended=open_ended)
         self._places = NamedPlaces(
             keyed, self._avoided, self._codes, self._geography, known=self.known, language=language

@@ -18,6 +18,7 @@ _CODE_OF = {fold(name): code for code, name in STATES.items()} | {fold(code): co
 _ZIP = re.compile(r"(\d{5})([-\s]?\d{4})?")
 _TOWN_AND_STATE = re.compile(r"(?P<town>.*?)(?P<between>,?\s+)(?P<state>[A-Z]{2}|[A-Z][a-z]+(?: [A-Z][a-z]+)?)")
 _LONGEST_CODE = 3
+_PROVINCES = 52
 _SIDES = ("", "North ", "South ", "East ", "West ")
 _WORD = re.compile(r"[^\W\d_]+(?:['’.](?!s\b)[^\W\d_]+)*", re.IGNORECASE)
 _LONGEST_ACRONYM = 6
@@ -85,12 +86,18 @@ class Geography:
         return self._pick_town(surface, key, names)
 
     def zip_code(self, surface: str) -> str | None:
-        """Return a ZIP code in the state that stands for that of `surface`; None for what is no ZIP code."""
+        """Return a ZIP code in the state that stands for that of `surface`; None for what is no ZIP code.
+
+        In Spain it is a code of the province that stands for that of `surface`.
+        """
         match = _ZIP.fullmatch(surface.strip())
         if match is None:
             return None
         state = self._state_of_zip(match[1])
         first, last = self.towns.codes[self._state(state)] if state else (10000, 99999)
+        if self.language == "es":
+            province = 1 + self.keyed.number(_PROVINCES, "province", match[1][:2])
+            first, last = province * 1000 + 1, province * 1000 + 999
         for attempt in range(100):
             number = first + self.keyed.number(last - first + 1, "zip", match[1], str(attempt))
             extra = match[2] or ""
