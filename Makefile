@@ -1,4 +1,5 @@
-# make demo         see it work (under 3 minutes): install the English model that comes with this, show a note before and after
+# make demo         see it work (under 3 minutes): install the English model that comes with this, show a note before and after;
+#                   make demo MODEL=es: the Spanish one
 # make train        train the whole stack on notes of 25 sites of the demo corpus, score it, show a note; SITES= takes all sites
 # make train-small  the same without the pretrained encoder, in some minutes
 # make test         run all tests
@@ -17,18 +18,23 @@ TEST_JOBS := 2
 FUZZ_SECONDS := 60
 FUZZ_SEED := 0
 ENGLISH := models/ensemble_deid_en
+SPANISH := models/ensemble_deid_es
+SHOWN := $(if $(filter command line,$(origin MODEL)),$(MODEL),en)
 
-.PHONY: demo train train-small english-model test fuzz lint types notebooks docs bundle clean
+.PHONY: demo train train-small english-model spanish-model test fuzz lint types notebooks docs bundle clean
 
-demo: $(VENV)/installed-model
+demo: $(VENV)/installed-model-$(SHOWN)
 	@echo; echo "== A fictional note =="
-	@$(BIN)/ensemble-deid corpus convert data/demo/dev/$(NOTE).xml --out $(OUT)/before --format plain > /dev/null
-	@cat $(OUT)/before/$(NOTE).txt
+	@$(BEFORE_$(SHOWN)) $(OUT)/demo-$(SHOWN)
+	@cat $(OUT)/demo-$(SHOWN)/*.txt
 	@echo; echo "== The same note with surrogates where PHI was =="
-	@$(BIN)/ensemble-deid deidentify en $(OUT)/before --out $(OUT)/after --style surrogate
-	@cat $(OUT)/after/$(NOTE).txt
-	@echo; echo "== What the model finds in notes of sites that it has not seen =="
-	@sed -n '/^## Figures on/,$$p' $(ENGLISH)/README.md
+	@$(BIN)/ensemble-deid deidentify $(SHOWN) $(OUT)/demo-$(SHOWN) --out $(OUT)/demo-$(SHOWN)-after --style surrogate
+	@cat $(OUT)/demo-$(SHOWN)-after/*.txt
+	@echo; echo "== What the model finds in notes that it has not seen =="
+	@sed -n '/^## Figures on/,$$p' models/ensemble_deid_$(SHOWN)/README.md
+
+BEFORE_en = $(BIN)/ensemble-deid corpus convert data/demo/dev/$(NOTE).xml --format plain > /dev/null --out
+BEFORE_es = mkdir -p $(OUT)/demo-es && cp data/spanish/nota.txt
 
 train: $(VENV)/installed-transformer
 	@echo "From here on it takes some 30 minutes on 2 cores; a bar shows the time left."
@@ -65,6 +71,14 @@ english-model: $(VENV)/installed-transformer
 		--out $(ENGLISH)/ensemble_deid_en/attacks.json --out $(OUT)/attacks.md
 	printf '\n## Missed PHI among surrogates\n\nOn demo:test; the attacker knows what the model misses on demo:dev.\n\n' >> $(ENGLISH)/README.md
 	cat $(OUT)/attacks.md >> $(ENGLISH)/README.md
+
+# How the Spanish model is made of MEDDOCAN's train and dev notes in one folder; 50 minutes of processor time.
+spanish-model: $(VENV)/installed
+	$(BIN)/ensemble-deid train $(MEDDOCAN) --language es --submodels regex,tbed,crf,neural --shareable --seed 13 --jobs 1 \
+		--allow-overlap --out $(MODEL)
+	$(BIN)/ensemble-deid model threshold $(MODEL) --max-false-positives 1
+	$(BIN)/ensemble-deid model package $(MODEL) --name es --version 1.0.0 --out $(SPANISH) --licence data/spanish/LICENSE --compact
+	cat data/spanish/card.md >> $(SPANISH)/README.md
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile
@@ -109,9 +123,9 @@ $(VENV)/installed-transformer: setup.cfg setup.py pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[transformer]'
 	@touch $@ $(VENV)/installed
 
-$(VENV)/installed-model: $(VENV)/installed-transformer $(ENGLISH)/pyproject.toml
+$(VENV)/installed-model-%: $(VENV)/installed-transformer models/ensemble_deid_%/pyproject.toml
 	@rm -rf $(VENV)/model-source
-	@cp -R $(ENGLISH) $(VENV)/model-source  # building leaves files beside the sources
+	@cp -R models/ensemble_deid_$* $(VENV)/model-source  # building leaves files beside the sources
 	$(BIN)/pip install --quiet --no-deps --force-reinstall ./$(VENV)/model-source
 	@rm -rf $(VENV)/model-source
 	@touch $@

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ensemble_deid.note.span import Span
     from ensemble_deid.training.train import Trained, train
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = [
     "Certificate",
     "Columns",

@@ -31,6 +31,7 @@ def site_packages(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) ->
     work = tmp_path_factory.mktemp("package")
     licence = work / "MINE"
     licence.write_text("Mine.\n")
+    (work / "NOTICE").write_text("By me.\n")
     arguments = ["model", "package", str(tiny_model), "--name", "tiny", "--version", "1.2.0", "--licence", str(licence)]
     assert main([*arguments, "--out", str(work / "project"), "--wheel", str(work / "dist")]) == 0
     (wheel,) = (work / "dist").glob("*.whl")
@@ -63,6 +64,9 @@ def test_the_package_has_the_model_and_no_private_file(site_packages: Path, tiny
     metadata = (site_packages / "ensemble_deid_tiny-1.2.0.dist-info" / "METADATA").read_text()
     assert "Requires-Dist: ensemble_deid>=" in metadata
     assert "# Model card" in metadata
+    for name, text in (("LICENSE", "Mine.\n"), ("NOTICE", "By me.\n")):
+        (path,) = (site_packages / "ensemble_deid_tiny-1.2.0.dist-info").rglob(name)
+        assert path.read_text() == text
 
 
 def test_models_are_found_by_folder_first_then_by_name(

@@ -1,4 +1,4 @@
-"""Gather the package, the English model and all they need in one folder, to install where no network is.
+"""Gather the package, its models and all they need in one folder, to install where no network is.
 
 The folder holds wheels, `requirements.txt` with the SHA-256 of each, and `INSTALL.txt`. Everything is installed by
 
@@ -18,8 +18,8 @@ from tempfile import TemporaryDirectory
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.errors import ConfigError
 
-_INSTALL = """Install ensemble_deid and its English model without a network
-============================================================
+_INSTALL = """Install ensemble_deid and its models, en and es, without a network
+=================================================================
 
 This folder was made on {platform} with Python {python}; it installs on machines of that kind with that Python.
 

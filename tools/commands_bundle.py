@@ -24,7 +24,7 @@ def add_commands(commands: Any) -> None:
 
 def run_bundle(options: argparse.Namespace) -> int:
     """Build and download the wheels."""
-    models = options.model or [_ROOT / "models" / "ensemble_deid_en"]
+    models = options.model or sorted((_ROOT / "models").iterdir())
     extras = [extra for extra in options.extras.split(",") if extra]
     wheels = make_bundle(options.out, root=_ROOT, extras=extras, models=models)
     size = sum(wheel.stat().st_size for wheel in wheels) / 1e6

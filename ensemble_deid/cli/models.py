@@ -55,7 +55,7 @@ def add_model_commands(commands: Any) -> None:
     package.add_argument("--name", metavar="NAME", required=True, help="the installed model's name")
     package.add_argument("--version", metavar="V", required=True, dest="package_version", help="such as 1.0.0")
     package.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder of the package's project")
-    package.add_argument("--licence", metavar="FILE", type=Path, help="the licence's text")
+    package.add_argument("--licence", metavar="FILE", type=Path, help="the licence's text, with the NOTICE beside it")
     _add_compact(package)
     package.add_argument(
         "--score", metavar="CORPUS", action="append", default=[], help="score the model on it for the card; repeatable"

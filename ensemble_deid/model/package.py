@@ -23,6 +23,8 @@ FIGURES = "figures.json"
 """The file of the measurements, beside the model in the package."""
 ATTACKS = "attacks.json"
 """What `research exposure` measured of the packaged model, beside it."""
+NOTICE = "NOTICE"
+"""The file beside a licence that says whom to credit."""
 _VERSION = re.compile(r"\d+(?:\.\d+){1,3}(?:(?:a|b|rc|\.dev|\.post)\d+)?")
 _PROJECT = """[build-system]
 requires = ["setuptools>=68"]
@@ -59,10 +61,10 @@ def write_package(
 ) -> Path:
     """Write the project folder of a package of the model, without the model's private files; return it.
 
-    `out` becomes the project: `pyproject.toml`, the model card as `README.md`, `LICENSE` if one is given, and the
-    module `ensemble_deid_<name>` with the model in it. `compact` as in `export_model`. An existing project of the same
-    package is replaced. Raises ConfigError for a name or version that packages cannot have, ModelError for a damaged
-    model or where `out` holds other things.
+    `out` becomes the project: `pyproject.toml`, the model card as `README.md`, `LICENSE` if one is given (with the file
+    `NOTICE` beside it), and the module `ensemble_deid_<name>` with the model in it. `compact` as in `export_model`. An
+    existing project of the same package is replaced. Raises ConfigError for a name or version that packages cannot
+    have, ModelError for a damaged model or where `out` holds other things.
     """
     if not NAME.fullmatch(name):
         raise ConfigError(f"--name {name}: a name has small letters, digits and underscores, and begins with a letter")
@@ -90,12 +92,15 @@ def write_package(
         shutil.copyfile(scratch / package / FOLDER / CARD, scratch / "README.md")
         if licence:
             shutil.copyfile(licence, scratch / "LICENSE")
+            notice = licence.with_name(NOTICE)
+            if notice.is_file():
+                shutil.copyfile(notice, scratch / NOTICE)
     return out
 
 
 def _refuse_other_content(out: Path, package: str) -> None:
     """Raise ModelError where replacing `out` would lose anything but an earlier project of the package."""
-    own = {"pyproject.toml", "README.md", "LICENSE", package, "build", f"{package}.egg-info"}
+    own = {"pyproject.toml", "README.md", "LICENSE", NOTICE, package, "build", f"{package}.egg-info"}
     inside = {"__init__.py", "__pycache__", FIGURES, ATTACKS, FOLDER}
     entries = sorted(out.iterdir()) if out.is_dir() else []
     if (out.exists() and not out.is_dir()) or (entries and not (out / package / FOLDER).is_dir()):
