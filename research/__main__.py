@@ -13,6 +13,7 @@ from research import (
     commands_parts,
     commands_transfer,
     date_linkage,
+    names,
 )
 
 
@@ -28,6 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
         commands_parts,
         commands_transfer,
         date_linkage,
+        names,
     ):
         module.add_commands(commands)
     return parser

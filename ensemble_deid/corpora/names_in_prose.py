@@ -15,7 +15,7 @@ from ensemble_deid.note.span import Span
 from ensemble_deid.resources import listed_words
 
 NAME_LABELS = frozenset({"DOCTOR", "PATIENT"})
-_TITLE = re.compile(r"\b(?:Drs?|Mr|Mrs|Ms|Miss|Prof|Nurse|Sister|Fr|Rev|Sgt)\.?[ \t]+$", re.IGNORECASE)
+TITLE = re.compile(r"\b(?:Drs?|Mr|Mrs|Ms|Miss|Prof|Nurse|Sister|Fr|Rev|Sgt)\.?[ \t]+$", re.IGNORECASE)
 _CREDENTIALS = re.compile(
     r",?[ \t]+(?:M\.?D|R\.?N|D\.?O|N\.?P|PA-?C|Ph\.?D|FRCP|MBBS|LCSW|PharmD|DPT|RD)\b\.?", re.IGNORECASE
 )
@@ -31,10 +31,10 @@ _SYLLABLES = (
 def bare_names(note: Document, rng: np.random.Generator) -> list[Edit]:
     """Return the edits that leave bare surnames: titles and credentials off, full names cut to their last word."""
     edits: list[Edit] = []
-    for span in _names(note):
+    for span in names_of(note):
         surface = note.text[span.start : span.end]
         if _in_prose(note, span):
-            title = _TITLE.search(note.text, 0, span.start)
+            title = TITLE.search(note.text, 0, span.start)
             if title and rng.random() < TITLES_DROPPED and _free(note, title.start(), span.start):
                 edits.append(Edit(title.start(), span.start, ""))
             cut = surface.rfind(" ") + 1
@@ -50,7 +50,7 @@ def refilled_names(note: Document, rng: np.random.Generator) -> list[Edit]:
     """Return the edits that put made-up and English-word surnames for single-word names, one for each in a note."""
     new: dict[str, str] = {}
     edits = []
-    for span in _names(note):
+    for span in names_of(note):
         surface = note.text[span.start : span.end]
         if not _SINGLE.fullmatch(surface):
             continue
@@ -62,19 +62,25 @@ def refilled_names(note: Document, rng: np.random.Generator) -> list[Edit]:
 
 
 @cache
-def _surnames_that_are_words() -> tuple[str, ...]:
+def surnames_that_are_words() -> tuple[str, ...]:
+    """Return the English words that are surnames, too, in lower case."""
     return tuple(sorted(word for word in listed_words("english") & listed_words("surname") if word.isalpha()))
 
 
 def _surname(rng: np.random.Generator) -> str:
     if rng.random() < 0.5:
-        words = _surnames_that_are_words()
+        words = surnames_that_are_words()
         return words[int(rng.integers(len(words)))].capitalize()
+    return made_up_name(rng)
+
+
+def made_up_name(rng: np.random.Generator) -> str:
+    """Return two or three syllables in a row, which make no word."""
     count = int(rng.integers(2, 4))
     return "".join(_SYLLABLES[int(k)] for k in rng.integers(len(_SYLLABLES), size=count)).capitalize()
 
 
-def _names(note: Document) -> list[Span]:
+def names_of(note: Document) -> list[Span]:
     """Return the spans of names on one line that overlap no other span."""
     ordered = sorted(note.spans)
     alone = [
