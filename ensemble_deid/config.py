@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import (
     Field,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -27,7 +28,7 @@ from ensemble_deid.config_sections import (
     nearest,
 )
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.submodels import BY_NAME, DEFAULT, NAMES, SUBMODELS
+from ensemble_deid.submodels import DEFAULT, NAMES, SUBMODELS, check_member_name, row_of
 
 __all__ = [
     "STANZA_NAME",
@@ -48,6 +49,8 @@ __all__ = [
 class Config(Section):
     """The whole configuration. `submodels` is kept in the order of the table of submodels, each name once.
 
+    The `members`, other systems whose spans are given, are its last entries.
+
     >>> from ensemble_deid import Config, CrfConfig
     >>> config = Config(seed=7, submodels=["crf", "regex"], crf=CrfConfig(max_iterations=20))
     >>> config.submodels, config.crf.max_iterations, config.crf.c1
@@ -66,7 +69,8 @@ class Config(Section):
     min_patients_outside: int = Field(
         3, ge=2, description="of shareable models: in how many patients a word must be seen outside PHI"
     )
-    submodels: tuple[str, ...] = DEFAULT
+    members: tuple[str, ...] = Field((), description="other systems whose spans are given (`train --member`)")
+    submodels: tuple[str, ...] = Field(DEFAULT, validate_default=True)
     by_type: tuple[str, ...] = Field(
         (),
         description="labels or categories, several joined by +, or label for each one: submodels with marginals are "
@@ -82,22 +86,30 @@ class Config(Section):
     transformer: TransformerConfig = TransformerConfig()
     stack: StackConfig = StackConfig()
 
+    @field_validator("members")
+    @classmethod
+    def _are_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            check_member_name(name)
+        return tuple(sorted(set(names)))
+
     @field_validator("submodels", mode="before")
     @classmethod
-    def _in_order(cls, names: Any) -> tuple[str, ...]:
+    def _in_order(cls, names: Any, info: ValidationInfo) -> tuple[str, ...]:
+        members = info.data.get("members", ())
         if not isinstance(names, list | tuple) or not names:
             raise ConfigError(f"submodels must be a list of at least one of {', '.join(NAMES)}")
         for name in names:
-            if name not in NAMES:
+            if name not in (*NAMES, *members):
                 raise ConfigError(f"unknown submodel {name!r}{nearest(str(name), NAMES)}")
-        return tuple(name for name in NAMES if name in names)
+        return (*(name for name in NAMES if name in names), *members)
 
     @model_validator(mode="after")
     def _leaves_some_submodels(self) -> "Config":
         """Raise ConfigError where `stack.also_without` names what is no submodel, or leaves nothing."""
         for entry in self.stack.also_without:
             for name in entry.split("+"):
-                if name not in NAMES:
+                if name not in (*NAMES, *self.members):
                     raise ConfigError(f"stack.also_without: unknown submodel {name!r}{nearest(name, NAMES)}")
             if set(self.submodels) <= set(entry.split("+")):
                 raise ConfigError(f"stack.also_without: without {entry} no submodel is left")
@@ -131,7 +143,7 @@ class Config(Section):
         Not when a configuration is made: models that were trained with such settings are still read.
         """
         used = ", ".join(self.submodels)
-        if self.by_type and not any(BY_NAME[name].has_marginals for name in self.submodels):
+        if self.by_type and not any(row_of(name).has_marginals for name in self.submodels):
             possible = ", ".join(row.name for row in SUBMODELS if row.has_marginals)
             raise ConfigError(f"by_type has no effect on the submodels {used}: it concerns {possible}")
         if self.uncased and not set(self.uncased) & set(self.submodels):
@@ -139,7 +151,7 @@ class Config(Section):
 
     def is_by_type(self, submodel: str) -> bool:
         """Return whether a submodel is several models: rules that find a type are apart as they are."""
-        return bool(self.by_type) and BY_NAME[submodel].has_marginals
+        return bool(self.by_type) and row_of(submodel).has_marginals
 
     @property
     def smaller_stacks(self) -> tuple[tuple[str, ...], ...]:
@@ -160,7 +172,7 @@ class Config(Section):
         """Raise ConfigError where a shareable model is asked for with what no closed vocabulary covers."""
         if not self.shareable:
             return self
-        open_ones = [name for name in self.submodels if not BY_NAME[name].reads_only_table]
+        open_ones = [name for name in self.submodels if not row_of(name).reads_only_table]
         reasons = {
             f"the submodel {', '.join(open_ones)} reads the words themselves": bool(open_ones),
             "text.bpe_vocabulary learns pieces of all words": self.text.bpe_vocabulary > 0,

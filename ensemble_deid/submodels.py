@@ -5,7 +5,10 @@ submodel's name, and a row here. `tests/test_taggers_common.py` then checks it a
 `taggers/base.py`.
 """
 
+import re
 from dataclasses import dataclass
+
+from ensemble_deid.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,5 +91,21 @@ SUBMODELS = (
 
 BY_NAME = {row.name: row for row in SUBMODELS}
 NAMES = tuple(BY_NAME)
+MEMBER = re.compile("[a-z][a-z0-9_]{0,30}")
+"""What another system may be called as a member of the stack."""
+_TAKEN = (*NAMES, "net", "token", "ensemble", "all")
+
+
+def check_member_name(name: str) -> None:
+    """Raise ConfigError where another system cannot have this name, which figures give to something else."""
+    if MEMBER.fullmatch(name) is None or name in _TAKEN:
+        raise ConfigError(f"a member cannot be called {name!r}: small letters, digits and _, and no submodel's name")
+
+
+def row_of(name: str) -> Submodel:
+    """Return the row of a submodel, or that of a member whose spans are given (`taggers/given.py`)."""
+    return BY_NAME.get(name) or Submodel(name, "", 0.01, False, False, reads_only_table=True)
+
+
 DEFAULT = tuple(row.name for row in SUBMODELS if not row.extra)
 """The submodels that need no extra: what a configuration has unless it says otherwise."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import json
 import shutil
 import sqlite3
 from pathlib import Path
@@ -30,6 +31,11 @@ def make_workplace(tiny_model: Path, folder: Path) -> None:
     rules = (tiny_model / "tbed.rules").read_text(encoding="utf-8").splitlines(keepends=True)
     for name, lines in {"list": rules[:-1], "before": rules, "after": rules}.items():
         (folder / f"{name}.rules").write_text("".join(lines), encoding="utf-8")
+    lines = (
+        {"id": note.id, "spans": [{"start": span.start, "end": span.end, "label": "PHI"} for span in note.spans[:2]]}
+        for note in (*tiny_stack.notes(300), *tiny_stack.notes(400, patients=10))
+    )
+    (folder / "spans.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     (folder / "key").write_text(KEY.text, encoding="ascii")
     _write_tables(folder)
     _write_review(folder)

@@ -92,6 +92,9 @@ SETTINGS |= {
     for c in ("add", "correct")
 }
 SETTINGS |= {("--csv", "project export-pseudonyms"), ("--new-key-file", "project rotate-key")}
+# Guarded as lists are: see `tests/test_member.py`.
+SETTINGS |= {("--member", c) for c in ("train", "predict", "deidentify", "evaluate", "model explain")}
+SETTINGS |= {("--member", c) for c in ("research ablate", "model threshold", "project add", "project correct")}
 # A system's name, which is no place.
 SETTINGS |= {("system", "run-system")}
 # An audit is a new folder, never one that is there.

@@ -13,6 +13,7 @@ from ensemble_deid.cli.options import (
     add_model,
     add_running,
     add_shared,
+    members_of,
     submodels_of,
 )
 from ensemble_deid.cli.replacement import (
@@ -125,6 +126,7 @@ def run_deidentify(options: argparse.Namespace) -> int:
             report=_shown(show),
             device=options.device,
             submodels=submodels_of(options),
+            members=members_of(options),
             **run_choices(options),
         )
     if summary.finished_before:

@@ -1,12 +1,21 @@
 """`evaluate`, `model report`, `research compare`, `corpus agreement`: figures, and where they come from."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_resampling, add_shared, check_forms
+from ensemble_deid.cli.options import (
+    SYSTEM,
+    add_command,
+    add_files,
+    add_member,
+    add_resampling,
+    add_shared,
+    check_forms,
+    members_of,
+)
 from ensemble_deid.cli.sources import (
     System,
     overlap_warning,
@@ -41,6 +50,7 @@ def add_commands(commands: Any) -> None:
     evaluate.add_argument("--full", action="store_true", help="print every table")
     evaluate.add_argument("--scheme", choices=("i2b2", "meddocan"), help="print what that task's script prints")
     add_shared(evaluate, "combiner")
+    add_member(evaluate)
     add_files(evaluate, FILE_FORMS)
     evaluate.set_defaults(run=run_evaluate)
 
@@ -119,7 +129,9 @@ def _say_warnings(warnings: Sequence[str]) -> None:
         say(f"WARNING: {line}.\n")
 
 
-def _operating(options: argparse.Namespace, gold: Corpus, system: System) -> "OperatingPoints | None":
+def _operating(
+    options: argparse.Namespace, gold: Corpus, system: System, members: Mapping[str, str] | None = None
+) -> "OperatingPoints | None":
     """Return operating points where the user gave dev notes or asked for an oracle, over the labels of `--labels`."""
     from ensemble_deid.evaluation.operating_points import NoScoresError, find_operating_points
 
@@ -128,7 +140,7 @@ def _operating(options: argparse.Namespace, gold: Corpus, system: System) -> "Op
     dev = None
     if options.dev is not None:
         dev_gold = read_gold(options.dev[0]).documents
-        dev = (dev_gold, read_system(options.dev[1], dev_gold).scored)
+        dev = (dev_gold, read_system(options.dev[1], dev_gold, members=members).scored)
     labels = resampling(options)["labels"]
     try:
         return find_operating_points(
@@ -165,6 +177,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
 
     The files of `--out` always hold all figures. Raises ConfigError where `--full` comes with a scheme.
     """
+    from ensemble_deid.deidentify.members import files_of_members
     from ensemble_deid.evaluation.evaluate import evaluate
     from ensemble_deid.evaluation.official import score_official
     from ensemble_deid.evaluation.official.rows import render_official
@@ -175,13 +188,14 @@ def run_evaluate(options: argparse.Namespace) -> int:
         raise ConfigError("--full prints the project's own tables and --scheme the task's: give one")
     if options.combiner != "svm" and (options.dev or options.oracle):
         raise ConfigError(f"--combiner {options.combiner} has no threshold to choose: leave out --dev and --oracle")
-    refuse_output_files(options.out, options.gold, options.system, *(options.dev or ()))
+    members = members_of(options)
+    refuse_output_files(options.out, options.gold, options.system, *(options.dev or ()), *files_of_members(members))
     check_forms(options.out, FILE_FORMS)
     gold = read_gold(options.gold)
     _refuse_seen_dev(options)
-    system = read_system(options.system, gold.documents, combiner=options.combiner)
+    system = read_system(options.system, gold.documents, combiner=options.combiner, members=members)
     official = score_official(gold.documents, system.answer, scheme=scheme) if scheme else None
-    operating = _operating(options, gold, system)
+    operating = _operating(options, gold, system, members if options.dev and options.dev[1] == options.system else None)
     evaluation = evaluate(gold.documents, system.answer, **resampling(options))
     results = evaluation_results(
         evaluation, full=options.full, official=official, operating=operating, warnings=system.warnings

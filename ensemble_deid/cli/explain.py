@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_model, add_shared, check_forms
+from ensemble_deid.cli.options import (
+    SYSTEM,
+    add_command,
+    add_files,
+    add_member,
+    add_model,
+    add_shared,
+    check_forms,
+    members_of,
+)
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.locate import locate_corpus
@@ -41,6 +50,7 @@ def add_model_commands(commands: Any) -> None:
         "--at", metavar="START[-END]", action="append", help="a place, found or not, by offsets; repeatable"
     )
     add_files(explain, _EXPLAIN_FORMS)
+    add_member(explain)
     add_shared(explain, "text")
     explain.set_defaults(run=run_explain)
 
@@ -63,17 +73,21 @@ def add_model_commands(commands: Any) -> None:
 
 def run_explain(options: argparse.Namespace) -> int:
     """Explain the spans of a note, or the places that `--at` names, as text, JSON or HTML."""
-    from ensemble_deid.model.loading import load_model
+    from ensemble_deid.deidentify.members import files_of_members, member_sources
+    from ensemble_deid.model.loading import load_model, model_source
     from ensemble_deid.training.explain import explain, explanation_page
 
-    refuse_output_files(options.out, options.model, options.note)
+    named = members_of(options)
+    refuse_output_files(options.out, options.model, options.note, *files_of_members(named))
     check_forms(options.out, _EXPLAIN_FORMS)
+    members = member_sources(named)
+    model_source(options.model, members=members)
     documents = read_corpus(options.note, gold=False).documents
     if len(documents) != 1:
         raise CorpusError(f"{options.note}: expected one note, not {len(documents)}")
     document = documents[0]
     places = None if options.at is None else [_place(text, len(document.text)) for text in options.at]
-    explanation = explain(load_model(options.model)[0], document, places=places)
+    explanation = explain(load_model(options.model, members=members)[0], document, places=places)
     quoted = document if options.text else None
     for file in options.out:
         page = file.suffix == ".html"

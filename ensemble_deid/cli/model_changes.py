@@ -12,9 +12,11 @@ from ensemble_deid.cli.options import (
     CommandParser,
     add_command,
     add_group,
+    add_member,
     add_model,
     add_shared,
     add_target,
+    members_of,
     target_of,
 )
 from ensemble_deid.cli.sources import read_gold
@@ -44,6 +46,7 @@ def add_model_commands(commands: Any) -> None:
     add_target(wanted)
     wanted.add_argument("--reset", action="store_true", help="restore the threshold that it came with, or training's")
     add_shared(threshold, "allow-overlap")
+    add_member(threshold)
     threshold.add_argument(
         "--few", action="store_true", help=f"accept fewer than {_LEAST_NOTES} notes of {_LEAST_PATIENTS} patients"
     )
@@ -168,7 +171,14 @@ def run_threshold(options: argparse.Namespace) -> int:
                 f"{options.dev}: {len(dev)} notes of {patients} patients are too few to choose a threshold on; it "
                 f"takes {_LEAST_NOTES} notes of {_LEAST_PATIENTS} patients, or --few if this is meant"
             )
-        chosen = freeze_threshold(options.model, dev, rule=rule, wanted=wanted, allow_overlap=options.allow_overlap)
+        chosen = freeze_threshold(
+            options.model,
+            dev,
+            rule=rule,
+            wanted=wanted,
+            allow_overlap=options.allow_overlap,
+            members=members_of(options),
+        )
         notes = options.dev
     point = chosen.chosen_at
     # Neither is missing: where no threshold reaches the target, freezing refuses.

@@ -217,12 +217,31 @@ def submodels_of(options: argparse.Namespace) -> list[str] | None:
     return None if options.submodels is None else [name.strip() for name in options.submodels.split(",")]
 
 
+def add_member(parser: Container) -> None:
+    """Add where the spans of other systems come from that are members of the stack."""
+    parser.add_argument(
+        "--member",
+        metavar="NAME=FILE.jsonl",
+        action="append",
+        default=[],
+        help="another system's spans by note id, or NAME=recognizer:MODULE:FUNCTION; repeatable",
+    )
+
+
+def members_of(options: argparse.Namespace) -> dict[str, str]:
+    """Return the members that are named. Raises ConfigError."""
+    from ensemble_deid.deidentify.members import parse_members
+
+    return parse_members(options.member)
+
+
 def add_running(parser: CommandParser, *, quiet: bool = True) -> None:
     """Add the options of every command that runs a model over notes; `quiet` for one with a progress bar."""
     parser.add_argument("--threshold", metavar="T", type=float, help="least probability of an accepted span, 0 to 1")
     add_shared(parser, "jobs", *(["quiet"] if quiet else []), jobs=1)
     rare = parser.rare()
     add_shared(rare, "submodels", "combiner", "device", "reproducible")
+    add_member(rare)
 
 
 def add_target(parser: argparse._MutuallyExclusiveGroup) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import exclusive
-from ensemble_deid.cli.options import add_command, add_model, add_running, submodels_of
+from ensemble_deid.cli.options import add_command, add_model, add_running, members_of, submodels_of
 from ensemble_deid.cli.replacement import add_lists, list_files, read_lists, report_lists
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED, format_named
@@ -63,16 +63,21 @@ def _run(
     submodel: str | None,
 ) -> int:
     from ensemble_deid.deidentify.deidentifier import Deidentifier
+    from ensemble_deid.deidentify.members import files_of_members
 
+    members = members_of(options)
+    read = (options.model, *list_files(options), *files_of_members(members))
     if options.out is not None:
-        refuse_output(options.out, location, options.model, *list_files(options), format=format)
-    refuse_output_files([options.html], location, options.model, *list_files(options))
+        refuse_output(options.out, location, *read, format=format)
+    refuse_output_files([options.html], location, *read)
     refuse_shared(options.out, options.html)
     for remark in location.remarks:
         warn(remark)
     # A file of many notes does not say how many it holds before it is read.
     total = None if location.format.frame is not None else len(location.files)
-    model = Deidentifier.load(options.model, device=options.device, submodels=submodels_of(options), jobs=options.jobs)
+    model = Deidentifier.load(
+        options.model, device=options.device, submodels=submodels_of(options), members=members, jobs=options.jobs
+    )
     lists = read_lists(options, model.labels)
     counts: Counter[str] = Counter()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_new_private_file
 from ensemble_deid.cli.deidentify import add_options, add_reading, opened, project_key, reading_of
-from ensemble_deid.cli.options import CommandParser, add_command, add_running, submodels_of
+from ensemble_deid.cli.options import CommandParser, add_command, add_running, members_of, submodels_of
 from ensemble_deid.cli.replacement import add_key_file, add_lists, add_recognizers, named_lists
 from ensemble_deid.cli.terminal import PROBLEMS, counted, say
 from ensemble_deid.errors import ConfigError
@@ -159,7 +159,13 @@ def _compare(options: argparse.Namespace) -> int:
 
     project = Project(store=opened(options))
     source = note_source(options.input, reading_of(options), leave_out=[])
-    model = Deidentifier.load(options.model, jobs=options.jobs, device=options.device, submodels=submodels_of(options))
+    model = Deidentifier.load(
+        options.model,
+        jobs=options.jobs,
+        device=options.device,
+        submodels=submodels_of(options),
+        members=members_of(options),
+    )
     # Styles are those of the release: a label whose style shows what it holds gives way to others.
     styles = (project.store.settings or {}).get("styles", {})
     chosen = RunOptions.choose(

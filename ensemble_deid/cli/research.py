@@ -12,10 +12,12 @@ from ensemble_deid.cli.options import (
     add_config,
     add_files,
     add_group,
+    add_member,
     add_model,
     add_shared,
     add_target,
     check_forms,
+    members_of,
     submodels_of,
     target_of,
 )
@@ -98,6 +100,7 @@ def _add_ablate(commands: Any) -> None:
     ablate.add_argument(
         "--rows", choices=("all", "zhao2020"), default="all", help="zhao2020: the systems of that paper's tables 4 to 6"
     )
+    add_member(ablate)
     add_shared(ablate, "jobs", "quiet", jobs=2)
     ablate.set_defaults(run=run_ablate)
 
@@ -185,6 +188,7 @@ def run_tune(options: argparse.Namespace) -> int:
 
 def run_ablate(options: argparse.Namespace) -> int:
     """Run the ablations, write the report, print it."""
+    from ensemble_deid.deidentify.members import files_of_members, member_sources
     from ensemble_deid.training.ablate import ThresholdTarget, TrainingNotes, ablate
     from ensemble_deid.training.reports import ablation_results
 
@@ -192,7 +196,9 @@ def run_ablate(options: argparse.Namespace) -> int:
         raise ConfigError("--retrain-dev goes with --retrain")
     target = target_of(options)
     rule = None if target is None else ThresholdTarget(*target)
-    refuse_output_files(options.out, options.model, options.dev, options.retrain, options.retrain_dev)
+    members = members_of(options)
+    inputs = (options.model, options.dev, options.retrain, options.retrain_dev, *files_of_members(members))
+    refuse_output_files(options.out, *inputs)
     check_forms(options.out, FILE_FORMS)
     corpus = read_gold(options.dev, model=options.model)
     notes = None
@@ -208,6 +214,7 @@ def run_ablate(options: argparse.Namespace) -> int:
             threshold_rule=rule,
             retrain=notes,
             as_zhao2020=options.rows == "zhao2020",
+            members=member_sources(members),
         )
     publish(ablation_results(rows, rule), options.out)
     return 0

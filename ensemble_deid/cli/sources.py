@@ -1,7 +1,7 @@
 """What a command names as a system: a folder of annotations, or a model that is run on gold's notes."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +74,9 @@ def publish(results: "Results", files: Sequence[Path]) -> None:
     say(results.render(".txt"))
 
 
-def read_system(name: str, gold: Documents, *, votes: bool = False, combiner: str = "svm") -> System:
+def read_system(
+    name: str, gold: Documents, *, votes: bool = False, combiner: str = "svm", members: Mapping[str, str] | None = None
+) -> System:
     """Read the system's annotations, or let a model annotate gold's texts; `votes` adds each submodel's answer.
 
     A combiner other than the final estimator leaves nothing to choose a threshold by: what is scored is the answer.
@@ -84,13 +86,15 @@ def read_system(name: str, gold: Documents, *, votes: bool = False, combiner: st
     if model is None:
         if combiner != "svm":
             raise ConfigError(f"--combiner {combiner}: {name} is not a model; annotations are scored as they are")
+        if members:
+            raise ConfigError(f"--member: {name} is not a model; annotations are scored as they are")
         documents = read_gold(name).documents
         return System(documents, documents)
     from ensemble_deid.deidentify.deidentifier import Deidentifier
     from ensemble_deid.evaluation.curve import keep_above
     from ensemble_deid.evaluation.subgroups import seen_key
 
-    deidentifier = Deidentifier.load(model)
+    deidentifier = Deidentifier.load(model, members=members)
     if combiner == "svm":
         threshold = deidentifier.description.threshold
         scored = tuple(deidentifier.predict(gold, threshold=0.0))

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import exclusive
-from ensemble_deid.cli.options import CORPUS, add_command, add_config, add_model, add_shared, submodels_of
+from ensemble_deid.cli.options import (
+    CORPUS,
+    add_command,
+    add_config,
+    add_member,
+    add_model,
+    add_shared,
+    members_of,
+    submodels_of,
+)
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.config import Config, make_config
@@ -44,11 +53,13 @@ def add_commands(commands: Any) -> None:
     rare.add_argument("--encoder", metavar="FOLDER_OR_NAME", help="pretrained encoder: a folder, or a name on the hub")
     rare.add_argument("--folds", metavar="N", type=int, help="folds of the stack")
     add_shared(rare, "group-by", "allow-overlap", "reproducible", "resume")
+    add_member(rare)
     train.set_defaults(run=run_train)
 
 
 def run_train(options: argparse.Namespace) -> int:
     """Train, save, and print the dev figures."""
+    from ensemble_deid.deidentify.members import files_of_members, member_sources
     from ensemble_deid.deidentify.sources import place_beside
     from ensemble_deid.evaluation.render.figures import counts_cells
     from ensemble_deid.model.directory import refuse_foreign_folder
@@ -56,6 +67,8 @@ def run_train(options: argparse.Namespace) -> int:
     from ensemble_deid.training.train import train
     from ensemble_deid.training.training_notes import sample_sites
 
+    named_members = members_of(options)
+    members = member_sources(named_members)
     config = load_config(
         options.config,
         overrides=[*options.overrides, *_overrides(options)],
@@ -66,13 +79,17 @@ def run_train(options: argparse.Namespace) -> int:
         device=options.device,
         seed=options.seed,
         shareable=options.shareable,
+        members=list(named_members) or None,
     )
     if is_pinned():
         config = _on_cpu(config)
     refuse_foreign_folder(options.out)
     named = [config.regex.patterns, config.text.knowledge, config.tbed.templates, config.transformer.encoder]
     named += [config.neural.word_vectors] if config.neural.word_vectors else []
-    refuse_output_model(options.out, options.train, options.dev, options.config, options.start_from, *map(Path, named))
+    files = files_of_members(named_members)
+    refuse_output_model(
+        options.out, options.train, options.dev, options.config, options.start_from, *map(Path, named), *files
+    )
     if options.encoder and "transformer" not in config.submodels:
         raise ConfigError("--encoder: this configuration trains no encoder; --config best does")
     corpus = read_gold(options.train)
@@ -95,6 +112,7 @@ def run_train(options: argparse.Namespace) -> int:
             start_from=options.start_from,
             part=part,
             resume=options.resume,
+            members=members,
         )
         trained.save(options.out)
     if trained.dev_counts:

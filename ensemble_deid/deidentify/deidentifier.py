@@ -1,7 +1,7 @@
 """The model as a user of the library holds it."""
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self, Unpack
 
 from ensemble_deid.deidentify.gate import Gate
+from ensemble_deid.deidentify.members import member_sources
 from ensemble_deid.deidentify.one_pass import DeidentificationResult, NotePass, finish_alone, finish_together
 from ensemble_deid.deidentify.options import RunChoices, RunOptions
 from ensemble_deid.deidentify.prediction import (
@@ -72,6 +73,7 @@ class Deidentifier:
         device: str | None = None,
         trust: str | Path | None = None,
         submodels: Sequence[str] | None = None,
+        members: Mapping[str, str | Path] | None = None,
         jobs: int = 1,
     ) -> Self:
         """Read a model: its folder, or the name of an installed one. Raises ModelError if it is missing or damaged.
@@ -80,15 +82,18 @@ class Deidentifier:
         and for `cuda` where the model has a network and there is no GPU. `trust` is a file of public keys, one of which
         must have signed the model; without it, the environment variable ENSEMBLE_DEID_TRUSTED_KEYS may name one.
         With `submodels` only these are loaded, which is faster without a slow one; ConfigError where the model has no
-        final estimator for them (`stack.also_without` in its training). With more than one of `jobs`, the processes
-        that `predict_each` will need for as many load it, and this one only when something else is asked of it.
+        final estimator for them (`stack.also_without` in its training). `members` has where the spans of other systems
+        come from that the model was trained with: a file, or `recognizer:NAME`; ConfigError without them. With more
+        than one of `jobs`, the processes that `predict_each` will need for as many load it, and this one only when
+        something else is asked of it.
         """
         check_number("jobs", jobs)
         place = find_model(directory)
-        source = model_source(place, device=device, trust=trust, submodels=submodels)
+        given = member_sources(members or {})
+        source = model_source(place, device=device, trust=trust, submodels=submodels, members=given)
         if jobs > 1:
             return cls._loaded_elsewhere(source, describe_apart(source, jobs=jobs))
-        ensemble, manifest = load_model(place, device=device, trust=trust, submodels=submodels)
+        ensemble, manifest = load_model(place, device=device, trust=trust, submodels=submodels, members=given)
         _LOG.info("%s: loaded with %s", place, ", ".join(ensemble.taggers))
         return cls(ensemble, replace(source, checksum=manifest.checksum))
 

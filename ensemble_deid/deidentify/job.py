@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -16,6 +16,7 @@ from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.sql import SqlQuery
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.manifest import MANIFEST, SPANS, STANDARD_OUTPUT, VerifiedRun, is_run, verify_run
+from ensemble_deid.deidentify.members import files_of_members
 from ensemble_deid.deidentify.offsets import FILE as OFFSETS
 from ensemble_deid.deidentify.offsets import key_of_run
 from ensemble_deid.deidentify.options import RunChoices, RunOptions, files_of
@@ -58,6 +59,7 @@ class JobChoices(RunChoices, total=False):
     report: Report
     device: str | None
     submodels: Sequence[str] | None
+    members: Mapping[str, str | Path] | None
     options: RunOptions | None
 
 
@@ -82,6 +84,7 @@ class _Job:
     report: Report = lambda progress: None
     device: str | None = None
     submodels: Sequence[str] | None = None
+    members: Mapping[str, str | Path] | None = None
     options: RunOptions | None = None
     choices: RunChoices = field(default_factory=RunChoices)
 
@@ -107,7 +110,7 @@ class _Job:
         """The inputs besides the notes: the model's folder, an earlier summary and the files of the options."""
         model, files = self.model, (files_of(self.choices) if self.options is None else self.options.files)
         record_map = self.input.record_map
-        files = (*files, *([] if self.against is None else [self.against]))
+        files = (*files, *files_of_members(self.members or {}), *([] if self.against is None else [self.against]))
         if record_map is not None and Path(record_map.place).is_file():
             files = (*files, Path(record_map.place))
         if isinstance(model, Deidentifier):
@@ -117,14 +120,16 @@ class _Job:
     def loaded(self) -> Deidentifier:
         """Return the model. Raises ConfigError for choices that a loaded model cannot follow any more."""
         if isinstance(self.model, Deidentifier):
-            for name, value in (("device", self.device), ("submodels", self.submodels)):
+            for name, value in (("device", self.device), ("submodels", self.submodels), ("members", self.members)):
                 if value is not None:
                     raise ConfigError(
                         f"{name}: choose it where the model is loaded, or give the model's folder or name"
                     )
             return self.model
         jobs = self.choices.get("jobs", 1) if self.options is None else self.options.prediction.jobs
-        return Deidentifier.load(self.model, device=self.device, submodels=self.submodels, jobs=jobs)
+        return Deidentifier.load(
+            self.model, device=self.device, submodels=self.submodels, members=self.members, jobs=jobs
+        )
 
 
 def deidentify_table(
@@ -146,10 +151,10 @@ def deidentify_table(
     finished one is checked. `spans` is the name of a copy of the spans, `compare` of a page with the notes before and
     after, side by side, which contains PHI, and `summary` of the summary as JSON (`RunSummary.to_dict`), which is
     compared with that of an earlier run, `against`; with `within`, only the notes that the project has not handed out
-    are written (docs/project.md); `report` is told of the progress. `device` and `submodels` as in `Deidentifier.load`,
-    for a model given by its folder or name. `options`, and all others, as in `Deidentifier.deidentify`. A note that
-    cannot be processed whole is empty in the output, and its reason is in the summary. Raises CorpusError, ConfigError,
-    ModelError.
+    are written (docs/project.md); `report` is told of the progress. `device`, `submodels` and `members` as in
+    `Deidentifier.load`, for a model given by its folder or name. `options`, and all others, as in
+    `Deidentifier.deidentify`. A note that cannot be processed whole is empty in the output, and its reason is in the
+    summary. Raises CorpusError, ConfigError, ModelError.
 
     >>> from pathlib import Path
     >>> from ensemble_deid import Columns, deidentify_table, verify_run
@@ -360,6 +365,16 @@ def _finding(
             {**found, "sha256": _hidden(found["sha256"], key)} for found in map(Recognizer.to_json, options.recognizers)
         ],
         "key": key.id,
+        **({"members": _members(model, key)} if model.source is not None and model.source.members else {}),
+    }
+
+
+def _members(model: Deidentifier, key: Key) -> dict[str, Any]:
+    """Return where the members' spans come from, with no plain digest of a file."""
+    sources = () if model.source is None else model.source.members
+    return {
+        name: {kind: _hidden(value, key) if kind == "sha256" else value for kind, value in source.to_json().items()}
+        for name, source in sources
     }
 
 

@@ -132,16 +132,20 @@ class Recognizer:
         return {"name": self.name, "least": self.least, "version": self.version, "sha256": self.sha256}
 
     def spans(self, text: str) -> list[Span]:
-        """Return the spans in a text. Raises CorpusError, which quotes nothing, for whatever goes wrong."""
+        """Return the spans in a text, which do not overlap. Raises CorpusError as `found` does."""
+        found = self.found(text)
+        if overlapping_pairs(found):
+            raise CorpusError(f"recognizer {self.name}: two of its spans overlap")
+        return sorted(span for span in found if self.least is None or span.score >= self.least)
+
+    def found(self, text: str) -> set[Span]:
+        """Return every span in a text. Raises CorpusError, which quotes nothing, for whatever goes wrong."""
         try:
-            found = {self._span(finding, text) for finding in self.find(text)}
+            return {self._span(finding, text) for finding in self.find(text)}
         except DeidError as error:
             raise CorpusError(f"recognizer {self.name}: {error}") from None
         except Exception as error:  # noqa: BLE001 (whatever happens, the note is withheld; the message may quote it)
             raise CorpusError(f"recognizer {self.name}: failed ({type(error).__name__})") from None
-        if overlapping_pairs(found):
-            raise CorpusError(f"recognizer {self.name}: two of its spans overlap")
-        return sorted(span for span in found if self.least is None or span.score >= self.least)
 
     def _span(self, finding: Finding, text: str) -> Span:
         # Whatever a callable of others returns.

@@ -31,6 +31,7 @@ from ensemble_deid.stacking.stacker import Stacker, check_threshold
 from ensemble_deid.stacking.voting import BestMembers
 from ensemble_deid.taggers.base import Computing, Proposals, Tagger
 from ensemble_deid.taggers.by_type import ByTypeTagger, UncasedTagger
+from ensemble_deid.taggers.given import Members, with_given
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,7 @@ class Ensemble:
     `best_members` are those that the combiner `per-type` takes for each label; empty where they were never chosen.
     `inclusion` lists sentences without PHI; `Deidentifier` applies it to what `predict` returns, and adds the matches
     of the patterns `enforced` (`enforced_spans`). `manifest` is the record of the training, None before that has ended.
+    `members` are where the spans of those taggers come from that are other systems.
     """
 
     config: Config
@@ -137,6 +139,7 @@ class Ensemble:
     enforced: PatternSet | None = field(default=None, repr=False)
     best_members: BestMembers = field(default_factory=dict, repr=False)
     manifest: Manifest | None = field(default=None, repr=False)
+    members: Members = ()
 
     @property
     def description(self) -> ModelDescription:
@@ -150,6 +153,10 @@ class Ensemble:
             inclusion=self.inclusion,
             manifest=self.manifest,
         )
+
+    def with_given(self, document: Document) -> Document:
+        """Return a note as written with the spans of the members. Raises CorpusError where one says nothing of it."""
+        return with_given(document, self.members)
 
     def propose(self, batch: Batch) -> dict[str, Proposals]:
         """Return every submodel's proposals for a batch."""
@@ -172,6 +179,7 @@ class Ensemble:
         `ModelDescription.check_options` refuses.
         """
         self.description.check_options(options)
+        documents = [self.with_given(document) for document in documents]
         readings = [read(document.text) for document in documents]
         views = [reading.document(document) for reading, document in zip(readings, documents, strict=True)]
         found: list[list[Span]] = [[] for _ in documents]

@@ -1,7 +1,7 @@
 """Reading a model's folder (`directory.py` says what is in it): safe files only, so that loading runs no code."""
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +25,7 @@ from ensemble_deid.parsing import strict_json
 from ensemble_deid.reproducible import check_pinned, is_pinned
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Tagger
+from ensemble_deid.taggers.given import Members
 
 # Errors from reading a file with the right hash and the wrong content: the manifest may have been forged.
 _DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, MemoryError)
@@ -41,6 +42,7 @@ class ModelSource:
     device: str | None
     checksum: str
     submodels: tuple[str, ...]
+    members: Members = ()
 
 
 @contextmanager
@@ -62,10 +64,12 @@ def load_model(
     device: str | None = None,
     trust: str | Path | None = None,
     submodels: Sequence[str] | None = None,
+    members: Members = (),
 ) -> tuple[Ensemble, Manifest]:
     """Read a model directory, which must be signed where keys are trusted (see `read_manifest`).
 
-    With `submodels` only these are loaded, and the final estimator that was fitted for them. Raises ModelError with one
+    With `submodels` only these are loaded, and the final estimator that was fitted for them. Without the `members` that
+    it was trained with, a model is loaded, and refuses to predict. Raises ModelError with one
     clear line when anything about the model is wrong, and ConfigError where it has no final estimator for these, and in
     a pinned process (`reproducible.py`) whose libraries did not follow.
     """
@@ -92,7 +96,7 @@ def load_model(
         raise ModelError(f"{directory}: damaged ({type(error).__name__})") from None
     if stacker.submodels != tuple(taggers):
         raise ModelError(f"{directory}: the stacker was trained for other submodels than the manifest names")
-    members = best_members_of(manifest, directory)
+    best = best_members_of(manifest, directory)
     ensemble = Ensemble(
         config,
         scheme,
@@ -101,8 +105,9 @@ def load_model(
         stacker,
         inclusion=inclusion,
         enforced=enforced,
-        best_members=members,
+        best_members=best,
         manifest=manifest,
+        members=members,
     )
     return ensemble, manifest
 
@@ -113,14 +118,33 @@ def model_source(
     device: str | None = None,
     trust: str | Path | None = None,
     submodels: Sequence[str] | None = None,
+    members: Members = (),
 ) -> ModelSource:
     """Return what other processes need to load the same model as `load_model` does, and raise what it raises of that.
 
-    The submodels are not read.
+    The submodels are not read. Raises ConfigError where the `members` are not those among the submodels.
     """
-    manifest, _, names = _chosen(directory, device=device, trust=trust, submodels=submodels)
+    manifest, config, names = _chosen(directory, device=device, trust=trust, submodels=submodels)
+    _check_members(directory, config, names, dict(members))
     # Absolute, since a process that was started earlier may stand in another folder.
-    return ModelSource(directory.absolute(), device, manifest.checksum, names)
+    return ModelSource(directory.absolute(), device, manifest.checksum, names, members)
+
+
+def _check_members(directory: Path, config: Config, names: Sequence[str], given: Collection[str]) -> None:
+    wanted = [name for name in config.members if name in names]
+    for name in wanted:
+        if name not in given:
+            without = [",".join(kept) for kept in config.smaller_stacks if name not in kept]
+            other = f", or leave it out: --submodels {without[0]}" if without else ""
+            raise ConfigError(
+                f"{directory}: the model was trained with the member {name}, whose spans must be given: "
+                f"--member {name}=FILE.jsonl or {name}=recognizer:NAME{other}"
+            )
+    for name in given:
+        if name not in wanted:
+            raise ConfigError(
+                f"{directory}: was not trained with a member {name}; its members: {', '.join(wanted) or 'none'}"
+            )
 
 
 def _chosen(
@@ -174,7 +198,9 @@ def load_once(source: ModelSource) -> Ensemble:
 
 def load_again(source: ModelSource) -> Ensemble:
     """Load the model that a source stands for. Raises ModelError as `load_model`, and where it was replaced since."""
-    ensemble, manifest = load_model(source.directory, device=source.device, submodels=source.submodels)
+    ensemble, manifest = load_model(
+        source.directory, device=source.device, submodels=source.submodels, members=source.members
+    )
     if manifest.checksum != source.checksum:
         raise ModelError(f"{source.directory}: the model was replaced while it was in use")
     return ensemble

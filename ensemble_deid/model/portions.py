@@ -35,7 +35,7 @@ def portions(documents: Sequence[Document], *, size: int = PORTION) -> Iterator[
     """Yield the documents in lists of pieces with at most `size` characters, and a third as many tokens, in order.
 
     A document longer than that is cut into stretches, each of which is read like a note of its own. Annotations of the
-    documents are left out of stretches.
+    documents are left out of stretches, and so are given spans that a cut divides.
     """
     # No text has more tokens than characters: with notes as short as these, none need be counted.
     if _LEAST_CHARACTERS * sum(len(document.text) for document in documents) <= size:
@@ -48,7 +48,7 @@ def portions(documents: Sequence[Document], *, size: int = PORTION) -> Iterator[
     for index, document in enumerate(documents):
         for start, end in stretches(document.text, longest=size, most_tokens=max(1, size // _LEAST_CHARACTERS)):
             whole = end - start == len(document.text)
-            piece = document if whole else replace(document, text=document.text[start:end], spans=())
+            piece = document if whole else _stretch(document, start, end)
             weight = max(end - start, _LEAST_CHARACTERS * len(tokenize([piece])))
             if portion and weight > room:
                 yield portion
@@ -57,6 +57,18 @@ def portions(documents: Sequence[Document], *, size: int = PORTION) -> Iterator[
             room -= weight
     if portion:
         yield portion
+
+
+def _stretch(document: Document, start: int, end: int) -> Document:
+    given = {
+        name: tuple(
+            replace(span, start=span.start - start, end=span.end - start)
+            for span in spans
+            if start <= span.start and span.end <= end
+        )
+        for name, spans in document.given.items()
+    }
+    return replace(document, text=document.text[start:end], spans=(), given=given)
 
 
 def stretches(text: str, *, longest: int, most_tokens: int | None = None) -> list[tuple[int, int]]:

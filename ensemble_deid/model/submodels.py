@@ -19,9 +19,10 @@ from ensemble_deid.features.words import word_columns
 from ensemble_deid.note.label_map import label_groups
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.note.tokens import tokenize
-from ensemble_deid.submodels import BY_NAME
+from ensemble_deid.submodels import BY_NAME, row_of
 from ensemble_deid.taggers.base import CompactableTagger, Tagger, TrainableTagger
 from ensemble_deid.taggers.by_type import ByTypeTagger, UncasedTagger, change_files
+from ensemble_deid.taggers.given import GivenTagger
 
 # More to learn from: the training notes of a submodel, with copies of them in which other values stand for the PHI.
 
@@ -81,6 +82,8 @@ def fit_submodel(
     Raises ConfigError for settings that do not fit, and where `start` reads other casing, or is split by type and the
     submodel is not.
     """
+    if name in config.members:
+        return GivenTagger.fit(name, train, labels=scheme.labels)
     lower = name in config.uncased
     if start is not None and isinstance(start, UncasedTagger) != lower:
         raise ConfigError(f"uncased: {name} of the model to start from has the other setting")
@@ -117,6 +120,8 @@ def fit_submodel(
 
 def load_submodel(name: str, directory: Path, *, scheme: TagScheme, config: Config) -> Tagger:
     """Read a submodel of a model's folder. Raises ModelError when it is damaged."""
+    if name in config.members:
+        return GivenTagger.load(name, directory, labels=scheme.labels)
 
     def load_one(of: TagScheme, folder: Path) -> Tagger:
         return submodel_class(name).load(folder, scheme=of, config=config.of_submodel(name), device=config.device)
@@ -131,7 +136,7 @@ def load_submodel(name: str, directory: Path, *, scheme: TagScheme, config: Conf
 
 def compact_submodel(name: str, directory: Path, *, labels: tuple[str, ...], config: Config) -> None:
     """Make a submodel's saved files smaller, where its class knows how."""
-    if not BY_NAME[name].has_compact_form:
+    if not row_of(name).has_compact_form:
         return
     compact = cast("type[CompactableTagger]", submodel_class(name)).compact_saved
     if config.is_by_type(name):

@@ -56,6 +56,10 @@ def _no_metadata() -> Mapping[str, str]:
     return MappingProxyType({})
 
 
+def _none_given() -> Mapping[str, tuple[Span, ...]]:
+    return MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """One clinical note: its text as the reader defines it, and spans whose offsets refer to that text.
@@ -63,7 +67,8 @@ class Document:
     `patient_id` groups the notes of one patient; a note whose patient is unknown forms its own group: there it is None,
     also where a placeholder such as `NULL` was given (`known_patient`). `site`
     identifies the institution that wrote the note (None if unknown); all notes of a patient have the same site.
-    `fold_group` names a larger group than the patient that folds keep together (see `grouped_by_site`).
+    `fold_group` names a larger group than the patient that folds keep together (see `grouped_by_site`). `given` has
+    the spans of other systems that are members of the stack, by their names (`taggers/given.py`).
     Raises ValueError if a span extends beyond the text.
 
     >>> from ensemble_deid import Document, Span
@@ -79,6 +84,7 @@ class Document:
     metadata: Mapping[str, str] = field(default_factory=_no_metadata, hash=False, repr=False)
     site: str | None = None
     fold_group: str | None = None
+    given: Mapping[str, tuple[Span, ...]] = field(default_factory=_none_given, hash=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.patient_id is not None and known_patient(self.patient_id) is None:

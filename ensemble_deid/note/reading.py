@@ -112,8 +112,11 @@ class Reading:
         """Return the document with this reading for its text, and its spans where they are in it."""
         if self.text == original.text:
             return original
-        spans = tuple(span for span in self.spans(original.spans) if span is not None)
-        return replace(original, text=self.text, spans=spans)
+        spans, *given = (
+            tuple(span for span in self.spans(found) if span is not None)
+            for found in (original.spans, *original.given.values())
+        )
+        return replace(original, text=self.text, spans=spans, given=dict(zip(original.given, given, strict=True)))
 
 
 def read(text: str, *, usual_case: bool = True) -> Reading:

@@ -7,7 +7,7 @@ from ensemble_deid.note.overlaps import RELATIONS, overlapping_rows, relation
 from ensemble_deid.stacking.candidates import CandidateTable, maxima
 from ensemble_deid.stacking.context import KINDS, CandidateContext
 from ensemble_deid.stacking.statistics import KeyStatistics
-from ensemble_deid.submodels import BY_NAME
+from ensemble_deid.submodels import row_of
 
 
 def _log_odds(probability: Floats) -> Floats:
@@ -62,7 +62,7 @@ def candidate_features(
 
 def _learner_confidence(table: CandidateTable) -> Floats:
     """Return the mean confidence of the submodels with marginals, or of all submodels if none has them."""
-    columns = [k for k, name in enumerate(table.submodels) if BY_NAME[name].has_marginals]
+    columns = [k for k, name in enumerate(table.submodels) if row_of(name).has_marginals]
     return np.asarray(table.confidence[:, columns or slice(None)].mean(axis=1), dtype=np.float64)
 
 

@@ -9,7 +9,7 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.candidates import collect
-from ensemble_deid.submodels import BY_NAME
+from ensemble_deid.submodels import row_of
 from ensemble_deid.taggers.base import Proposals
 
 METHODS = ("union", "majority", "mean", "log-odds")
@@ -30,7 +30,7 @@ def combine(
     """
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; known: {', '.join(METHODS)}")
-    names = [name for name in proposals if BY_NAME[name].has_marginals] or list(proposals)
+    names = [name for name in proposals if row_of(name).has_marginals] or list(proposals)
     used = {name: proposals[name] for name in (names if method in SCORED else proposals)}
     table = collect(used, labels=labels)
     n_documents = len(next(iter(proposals.values())).best)

@@ -17,7 +17,7 @@ from ensemble_deid.evaluation.operating_points import ThresholdRule, choose_thre
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.model.ensemble import Ensemble
-from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.loading import load_model, model_source
 from ensemble_deid.model.manifest import fingerprint, read_manifest
 from ensemble_deid.model.pattern_choice import NO_PATTERNS
 from ensemble_deid.model.private import private_files
@@ -31,8 +31,9 @@ from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.search import with_settings
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.stacking.voting import METHODS, SCORED, combine
-from ensemble_deid.submodels import BY_NAME, SUBMODELS
+from ensemble_deid.submodels import SUBMODELS, row_of
 from ensemble_deid.taggers.base import Proposals
+from ensemble_deid.taggers.given import Members
 from ensemble_deid.training.progress import Reporter, Step
 from ensemble_deid.training.train import Trained, train
 from ensemble_deid.training.training_notes import training_notes
@@ -84,10 +85,10 @@ def without_patterns(config: Config) -> Config:
     return make_config({**content, "jobs": config.jobs, "submodels": left})
 
 
-def train_again(notes: TrainingNotes, *, config: Config, report: Reporter) -> Trained:
+def train_again(notes: TrainingNotes, *, config: Config, report: Reporter, members: Members = ()) -> Trained:
     """Train a stack again on the same notes, with the configuration that `without_patterns` gave."""
     # Whether dev notes of training patients are acceptable was decided when the model was trained.
-    return train(notes.train, notes.dev, config=config, report=report, allow_overlap=True)
+    return train(notes.train, notes.dev, config=config, report=report, allow_overlap=True, members=members)
 
 
 AS_TRAINED, RETRAINED = "as trained", "retrained without patterns"
@@ -175,6 +176,7 @@ def ablate(
     threshold_rule: ThresholdTarget | None = None,
     retrain: TrainingNotes | None = None,
     as_zhao2020: bool = False,
+    members: Members = (),
 ) -> list[AblationRow]:
     """Score the ensemble, the ensemble without each submodel, each submodel alone, and simple votes.
 
@@ -182,13 +184,15 @@ def ablate(
     cross-validation on the training notes, or with `threshold_rule` on `documents`. A threshold that was frozen into
     the model plays no part. With `retrain` the patterns are also left out of the features, which needs the notes that
     the model was trained on. With `as_zhao2020` the systems are those of that paper's tables 4 to 6: the ensemble has
-    the patterns within TBED only, so that it can be without TBED and still have the patterns, or have neither. Raises
-    ModelError when the notes are others, when the full ensemble cannot follow the rule, when the model lacks its
-    private files, as an exported one does, or a submodel of the paper's.
+    the patterns within TBED only, so that it can be without TBED and still have the patterns, or have neither. The
+    spans of the model's `members` must be given. Raises ModelError when the notes are others, when the full ensemble
+    cannot follow the rule, when the model lacks its private files, as an exported one does, or a submodel of the
+    paper's.
     """
-    ensemble, _ = load_model(model)
+    model_source(model, members=members)
+    ensemble, _ = load_model(model, members=members)
     private = private_files(model, *STACKING_FILES, purpose="an ablation")
-    documents = [as_read(document) for document in documents]
+    documents = [as_read(ensemble.with_given(document)) for document in documents]
     notes = None if retrain is None else check_training_notes(model, retrain)
     config = _with_settings(ensemble.config, ensemble.stacker, jobs=jobs)
     # Now, since the other rows take long.
@@ -216,7 +220,7 @@ def ablate(
         def retraining(step: Step) -> None:
             report(Step(total - 1, total, f"retraining without patterns: {step.message}"))
 
-        trained = train_again(notes, config=changed, report=retraining)
+        trained = train_again(notes, config=changed, report=retraining, members=members)
         systems += _retrained(trained, documents, config, threshold_rule)
     for name, proposed in stack.proposals.items():
         systems.append(_System(f"{name} alone", AS_TRAINED, None, [drop_overlaps(spans) for spans in proposed.best]))
@@ -286,7 +290,7 @@ def _without(names: Sequence[str]) -> str:
 
 
 def _rule_based(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name for name in names if not BY_NAME[name].has_marginals)
+    return tuple(name for name in names if not row_of(name).has_marginals)
 
 
 def _threshold(documents: Sequence[Document], found: Sequence[tuple[Span, ...]], rule: ThresholdTarget) -> float | None:

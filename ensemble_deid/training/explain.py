@@ -124,6 +124,7 @@ def explain(ensemble: Ensemble, document: Document, *, places: Sequence[tuple[in
     candidates: list[Candidate] = []
     patterns: list[PatternMatch] = []
     rules: list[RuleChange] = []
+    document = ensemble.with_given(document)
     reading = read(document.text)
     for portion in portions([reading.document(document)]):
         for piece in portion:

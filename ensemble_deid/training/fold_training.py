@@ -21,7 +21,7 @@ from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.parallel import in_processes
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator, group_folds
-from ensemble_deid.submodels import BY_NAME
+from ensemble_deid.submodels import row_of
 from ensemble_deid.taggers.base import Proposals, Tagger, TokenScores
 from ensemble_deid.training.part_folder import PartFolder, read_proposals, write_proposals
 from ensemble_deid.training.progress import Reporter, Step
@@ -50,7 +50,7 @@ class Task:
     @property
     def cost(self) -> float:
         """Estimated share of the work, for ordering the tasks and for the progress bar."""
-        return BY_NAME[self.submodel].relative_cost * len(self.train)
+        return row_of(self.submodel).relative_cost * len(self.train)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def plan(submodels: Sequence[str], folds: Sequence[int], n_folds: int, *, inner_
     everything = tuple(range(len(folds)))
     tasks = []
     for name in submodels:
-        stop_by = tuple(inner_dev) if BY_NAME[name].stops_early_on_dev else ()
+        stop_by = tuple(inner_dev) if row_of(name).stops_early_on_dev else ()
         tasks.append(Task(name, WHOLE, tuple(d for d in everything if d not in set(stop_by)), stop_by))
     for fold in range(n_folds):
         inside = tuple(d for d in everything if folds[d] != fold)

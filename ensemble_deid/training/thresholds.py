@@ -1,6 +1,6 @@
 """Choices stored in a trained model: threshold (Johnson et al. 2020, section 3.4) and best submodels of each label."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,18 +39,24 @@ _OVERLAP = "overlap_of_threshold"
 
 
 def freeze_threshold(
-    model: Path, dev: Sequence[Document], *, rule: ThresholdRule, wanted: float, allow_overlap: bool = False
+    model: Path,
+    dev: Sequence[Document],
+    *,
+    rule: ThresholdRule,
+    wanted: float,
+    allow_overlap: bool = False,
+    members: Mapping[str, str | Path] | None = None,
 ) -> ChosenThreshold:
     """Choose the model's threshold on dev notes and store it in the model, with a record of how it was chosen.
 
-    Raises EvaluationError when the notes allow no choice; ModelError when no threshold reaches the wanted value (its
-    message gives the best value that can be reached); and, unless `allow_overlap`, CorpusError when any of the notes or
-    patients are among those that the model was trained on.
+    `members` as in `Deidentifier.load`. Raises EvaluationError when the notes allow no choice; ModelError when no
+    threshold reaches the wanted value (its message gives the best value that can be reached); and, unless
+    `allow_overlap`, CorpusError when any of the notes or patients are among those that the model was trained on.
     """
     seen = SeenNotes.from_record(read_manifest(model).seen_notes)
     if not allow_overlap:
         seen.refuse(dev, used_for="to choose the threshold on")
-    system = Deidentifier.load(model).predict(dev, threshold=0.0)
+    system = Deidentifier.load(model, members=members).predict(dev, threshold=0.0)
     chosen = choose_threshold(dev, system, rule=rule, wanted=wanted)
     if chosen.chosen_at is None:
         raise _unreached(model, trace_curve(dev, system, view=chosen.view), rule, wanted, "these notes")

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid import reproducible
-from ensemble_deid.config import Config
+from ensemble_deid.config import Config, make_config
 from ensemble_deid.corpora.augment import copies_for_training
 from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch, select_documents, training_view, with_lexicon, with_vocabulary
 from ensemble_deid.model.directory import save_model
 from ensemble_deid.model.ensemble import Ensemble, arithmetic_of_training
@@ -33,6 +34,7 @@ from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.stacking.voting import choose_best_members
 from ensemble_deid.taggers.base import Tagger
+from ensemble_deid.taggers.given import Members, all_with_given
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.training.fold_training import TrainingProgress, train_submodels
 from ensemble_deid.training.part_folder import PartFolder, settings_of_training
@@ -96,6 +98,7 @@ def train(
     start_from: str | Path | None = None,
     part: str | Path | None = None,
     resume: bool = False,
+    members: Members = (),
 ) -> Trained:
     """Train the stack on annotated notes and score it on dev notes, which are used only to choose the network's epoch.
 
@@ -105,9 +108,11 @@ def train(
     why); it is logged otherwise. The submodels that can start from a model start from that in `start_from`, which must
     have been trained on other notes; the new model has the labels of both. Each submodel and each fold of it is kept in
     the folder `part` as it is done; with `resume`, training goes on with those, and the model is the same. `save`
-    removes the folder. Raises CorpusError when there is too little to learn from, and, unless `allow_overlap`, when dev
-    notes or their patients are among those trained on; ConfigError for settings that have no effect on the submodels,
-    and for a part folder of other notes, settings or versions, or without `resume`.
+    removes the folder. `members` (`member_sources`) are other systems: the final estimator learns from their spans as
+    from those of submodels. Raises CorpusError when there is too little to learn from, when a member says nothing of a
+    note, and, unless `allow_overlap`, when dev notes or their patients are among those trained on; ConfigError for
+    settings that have no effect on the submodels, and for a part folder of other notes, settings or versions, or
+    without `resume`.
 
     >>> from ensemble_deid import Config, read_corpus, train
     >>> notes = read_corpus("demo:dev").documents
@@ -121,6 +126,10 @@ def train(
     """
     documents, dev = tuple(documents), tuple(dev)
     config = config or Config()
+    if set(config.members) - {name for name, _ in members}:
+        raise ConfigError(f"members: the spans of {', '.join(config.members)} must be given: --member NAME=...")
+    if members:
+        config = make_config({**config.model_dump(mode="json"), "members": [name for name, _ in members]})
     config.refuse_without_effect()
     warm = COLD if start_from is None else read_warm_start(Path(start_from), config, notify=notify)
     if reproducible.is_pinned():
@@ -128,16 +137,29 @@ def train(
     documents, seen = checked_notes(documents, dev, config=config, warm=warm, allow_overlap=allow_overlap)
     kept = None
     if part is not None:
-        others = {"start": dict(warm.record), "computed": _how_computed(config)}
+        others = {"start": dict(warm.record), "computed": _how_computed(config), **_members_record(members)}
         settings = settings_of_training(documents, dev, config, others)
         kept = PartFolder.begin(Path(part), settings, resume=resume)
     return _train(
-        documents, dev, config=config, report=report or _ignore, notify=notify, warm=warm, seen=seen, part=kept
+        documents,
+        dev,
+        config=config,
+        report=report or _ignore,
+        notify=notify,
+        warm=warm,
+        seen=seen,
+        part=kept,
+        members=members,
     )
 
 
 def _ignore(step: Step) -> None:
     """Report nothing."""
+
+
+def _members_record(members: Members) -> dict[str, Any]:
+    """Return where the spans of other systems come from, where there are any."""
+    return {"members": {name: source.to_json() for name, source in members}} if members else {}
 
 
 def _how_computed(config: Config) -> dict[str, Any]:
@@ -158,13 +180,15 @@ def _train(
     warm: WarmStart,
     seen: SeenNotes,
     part: PartFolder | None,
+    members: Members,
 ) -> Trained:
     of_train, of_dev = fingerprint(documents), fingerprint(dev_documents) if dev_documents else ""
     notes = len(documents)
     copies = copies_for_training(
         documents, share=config.augment.share, changes=config.augment.changes, seed=config.seed
     )
-    documents, dev_documents = list(map(as_read, [*documents, *copies])), list(map(as_read, dev_documents))
+    documents = [as_read(document) for document in all_with_given([*documents, *copies], members)]
+    dev_documents = [as_read(document) for document in all_with_given(dev_documents, members)]
     scheme = warm.scheme(documents, submodels=config.submodels, notify=notify)
     # Raises ConfigError for a type that no label is of, before anything is trained.
     label_groups(config.by_type, scheme.labels)
@@ -174,6 +198,7 @@ def _train(
     dev = extractor.extract(dev_documents) if dev_documents else None
     fit = partial(_fit_ensemble, extractor=extractor, scheme=scheme, config=config, report=report)
     ensemble, fitted, progress = fit(documents, plain, dev, starts=warm.taggers, part=part)
+    ensemble = replace(ensemble, members=members)
     refuse_useless(fitted.curves[tuple(ensemble.taggers)], threshold=fitted.points.threshold)
     points, counts = _scored(ensemble, fitted.points, dev, dev_documents, notify=notify)
     manifest = Manifest(
@@ -194,6 +219,7 @@ def _train(
             **overlap_choice("dev", seen.overlap(dev_documents)),
             **warm.record,
             **_how_computed(config),
+            **_members_record(members),
         },
         figures={
             **_figures(counts, ensemble.stacker),

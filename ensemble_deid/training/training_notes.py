@@ -17,7 +17,7 @@ from ensemble_deid.model.seen_notes import SeenNotes
 from ensemble_deid.note.document import Document, grouped_by_site
 from ensemble_deid.note.tags import TagScheme, tag_loss
 from ensemble_deid.seeds import generator
-from ensemble_deid.submodels import BY_NAME
+from ensemble_deid.submodels import BY_NAME, row_of
 from ensemble_deid.taggers.base import Tagger
 
 _LEAST_FOUND = 0.01
@@ -50,7 +50,7 @@ class WarmStart:
         annotated = {span.label for document in documents for span in document.spans}
         kept = [label for label in self.labels if label not in annotated]
         if kept:
-            new = [name for name in submodels if name not in self.taggers and not BY_NAME[name].feeds_others]
+            new = [name for name in submodels if name not in self.taggers and not row_of(name).feeds_others]
             without = f"; {', '.join(new)} cannot learn them" if new else ""
             notify(
                 f"labels that only the model to start from has: {', '.join(kept)}: {', '.join(self.taggers)} can still "
@@ -74,11 +74,11 @@ def read_warm_start(model: Path, config: Config, *, notify: Callable[[str], None
     ensemble, manifest = load_model(model, device="cpu")
     taggers = {}
     for name in config.submodels:
-        if name in ensemble.taggers and BY_NAME[name].starts_from_model:
+        if name in ensemble.taggers and row_of(name).starts_from_model:
             taggers[name] = ensemble.taggers[name]
         elif name not in ensemble.taggers:
             notify(f"{name}: {model} has none to start from, so it is trained from nothing")
-        elif not BY_NAME[name].feeds_others:
+        elif not row_of(name).feeds_others:
             notify(f"{name}: cannot start from a trained model (its optimiser has no initial weights): from nothing")
     if not taggers:
         can = ", ".join(name for name, row in BY_NAME.items() if row.starts_from_model)
