@@ -141,6 +141,7 @@ class TbedConfig(Section):
         3, ge=0, description="folds of the cross-validation that says how many rules are used; 0: all are"
     )
     min_patients: int = Field(2, ge=1, description="least number of patients in whom a rule fixes an error")
+    names_phi: bool = Field(True, description="rules may name words that are mostly PHI in training notes")
 
 
 class CrfConfig(Section):

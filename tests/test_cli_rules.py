@@ -13,12 +13,14 @@ import pytest
 import tiny_stack
 
 from ensemble_deid.cli.main import main
+from ensemble_deid.cli.report_facts import model_facts
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ModelError
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.note.document import Document
+from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.training.rule_approvals import Approval, rule_approvals
 from ensemble_deid.training.rule_review import review_rules
 
@@ -386,6 +388,25 @@ def test_another_list_has_no_approvals_until_the_old_one_is_back(
     assert rule_approvals(model).summary() == "4 of 4 rules: 1-4 by A. Berg on 2026-03-02"
 
 
+def test_only_approved_rules_stay_with_their_approvals(model: Path, run: Callable[..., str]) -> None:
+    said = run("replace", model, "--approved-only", status=2)
+    assert "no rule is approved" in said
+    before = RuleList.load(model / "tbed.rules").rules
+    run("approve", model, "--rule", "2,4", "--by", "A. Berg", "--date", "2026-03-02")
+    run("approve", model, "--rule", "4", "--by", "C. Diaz", "--date", "2026-03-03")
+    said = run("replace", model, "--approved-only")
+    assert said == f"{model} now has the approved rules alone, 2, 4 of 4; the change is on record\n"
+    assert RuleList.load(model / "tbed.rules").rules == (before[1], before[3])
+    approvals = rule_approvals(model)
+    assert approvals.summary() == "2 of 2 rules: 1-2 by A. Berg on 2026-03-02; 2 by C. Diaz on 2026-03-03"
+    facts = dict(model_facts(model))
+    assert facts["Rules in force"] == "only those approved: 2, 4 of 4"
+    run("restore", model)
+    assert RuleList.load(model / "tbed.rules").rules == before
+    assert rule_approvals(model).approved == {2, 4}
+    assert "Rules in force" not in dict(model_facts(model))
+
+
 def test_an_approval_without_a_date_is_of_today(model: Path, run: Callable[..., str]) -> None:
     days = {date.today().isoformat()}
     run("approve", model, "--rule", 1, "--by", "A. Berg")
@@ -469,6 +490,17 @@ change O to B-CITY if the lower is "ward"
     assert "&lt; 3 <mark>ward</mark> ward" in third
     assert "Approved: 1 of 3 rules: 1 by A. &lt;Berg&gt; on 2026-03-02" in page
     assert review_rules(model, read_corpus(tmp_path / "notes.jsonl").documents) == page
+
+
+def test_the_review_page_tells_wrong_labels_that_became_other_wrong_labels(
+    model: Path, tmp_path: Path, run: Callable[..., str]
+) -> None:
+    rules = """change O to B-DOCTOR if the lower is "lyndale"
+change B-DOCTOR to B-PATIENT if the lower is "lyndale"
+"""
+    run("replace", model, write_rules(tmp_path / "my.rules", rules))
+    _, _, second = review_rules(model, towns()).split("<article ")
+    assert "tags changed 2, turned from one wrong label into another 2 (they are: CITY 1, no PHI 1)" in second
 
 
 def test_a_review_without_notes_has_no_counts(tiny_model: Path, tmp_path: Path, run: Callable[..., str]) -> None:

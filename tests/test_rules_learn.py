@@ -12,6 +12,8 @@ from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
+from ensemble_deid.resources import rules_directory
+from ensemble_deid.taggers.tbed.rule_words import rule_in_words
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.training.rules import CurvePoint, curve_lines
 
@@ -59,6 +61,27 @@ def test_the_list_is_that_of_a_model_of_rules_alone(
     note = folder / "note.txt"
     note.write_text(gold[0].text, encoding="utf-8")
     assert main(["deidentify", str(model), str(note), "--out", str(folder / "out.txt"), "--accept-unfit"]) == 0
+
+
+def test_a_list_for_people_is_short_and_quotes_no_name(folder: Path) -> None:
+    rules = RuleList.load(learn(folder, "none", "--for-people", "--set", "tbed.cv_folds=0"))
+    assert 0 < len(rules) <= 60
+    assert rules.header["templates"] == "plain"
+    seen = {condition.window.column for rule in rules for condition in rule.conditions}
+    assert seen <= {"tag", "lower", "case", "digits", "field", "line_prefix", "section", "in_note"}
+    said = {c.value for rule in rules for c in rule.conditions if c.window.column == "lower"}
+    notes = read_corpus(folder / "train.jsonl").documents
+    names = {word.lower() for note in notes for span in note.spans for word in note.text[span.start : span.end].split()}
+    assert not said & names
+    assert all(rule.fixed >= 0.9 * (rule.fixed + rule.broken) for rule in rules)
+
+
+def test_the_committed_list_for_people_is_short_and_plain() -> None:
+    """Made by `rules learn` with `--for-people`; see research/reports/2026-11-rules-for-people.md."""
+    rules = RuleList.load(rules_directory() / "learned" / "people.rules")
+    assert 0 < len(rules) <= 60
+    assert all(rule.fixed >= 0.9 * (rule.fixed + rule.broken) for rule in rules)
+    assert not any(" column " in rule_in_words(rule) for rule in rules)
 
 
 def confused(document: Document) -> Document:

@@ -84,6 +84,8 @@ def slow_learn(columns, initial, gold, starts, templates, **limits) -> list[Rule
                 patients = {limits["patients"][i] for i in put_right} if "patients" in limits else {1}
                 if len(patients) < limits.get("min_patients", 1):
                     continue
+                if any(c.value in limits.get("unsaid", {}).get(c.window.column, ()) for c in rule.conditions):
+                    continue
                 order = (broken - fixed, t, repr(rule.from_tag), repr(rule.to_tag))
                 order += tuple(repr(condition.value) for condition in rule.conditions)
                 if best is None or order < best[0]:
@@ -127,6 +129,16 @@ def test_a_rule_must_help_enough_patients(corpus, names, min_patients):
     templates = parse_templates(names)
     patients = [i // 7 for i in range(len(corpus[1]))]
     limits = {"max_rules": 12, "min_score": 1, "min_patients": min_patients, "patients": patients}
+    assert learn_rules(*corpus, templates, **limits) == slow_learn(*corpus, templates, **limits)
+
+
+@settings(max_examples=40)
+@given(corpora(), st.lists(st.sampled_from(TEMPLATES), min_size=1, max_size=4, unique=True), st.sampled_from([1, 2]))
+def test_a_rule_names_nothing_unsaid(corpus, names, min_patients):
+    templates = parse_templates(names)
+    patients = [i // 7 for i in range(len(corpus[1]))]
+    limits = {"max_rules": 12, "min_score": 1, "min_patients": min_patients, "patients": patients}
+    limits["unsaid"] = {"word": {"a", 'q"'}}
     assert learn_rules(*corpus, templates, **limits) == slow_learn(*corpus, templates, **limits)
 
 

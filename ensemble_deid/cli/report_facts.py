@@ -22,6 +22,7 @@ from ensemble_deid.note.digits import four_digits
 from ensemble_deid.parsing import read_text
 from ensemble_deid.taggers.tbed.tagger import RULES
 from ensemble_deid.training.rule_approvals import rule_approvals
+from ensemble_deid.training.rule_replacement import rules_in_force
 
 _NOT_STATED = "not stated"
 
@@ -98,6 +99,8 @@ def _rules(model: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
     approvals = rule_approvals(model)
     yield "SHA-256 of the rule list", approvals.sha256
     yield "Approved rules", approvals.summary()
+    if in_force := rules_in_force(manifest):
+        yield "Rules in force", f"only those approved: {in_force}"
     if manifest.rules_replaced:
         yield "Changes of the rule list", f"{len(manifest.rules_replaced)} on record"
 

@@ -22,6 +22,15 @@ from ensemble_deid.model.installed import model_of
 from ensemble_deid.note.digits import percent, rounded
 from ensemble_deid.note.document import Document
 
+FOR_PEOPLE = (
+    "tbed.templates=plain",
+    "tbed.max_rules=60",
+    "tbed.min_patients=3",
+    "tbed.min_accuracy=0.9",
+    "tbed.names_phi=false",
+)
+"""What makes a list of rules one that people read and own."""
+
 if TYPE_CHECKING:
     from ensemble_deid.training.rule_learning import OtherSystem
     from ensemble_deid.training.rules import RuleModel
@@ -111,6 +120,9 @@ def _add_learn(actions: Any) -> None:
     )
     learn.add_argument("--dev", metavar="DEV", required=True, help="notes of other patients, to measure the list by")
     learn.add_argument("--out", metavar="FILE", type=Path, required=True, help="the rule list")
+    learn.add_argument(
+        "--for-people", action="store_true", help="a list to be read and owned: at most 60 rules in plain words"
+    )
     add_config(learn)
     add_shared(learn, "seed")
     learn.set_defaults(run=run_learn)
@@ -153,7 +165,9 @@ def _add_changes(actions: Any) -> None:
         example="rules replace model reviewed.rules --remark 'rule 7 hurts'",
     )
     add_model(put)
-    put.add_argument("file", metavar="FILE", type=Path, help="the rule list")
+    which = put.add_mutually_exclusive_group(required=True)
+    which.add_argument("file", metavar="FILE", type=Path, nargs="?", help="the rule list")
+    which.add_argument("--approved-only", action="store_true", help="the model's own list without unapproved rules")
     put.set_defaults(run=run_replace)
 
     restore = add_command(
@@ -305,7 +319,11 @@ def run_learn(options: argparse.Namespace) -> int:
     settings = {"regex.patterns": patterns, "tbed.initial": "none" if start == "none" else "regex"}
     config = load_config(
         options.config,
-        overrides=[*options.overrides, *(f"{key}={json.dumps(value)}" for key, value in settings.items())],
+        overrides=[
+            *(FOR_PEOPLE if options.for_people else ()),
+            *options.overrides,
+            *(f"{key}={json.dumps(value)}" for key, value in settings.items()),
+        ],
         submodels=["tbed"],
         seed=options.seed,
     )
@@ -378,8 +396,12 @@ def _numbers(text: str) -> list[int]:
 def run_replace(options: argparse.Namespace) -> int:
     """Put a rule list into a model."""
     from ensemble_deid.taggers.tbed.rulelist import RuleList
-    from ensemble_deid.training.rule_replacement import replace_rules
+    from ensemble_deid.training.rule_replacement import keep_approved_rules, replace_rules
 
+    if options.approved_only:
+        in_force = keep_approved_rules(options.model, remark=options.remark)
+        say(f"{options.model} now has the approved rules alone, {in_force}; the change is on record")
+        return 0
     rules = RuleList.load(options.file)
     kept, new = replace_rules(options.model, rules, name=str(options.file), remark=options.remark)
     say(f"{options.model} now has {counted(kept + new, 'rule')}: {kept} as learned, {new} new; the change is on record")

@@ -35,7 +35,7 @@ NO_HEADING = "-"
 RARE = "<rare>"
 _PUBLIC_LISTS = ("knowledge_english", "knowledge_medical")
 _NAME_LISTS = ("knowledge_given", "knowledge_surname")
-_CALENDAR = frozenset(
+CALENDAR = frozenset(
     "january february march april may june july august september october november december "
     "jan feb mar apr jun jul aug sep sept oct nov dec "
     "monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thur thurs fri sat sun "
@@ -154,7 +154,7 @@ def _is_public(word: str) -> bool:
 
 def _is_of_every_corpus(word: str) -> bool:
     """Whether a word is punctuation or of the calendar: that a corpus has it tells nothing of any patient."""
-    return not any(map(str.isalnum, word)) or word.lower() in _CALENDAR
+    return not any(map(str.isalnum, word)) or word.lower() in CALENDAR
 
 
 def _letters(heading: str) -> list[str]:

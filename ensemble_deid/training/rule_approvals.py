@@ -56,7 +56,7 @@ class RuleApprovals:
         """Return one line: how many rules are approved, and which of them by whom, on which day."""
         ordered = sorted(self.approvals, key=lambda approval: (approval.date, approval.by, approval.rule))
         parts = [
-            f"{_ranges([approval.rule for approval in group])} by {by} on {day}"
+            f"{number_ranges([approval.rule for approval in group])} by {by} on {day}"
             for (day, by), group in groupby(ordered, key=lambda approval: (approval.date, approval.by))
         ]
         return f"{len(self.approved)} of {self.n_rules} rules" + (f": {'; '.join(parts)}" if parts else "")
@@ -135,7 +135,7 @@ def _check_day(day: str) -> None:
         raise RuleError(f"{day!r}: expected a date as YYYY-MM-DD") from None
 
 
-def _ranges(numbers: list[int]) -> str:
+def number_ranges(numbers: list[int]) -> str:
     """Return rising numbers with runs shortened: 1-3, 5."""
     parts = []
     for _, run in groupby(enumerate(numbers), key=lambda item: item[1] - item[0]):

@@ -1,25 +1,27 @@
 """Putting a reviewed rule list into a model, and taking it out again; the model keeps every list that it had.
 
-The manifest's `rules_replaced` has one record a change, in order: the SHA-256 of the list before and after, the
-number of rules, a remark, and in `kept` the file of the list before (`tbed.1.rules` for the first change) among the
-private files. A record with `restored` is a change back, and says the number of the change that it undid.
+The manifest's `rules_replaced` has one record a change, in order: the SHA-256 of the list before and after, the number
+of rules, a remark, with `approved_only` which rules of the list before were kept as approved, and in `kept` the file of
+the list before (`tbed.1.rules` for the first change) among the private files. A record with `restored` is a change
+back, and says the number of the change that it undid.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ensemble_deid.errors import ModelError
+from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import Manifest, file_hashes, read_manifest
 from ensemble_deid.model.private import FOLDER as PRIVATE
 from ensemble_deid.model.private import has_private_file, private_files
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES
-from ensemble_deid.training.rule_approvals import APPROVED_KEY
+from ensemble_deid.training.rule_approvals import APPROVED_KEY, approve_rules, number_ranges, rule_approvals
 from ensemble_deid.training.rules import RuleModel
 
+APPROVED_ONLY = "approved_only"
 # The list itself, and the confidence of its rules.
 _FILES = (RULES, CONFIDENCE)
 
@@ -30,14 +32,46 @@ def replace_rules(model: Path, rules: RuleList, *, name: str = "rules", remark: 
     What its header says of approvals is left out: a model keeps those itself, for each list (`approve_rules`).
     Raises ModelError for the model, and RuleError for rules that do not fit it (see `RuleModel.with_rules`).
     """
+    return _put(model, rules, remark, {}, name=name)
+
+
+def _put(
+    model: Path, rules: RuleList, remark: str, record: Mapping[str, str], *, name: str = "rules"
+) -> tuple[int, int]:
     before = RuleModel.load(model)
     rules = replace(rules, header={key: value for key, value in rules.header.items() if key != APPROVED_KEY})
     tagger = before.with_rules(rules, name=name).tagger
     # A list may say a rule twice: as counters, each copy is kept once.
     kept = (Counter(rule.identity for rule in before.rules) & Counter(rule.identity for rule in rules)).total()
     contents = (rules.text(), tagger.confidence.to_json())
-    _change(model, [text.encode() for text in contents], {"rules": str(len(rules)), "remark": remark})
+    _change(model, [text.encode() for text in contents], {"rules": str(len(rules)), "remark": remark, **record})
     return kept, len(rules) - kept
+
+
+def keep_approved_rules(model: Path, *, remark: str = "") -> str:
+    """Leave only the rules in a model whose approval is on file, with their approvals; return which they were.
+
+    The record of the change has their numbers in the list before, too. Raises RuleError where none is approved.
+    """
+    before, rules = rule_approvals(model), RuleModel.load(model).rules
+    kept = sorted(before.approved)
+    if not kept:
+        raise RuleError(f"{model}: no rule is approved: rules approve MODEL --rule N --by NAME")
+    in_force = f"{number_ranges(kept)} of {len(rules)}"
+    _put(model, rules.with_rules([rules.rules[number - 1] for number in kept]), remark, {APPROVED_ONLY: in_force})
+    number = {old: new for new, old in enumerate(kept, 1)}
+    given: dict[tuple[str, str], list[int]] = {}
+    for approval in before.approvals:
+        given.setdefault((approval.by, approval.date), []).append(number[approval.rule])
+    for (by, on), numbers in given.items():
+        approve_rules(model, by=by, on=on, rules=numbers)
+    return in_force
+
+
+def rules_in_force(manifest: Manifest) -> str | None:
+    """Return which rules of the list before are in force where only approved ones are, else None."""
+    last = manifest.rules_replaced[-1] if manifest.rules_replaced else {}
+    return last.get(APPROVED_ONLY)
 
 
 def restore_rules(model: Path, *, remark: str = "") -> tuple[int, int]:

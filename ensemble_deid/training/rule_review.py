@@ -73,6 +73,11 @@ def _article(number: int, rule: Rule, checked: CheckedRule | None, approvals: Se
     if checked is not None:
         verdict = "never fires here" if not checked.changed else "hurts here" if checked.score < 0 else None
         counts = f"In these notes: fixed {checked.fixed}, broken {checked.broken}, tags changed {checked.changed}"
+        if checked.mislabelled:
+            are = ", ".join(f"{'no PHI' if label == 'O' else label} {n}" for label, n in checked.mislabelled.items())
+            counts += (
+                f", turned from one wrong label into another {sum(checked.mislabelled.values())} (they are: {are})"
+            )
         here.append(element("p", counts, element("b", f" ({verdict})", class_="hurts") if verdict else None))
         here += [_example(example) for example in checked.examples]
     return element(

@@ -9,6 +9,7 @@ training notes.
 
 import difflib
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -109,13 +110,17 @@ class RuleExample:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRule:
-    """A rule on a corpus: the tags it put right and wrong there, at its turn in the list; the rest stayed wrong."""
+    """A rule on a corpus: the tags it put right and wrong there, at its turn in the list; the rest stayed wrong.
+
+    `mislabelled` counts those of the rest that had and have a label, by what the words are: a label, or `O`.
+    """
 
     number: int
     rule: Rule
     fixed: int = 0
     broken: int = 0
     changed: int = 0
+    mislabelled: Mapping[str, int] = field(default_factory=dict)
     examples: tuple[RuleExample, ...] = ()
 
     @property
@@ -153,9 +158,17 @@ def check_rules(model: RuleModel, documents: Sequence[Document], *, examples: in
             fixed=int(fixed.sum()),
             broken=int(broken.sum()),
             changed=len(right),
+            mislabelled=_mislabelled(row.rule, right[masks["still wrong"]].tolist()),
             examples=tuple(_examples(batch, documents, places)[:examples]),
         )
     return checked
+
+
+def _mislabelled(rule: Rule, right: Sequence[str]) -> dict[str, int]:
+    """Count what words are that a rule gives another label, the wrong one before and after."""
+    if "O" in (rule.from_tag, rule.to_tag) or rule.from_tag[2:] == rule.to_tag[2:]:
+        return {}
+    return dict(Counter(tag if tag == "O" else tag[2:] for tag in right).most_common())
 
 
 def _examples(batch: Batch, documents: Sequence[Document], tokens: Mapping[Effect, Sequence[int]]) -> list[RuleExample]:

@@ -9,7 +9,8 @@ Rules of equal score are taken in this order: by the place of their template in 
 the new tag, and the values of the windows in the template's order, each compared as Python writes it (`repr`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -101,15 +102,16 @@ def learn_rules(
     min_accuracy: float = 0.0,
     min_patients: int = 1,
     patients: Sequence[int] | NDArray[np.integer[Any]] | None = None,
+    unsaid: Mapping[str, Set[str]] = MappingProxyType({}),
 ) -> list[Rule]:
     """Learn an ordered list of rules that turn the initial tags into the gold tags.
 
     `columns` maps a feature's name to one string a token, or to a `Column`; the tags are given the same way;
-    `sentence_starts` are the rising positions of the sentences' first tokens, from 0. A rule is learned while at
-    most `max_rules` are, it scores at least `min_score` (and at least 1), fixes at least `min_accuracy` of the
-    tags it fixes or breaks, and fixes errors of at least `min_patients` patients, `patients` being the number of
-    each token's patient. Raises RuleError when a template names a column that is not there, and ValueError when
-    lengths or limits do not fit.
+    `sentence_starts` are the rising positions of the sentences' first tokens, from 0. A rule is learned while at most
+    `max_rules` are, it scores at least `min_score` (and at least 1), fixes at least `min_accuracy` of the tags it fixes
+    or breaks, and fixes errors of at least `min_patients` patients, `patients` being the number of each token's
+    patient; no condition names a value that is `unsaid` of its column. Raises RuleError when a template names a column
+    that is not there, and ValueError when lengths or limits do not fit.
     """
     n_tokens = len(gold_tags)
     if len(initial_tags) != n_tokens:
@@ -124,7 +126,7 @@ def learn_rules(
         return []
     tags, initial, gold = _encode_tags(initial_tags, gold_tags)
     numbers = None if patients is None else np.asarray(patients, np.int64)
-    limits = Limits(max(1, min_score), min_accuracy, min_patients, numbers)
+    limits = Limits(max(1, min_score), min_accuracy, min_patients, numbers, unsaid)
     return _Learner(CellMatrix(layout, encoded, tags, initial, gold), templates, limits).learn(max_rules)
 
 

@@ -1,6 +1,7 @@
 """Chooses the next rule among the candidates that can still win."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,12 +23,14 @@ _LEAST_BATCH = 64
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a rule must reach: its score, its share of fixed tags among those it fixes or breaks, and the number of
-    patients whose errors it fixes; `patients` numbers the patient of each token."""
+    patients whose errors it fixes; `patients` numbers the patient of each token. `unsaid` has the values that no
+    condition may name, by column."""
 
     min_score: int = 1
     min_accuracy: float = 0.0
     min_patients: int = 1
     patients: Int64s | None = None
+    unsaid: Mapping[str, Set[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Selection:
         if limits.patients is not None and limits.min_patients > 1:
             self._patient = np.full(keys.matrix.size, -1)
             keys.matrix.layout.spread(limits.patients, self._patient)
-        # By candidate: whether it is on the list, and whether it fixes errors of too few patients to be chosen.
+        # By candidate: whether it is on the list, and whether the limits forbid it.
         self._is_listed: Flags = np.zeros(candidates.size, bool)
         self._is_barred: Flags = np.zeros(candidates.size, bool)
         # By place in the list: the candidate, its template, its context's key and its new tag, and the number under
@@ -117,7 +120,7 @@ class Selection:
                 self._count_broken(scores, best)
                 continue
             choice = self._choice(top)
-            if self._has_patients(choice):
+            if self._has_patients(choice) and not self._names_unsaid(choice):
                 return choice
             self._is_barred[self._listed[top]] = True
 
@@ -148,7 +151,7 @@ class Selection:
         if self._limits.min_accuracy > 0:
             with np.errstate(invalid="ignore"):
                 scores[~(fixed / (fixed + broken) >= self._limits.min_accuracy)] = 0
-        if self._patient is not None:
+        if self._patient is not None or self._limits.unsaid:
             scores[self._is_barred[self._listed]] = 0
         return scores
 
@@ -197,6 +200,18 @@ class Selection:
             return True
         fixed = choice.places[self._gold[choice.places] == choice.new_tag]
         return len(np.unique(self._patient[fixed])) >= self._limits.min_patients
+
+    def _names_unsaid(self, choice: Choice) -> bool:
+        if not self._limits.unsaid:
+            return False
+        instances = self._contexts.instances
+        values = self._contexts.matrix.values
+        return any(
+            values[row][cell - 1] in self._limits.unsaid.get(window.column, ())
+            for window, row, cell in zip(
+                instances.windows[choice.template], instances.rows[choice.template], choice.cells, strict=True
+            )
+        )
 
     def _list_touched(self) -> None:
         if self._touched:

@@ -14,6 +14,7 @@ from ensemble_deid.config import TbedConfig
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.batch import Batch, select_documents
 from ensemble_deid.features.table import Column
+from ensemble_deid.features.vocabulary import CALENDAR, WORDS
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme, entity_rows, tags_to_spans
 from ensemble_deid.resources import rules_directory
@@ -209,7 +210,24 @@ def _learn(train: Batch, start: Column, scheme: TagScheme, templates: TemplateSe
         min_accuracy=config.min_accuracy,
         min_patients=max(1, min(config.min_patients, len(groups))),
         patients=group_of_document[train.tokens.document],
+        unsaid={} if config.names_phi else words_of_phi(train, scheme),
     )
+
+
+def words_of_phi(train: Batch, scheme: TagScheme) -> dict[str, frozenset[str]]:
+    """Return, by column, the words of annotated notes that are PHI at least every second time: names, places, numbers.
+
+    Months and weekdays are not among them.
+    """
+    inside = train.gold(scheme) != scheme.tags.index("O")
+    found = {}
+    for name in WORDS:
+        column = train.table[name]
+        total = np.bincount(column.codes, minlength=len(column.values))
+        phi = np.bincount(column.codes[inside], minlength=len(column.values))
+        mostly = np.flatnonzero((phi > 0) & (2 * phi >= total)).tolist()
+        found[name] = frozenset(column.values[k] for k in mostly) - CALENDAR
+    return found
 
 
 def _cross_validated_number(
