@@ -128,9 +128,9 @@ class Codes:
         if extension and tail:
             tail = self.digits(tail)
         if self.language == "es" and (spanish := _SPANISH_TELEPHONE.fullmatch(digits)):
-            area = 10 + self.keyed.number(90, "area", spanish["area"], attempt)
-            line = self.keyed.number(1000, "phone", spanish["line"], attempt)
-            return _filled(head, places, f"{spanish['country']}9{area}000{line:03d}") + tail
+            region = 10 + self.keyed.number(90, "area", spanish["area"], attempt)
+            ending = self.keyed.number(1000, "phone", spanish["line"], attempt)
+            return _filled(head, places, f"{spanish['country']}9{region}000{ending:03d}") + tail
         country = len(digits) - _US_DIGITS if len(digits) == _US_DIGITS + 1 and digits[0] == "1" else 0
         if not digits:
             return self._code(surface, attempt)
