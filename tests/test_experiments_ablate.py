@@ -15,6 +15,7 @@ from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.operating_points import choose_threshold
 from ensemble_deid.model.directory import save_model, update_model
+from ensemble_deid.model.export import export_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.model.options import PredictionOptions
@@ -161,7 +162,7 @@ def test_without_patterns_nothing_comes_from_them() -> None:
 
 
 def test_table_6_has_the_patterns_within_tbed_as_a_member_and_not_at_all(tiny_model: Path, tiny_dev: Path) -> None:
-    rows = {row.name: row for row in rows_of(tiny_model, tiny_dev, as_zhao2020=True)}
+    rows = {row.name: row for row in rows_of(tiny_model, tiny_dev, rows="zhao2020")}
     everything = {row.name: row for row in rows_of(tiny_model, tiny_dev)}
     assert list(rows)[:5] == [
         "ensemble of tbed, crf, neural",
@@ -191,7 +192,7 @@ def test_table_6_needs_the_patterns_as_a_submodel(tmp_path: Path, tiny_dev: Path
     content = {"submodels": ["tbed"], "folds": 2, "jobs": 1, "stack": grid, "regex": {"patterns": str(patterns)}}
     train(tiny_stack.notes(), [], config=make_config(content), notify=lambda line: None).save(tmp_path / "model")
     with pytest.raises(ModelError, match="has no submodel 'regex', which table 6 needs: train with --submodels regex,"):
-        rows_of(tmp_path / "model", tiny_dev, as_zhao2020=True)
+        rows_of(tmp_path / "model", tiny_dev, rows="zhao2020")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tex", ".json", ".md"])
@@ -303,3 +304,14 @@ def test_a_system_that_cannot_follow_the_rule_has_no_figures(
     assert rows["without crf"]["f1"] is rows["without crf"]["threshold"] is None
     assert rows["ensemble"]["threshold"] == 0.5
     assert main([*arguments, "--precision", "0.9"]) == 2
+
+
+def test_an_exported_model_is_scored_as_it_was_trained(tiny_model: Path, tiny_dev: Path, tmp_path: Path) -> None:
+    export_model(tiny_model, tmp_path / "exported")
+    with pytest.raises(ModelError, match="--rows as-trained"):
+        rows_of(tmp_path / "exported", tiny_dev)
+    rows = rows_of(tmp_path / "exported", tiny_dev, rows="as-trained")
+    fitted = [row for row in rows_of(tiny_model, tiny_dev) if not row.name.startswith("without")]
+    smaller = [row for row in rows if row.name.startswith("without")]
+    assert len(smaller) == len(load_model(tiny_model)[0].smaller)
+    assert [row for row in rows if row not in smaller] == fitted

@@ -98,7 +98,10 @@ def _add_ablate(commands: Any) -> None:
     ablate.add_argument("--retrain-dev", metavar="DEV", help="the dev notes of training, if not those scored")
     add_target(ablate.add_mutually_exclusive_group())
     ablate.add_argument(
-        "--rows", choices=("all", "zhao2020"), default="all", help="zhao2020: the systems of that paper's tables 4 to 6"
+        "--rows",
+        choices=("all", "zhao2020", "as-trained"),
+        default="all",
+        help="zhao2020: that paper's tables 4 to 6; as-trained: fit nothing, for an exported model",
     )
     add_member(ablate)
     add_shared(ablate, "jobs", "quiet", jobs=2)
@@ -213,7 +216,7 @@ def run_ablate(options: argparse.Namespace) -> int:
             report=show,
             threshold_rule=rule,
             retrain=notes,
-            as_zhao2020=options.rows == "zhao2020",
+            rows=options.rows,
             members=member_sources(members),
         )
     publish(ablation_results(rows, rule), options.out)

@@ -9,6 +9,7 @@ the initial tags of TBED. So "without regex" has a second meaning: the other sub
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ModelError
@@ -91,6 +92,7 @@ def train_again(notes: TrainingNotes, *, config: Config, report: Reporter, membe
     return train(notes.train, notes.dev, config=config, report=report, allow_overlap=True, members=members)
 
 
+Rows = Literal["all", "zhao2020", "as-trained"]
 AS_TRAINED, RETRAINED = "as trained", "retrained without patterns"
 _FULL = "ensemble"
 _REGEX, _TBED, _LEARNED = "regex", "tbed", ("crf", "neural")
@@ -133,7 +135,7 @@ class _Stack:
     """Members with their proposals for the notes, and the training set for final estimators over them."""
 
     members: str
-    dataset: StackingDataset = field(repr=False)
+    dataset: StackingDataset | None = field(repr=False)
     proposals: dict[str, Proposals] = field(repr=False)
     batch: Batch = field(repr=False)
     config: Config
@@ -141,6 +143,8 @@ class _Stack:
 
     def without(self, removed: Sequence[str], *, gone: Sequence[str] = (), name: str | None = None) -> _System:
         """Refit the final estimator without some of the submodels; `gone` are those that the stack never had."""
+        if self.dataset is None:
+            raise ValueError("without its training set no final estimator is fitted")
         dataset = self.dataset.without(removed, min_confidence=self.config.stack.min_confidence)
         stacker = Stacker.fit(dataset, config=self.config, progress=_nothing)
         return self.system(name or _without((*gone, *removed)), stacker)
@@ -175,43 +179,51 @@ def ablate(
     report: Reporter,
     threshold_rule: ThresholdTarget | None = None,
     retrain: TrainingNotes | None = None,
-    as_zhao2020: bool = False,
+    rows: Rows = "all",
     members: Members = (),
 ) -> list[AblationRow]:
     """Score the ensemble, the ensemble without each submodel, each submodel alone, and simple votes.
 
-    All final estimators have the C, gamma and class weights of the full one, and all thresholds are chosen alike: by
-    cross-validation on the training notes, or with `threshold_rule` on `documents`. A threshold that was frozen into
-    the model plays no part. With `retrain` the patterns are also left out of the features, which needs the notes that
-    the model was trained on. With `as_zhao2020` the systems are those of that paper's tables 4 to 6: the ensemble has
-    the patterns within TBED only, so that it can be without TBED and still have the patterns, or have neither. The
-    spans of the model's `members` must be given. Raises ModelError when the notes are others, when the full ensemble
-    cannot follow the rule, when the model lacks its private files, as an exported one does, or a submodel of the
-    paper's.
+    All final estimators have the C, gamma and class weights of the full one, and all thresholds are chosen alike:
+    by cross-validation on the training notes, or with `threshold_rule` on `documents`. A threshold that was frozen
+    into the model plays no part. With `retrain` the patterns are also left out of the features, which needs the
+    notes that the model was trained on. With the `rows` zhao2020 the systems are those of that paper's tables 4 to
+    6: the ensemble has the patterns within TBED only, so that it can be without TBED and still have the patterns,
+    or have neither. With `as-trained` no final estimator is fitted, so that an exported model is scored, too: of
+    the ensembles without a submodel there are those that the model was trained for. The spans of the model's
+    `members` must be given. Raises ModelError when the notes are others, when the full ensemble cannot follow the
+    rule, when other rows need the model's private files, which an exported one lacks, or a submodel of the paper's.
     """
     model_source(model, members=members)
     ensemble, _ = load_model(model, members=members)
-    private = private_files(model, *STACKING_FILES, purpose="an ablation")
+    dataset = None
+    if rows != "as-trained":
+        private = private_files(model, *STACKING_FILES, purpose="an ablation (but for --rows as-trained)")
+        dataset = StackingDataset.load(private)
     documents = [as_read(ensemble.with_given(document)) for document in documents]
     notes = None if retrain is None else check_training_notes(model, retrain)
     config = _with_settings(ensemble.config, ensemble.stacker, jobs=jobs)
     # Now, since the other rows take long.
     changed = None if notes is None else without_patterns(config)
     names = tuple(ensemble.taggers)
-    plan = (
-        _zhao2020_systems(names, model) if as_zhao2020 else {_without(removed): removed for removed in _removals(names)}
-    )
+    plan = {_without(removed): removed for removed in _removals(names)} if rows == "all" else {}
+    if rows == "zhao2020":
+        plan = _zhao2020_systems(names, model)
     total = 1 + len(plan) + (notes is not None)
     report(Step(0, total, "the ensemble"))
     stack = _stack(
         members=AS_TRAINED,
         ensemble=ensemble,
-        dataset=StackingDataset.load(private),
+        dataset=dataset,
         documents=documents,
         config=config,
         rule=threshold_rule,
     )
-    systems = [] if as_zhao2020 else [stack.system(_FULL, ensemble.stacker)]
+    systems = [] if rows == "zhao2020" else [stack.system(_FULL, ensemble.stacker)]
+    if rows == "as-trained":
+        for smaller in ensemble.smaller:
+            left_out = _without([name for name in names if name not in smaller.submodels])
+            systems.append(stack.system(left_out, smaller))
     for done, (name, removed) in enumerate(plan.items(), 1):
         report(Step(done, total, name))
         systems.append(stack.without(removed, name=name))
@@ -224,7 +236,7 @@ def ablate(
         systems += _retrained(trained, documents, config, threshold_rule)
     for name, proposed in stack.proposals.items():
         systems.append(_System(f"{name} alone", AS_TRAINED, None, [drop_overlaps(spans) for spans in proposed.best]))
-    for method in () if as_zhao2020 else METHODS:
+    for method in () if rows == "zhao2020" else METHODS:
         systems.append(stack.vote(method, ensemble.scheme.labels))
     return _rows(documents, systems, model)
 
@@ -232,7 +244,7 @@ def ablate(
 def _stack(
     members: str,
     ensemble: Ensemble,
-    dataset: StackingDataset,
+    dataset: StackingDataset | None,
     documents: Sequence[Document],
     config: Config,
     rule: ThresholdTarget | None,
