@@ -12,13 +12,16 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.config import make_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.model import submodels as pipeline_submodels
+from ensemble_deid.model.export import export_model
 from ensemble_deid.model.loading import load_model
+from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.note.overlaps import suppressed_scores
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.search import strict_f1
 from ensemble_deid.stacking.sequence_scores import pooled
 from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.training.ablate import ablate
 
 NOTES, OTHERS = tiny_stack.notes(), tiny_stack.notes(400, patients=2)
 FEWER = ("regex", "tbed")
@@ -142,3 +145,16 @@ def test_what_may_be_left_out_is_checked_with_the_configuration() -> None:
         stacks("crff")
     with pytest.raises(ConfigError, match=r"stack.also_without: without crf no submodel is left"):
         stacks("crf", submodels=("crf",))
+
+
+def test_an_ablation_without_fitting_has_the_subsets_of_the_model(model: Path, tmp_path: Path) -> None:
+    export_model(model, tmp_path / "exported")
+    rows = ablate(tmp_path / "exported", OTHERS, jobs=1, report=lambda step: None, rows="as-trained")
+    row = next(row for row in rows if row.name == "without crf")
+    stacker = load_model(model, submodels=FEWER)[0].stacker
+    assert row.threshold == stacker.cv_threshold
+    fewer = Deidentifier.load(model, submodels=FEWER).ensemble.predict(
+        OTHERS, PredictionOptions(threshold=stacker.cv_threshold)
+    )
+    assert row.counts is not None
+    assert row.counts.tp + row.counts.fp == sum(map(len, fewer))

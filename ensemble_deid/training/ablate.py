@@ -221,9 +221,9 @@ def ablate(
     )
     systems = [] if rows == "zhao2020" else [stack.system(_FULL, ensemble.stacker)]
     if rows == "as-trained":
-        for smaller in ensemble.smaller:
-            left_out = _without([name for name in names if name not in smaller.submodels])
-            systems.append(stack.system(left_out, smaller))
+        for kept in ensemble.config.smaller_stacks:
+            smaller = load_model(model, submodels=kept, members=members)[0].stacker
+            systems.append(stack.system(_without([name for name in names if name not in kept]), smaller))
     for done, (name, removed) in enumerate(plan.items(), 1):
         report(Step(done, total, name))
         systems.append(stack.without(removed, name=name))
