@@ -1,5 +1,8 @@
 """The errors a user can meet. Each message names the file and the place, and never quotes note text."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class DeidError(Exception):
     """Base of all errors that are the input's fault: the command line prints the message and exits 2.
@@ -54,3 +57,14 @@ class ModelError(DeidError):
     Traceback (most recent call last):
     ensemble_deid.errors.ModelError: models/nowhere: no such model directory
     """
+
+
+@contextmanager
+def needs_extra(extra: str, what: str) -> Iterator[None]:
+    """Turn an import that fails into ConfigError, which names the extra of the package that `what` needs."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"{what} needs {error.name}, which is not installed: pip install 'ensemble_deid[{extra}]'"
+        ) from None

@@ -16,7 +16,7 @@ from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
 
 from ensemble_deid.cli import main as main_module
 from ensemble_deid.cli.main import main
-from ensemble_deid.config import Config, NeuralConfig, TransformerConfig
+from ensemble_deid.config import Config, NeuralConfig
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.ensemble import arithmetic_in_use, arithmetic_of_training
 from ensemble_deid.model.loading import load_model
@@ -25,8 +25,7 @@ from ensemble_deid.reproducible import MARK, pinned_environment
 from ensemble_deid.taggers.by_type import ByTypeTagger, UncasedTagger
 from ensemble_deid.taggers.device import choose_device
 from ensemble_deid.taggers.neural.tagger import NeuralTagger
-from ensemble_deid.taggers.transformer import tagger, training
-from ensemble_deid.taggers.transformer.tagger import TransformerTagger
+from ensemble_deid.taggers.transformer import training
 
 ROOT = Path(__file__).parents[1]
 CPU = torch.device("cpu")
@@ -76,32 +75,13 @@ def test_a_pinned_process_computes_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -
         choose_device("cuda")
 
 
-def test_a_compact_encoder_says_whether_it_computes_in_eight_bits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batch = tiny_batch(tiny_notes(2))
-    config = TransformerConfig(encoder=tiny_encoder(), window=40, overlap=8, epochs=1, batch_pieces=200)
-    fitted = TransformerTagger.fit(
-        batch, None, scheme=SCHEME, config=config, seed=1, device="cpu", progress=no_progress
-    )
-    assert fitted.arithmetic == "single precision, cpu"
-    fitted.save(tmp_path)
-    TransformerTagger.compact_saved(tmp_path)
-    found = {}
-    for helps in (True, False):
-        monkeypatch.setattr(tagger, "eight_bits_help", lambda device, helps=helps: helps)
-        found[helps] = TransformerTagger.load(tmp_path, scheme=SCHEME, config=config, device="cpu")
-    assert [found[helps].arithmetic for helps in (True, False)] == ["eight bits, cpu", "single precision, cpu"]
-    # A submodel may consist of several.
-    several = ByTypeTagger(SCHEME, (SCHEME.labels, SCHEME.labels), (found[True], found[False]))
-    assert arithmetic_in_use({"transformer": several}) == {"transformer": "eight bits, cpu and single precision, cpu"}
-
-
 def test_only_networks_have_one() -> None:
     batch = tiny_batch(tiny_notes(2))
     config = NeuralConfig(epochs=1, hidden=4, word_dimension=4, character_dimension=2, channels=2)
     network = NeuralTagger.fit(batch, batch, scheme=SCHEME, config=config, seed=1, device="cpu", progress=no_progress)
-    assert arithmetic_in_use({"neural": UncasedTagger(network)}) == {"neural": "single precision, cpu"}
+    # A submodel may consist of several.
+    several = ByTypeTagger(SCHEME, (SCHEME.labels, SCHEME.labels), (UncasedTagger(network), network))
+    assert arithmetic_in_use({"neural": several}) == {"neural": "single precision, cpu"}
 
 
 def test_it_is_a_setting_of_a_run(
@@ -112,11 +92,11 @@ def test_it_is_a_setting_of_a_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
-    assert load_model(tiny_model)[0].description.arithmetic == {"neural": f"single precision, {HERE}"}
+    assert load_model(tiny_model)[0].description.arithmetic == {"neural": "single precision, cpu"}
     run = ["deidentify", str(tiny_model), str(tiny_dev), "--out", str(tmp_path / "out.jsonl"), "--quiet"]
     assert main([*run, "--run", str(tmp_path / "run")]) == 0
     settings = json.loads((tmp_path / "run" / "manifest.jsonl").read_text(encoding="utf-8").splitlines()[0])["settings"]
-    assert settings["arithmetic"] == {"neural": f"single precision, {HERE}"}
+    assert settings["arithmetic"] == {"neural": "single precision, cpu"}
     # What was begun on one machine is not continued in another arithmetic.
     monkeypatch.setattr("ensemble_deid.model.ensemble.arithmetic_in_use", lambda _: {"neural": "another"})
     assert main([*run, "--run", str(tmp_path / "run"), "--resume"]) == 2

@@ -4,7 +4,6 @@ import argparse
 import importlib.util
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,6 @@ from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.digits import percent
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
-from ensemble_deid.taggers.base import Proposals
 
 ROOT = Path(__file__).parents[1]
 WITHOUT_PHI = Document("a", "x x x x")
@@ -33,19 +31,6 @@ def script(name: str) -> ModuleType:
 
 def test_a_share_has_its_sign_unless_a_head_says_it() -> None:
     assert (percent(0.125), percent(0.125, sign=""), percent(None, sign="")) == ("12.50%", "12.50", "undefined")
-
-
-def test_eight_bits() -> None:
-    stacker: Any = SimpleNamespace(threshold=0.076)
-    proposals = {"transformer": Proposals(((),), ((),))}
-    figures = script("eight_bits").figures
-    assert figures((WITHOUT_PHI,), [()], stacker, proposals) == (
-        "at 0.076: strict F1 undefined, token recall undefined at 0.00 false positives; encoder alone undefined"
-    )
-    note = WITHOUT_PHI.with_spans([Span(0, 1, "ID"), Span(2, 3, "ID")])
-    assert figures((note,), [FOUND], stacker, proposals) == (
-        "at 0.076: strict F1 66.67%, token recall 50.00% at 0.00 false positives; encoder alone 0.00%"
-    )
 
 
 def test_recall_of_a_submodel() -> None:

@@ -1,9 +1,12 @@
 """Our own forward pass of BERT, against that of the library `transformers`."""
 
+import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tiny_encoder import tiny_encoder
@@ -11,7 +14,11 @@ from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
 from transformers import BertConfig, BertModel
 
 from ensemble_deid.config import TransformerConfig
-from ensemble_deid.taggers.transformer.network import BertEncoder, encoder_to_read, is_plain_bert
+from ensemble_deid.taggers.layers import gelu
+from ensemble_deid.taggers.transformer.arrays import ArrayClassifier, check_stored, classifier_shapes, is_plain_bert
+from ensemble_deid.taggers.transformer.network import EncoderClassifier, TorchClassifier, build_encoder
+from ensemble_deid.taggers.transformer.quantisation import quantise
+from ensemble_deid.taggers.transformer.scoring import Windows
 from ensemble_deid.taggers.transformer.tagger import TransformerTagger
 
 SIZES = {
@@ -25,45 +32,58 @@ SIZES = {
 
 
 @pytest.fixture(scope="module")
-def both() -> tuple[BertModel, BertEncoder]:
-    """The library's model and ours with the same random weights."""
+def both() -> tuple[EncoderClassifier, dict[str, Any]]:
+    """The library's model with random weights under a classifier, and its configuration."""
     torch.manual_seed(5)
-    theirs = BertModel(BertConfig(**SIZES)).eval()
+    encoder = BertModel(BertConfig(**SIZES))
+    network = EncoderClassifier(encoder, 7, [3, 4], dropout=0.1).eval()
     with torch.no_grad():
-        for parameter in theirs.parameters():
+        for parameter in network.parameters():
             parameter.uniform_(-0.5, 0.5)
-    ours = BertEncoder(theirs.config.to_dict()).eval()
-    # All names and shapes are the same, or this would fail.
-    ours.load_state_dict(theirs.state_dict())
-    return theirs, ours
+    return network, encoder.config.to_dict()
 
 
 @pytest.mark.parametrize("padding", [0, 4])
-def test_it_computes_what_the_library_computes(both: tuple[BertModel, BertEncoder], padding: int) -> None:
-    theirs, ours = both
-    torch.manual_seed(6)
-    ids = torch.randint(0, 50, (3, 17))
-    mask = None
+@pytest.mark.parametrize("size", [3, 40])
+def test_it_computes_what_the_library_computes(
+    both: tuple[EncoderClassifier, dict[str, Any]], padding: int, size: int
+) -> None:
+    network, config = both
+    theirs = TorchClassifier(network, torch.device("cpu"))
+    check_stored(theirs.weights, classifier_shapes(config, 7, [3, 4]))
+    random = np.random.default_rng(6)
+    mask = np.ones((size, 17), dtype=bool)
     if padding:
-        mask = torch.ones(3, 17, dtype=torch.long)
-        mask[1, -padding:] = 0
-    with torch.inference_mode():
-        embedded = ours.get_input_embeddings()(ids)
-        found = ours(embedded, mask).last_hidden_state
-        expected = theirs(inputs_embeds=embedded, attention_mask=mask).last_hidden_state
-    valid = torch.ones(3, 17, dtype=torch.bool) if mask is None else mask.bool()
-    torch.testing.assert_close(found[valid], expected[valid], atol=1e-5, rtol=1e-4)
+        mask[1, -padding:] = False
+    features = np.stack([random.integers(0, n, mask.shape) for n in (3, 4)], axis=2)
+    ids, case, gap = (random.integers(0, n, mask.shape) for n in (50, 5, 5))
+    windows = Windows(ids, case, gap, features, mask)
+    found = ArrayClassifier(theirs.weights, config).score(windows)
+    np.testing.assert_allclose(found[mask], theirs.score(windows)[mask], atol=1e-4, rtol=1e-4)
+    # In eight bits, too, the arithmetic is that of the weights restored.
+    stored = quantise(theirs.weights)
+    restored = TorchClassifier.from_weights(stored, config, 7, [3, 4], device="cpu")
+    check_stored(stored, classifier_shapes(config, 7, [3, 4]))
+    found = ArrayClassifier(stored, config).score(windows)
+    np.testing.assert_allclose(found[mask], restored.score(windows)[mask], atol=1e-4, rtol=1e-4)
 
 
-def test_only_a_plain_bert_is_read_by_it(both: tuple[BertModel, BertEncoder]) -> None:
-    config = both[0].config.to_dict()
+def test_gelu_is_exact_to_single_precision() -> None:
+    values = np.concatenate([np.linspace(-9, 9, 40_001), [-1e30, 1e30, 0.0]]).astype(np.float32)
+    expected = [0.5 * x * (1 + math.erf(x / math.sqrt(2))) for x in values.tolist()]
+    np.testing.assert_allclose(gelu(values.copy()), expected, rtol=2e-6, atol=1e-6)
+
+
+def test_only_a_plain_bert_is_read_by_it(both: tuple[EncoderClassifier, dict[str, Any]]) -> None:
+    config = both[1]
     assert is_plain_bert(config)
     assert not is_plain_bert({})
     for change in ({"model_type": "roberta"}, {"hidden_act": "relu"}, {"is_decoder": True}):
         assert not is_plain_bert({**config, **change})
-    assert isinstance(encoder_to_read({**config, "hidden_act": "relu"}), BertModel)
-    with pytest.raises(ValueError, match="more than 100 layers"):
-        encoder_to_read({**config, "num_hidden_layers": 101})
+    assert isinstance(build_encoder({**config, "hidden_act": "relu"}), BertModel)
+    for read in (build_encoder, lambda content: classifier_shapes(content, 3, [])):
+        with pytest.raises(ValueError, match="more than 100 layers"):
+            read({**config, "num_hidden_layers": 101})
 
 
 def test_a_model_is_read_without_what_only_training_needs(tmp_path: Path) -> None:
@@ -80,7 +100,7 @@ def test_a_model_is_read_without_what_only_training_needs(tmp_path: Path) -> Non
         "from ensemble_deid.note.tags import TagScheme\n"
         f"TransformerTagger.load(Path({str(tmp_path)!r}), scheme=TagScheme({SCHEME.labels!r}),"
         f" config=TransformerConfig(encoder={config.encoder!r}), device='cpu')\n"
-        "print([name for name in ('transformers', 'sklearn', 'scipy.stats', 'pandas') if name in sys.modules])"
+        "print([name for name in ('torch', 'transformers', 'sklearn', 'scipy.stats', 'pandas') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -16,11 +16,11 @@ from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch, select_documents
 from ensemble_deid.note.document import Document
 from ensemble_deid.taggers.base import Progress
+from ensemble_deid.taggers.neural.arrays import ArrayNetwork
 from ensemble_deid.taggers.neural.encoders import Bilstm
 from ensemble_deid.taggers.neural.encoding import UNKNOWN, Vocabularies, bucket, encode, learn_vocabularies
 from ensemble_deid.taggers.neural.network import SequenceDropout
-from ensemble_deid.taggers.neural.tagger import VOCABULARY, WEIGHTS, NeuralTagger
-from ensemble_deid.taggers.neural.training import score_tokens
+from ensemble_deid.taggers.neural.tagger import VOCABULARY, WEIGHTS, NeuralTagger, score_tokens
 from ensemble_deid.taggers.sequences import merge_lines
 
 SMALL: dict[str, Any] = {
@@ -63,7 +63,7 @@ def with_epochs(epochs: int) -> NeuralConfig:
 def emissions(tagger: NeuralTagger, batch: Batch) -> np.ndarray:
     starts = merge_lines(batch.tokens, max_tokens=12)
     encoded = encode(batch, tagger.vocabularies)
-    return score_tokens(tagger.network, encoded, starts, batch_tokens=60, device=torch.device("cpu"))
+    return score_tokens(tagger.network, encoded, starts, n_tags=len(SCHEME.tags))
 
 
 @pytest.fixture(scope="module")
@@ -204,19 +204,18 @@ def test_emissions_of_a_note_do_not_depend_on_its_company(tagger: NeuralTagger, 
 def test_a_word_is_the_same_beside_a_longer_one(longer: str) -> None:
     tagger = fit(tiny_batch(TRAIN[:4]), config=with_epochs(1))
     # Weights with which a window of padding alone is more than any with a character in it.
-    characters = tagger.network.characters
-    characters.embedding.weight.data.abs_()
-    for convolution in characters.convolutions:
-        torch.nn.init.constant_(convolution.weight, -0.1)
-        torch.nn.init.constant_(convolution.bias, 1.0)
+    changed = dict(tagger.network.weights)
+    changed["characters.embedding.weight"] = np.abs(changed["characters.embedding.weight"])
+    for name in [name for name in changed if name.startswith("characters.convolutions.")]:
+        changed[name] = np.full_like(changed[name], -0.1 if name.endswith(".weight") else 1.0)
+    network = ArrayNetwork(changed, with_epochs(1))
     vectors = []
     for text in ("Age", f"Age\n{longer}", longer):
         batch = tiny_batch([Document("a", text)], learned_from=TRAIN)
         encoded = encode(batch, tagger.vocabularies)
         rows = np.arange(len(batch.tokens))[:, None]
         inputs = encoded.inputs(rows, np.ones(len(rows), dtype=np.int64), encoded.words)
-        with torch.no_grad():
-            vectors.append(characters(inputs.spelling)[inputs.form][:, 0].numpy())
+        vectors.append(network.characters(inputs.spelling)[inputs.form][:, 0])
     np.testing.assert_allclose(vectors[1], np.concatenate([vectors[0], vectors[2]]), rtol=1e-6)
 
 

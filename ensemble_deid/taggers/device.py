@@ -1,14 +1,14 @@
-"""Where torch computes, with how many threads, with which algorithms, and whether weights are those of a network."""
+"""Where networks compute, with how many threads and which algorithms: torch is loaded only where it is needed."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
-import torch
-from torch.overrides import TorchFunctionMode
-
-from ensemble_deid.errors import ConfigError
+from ensemble_deid.errors import ConfigError, needs_extra
 from ensemble_deid.reproducible import INSTRUCTION_SET, is_pinned
+
+if TYPE_CHECKING:
+    import torch
 
 
 @contextmanager
@@ -18,6 +18,8 @@ def torch_on_one_thread() -> Iterator[None]:
     In a pinned process (`reproducible.py`) algorithms whose results vary are refused too; ConfigError where torch could
     not be pinned.
     """
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     if is_pinned():
@@ -29,39 +31,22 @@ def torch_on_one_thread() -> Iterator[None]:
 
 
 def _pin_algorithms() -> None:
+    import torch
+
     used = torch.backends.cpu.get_cpu_capability()
     if used != INSTRUCTION_SET:
         raise ConfigError(f"--reproducible: torch uses {used}, not {INSTRUCTION_SET}: the processor may not have it")
     torch.use_deterministic_algorithms(True)
 
 
-class _WithoutRandomValues(TorchFunctionMode):
-    """Leave random values away where there is no memory for them: torch would load its compiler to draw them."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = kwargs or {}
-        return given["tensor"] if func is torch.nn.init.normal_ else func(*args, **given)
-
-
-def check_weights(make_network: Callable[[], torch.nn.Module], weights: Mapping[str, torch.Tensor]) -> None:
-    """Raise ValueError unless the weights are finite, and have the names and shapes of the network's.
-
-    The network is made without memory for this: the sizes in a forged model could ask for any amount of it, the
-    weights are no larger than their file.
-    """
-    with torch.device("meta"), _WithoutRandomValues():
-        expected = {name: value.shape for name, value in make_network().state_dict().items()}
-    if expected != {name: value.shape for name, value in weights.items()}:
-        raise ValueError("the weights are those of another network")
-    if not all(bool(torch.isfinite(value).all()) for value in weights.values() if value.is_floating_point()):
-        raise ValueError("a weight is not a number")
-
-
-def choose_device(name: str) -> torch.device:
-    """Return the device for `auto`, `cpu` or `cuda`. Raises ConfigError when there is no GPU for `cuda`.
+def choose_device(name: str) -> "torch.device":
+    """Return the device to train on for `auto`, `cpu` or `cuda`. Raises ConfigError when there is no GPU for `cuda`.
 
     A pinned process (`reproducible.py`) computes on the CPU: what a GPU computes depends on its kind.
     """
+    with needs_extra("train", "training a network, or a GPU,"):
+        import torch
+
     if is_pinned():
         if name == "cuda":
             raise ConfigError("--reproducible computes on the CPU; leave out the device cuda")
@@ -73,6 +58,14 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def described(kind: str, device: torch.device) -> str:
+def wants_gpu(name: str) -> bool:
+    """Return whether to predict on a GPU: only for `cuda`, so that `auto` finds the same with and without torch.
+
+    Raises ConfigError when there is no GPU, or no torch.
+    """
+    return name == "cuda" and choose_device(name).type == "cuda"
+
+
+def described(kind: str, device: object) -> str:
     """Return a kind of arithmetic with the device, and the instruction set where the process is tied to one."""
-    return f"{kind}, {device.type}{f', {INSTRUCTION_SET}' if is_pinned() else ''}"
+    return f"{kind}, {device}{f', {INSTRUCTION_SET}' if is_pinned() else ''}"

@@ -5,25 +5,27 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import nn
 
+from ensemble_deid.taggers.layers import Weights, single
+
 Names = Sequence[str]
 Axis = tuple[Names, Names] | None
 """What the indexes along an axis stand for in the new network and in the old one; None: the same in both."""
 
 
-def inherit_weights(network: nn.Module, start: nn.Module, *, axes: Mapping[str, tuple[Axis, ...]]) -> tuple[int, int]:
+def inherit_weights(network: nn.Module, start: Weights, *, axes: Mapping[str, tuple[Axis, ...]]) -> tuple[int, int]:
     """Copy the weights of `start` into `network` in place; return how many arrays were taken over, and of how many.
 
     `axes` has the arrays whose rows or columns stand for tags or values, by name: entries are matched by what they
     stand for, and new ones keep what they were initialised with. Other arrays are copied where their shapes are equal.
     """
     # The tensors of a state are those of the network: writing into them changes it.
-    new, old = network.state_dict(), start.state_dict()
+    new = network.state_dict()
     taken = 0
     with torch.no_grad():
         for name, target in new.items():
-            source = old.get(name)
-            if source is None or source.dim() != target.dim():
+            if name not in start or start[name].ndim != target.dim():
                 continue
+            source = torch.from_numpy(single(start[name]).copy())
             places = _shared(axes.get(name, (None,) * target.dim()), target, source)
             if places is not None:
                 target[_grid([a for a, _ in places])] = source.to(target)[_grid([b for _, b in places])]

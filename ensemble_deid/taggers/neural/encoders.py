@@ -1,12 +1,12 @@
 """Context encoders: vectors of tokens -> vectors of tokens in their sequence."""
 
-import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from ensemble_deid.config import NeuralConfig
+from ensemble_deid.taggers.neural.arrays import positional_encoding
 
 
 class Bilstm(nn.Module):
@@ -49,18 +49,9 @@ class TransformerEncoder(nn.Module):
     def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
         """Return (batch, time, hidden) of vectors (batch, time, width)."""
         projected = self.project(vectors)
-        placed = projected + positional_encoding(vectors.shape[1], projected.shape[2]).to(projected)
+        placed = projected + torch.from_numpy(positional_encoding(vectors.shape[1], projected.shape[2])).to(projected)
         encoded: Tensor = self.layers(placed, src_key_padding_mask=~mask)
         return encoded
-
-
-def positional_encoding(length: int, width: int) -> Tensor:
-    """Return sines at even and cosines at odd columns, (length, width): Vaswani et al. 2017, section 3.5."""
-    positions = torch.arange(length, dtype=torch.float32)[:, None]
-    frequencies = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-math.log(10_000) / width))
-    # (length, width / 2)
-    angles = positions * frequencies
-    return torch.stack([angles.sin(), angles.cos()], dim=2).reshape(length, -1)[:, :width]
 
 
 # Character encoders: the spelling of a word -> a vector.

@@ -5,18 +5,45 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 
 from ensemble_deid.arrays import Flags, Int32s, Int64s
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.table import Column
-from ensemble_deid.taggers.neural.network import Inputs, Sizes
 from ensemble_deid.taggers.neural.word_vectors import zero_digits as zero_digits_of
 
 PADDING, UNKNOWN = 0, 1
 LONGEST_WORD = 24
 """Characters of a word that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Vocabulary sizes; index 0 is padding and 1 unknown in each."""
+
+    words: int
+    characters: int
+    features: tuple[int, ...]
+    tags: int
+    vectors: int = 0
+    """0: there are no pretrained word vectors."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inputs:
+    """One batch of sequences.
+
+    `words` and `form` int64 (batch, time); `form` points into `spelling` int64 (distinct words, characters);
+    `features` int64 (batch, time, features); `mask` bool (batch, time), true on tokens, its first column all true.
+    `vectors` int64 (batch, time) are the words' places among pretrained ones; None where there are none.
+    """
+
+    words: Int64s
+    form: Int64s
+    spelling: Int64s
+    features: Int64s
+    mask: Flags
+    vectors: Int64s | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +166,7 @@ class Encoded:
     vectors: Int64s | None = None
 
     def inputs(self, rows: Int64s, lengths: Int64s, words: Int64s) -> Inputs:
-        """Return sequences as tensors: `rows` (batch, time) of token rows, valid up to each length."""
+        """Return sequences: `rows` (batch, time) of token rows, valid up to each length."""
         mask = np.arange(rows.shape[1])[None, :] < lengths[:, None]
         distinct, form = np.unique(self.form[rows], return_inverse=True)
         spelling = self.spelling[distinct]
@@ -147,12 +174,12 @@ class Encoded:
         # depend on the longest word of the batch.
         spelling = spelling[:, : int((spelling > 0).sum(axis=1).max()) + 1]
         return Inputs(
-            words=torch.from_numpy(np.where(mask, words[rows], PADDING)),
-            form=torch.from_numpy(form.reshape(rows.shape)),
-            spelling=torch.from_numpy(spelling),
-            features=torch.from_numpy(self.features[rows]),
-            mask=torch.from_numpy(mask),
-            vectors=None if self.vectors is None else torch.from_numpy(np.where(mask, self.vectors[rows], PADDING)),
+            words=np.where(mask, words[rows], PADDING),
+            form=form.reshape(rows.shape),
+            spelling=spelling,
+            features=self.features[rows],
+            mask=mask,
+            vectors=None if self.vectors is None else np.where(mask, self.vectors[rows], PADDING),
         )
 
 

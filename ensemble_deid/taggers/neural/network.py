@@ -3,16 +3,16 @@
 Its parts can be exchanged for those that Ahmed et al. 2021 compare.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torchcrf import CRF
 
 from ensemble_deid.config import NeuralConfig
-from ensemble_deid.taggers.chain import LinearChain
+from ensemble_deid.taggers.layers import Array, Weights, single
 from ensemble_deid.taggers.neural.encoders import Bilstm, TransformerEncoder, character_encoder
+from ensemble_deid.taggers.neural.encoding import Inputs, Sizes
 
 # pytorch-crf's layer with a likelihood whose cost grows with the length of a sequence, not with its square.
 
@@ -54,26 +54,9 @@ class CrfLayer(CRF):  # type: ignore[misc]
         return torch.logsumexp(score + self.end_transitions, dim=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """Vocabulary sizes; index 0 is padding and 1 unknown in each."""
-
-    words: int
-    characters: int
-    features: tuple[int, ...]
-    tags: int
-    vectors: int = 0
-    """0: there are no pretrained word vectors."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Inputs:
-    """One batch of sequences.
-
-    `words` and `form` int64 (batch, time); `form` points into `spelling` int64 (distinct words, characters);
-    `features` int64 (batch, time, features); `mask` bool (batch, time), true on tokens, its first column all true.
-    `vectors` int64 (batch, time) are the words' places among pretrained ones; None where there are none.
-    """
+class TensorInputs:
+    """What `Inputs` holds, as tensors on a device."""
 
     words: Tensor
     form: Tensor
@@ -82,13 +65,13 @@ class Inputs:
     mask: Tensor
     vectors: Tensor | None = None
 
-    def to(self, device: torch.device) -> "Inputs":
-        """Return the batch on a device."""
-        words, form, spelling = (part.to(device) for part in (self.words, self.form, self.spelling))
-        vectors = None if self.vectors is None else self.vectors.to(device)
-        return Inputs(
-            words, form, spelling, features=self.features.to(device), mask=self.mask.to(device), vectors=vectors
-        )
+
+def inputs_to_tensors(inputs: Inputs, device: torch.device) -> TensorInputs:
+    """Return a batch on a device."""
+    arrays = {field.name: getattr(inputs, field.name) for field in fields(inputs)}
+    return TensorInputs(
+        **{name: torch.from_numpy(array).to(device) for name, array in arrays.items() if array is not None}
+    )
 
 
 class SequenceDropout(nn.Module):
@@ -142,7 +125,7 @@ class TaggingNetwork(nn.Module):
         self.crf = CrfLayer(sizes.tags, batch_first=True) if config.decoder == "crf" else None
         nn.init.normal_(self.words.weight, std=0.1)
 
-    def emissions(self, inputs: Inputs) -> Tensor:
+    def emissions(self, inputs: TensorInputs) -> Tensor:
         """Return the score of every tag at every token, (batch, time, tags)."""
         words = self.words(inputs.words)
         if self.pretrained is not None:
@@ -160,17 +143,36 @@ class TaggingNetwork(nn.Module):
         scores: Tensor = self.scores(self.dropout(vectors))
         return scores
 
-    def loss(self, inputs: Inputs, tags: Tensor) -> Tensor:
+    def loss(self, inputs: TensorInputs, tags: Tensor) -> Tensor:
         """Return the negative log-likelihood per token of gold tags (batch, time)."""
         emissions = self.emissions(inputs)
         if self.crf is None:
             return nn.functional.cross_entropy(emissions[inputs.mask], tags[inputs.mask])
         return self.crf.negative_log_likelihood(emissions, tags, inputs.mask)
 
-    def chain(self) -> LinearChain:
-        """Return the scores of transitions between tags; all are 0 with softmax, where tags are independent."""
-        if self.crf is None:
-            n_tags = self.scores.out_features
-            return LinearChain(np.zeros((n_tags, n_tags)), np.zeros(n_tags), np.zeros(n_tags))
-        parts = (self.crf.transitions, self.crf.start_transitions, self.crf.end_transitions)
-        return LinearChain(*(part.detach().cpu().double().numpy() for part in parts))
+
+class TorchNetwork:
+    """A network on a device, which is trained there or scores there; `ArrayNetwork` is its like without torch."""
+
+    def __init__(self, module: TaggingNetwork, device: torch.device) -> None:
+        self.module, self.device = module, device
+
+    @classmethod
+    def from_weights(cls, weights: Weights, sizes: Sizes, config: NeuralConfig, device: str) -> "TorchNetwork":
+        """Return a network on a device with the weights of a file."""
+        module = TaggingNetwork(sizes, config)
+        module.load_state_dict({name: torch.from_numpy(single(value).copy()) for name, value in weights.items()})
+        return cls(module, torch.device(device))
+
+    @property
+    def weights(self) -> dict[str, Array]:
+        """The weights in single precision."""
+        state = self.module.state_dict()
+        return {name: value.detach().cpu().contiguous().numpy() for name, value in state.items()}
+
+    @torch.no_grad()
+    def score(self, inputs: Inputs) -> Array:
+        """Return the score of every tag at every token, (batch, time, tags)."""
+        self.module.eval().to(self.device)
+        found: Array = self.module.emissions(inputs_to_tensors(inputs, self.device)).cpu().numpy()
+        return found

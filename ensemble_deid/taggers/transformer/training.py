@@ -1,89 +1,115 @@
-"""Fine-tuning and scoring: windows of about one length together, loss on the first piece of each token."""
+"""Fine-tuning: windows of about one length together, loss on the first piece of each token."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ensemble_deid.arrays import Floats, Int32s, Int64s
+from ensemble_deid.arrays import Int32s
 from ensemble_deid.config import TransformerConfig
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.reproducible import is_pinned
-from ensemble_deid.seeds import generator
-from ensemble_deid.taggers.transformer.network import EncoderClassifier, Windows
-from ensemble_deid.taggers.transformer.pieces import Pieces
+from ensemble_deid.seeds import derive_seed, generator
+from ensemble_deid.taggers.base import Progress
+from ensemble_deid.taggers.device import choose_device, torch_on_one_thread
+from ensemble_deid.taggers.inherit import Axis, inherit_weights
+from ensemble_deid.taggers.transformer.arrays import ArrayClassifier, is_plain_bert
+from ensemble_deid.taggers.transformer.network import (
+    EncoderClassifier,
+    TorchClassifier,
+    build_encoder,
+    longest_window,
+    windows_to_tensors,
+)
+from ensemble_deid.taggers.transformer.pieces import Pieces, cut_of, learn_pieces, windows
+from ensemble_deid.taggers.transformer.quantisation import dequantise
+from ensemble_deid.taggers.transformer.scoring import SpecialPieces, TextWindow, WindowBatch, batches
+from ensemble_deid.taggers.transformer.source import PretrainedEncoder, load_encoder
 
-TextWindow = tuple[int, int]
+if TYPE_CHECKING:
+    from ensemble_deid.taggers.transformer.tagger import TransformerTagger
 
-
-@dataclass(frozen=True, slots=True)
-class SpecialPieces:
-    """The ids that open, close and pad a window."""
-
-    opening: int
-    closing: int
-    padding: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WindowBatch:
-    """Windows as tensors; `rows` (n,): their tokens; (`window`, `place`) (n,): where each token's first piece is."""
-
-    windows: Windows
-    rows: Int64s
-    window: Int64s
-    place: Int64s
+_UNSEEN = "\0unseen"
 
 
-def batches(
-    found: Sequence[TextWindow],
-    pieces: Pieces,
-    special: SpecialPieces,
+def fit_encoder(
+    tagger: "type[TransformerTagger]",
+    train: Batch,
     *,
-    batch_pieces: int,
-    random: np.random.Generator | None = None,
-) -> Iterator[WindowBatch]:
-    """Yield windows in batches of about `batch_pieces` pieces, alike in length, so that little is padding.
+    scheme: TagScheme,
+    config: TransformerConfig,
+    seed: int,
+    device: str,
+    progress: Progress,
+    start: "TransformerTagger | None",
+) -> "TransformerTagger":
+    """Return a tagger with a fine-tuned encoder, as `TransformerTagger.fit` says."""
+    if start is None:
+        source = load_encoder(config.encoder)
+    else:
+        source = PretrainedEncoder(build_encoder(start.encoder_config), start.tokenizer, start.encoder_config)
+    longest = longest_window(source.encoder)
+    if longest is not None and config.window > longest:
+        raise ConfigError(f"transformer.window: the encoder reads at most {longest} pieces, not {config.window}")
+    place = choose_device(device)
+    with torch_on_one_thread(), torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
+        torch.manual_seed(derive_seed(seed, "transformer"))
+        vocabulary = learn_pieces(train, config.features)
+        sizes = [len(values) + 1 for values in vocabulary.values()]
+        module = EncoderClassifier(source.encoder, len(scheme.tags), sizes, dropout=config.dropout)
+        fitted = tagger(
+            scheme,
+            config,
+            encoder_config=source.config,
+            tokenizer=source.tokenizer,
+            cut=cut_of(source.tokenizer) if start is None else start.cut,
+            vocabulary=vocabulary,
+            network=TorchClassifier(module, place),
+        )
+        if start is not None:
+            progress(f"transformer: starts with {_inherit(module, fitted, start)} arrays of the model to start from")
+        pieces = fitted.pieces(train)
+        fine_tune(
+            module,
+            windows(train.tokens, pieces, size=config.window, overlap=config.training_overlap),
+            pieces,
+            train.gold(scheme),
+            fitted.special_pieces(),
+            config=config,
+            seed=seed,
+            device=place,
+            progress=progress,
+        )
+    # Back on the CPU: it is sent between processes, some of which may not have the device.
+    module.cpu()
+    if config.half_precision_weights:
+        _round_to_half(module)
+    if place.type == "cuda" or not is_plain_bert(source.config):
+        return fitted
+    return replace(fitted, network=ArrayClassifier(fitted.network.weights, source.config))
 
-    With `random` windows of about one length meet others in every call, and the batches come in random order.
-    """
-    sizes = np.array([pieces.first[after] - pieces.first[start] for start, after in found], dtype=np.int64)
-    jitter = np.zeros(len(sizes)) if random is None else random.uniform(-8, 8, len(sizes))
-    order = np.argsort(sizes + jitter, kind="stable")
-    groups: list[Int64s] = []
-    begin = 0
-    for end in range(1, len(order) + 1):
-        longest = int(sizes[order[begin : end + 1]].max())
-        if end == len(order) or (end - begin + 1) * longest > batch_pieces:
-            groups.append(order[begin:end])
-            begin = end
-    sequence = range(len(groups)) if random is None else random.permutation(len(groups)).tolist()
-    for number in sequence:
-        yield _stack([found[k] for k in groups[number].tolist()], pieces, special)
+
+def _inherit(module: EncoderClassifier, new: "TransformerTagger", start: "TransformerTagger") -> str:
+    """Take over the weights of a trained network; return how many arrays, of how many."""
+    tags = (new.scheme.tags, start.scheme.tags)
+    axes: dict[str, tuple[Axis, ...]] = {"scores.weight": (tags, None), "scores.bias": (tags,)}
+    for k, name in enumerate(new.vocabulary):
+        old = (_UNSEEN, *start.vocabulary[name]) if list(start.vocabulary)[k : k + 1] == [name] else ()
+        axes[f"features.{k}.weight"] = (((_UNSEEN, *new.vocabulary[name]), old), None)
+    taken, of = inherit_weights(module, dequantise(start.network.weights), axes=axes)
+    return f"{taken} of {of}"
 
 
-def _stack(chosen: Sequence[TextWindow], pieces: Pieces, special: SpecialPieces) -> WindowBatch:
-    bounds = [(int(pieces.first[start]), int(pieces.first[after])) for start, after in chosen]
-    width = max(high - low for low, high in bounds) + 2
-    ids = np.full((len(chosen), width), special.padding, dtype=np.int64)
-    case, gap = np.zeros_like(ids), np.zeros_like(ids)
-    features = np.zeros((*ids.shape, pieces.features.shape[1]), dtype=np.int64)
-    mask = np.zeros(ids.shape, dtype=bool)
-    rows, window, place = [], [], []
-    for k, ((start, after), (low, high)) in enumerate(zip(chosen, bounds, strict=True)):
-        size = high - low
-        ids[k, 0], ids[k, size + 1] = special.opening, special.closing
-        ids[k, 1 : size + 1] = pieces.ids[low:high]
-        case[k, 1 : size + 1] = pieces.case[low:high]
-        gap[k, 1 : size + 1] = pieces.gap[low:high]
-        features[k, 1 : size + 1] = pieces.features[low:high]
-        mask[k, : size + 2] = True
-        rows.append(np.arange(start, after))
-        window.append(np.full(after - start, k))
-        place.append(pieces.first[start:after] - low + 1)
-    tensors = Windows(*(torch.from_numpy(part) for part in (ids, case, gap, features, mask)))
-    return WindowBatch(tensors, np.concatenate(rows), np.concatenate(window), np.concatenate(place))
+def _round_to_half(network: EncoderClassifier) -> None:
+    """Round the weights to what half precision holds, so that a model predicts the same before and after the disk."""
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(parameter.half().float())
 
 
 def fine_tune(
@@ -136,7 +162,7 @@ def _groups(network: EncoderClassifier, config: TransformerConfig) -> list[dict[
 
 def _loss(network: EncoderClassifier, batch: WindowBatch, gold: Int32s, device: torch.device) -> Tensor:
     with torch.autocast(device.type, dtype=torch.bfloat16, enabled=bfloat16_helps(device)):
-        scores = network(batch.windows.to(device))
+        scores = network(windows_to_tensors(batch.windows, device))
     window, place = torch.from_numpy(batch.window).to(device), torch.from_numpy(batch.place).to(device)
     tags = torch.from_numpy(gold[batch.rows].astype(np.int64)).to(device)
     return nn.functional.cross_entropy(scores[window, place].float(), tags)
@@ -150,33 +176,3 @@ def bfloat16_helps(device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported())
     return not is_pinned() and bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
-
-
-@torch.no_grad()
-def score_pieces(
-    network: EncoderClassifier,
-    found: Sequence[TextWindow],
-    pieces: Pieces,
-    special: SpecialPieces,
-    *,
-    batch_pieces: int,
-    device: torch.device,
-) -> Floats:
-    """Return the log probability of every tag at every token, (n_tokens, tags); overlapping windows are averaged.
-
-    A window sees less around its ends: a token counts by how far it lies from the nearer end of its window.
-    """
-    network.eval()
-    network.to(device)
-    n_tokens = len(pieces.first) - 1
-    total = np.zeros((n_tokens, network.scores.out_features))
-    weight = np.zeros(n_tokens)
-    for batch in batches(found, pieces, special, batch_pieces=batch_pieces):
-        scores = network(batch.windows.to(device))
-        window, place = torch.from_numpy(batch.window).to(device), torch.from_numpy(batch.place).to(device)
-        chosen = nn.functional.log_softmax(scores[window, place].float(), dim=-1).cpu().double().numpy()
-        size = batch.windows.mask.sum(dim=1).numpy()[batch.window]
-        near = np.minimum(batch.place, size - 1 - batch.place).astype(np.float64)
-        np.add.at(total, batch.rows, chosen * near[:, None])
-        np.add.at(weight, batch.rows, near)
-    return np.asarray(total / weight[:, None], dtype=np.float64)

@@ -1,0 +1,153 @@
+"""The network's forward pass in numpy for a plain BERT (Devlin et al. 2019): what prediction computes with.
+
+The weights have the names that the library `transformers` gives them; `network.py` trains them and reads
+other encoders.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ensemble_deid.taggers.layers import (
+    Array,
+    LayerNorm,
+    Linear,
+    Weights,
+    attention,
+    check_shapes,
+    gelu,
+    look_up,
+    under,
+)
+from ensemble_deid.taggers.transformer.pieces import CASES, GAPS
+from ensemble_deid.taggers.transformer.quantisation import SCALE, dequantise, is_scale, restored
+from ensemble_deid.taggers.transformer.scoring import Windows
+
+MOST_LAYERS = 100
+_PLAIN: Mapping[str, Any] = {
+    "model_type": "bert",
+    "hidden_act": "gelu",
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "chunk_size_feed_forward": 0,
+    "position_embedding_type": "absolute",
+}
+_EMBEDDINGS = "encoder.embeddings"
+_ROWS = 256
+"""Pieces that go through a layer together: their activations stay in the processor's cache."""
+
+
+def is_plain_bert(config: Mapping[str, Any]) -> bool:
+    """Return whether the content of a `config.json` describes an encoder that `ArrayClassifier` computes."""
+    return "model_type" in config and all(config.get(name, value) == value for name, value in _PLAIN.items())
+
+
+def check_layers(config: Mapping[str, Any]) -> None:
+    """Raise ValueError for too many layers."""
+    if any(isinstance(value, int) and "layers" in key and value > MOST_LAYERS for key, value in config.items()):
+        raise ValueError(f"more than {MOST_LAYERS} layers")
+
+
+def classifier_shapes(config: Mapping[str, Any], n_tags: int, sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:
+    """Return the names and shapes of the weights; `sizes` gives the number of codes of each feature.
+
+    Raises KeyError where the `config.json` lacks something, and ValueError for too many layers.
+    """
+    check_layers(config)
+    width, inner = config["hidden_size"], config["intermediate_size"]
+    found: dict[str, tuple[int, ...]] = {
+        f"{_EMBEDDINGS}.word_embeddings.weight": (config["vocab_size"], width),
+        f"{_EMBEDDINGS}.position_embeddings.weight": (config["max_position_embeddings"], width),
+        f"{_EMBEDDINGS}.token_type_embeddings.weight": (config["type_vocab_size"], width),
+        "case.weight": (len(CASES), width),
+        "gap.weight": (len(GAPS), width),
+        **{f"features.{k}.weight": (size, width) for k, size in enumerate(sizes)},
+    }
+    parts = {f"{_EMBEDDINGS}.LayerNorm": (width,), "encoder.pooler.dense": (width, width), "scores": (n_tags, width)}
+    for k in range(config["num_hidden_layers"]):
+        layer = f"encoder.encoder.layer.{k}"
+        parts |= {f"{layer}.attention.self.{name}": (width, width) for name in ("query", "key", "value")}
+        parts |= {f"{layer}.attention.output.dense": (width, width), f"{layer}.intermediate.dense": (inner, width)}
+        parts[f"{layer}.output.dense"] = (width, inner)
+        parts |= {f"{layer}.{name}.LayerNorm": (width,) for name in ("attention.output", "output")}
+    for name, shape in parts.items():
+        found |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+    return found
+
+
+class ArrayClassifier:
+    """A fine-tuned BERT that scores the tags of pieces. `weights` stay as they were stored."""
+
+    device = "cpu"
+
+    def __init__(self, weights: Weights, config: Mapping[str, Any]) -> None:
+        self.weights = weights
+        self._heads = int(config["num_attention_heads"])
+        tables = (f"{_EMBEDDINGS}.word_embeddings.weight", "encoder.pooler.")
+        used = {name: value for name, value in weights.items() if not name.startswith(tables)}
+        single = dequantise(used)
+        self._pieces = tables[0]
+        self._small = {name: value for name, value in single.items() if value.ndim == 2 and name.count(".") < 3}
+        self._positions = single[f"{_EMBEDDINGS}.position_embeddings.weight"]
+        self._positions = self._positions + single[f"{_EMBEDDINGS}.token_type_embeddings.weight"][0]
+        eps = float(config["layer_norm_eps"])
+        self._norm = LayerNorm(under(single, f"{_EMBEDDINGS}.LayerNorm"), eps=eps)
+        layers = (under(single, f"encoder.encoder.layer.{k}") for k in range(int(config["num_hidden_layers"])))
+        self._layers = [_Layer(layer, eps) for layer in layers]
+        self._scores = Linear(under(single, "scores"))
+
+    def score(self, windows: Windows) -> Array:
+        """Return the score of every tag at every piece, (batch, pieces, tags)."""
+        size, time = windows.ids.shape
+        # (batch, pieces, width)
+        state: Array = restored(self.weights, self._pieces, windows.ids)
+        state += look_up(self._small["case.weight"], windows.case)
+        state += look_up(self._small["gap.weight"], windows.gap)
+        for k in range(windows.features.shape[2]):
+            state += look_up(self._small[f"features.{k}.weight"], windows.features[:, :, k])
+        state += self._positions[:time]
+        rows = self._norm(state).reshape(size * time, -1)
+        mask = None if windows.mask.all() else windows.mask
+        for layer in self._layers:
+            joined = _by_rows(layer.looks, rows).reshape(size, time, -1)
+            seen = attention(joined, self._heads, mask).reshape(rows.shape)
+            for low in range(0, len(rows), _ROWS):
+                rows[low : low + _ROWS] = layer.after(seen[low : low + _ROWS], rows[low : low + _ROWS])
+        return self._scores(rows).reshape(size, time, -1)
+
+
+class _Layer:
+    def __init__(self, weights: Weights, eps: float) -> None:
+        names = [f"attention.self.{name}" for name in ("query", "key", "value")]
+        both = ("weight", "bias")
+        self.looks = Linear({part: np.concatenate([weights[f"{name}.{part}"] for name in names]) for part in both})
+        self._seen, self._first = (
+            Linear(under(weights, "attention.output.dense")),
+            _norm(weights, "attention.output", eps),
+        )
+        self._inner, self._outer = (Linear(under(weights, f"{name}.dense")) for name in ("intermediate", "output"))
+        self._second = _norm(weights, "output", eps)
+
+    def after(self, seen: Array, state: Array) -> Array:
+        """Return what the layer gives for rows, from what they saw and were."""
+        between = self._seen(seen)
+        between += state
+        self._first(between)
+        found = self._outer(gelu(self._inner(between)))
+        found += between
+        return self._second(found)
+
+
+def _norm(weights: Weights, name: str, eps: float) -> LayerNorm:
+    return LayerNorm(under(weights, f"{name}.LayerNorm"), eps=eps)
+
+
+def _by_rows(layer: Linear, rows: Array) -> Array:
+    return np.concatenate([layer(rows[low : low + _ROWS]) for low in range(0, len(rows), _ROWS)])
+
+
+def check_stored(weights: Weights, expected: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ValueError unless stored weights, and the scales of those in eight bits, have the shapes expected."""
+    scales = {name: expected[name.removesuffix(SCALE)][:1] for name in weights if is_scale(weights, name)}
+    check_shapes(weights, {**expected, **scales})
