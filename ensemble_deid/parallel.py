@@ -11,20 +11,27 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from joblib import Parallel, delayed
-
 from ensemble_deid.errors import DeidError
 
 _SECONDS = 1.0
+Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
-def in_processes(calls: Iterable[Any], *, jobs: int, ordered: bool = True, ahead: str = "all") -> Iterator[Any]:
-    """Yield the result of each `joblib.delayed` call, in order or as they are done; `ahead` calls wait at most.
+def delayed(function: Callable[..., Any]) -> Callable[..., Call]:
+    """Return what keeps a call of a function for another process, as `joblib.delayed` does."""
+    return lambda *args, **options: (function, args, options)
+
+
+def in_processes(calls: Iterable[Call], *, jobs: int, ordered: bool = True, ahead: str = "all") -> Iterator[Any]:
+    """Yield the result of each `delayed` call, in order or as they are done; `ahead` calls wait at most.
 
     joblib renews a worker whose memory has grown, and warns of it though no call is lost: that is to be expected of
     training, and no news to a user. When the caller stops, the calls that wait are dropped. Raises DeidError when a
     process is killed.
     """
+    # Here, not above: one process needs none of it, and it takes a while to load.
+    from joblib import Parallel
+
     own = os.getpid()
     bound = (delayed(_run_for)(own, function, args, options) for function, args, options in calls)
     with _joblib_quiet():
@@ -42,8 +49,8 @@ def in_processes(calls: Iterable[Any], *, jobs: int, ordered: bool = True, ahead
             results.close()
 
 
-def in_each_process(call: Any, *, jobs: int) -> Any:
-    """Let each of the processes that `in_processes` will use run a `joblib.delayed` call, and return one's result.
+def in_each_process(call: Call, *, jobs: int) -> Any:
+    """Let each of the processes that `in_processes` will use run a `delayed` call, and return one's result.
 
     It is for what every process has to do before its first call, such as loading a model. Raises what the call raises,
     but only when all processes have ended it: those that are stopped while they begin upset their manager.

@@ -24,6 +24,7 @@ FLOORS = (
         "parallel",
         "parsing",
         "submodels",
+        "distributions",
         "config",
         "config_sections",
         "config_files",

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta, t
 
 from ensemble_deid.arrays import Flags, Floats
+from ensemble_deid.distributions import beta_quantile, t_quantile
 from ensemble_deid.evaluation.bootstrap import clopper_pearson_upper
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.note.counts import ratio
@@ -106,10 +106,10 @@ def clustered_upper(units: Units, *, confidence: float = 0.95) -> float:
     if variance > 0:
         plain = rate * (1 - rate) / variance
         free = min(together - len(np.unique(units.strata)), _equal_number(leaks) / 2)
-        spread = t.ppf(confidence, max(1.0, trials - 1)) / t.ppf(confidence, max(1.0, free))
+        spread = t_quantile(confidence, max(1.0, trials - 1)) / t_quantile(confidence, max(1.0, free))
         few = int((units.leaks > 0).sum()) < _FEW_LEAKING
         effective = min(plain, effective) if few else min(plain * spread**2, trials)
-    return float(beta.ppf(confidence, rate * effective + 1, effective * (1 - rate)))
+    return beta_quantile(confidence, rate * effective + 1, effective * (1 - rate))
 
 
 def betting_upper(units: Units, *, largest: float, confidence: float = 0.95) -> float:

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from math import ceil, exp, log
 
 import numpy as np
-from scipy.stats import binom
 
 from ensemble_deid.arrays import Floats
+from ensemble_deid.distributions import binomial_cdf
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, sides_with_scores, trace_curve
 from ensemble_deid.evaluation.operating_points import NoScoresError
 from ensemble_deid.evaluation.pairs import EvaluationError, pair_documents
@@ -126,7 +126,7 @@ def hoeffding_bentkus(loss: float, units: int, missed: float) -> float:
         return 1.0
     divergence = (1 - loss) * log((1 - loss) / (1 - missed)) + (loss * log(loss / missed) if loss else 0.0)
     # Rounding up what is a whole number but for its last digits would cost a whole count.
-    bentkus = exp(1) * float(binom.cdf(ceil(units * loss - 1e-9), units, missed))
+    bentkus = exp(1) * binomial_cdf(ceil(units * loss - 1e-9), units, missed)
     return min(1.0, exp(-units * divergence), bentkus)
 
 

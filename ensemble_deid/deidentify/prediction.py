@@ -7,8 +7,6 @@ why it is withheld.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from joblib import delayed
-
 from ensemble_deid.corpora.checks import check_text
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
 from ensemble_deid.model.ensemble import Ensemble, ModelDescription
@@ -16,7 +14,7 @@ from ensemble_deid.model.loading import ModelSource, load_once
 from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.model.portions import PORTION
 from ensemble_deid.note.document import Document, is_missing
-from ensemble_deid.parallel import in_each_process, in_processes
+from ensemble_deid.parallel import delayed, in_each_process, in_processes
 
 Note = Document | DeidError
 

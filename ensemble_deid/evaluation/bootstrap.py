@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.stats import beta
 
 from ensemble_deid.arrays import Floats, Int64s
+from ensemble_deid.distributions import beta_quantile
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.note.counts import ratio
 from ensemble_deid.seeds import generator
@@ -53,7 +53,7 @@ def clopper_pearson_upper(count: int, total: int, *, level: float = 0.95) -> flo
         raise EvaluationError(f"a rate needs 0 <= count <= total and a total above 0, not {count} of {total}")
     if not 0 < level < 1:
         raise EvaluationError(f"the level of a bound lies between 0 and 1, not {level}")
-    return 1.0 if count == total else float(beta.ppf(level, count + 1, total - count))
+    return 1.0 if count == total else beta_quantile(level, count + 1, total - count)
 
 
 def rule_of_three(total: int) -> float:

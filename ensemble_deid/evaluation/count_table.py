@@ -4,12 +4,11 @@ The annotations of a note are matched one to one: each `match_` function takes t
 of both sides and returns the matched pairs.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from ensemble_deid.arrays import Int64s
 from ensemble_deid.evaluation.pairs import Pair
@@ -67,10 +66,33 @@ def _most_pairs(
     """Return a maximum matching: a largest set of edges in which no annotation occurs twice."""
     if len({i for i, _ in edges}) == len(edges) == len({j for _, j in edges}):
         return [(golds[i], systems[j]) for i, j in edges]
-    rows, columns = zip(*edges, strict=True)
-    graph = csr_array((np.ones(len(edges), dtype=np.int8), (rows, columns)), shape=(len(golds), len(systems)))
-    partner = maximum_bipartite_matching(graph, perm_type="column")
-    return [(golds[i], systems[j]) for i, j in enumerate(partner) if j >= 0]
+    beside: dict[int, list[int]] = {}
+    for i, j in edges:
+        beside.setdefault(i, []).append(j)
+    partner: dict[int, int] = {}
+    for first in beside:
+        # Breadth first over paths that alternate between edges outside and inside the matching (Berge 1957).
+        came_from: dict[int, int] = {}
+        waiting = deque([first])
+        while waiting:
+            i = waiting.popleft()
+            for j in (j for j in beside[i] if j not in came_from):
+                came_from[j] = i
+                if j not in partner:
+                    _turn_path(partner, came_from, j)
+                    waiting.clear()
+                    break
+                waiting.append(partner[j])
+    return sorted((golds[i], systems[j]) for j, i in partner.items())
+
+
+def _turn_path(partner: dict[int, int], came_from: dict[int, int], end: int) -> None:
+    """Match what a path that ends in a free annotation left unmatched, and the other way round."""
+    inside = {i: j for j, i in partner.items()}
+    next_end: int | None = end
+    while next_end is not None:
+        i = came_from[next_end]
+        partner[next_end], next_end = i, inside.get(i)
 
 
 Sides = tuple[Set[SpanKey], Set[SpanKey]]

@@ -4,8 +4,9 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,12 @@ class Manifest:
 
 def installed_packages() -> dict[str, str]:
     """Return the versions of the libraries that a model depends on."""
-    return {name: version(name) for name in _PACKAGES}
+    found = {}
+    for name in _PACKAGES:
+        # Prediction needs fewer than training.
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def fingerprint(documents: Sequence[Document]) -> str:

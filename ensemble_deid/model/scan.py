@@ -24,9 +24,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import fisher_exact
-
 from ensemble_deid.corpora.resample import resample_corpus
+from ensemble_deid.distributions import fisher_greater
 from ensemble_deid.errors import ModelError
 from ensemble_deid.model.manifest import FILE
 from ensemble_deid.note.document import Document
@@ -181,8 +180,7 @@ def _row(
 ) -> ScanRow:
     mine, theirs = own & singles, other & singles
     hits, chance = len(mine & found), len(theirs & found)
-    table = [[hits, len(mine) - hits], [chance, len(theirs) - chance]]
-    p = float(fisher_exact(table, alternative="greater").pvalue)
+    p = fisher_greater(((hits, len(mine) - hits), (chance, len(theirs) - chance)))
     return ScanRow(
         file,
         *key,

@@ -5,13 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from joblib import delayed
 
 from ensemble_deid.arrays import Flags, Floats, Int64s
 from ensemble_deid.config import Config, StackConfig
 from ensemble_deid.note.counts import f1_score
 from ensemble_deid.note.overlaps import drop_overlaps, suppressed_scores
-from ensemble_deid.parallel import in_processes
+from ensemble_deid.parallel import delayed, in_processes
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.stacking.candidates import CandidateTable

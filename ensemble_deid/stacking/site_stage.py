@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ensemble_deid.arrays import Flags, Floats, Int64s
-from ensemble_deid.errors import ModelError
+from ensemble_deid.errors import ModelError, needs_extra
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import Covered
 from ensemble_deid.parsing import strict_json
@@ -225,7 +225,8 @@ def _share(tokens: _Tokens, phi: Flags, table: CandidateTable) -> Floats:
 
 def _weights(columns: Floats, wanted: Floats | Flags, offset: Floats) -> Floats:
     """Return the weights of a logistic regression from an offset, pulled towards 0; the last column is constant."""
-    from scipy.optimize import minimize
+    with needs_extra("train", "learning from a site's notes"):
+        from scipy.optimize import minimize
 
     pull = np.full(columns.shape[1], _RIDGE)
     pull[-1] = _FREE

@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from ensemble_deid.arrays import Flags, Floats
-from ensemble_deid.errors import ModelError
+from ensemble_deid.errors import ModelError, needs_extra
 from ensemble_deid.parsing import strict_json
 
 _ROWS = 2048
@@ -63,7 +63,8 @@ class Svm:
                 intercept=1.0 if len(correct) and correct.all() else -1.0,
             )
         # Here, not above: only training needs scikit-learn, and it takes a second to load.
-        from sklearn.svm import SVC
+        with needs_extra("train", "fitting the final estimator"):
+            from sklearn.svm import SVC
 
         costs = {1: settings.c_positive, 0: settings.c_negative}
         svc = SVC(C=1.0, kernel="rbf", gamma=settings.gamma, class_weight=costs, cache_size=500)
@@ -145,7 +146,8 @@ class Sigmoid:
         """Fit to decisions about candidates that the SVM was not trained on."""
         if correct.all() or not correct.any():
             return cls(1.0, 0.0)
-        from sklearn.linear_model import LogisticRegression
+        with needs_extra("train", "fitting the final estimator"):
+            from sklearn.linear_model import LogisticRegression
 
         model = LogisticRegression(C=1e6).fit(decisions[:, None], correct.astype(np.int64))
         slope = float(model.coef_[0, 0])

@@ -12,8 +12,6 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from joblib import delayed
-
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
@@ -25,7 +23,7 @@ from ensemble_deid.note.counts import Counts, strict_counts
 from ensemble_deid.note.digits import rounded
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
-from ensemble_deid.parallel import in_processes
+from ensemble_deid.parallel import delayed, in_processes
 from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.training.progress import Reporter, Step
 from ensemble_deid.training.run_folder import RunFolder, damaged, read_part, write_json

@@ -11,14 +11,13 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from joblib import delayed
 
 from ensemble_deid.config import Config
 from ensemble_deid.features.batch import Batch, select_documents, training_view, with_lexicon
 from ensemble_deid.model.feature_extractor import fit_lexicon
 from ensemble_deid.model.submodels import fit_submodel, load_submodel
 from ensemble_deid.note.tags import TagScheme
-from ensemble_deid.parallel import in_processes
+from ensemble_deid.parallel import delayed, in_processes
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.submodels import row_of

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-from scipy import sparse
 
 from ensemble_deid.arrays import Floats, Int32s, Int64s
 from ensemble_deid.config import CrfConfig
-from ensemble_deid.errors import ModelError
+from ensemble_deid.errors import ModelError, needs_extra
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE_PREFIX
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
@@ -38,13 +37,18 @@ FILE, COMPACT = "crf.crfsuite", "crf.weights.xz"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrfTagger:
-    """A linear-chain CRF (Lafferty et al. 2001), its weights as arrays: `row_of` attribute -> row of `weights`."""
+    """A linear-chain CRF (Lafferty et al. 2001), its weights as arrays.
+
+    Attribute `row_of[a]` has the weights `first[row]` to `first[row + 1]` of `weight`, for the tags in `tag`.
+    """
 
     scheme: TagScheme
     config: CrfConfig
     data: bytes = field(repr=False)
     row_of: dict[str, int] = field(repr=False)
-    weights: sparse.csr_matrix = field(repr=False)
+    first: Int64s = field(repr=False)
+    tag: Int64s = field(repr=False)
+    weight: Floats = field(repr=False)
     chain: LinearChain = field(repr=False)
 
     @classmethod
@@ -61,7 +65,8 @@ class CrfTagger:
     ) -> Self:
         """Train with L-BFGS. `dev` is not used: the penalties and the number of iterations are settings."""
         # Here, not above: only training needs it, and it takes a second to load.
-        import sklearn_crfsuite
+        with needs_extra("train", "training a CRF"):
+            import sklearn_crfsuite
 
         columns, starts = _columns(train, config)
         gold = train.gold(scheme)
@@ -107,7 +112,7 @@ class CrfTagger:
 
     def emissions(self, columns: Sequence[tuple[str, Column]], n_tokens: int) -> Floats:
         """Return the score of every tag at every token, (n_tokens, tags): weights are looked up by code."""
-        scores = np.zeros((n_tokens, self.weights.shape[1]))
+        scores = np.zeros((n_tokens, len(self.scheme.tags)))
         for name, column in columns:
             rows = np.array([self.row_of.get(f"{name}={value}", -1) for value in column.values], dtype=np.int64)
             known = np.flatnonzero(rows >= 0)
@@ -115,7 +120,11 @@ class CrfTagger:
                 continue
             # Only the weights of values in this batch are made dense; row 0 is for unknown values.
             dense = np.zeros((len(known) + 1, scores.shape[1]))
-            dense[1:] = self.weights[rows[known]].toarray()
+            begin = self.first[rows[known]]
+            sizes = self.first[rows[known] + 1] - begin
+            row = np.repeat(np.arange(1, len(known) + 1), sizes)
+            at = np.arange(len(row)) + np.repeat(begin - np.cumsum(sizes) + sizes, sizes)
+            dense[row, self.tag[at]] = self.weight[at]
             place = np.zeros(len(rows), dtype=np.int64)
             place[known] = np.arange(1, len(known) + 1)
             scores += dense[place[column.codes]]
@@ -202,17 +211,21 @@ def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]],
     return [(name, joined_column(batch.table, windows, sequence)) for name, windows in named], starts
 
 
-def _arrays(read: CrfsuiteWeights, tag: Int64s, n_tags: int) -> tuple[dict[str, int], sparse.csr_matrix, LinearChain]:
-    """Return attribute rows, the sparse weight matrix (attributes, tags), and the chain, in the scheme's tag order.
+def _arrays(
+    read: CrfsuiteWeights, tag: Int64s, n_tags: int
+) -> tuple[dict[str, int], Int64s, Int64s, Floats, LinearChain]:
+    """Return attribute rows, where each row's weights begin, their tags, these, and the chain, in the scheme's order.
 
     A tag that does not occur in training gets a very low score, so that it is never predicted.
     """
-    shape = (len(read.attributes), n_tags)
-    weights = sparse.csr_matrix((read.weight, (read.attribute_of_weight, tag[read.label_of_weight])), shape=shape)
+    order = np.argsort(read.attribute_of_weight, kind="stable")
+    first = np.searchsorted(read.attribute_of_weight[order], np.arange(len(read.attributes) + 1))
+    tags, weight = tag[read.label_of_weight[order]], read.weight[order]
     transitions = np.zeros((n_tags, n_tags))
     transitions[np.ix_(tag, tag)] = read.transitions
     never = np.ones(n_tags, dtype=bool)
     never[tag] = False
     start = np.where(never, -100.0, 0.0)
     transitions[:, never] = -100.0
-    return {a: k for k, a in enumerate(read.attributes)}, weights, LinearChain(transitions, start, np.zeros(n_tags))
+    chain = LinearChain(transitions, start, np.zeros(n_tags))
+    return {a: k for k, a in enumerate(read.attributes)}, first.astype(np.int64), tags, weight, chain
