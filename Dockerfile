@@ -6,8 +6,7 @@ WORKDIR /source
 COPY . .
 RUN if [ ! -f dist/bundle/requirements.txt ]; then \
         python -m venv /build \
-        && /build/bin/pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu \
-            -c constraints.txt . \
+        && /build/bin/pip install --no-cache-dir -c constraints.txt . \
         && /build/bin/python -m tools bundle dist/bundle; \
     fi
 

@@ -36,12 +36,12 @@ demo: $(VENV)/installed-model-$(SHOWN)
 BEFORE_en = $(BIN)/ensemble-deid corpus convert data/demo/dev/$(NOTE).xml --format plain > /dev/null --out
 BEFORE_es = mkdir -p $(OUT)/demo-es && cp data/spanish/nota.txt
 
-train: $(VENV)/installed-transformer
+train: $(VENV)/installed-train
 	@echo "From here on it takes some 30 minutes on 2 cores; a bar shows the time left."
 	$(BIN)/ensemble-deid train demo:train --dev demo:dev --config best --out $(MODEL) $(if $(SITES),--sites $(SITES))
 	$(SHOW)
 
-train-small: $(VENV)/installed
+train-small: $(VENV)/installed-train
 	@echo "From here on it takes some minutes on 2 cores; a bar shows the time left."
 	$(BIN)/ensemble-deid train demo:train --dev demo:dev --config small --out $(MODEL) $(if $(SITES),--sites $(SITES))
 	$(SHOW)
@@ -60,7 +60,7 @@ endef
 # How the English model is made: on all sites, so with fewer folds and epochs than on few; 98 minutes on 2 cores. C, gamma and
 # weights were compared on all candidates, since a search on 8,000 chooses worse ones (research/reports). What is done is kept
 # beside MODEL, and --resume goes on with it.
-english-model: $(VENV)/installed-transformer
+english-model: $(VENV)/installed-train
 	$(BIN)/ensemble-deid train demo:train --dev demo:dev --config best --out $(MODEL) --folds 2 --seed 13 \
 		--set transformer.epochs=2 --set neural.epochs=6 --set augment.share=0.35 \
 		--set 'stack.c_grid=[2.0]' --set 'stack.gamma_grid=[0.009]' --set 'stack.weight_grid=[1.0]'
@@ -73,7 +73,7 @@ english-model: $(VENV)/installed-transformer
 	cat $(OUT)/attacks.md >> $(ENGLISH)/README.md
 
 # How the Spanish model is made of MEDDOCAN's train and dev notes in one folder; 50 minutes of processor time.
-spanish-model: $(VENV)/installed
+spanish-model: $(VENV)/installed-train
 	$(BIN)/ensemble-deid train $(MEDDOCAN) --language es --submodels regex,tbed,crf,neural --shareable --seed 13 --jobs 1 \
 		--allow-overlap --out $(MODEL)
 	$(BIN)/ensemble-deid model threshold $(MODEL) --max-false-positives 1
@@ -118,12 +118,12 @@ $(VENV)/installed: setup.cfg setup.py pyproject.toml constraints.txt | $(BIN)/py
 	$(BIN)/pip install --quiet -c constraints.txt -e .
 	@touch $@
 
-$(VENV)/installed-transformer: setup.cfg setup.py pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/installed-train: setup.cfg setup.py pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into $(VENV); how long this takes depends on the connection."
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[transformer]'
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[train]'
 	@touch $@ $(VENV)/installed
 
-$(VENV)/installed-model-%: $(VENV)/installed-transformer models/ensemble_deid_%/pyproject.toml
+$(VENV)/installed-model-%: $(VENV)/installed models/ensemble_deid_%/pyproject.toml
 	@rm -rf $(VENV)/model-source
 	@cp -R models/ensemble_deid_$* $(VENV)/model-source  # building leaves files beside the sources
 	$(BIN)/pip install --quiet --no-deps --force-reinstall ./$(VENV)/model-source
@@ -133,4 +133,4 @@ $(VENV)/installed-model-%: $(VENV)/installed-transformer models/ensemble_deid_%/
 $(VENV)/installed-dev: setup.cfg setup.py pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into $(VENV); how long this takes depends on the connection."
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
-	@touch $@ $(VENV)/installed
+	@touch $@ $(VENV)/installed $(VENV)/installed-train

@@ -22,8 +22,8 @@ class Submodel:
     `reads_only_table` says that it learns from the feature table and not from the notes' text, so that a closed
     vocabulary covers it (docs/models.md); only such submodels may be in a shareable model. `starts_from_model` says
     that it can continue from a trained one (`start` of `ContinuableTagger.fit`). `has_compact_form` says that its
-    files can be made smaller (`CompactableTagger.compact_saved`). `extra` is the extra of the package that it needs;
-    submodels that need one are used only when they are named.
+    files can be made smaller (`CompactableTagger.compact_saved`). `if_named` says that it is used only
+    when it is named.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Submodel:
     reads_only_table: bool = False
     starts_from_model: bool = False
     has_compact_form: bool = False
-    extra: str = ""
+    if_named: bool = False
 
 
 SUBMODELS = (
@@ -84,7 +84,7 @@ SUBMODELS = (
         False,
         starts_from_model=True,
         has_compact_form=True,
-        extra="transformer",
+        if_named=True,
     ),
 )
 """Every submodel, in the order in which they appear in models, tables and feature columns."""
@@ -107,5 +107,5 @@ def row_of(name: str) -> Submodel:
     return BY_NAME.get(name) or Submodel(name, "", 0.01, False, False, reads_only_table=True)
 
 
-DEFAULT = tuple(row.name for row in SUBMODELS if not row.extra)
-"""The submodels that need no extra: what a configuration has unless it says otherwise."""
+DEFAULT = tuple(row.name for row in SUBMODELS if not row.if_named)
+"""What a configuration has unless it says otherwise."""

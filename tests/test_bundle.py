@@ -47,4 +47,4 @@ def test_sources_are_copied_without_what_building_left(tmp_path: Path) -> None:
 
 def test_the_command_names_the_extras(tmp_path: Path) -> None:
     options = build_parser().parse_args(["bundle", str(tmp_path)])
-    assert options.extras == "transformer,service,tables,sql"
+    assert options.extras == "service,tables,sql"

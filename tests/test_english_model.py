@@ -50,7 +50,6 @@ def test_its_leave_site_out_curves_are_in_it() -> None:
 
 def test_it_finds_phi_with_and_without_the_encoder() -> None:
     text = "Seen by Dr. Ada Strong on 4/2/2071 at Millbrook General Hospital; her mother Rosa called from 555-0143."
-    pytest.importorskip("transformers", reason="the extra transformer is not installed")
     for submodels in (None, ["regex", "tbed", "crf", "neural"]):
         clean = Deidentifier.load(MODEL, submodels=submodels).deidentify(text).text
         assert clean is not None
@@ -89,7 +88,6 @@ def test_it_finds_the_surrogates_where_phi_was() -> None:
 
 @pytest.mark.long
 def test_its_figures_are_those_on_the_card() -> None:
-    pytest.importorskip("transformers", reason="the extra transformer is not installed")
     documents = read_corpus("demo:test").documents
     rows = measure_model(Deidentifier.load(MODEL), documents)
     (record,) = json.loads((PROJECT / "ensemble_deid_en" / "figures.json").read_text(encoding="utf-8"))

@@ -24,7 +24,7 @@ def shape(answer: object) -> object:
 
 
 def test_the_shapes_are_those_of_a_real_pipeline(classify: TokenClassifier) -> None:
-    transformers = pytest.importorskip("transformers", reason="transformers is not installed (extra transformer)")
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed (extra train)")
     from tiny_encoder import tiny_encoder
 
     network = transformers.AutoModelForTokenClassification.from_pretrained(tiny_encoder(), num_labels=2)

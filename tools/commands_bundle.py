@@ -17,7 +17,7 @@ def add_commands(commands: Any) -> None:
         commands, "bundle", "gather wheels and their checksums to install without a network", example="bundle wheels"
     )
     parser.add_argument("out", metavar="DIR", type=Path, help="folder for the wheels")
-    parser.add_argument("--extras", metavar="LIST", default="transformer,service,tables,sql", help="of the package")
+    parser.add_argument("--extras", metavar="LIST", default="service,tables,sql", help="of the package")
     parser.add_argument("--model", metavar="DIR", type=Path, action="append", help="folder of a model package")
     parser.set_defaults(run=run_bundle)
 

@@ -4,16 +4,17 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Self
 
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
-
 from ensemble_deid.config import Config
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.options import RunOptions
-from ensemble_deid.errors import CorpusError
+from ensemble_deid.errors import CorpusError, needs_extra
 from ensemble_deid.note.counts import strict_counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.training.train import train
+
+with needs_extra("train", "the estimator"):
+    from sklearn.base import BaseEstimator
+    from sklearn.utils.validation import check_is_fitted
 
 _LOG = logging.getLogger(__name__)
 

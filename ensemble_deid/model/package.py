@@ -72,13 +72,12 @@ def write_package(
         raise ConfigError(f"--version {version}: a version is like 1.0.0 or 1.2rc1")
     package = f"ensemble_deid_{name}"
     _refuse_other_content(out, package)
-    manifest = read_manifest(model)
-    extras = sorted({"transformer"} & set(manifest.config.get("submodels", ())))
+    read_manifest(model)
     project = _PROJECT.format(
         package=package,
         version=version,
         licence='license = {file = "LICENSE"}\n' if licence else "",
-        extra=f"[{','.join(extras)}]" if extras else "",
+        extra="[train]" if _needs_torch(model) else "",
         needs=__version__,
         group=GROUP,
         name=name,
@@ -96,6 +95,15 @@ def write_package(
             if notice.is_file():
                 shutil.copyfile(notice, scratch / NOTICE)
     return out
+
+
+def _needs_torch(model: Path) -> bool:
+    """Return whether a model has an encoder that only the library `transformers` computes."""
+    # Here, not above: a package of other models needs no tokenizer.
+    from ensemble_deid.taggers.transformer.arrays import is_plain_bert
+
+    settings = (json.loads(path.read_text(encoding="utf-8")) for path in model.glob("*transformer.json"))
+    return not all(is_plain_bert(content["encoder"]) for content in settings)
 
 
 def _refuse_other_content(out: Path, package: str) -> None:

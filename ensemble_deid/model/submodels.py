@@ -44,20 +44,9 @@ def with_resampled_copies(train: Batch, *, copies: int, config: Config) -> Batch
 
 
 def submodel_class(name: str) -> type[TrainableTagger]:
-    """Return the class of a submodel. Raises KeyError for an unknown name (configurations are checked earlier).
-
-    Raises ConfigError when the submodel needs an extra that is not installed.
-    """
-    row = BY_NAME[name]
-    module, _, attribute = row.class_path.partition(":")
-    try:
-        found: type[TrainableTagger] = getattr(import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        if not row.extra:
-            raise
-        raise ConfigError(
-            f"the submodel {name} needs {error.name}, which is not installed: pip install 'ensemble_deid[{row.extra}]'"
-        ) from None
+    """Return the class of a submodel. Raises KeyError for an unknown name (configurations are checked earlier)."""
+    module, _, attribute = BY_NAME[name].class_path.partition(":")
+    found: type[TrainableTagger] = getattr(import_module(module), attribute)
     return found
 
 
