@@ -137,7 +137,7 @@ def attention(joined: Array, heads: int, mask: Flags | None) -> Array:
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
     total = scores.sum(axis=-1, keepdims=True)
-    found = (scores @ value) / total
+    found: Array = (scores @ value) / total
     return found.transpose(0, 2, 1, 3).reshape(size, time, width)
 
 

@@ -150,7 +150,8 @@ def _convolved(spelling: Int64s, table: Array, bias: Array) -> Array:
     total = table[0][padded[:, :places]]
     for k in range(1, kernel):
         total += table[k][padded[:, k : k + places]]
-    return np.maximum(total.max(axis=1) + bias, np.float32(0))
+    found: Array = np.maximum(total.max(axis=1) + bias, np.float32(0))
+    return found
 
 
 class _Transformer:
