@@ -1,9 +1,9 @@
 """Numbers and addresses that cannot belong to anybody, the only ones allowed in fictional notes.
 
-Sources: the exchange 555 of the North American Numbering Plan; the numbers for drama of Ofcom (UK), ACMA (Australia)
-and ComReg (Ireland), and, for countries that have none, numbers with 555 in them; domains of RFC 2606; addresses of
-RFC 5737, RFC 3849 and RFC 1918; social security numbers that the Social Security Administration does not assign
-(area 000, 666 or 9xx, group 00, serial 0000).
+Sources: the exchange 555 of the North American Numbering Plan; the numbers for drama of Ofcom (UK), ACMA (Australia),
+ComReg (Ireland) and the Bundesnetzagentur (Germany), and, for countries that have none, numbers with 555 in them;
+domains of RFC 2606; addresses of RFC 5737, RFC 3849 and RFC 1918; social security numbers that the Social Security
+Administration does not assign (area 000, 666 or 9xx, group 00, serial 0000).
 """
 
 import ipaddress
@@ -17,6 +17,7 @@ _DRAMA = re.compile(
     r"|1514960|1614960|2890180|2920180|1914980|8081570|9098790)\d{3}"
     r"|(?:(?:61)?0?[2378])?(?:5550|7010)\d{4}|(?:61)?0?4915[67]\d{4}|1800975(?:707|708|709|710|711)|1300975707"
     r"|(?:353)?0?2091\d{5}"
+    r"|(?:49)?0?(?:3023125|6990009|4066969|2214710|8999998)\d{3}|(?:49)?0?17139200\d{2}"
 )
 _FULL_PHONE_DIGITS = 7
 _HOST = re.compile(r"(?:[a-z]+://)?(?:[^@/?#\s]*@)?([^@/:?#\s]+)")

@@ -16,10 +16,11 @@ from ensemble_deid.model.additions import labels_found
 from ensemble_deid.model.feature_extractor import FeatureExtractor
 from ensemble_deid.model.inclusion import InclusionList
 from ensemble_deid.model.manifest import Manifest
+from ensemble_deid.model.measured import languages_of_training
 from ensemble_deid.model.options import AS_TRAINED, COMBINERS, SVM, PredictionOptions, combine_named
 from ensemble_deid.model.portions import portions
 from ensemble_deid.model.submodels import refuse_unknown
-from ensemble_deid.note.completion import RULES, Completion, complete
+from ensemble_deid.note.completion import Completion, complete, rules_for
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.proven_numbers import add_proven_numbers
@@ -170,13 +171,13 @@ class Ensemble:
         documents: Sequence[Document],
         options: PredictionOptions = AS_TRAINED,
         *,
-        rules: Sequence[Completion] = RULES,
+        rules: Sequence[Completion] | None = None,
     ) -> list[tuple[Span, ...]]:
         """Return the PHI spans of every document, in text order, without overlaps.
 
-        They are completed by `rules`, with the numbers that prove themselves; a submodel's own predictions are not, nor
-        is anything without rules. Raises ConfigError for what
-        `ModelDescription.check_options` refuses.
+        They are completed by `rules`, by default those for the languages of the training notes, with the numbers that
+        prove themselves; a submodel's own predictions are not, nor is anything with no rules. Raises ConfigError for
+        what `ModelDescription.check_options` refuses.
         """
         self.description.check_options(options)
         documents = [self.with_given(document) for document in documents]
@@ -187,13 +188,17 @@ class Ensemble:
             batch = self.feature_extractor.extract([piece.document for piece in portion])
             for piece, spans in zip(portion, self._predict_batch(batch, options), strict=True):
                 found[piece.index].extend(piece.in_whole(span) for span in spans)
-        if options.submodel is None and rules:
+        if options.submodel is None and (rules is None or rules):
             found = [list(self.completed(view, spans, rules)) for view, spans in zip(views, found, strict=True)]
         return [reading.original_spans(spans) for reading, spans in zip(readings, found, strict=True)]
 
-    def completed(self, view: Document, spans: Sequence[Span], rules: Sequence[Completion] = RULES) -> tuple[Span, ...]:
-        """Return a note's spans completed by `rules`, with the numbers that prove themselves; `view` is as read."""
+    def completed(
+        self, view: Document, spans: Sequence[Span], rules: Sequence[Completion] | None = None
+    ) -> tuple[Span, ...]:
+        """Return a note's spans completed as `predict` does; `view` is as read."""
         labels = self.scheme.labels
+        if rules is None:
+            rules = rules_for(() if self.manifest is None else languages_of_training(self.manifest))
         return complete(view.text, add_proven_numbers(view.text, spans, labels), labels, rules)
 
     def enforced_spans(self, document: Document) -> tuple[Span, ...]:

@@ -192,6 +192,15 @@ TEMPLATE = re.compile(
 """How a form says that a date is to be written: `MM/DD/YYYY`."""
 
 
+def rules_for(languages: Collection[str]) -> tuple[Completion, ...]:
+    """Return the rules for a model that was trained on notes in these languages.
+
+    Beside a name in a German note, `der`, `den` and `von` are mostly an article or a preposition: the rules for
+    particles are left out.
+    """
+    return tuple(rule for rule in RULES if "de" not in languages or not rule.name.startswith("particle"))
+
+
 def complete(
     text: str, spans: Iterable[Span], labels: Collection[str], rules: Sequence[Completion] = RULES
 ) -> tuple[Span, ...]:
