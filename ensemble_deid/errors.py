@@ -1,11 +1,11 @@
-"""The errors a user can meet. Each message names the file and the place, and never quotes note text."""
+"""Errors shown to users. Each message names file and place, and never quotes note text."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 class DeidError(Exception):
-    """Base of all errors that are the input's fault: the command line prints the message and exits 2.
+    """Base of all errors caused by input: the command line prints the message and exits 2.
 
     >>> from ensemble_deid import DeidError, read_corpus
     >>> try:

@@ -172,7 +172,7 @@ def test_labels_that_training_never_shows_are_named(
     arguments = ["train", str(tiny_train), "--dev", str(dev), "--out", str(tmp_path / "model")]
     assert main([*arguments, *tiny_stack.settings(tmp_path), "--submodels", "regex,neural"]) == 0
     said = capsys.readouterr()
-    assert "labels that training never shows, and so cannot be found: OTHER" in said.err
+    assert "labels absent from training, which the model cannot find: OTHER" in said.err
     assert "ensemble" in said.out
 
 

@@ -1,4 +1,4 @@
-"""`audit`: is a run as it was written, how much PHI is left in it, and which threshold one may promise something of."""
+"""`audit`: verify a run, bound the PHI left in it, certify a threshold."""
 
 import argparse
 import os
@@ -86,7 +86,7 @@ def _add_certify(actions: Any) -> None:
     certify = add_command(
         actions,
         "certify",
-        "find thresholds that promise a missed share in other notes",
+        "find thresholds that bound the share of PHI missed in other notes",
         example="audit certify en spring-audit --missed 0.05",
     )
     add_model(certify)
@@ -181,7 +181,7 @@ def _say_plan(plan: "AuditPlan", folder: Path) -> None:
     for name, (size, drawn) in plan.strata.items() if plan.by else ():
         say(f"  {name}: {drawn} of {size}")
     if plan.left_out:
-        say(f"left out: {counted(plan.left_out, 'note')} that the model has seen; nothing is said of these")
+        say(f"left out: {counted(plan.left_out, 'note')} that the model has seen; the audit does not cover them")
     if not plan.fingerprints:
         say("the model has no record of its training notes: make sure that it has not seen these")
 
@@ -253,7 +253,7 @@ def _say_figures(figures: "AuditFigures", plan: "AuditPlan") -> None:
             say(_rate_line(row))
     say(f"each bound holds with {level}, not all of them together; bounds: {_methods(figures)}")
     for name, units in figures.subgroups_left_out.items():
-        say(f"nothing is said of {name}: {units} read, and {figures.least} are needed")
+        say(f"no figures for {name}: {units} read, {figures.least} needed")
     if plan.kept_labels:
         say(f"not counted, as the policy keeps them: {', '.join(plan.kept_labels)}")
     say(f"\nany direct identifier, bound after every 20 {plan.unit}s, at which reading may stop:")
@@ -291,7 +291,7 @@ def _methods(figures: "AuditFigures") -> str:
 
 
 def run_certify(options: argparse.Namespace) -> int:
-    """Print what may be promised, and store a threshold where that is asked for."""
+    """Print the certified thresholds; with `--freeze`, store one."""
     from ensemble_deid.audit.certify import certify
     from ensemble_deid.audit.plan import seen_by
     from ensemble_deid.audit.readings import read_readings, require_certifiable

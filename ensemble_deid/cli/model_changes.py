@@ -302,7 +302,7 @@ def run_inclusion_remove(options: argparse.Namespace) -> int:
     from ensemble_deid.training.model_additions import put_inclusion_list
 
     put_inclusion_list(options.model, None, remark=options.remark)
-    say(f"{options.model} has no inclusion list any more; the change is on record")
+    say(f"{options.model} no longer has an inclusion list; the change is on record")
     return 0
 
 

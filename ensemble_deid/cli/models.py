@@ -1,4 +1,4 @@
-"""`model list`, `export`, `package`, `scan`, `sign`: handing models on; `keygen`: keys."""
+"""`model list`, `export`, `package`, `scan`, `sign`: sharing models; `keygen`: keys."""
 
 import argparse
 import json
@@ -29,7 +29,7 @@ def add_commands(commands: Any) -> None:
 
 
 def add_model_commands(commands: Any) -> None:
-    """Add the commands that hand a model on."""
+    """Add the commands that list, share and sign models."""
     listing = add_command(commands, "list", "list the installed models", example="model list")
     listing.set_defaults(run=run_models)
 
@@ -174,12 +174,12 @@ def run_sign(options: argparse.Namespace) -> int:
 
     refuse_output_files([options.model / SIGNATURE], options.signing_key)
     sign_model(options.model, options.signing_key)
-    say(f"{options.model} is signed; any change to it ends that")
+    say(f"{options.model} is signed; any change invalidates the signature")
     return 0
 
 
 def run_keygen(options: argparse.Namespace) -> int:
-    """Write a new key; an existing file stays as it is."""
+    """Write a new key; never overwrite a file."""
     if options.signing:
         from ensemble_deid.signing import PUBLIC_SUFFIX, key_fingerprint, make_signing_key
 

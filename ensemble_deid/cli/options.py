@@ -40,7 +40,7 @@ class CommandParser(argparse.ArgumentParser):
         return self._rare
 
     def format_usage(self) -> str:
-        """Return what must be given, on a line."""
+        """Return the required arguments on one line."""
         return f"usage: {self._short_usage()}\n"
 
     def format_help(self) -> str:
@@ -95,7 +95,7 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
 
 
 def _written(action: argparse.Action) -> str:
-    """Return an argument as a usage line has it."""
+    """Return an argument as shown in a usage line."""
     metavar = action.metavar or ("|".join(map(str, action.choices)) if action.choices else action.dest.upper())
     words = " ".join(metavar) if isinstance(metavar, tuple) else metavar
     if action.option_strings:
@@ -130,7 +130,7 @@ def add_model(parser: CommandParser, name: str = "model", **settings: Any) -> No
 
 
 def find_models(options: argparse.Namespace) -> None:
-    """Put the folders of models in the place of their names. Raises ModelError for a name that none has."""
+    """Replace models' names by their folders. Raises ModelError for an unknown name."""
     for name in getattr(options, "models", ()):
         if getattr(options, name) is not None:
             setattr(options, name, find_model(getattr(options, name)))
@@ -245,7 +245,7 @@ def add_running(parser: CommandParser, *, quiet: bool = True) -> None:
 
 
 def add_target(parser: argparse._MutuallyExclusiveGroup) -> None:
-    """Add the ways to say what a threshold is to reach on the notes it is chosen on."""
+    """Add the options that set a threshold's target."""
     parser.add_argument("--sensitivity", type=float, metavar="S", help="share of PHI tokens to find, such as 0.997")
     parser.add_argument("--precision", type=float, metavar="P", help="highest recall at this precision or more")
     parser.add_argument(
@@ -254,7 +254,7 @@ def add_target(parser: argparse._MutuallyExclusiveGroup) -> None:
 
 
 def target_of(options: argparse.Namespace) -> "tuple[ThresholdRule, float] | None":
-    """Return what a threshold is to reach, None where nothing is said. Raises EvaluationError for an impossible one."""
+    """Return a threshold's target, or None. Raises EvaluationError for an impossible one."""
     from ensemble_deid.evaluation.operating_points import check_target
 
     targets: dict[ThresholdRule, float | None] = {

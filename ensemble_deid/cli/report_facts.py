@@ -44,7 +44,7 @@ def report_facts(options: argparse.Namespace, gold: Corpus) -> tuple[tuple[str, 
 
 
 def used_before(model: Path, gold: Corpus) -> str:
-    """Say whether the scored notes had a part in the model: in training, for its threshold, or as dev notes."""
+    """Say whether the model has used the scored notes: in training, for its threshold, or as dev notes."""
     manifest, notes = read_manifest(model), gold.documents
     overlap = training_overlap(model, notes)
     record = manifest.figures.get(CHOSEN)
@@ -78,7 +78,7 @@ def report_day(day: str | None) -> str:
 
 
 def model_facts(model: Path) -> list[tuple[str, str]]:
-    """Return what a model says of itself. Raises ModelError."""
+    """Return a model's facts, from its manifest. Raises ModelError."""
     manifest = read_manifest(model)
     return [
         ("Model", name_of_model(model)),
@@ -145,7 +145,7 @@ def read_name_lists(entries: Sequence[str]) -> dict[str, frozenset[str]]:
 def measured_recall(manifest: Manifest, threshold: float, *, submodels: Sequence[str]) -> str:
     """Return one sentence about recall at the threshold in use, with the submodels in use.
 
-    What was measured before the model was changed is said to be so. Raises ModelError where the curve is damaged.
+    It says so if the model was changed since. Raises ModelError where the curve is damaged.
     """
     measured = measured_at(manifest, threshold, submodels=submodels)
     if measured is None:

@@ -67,7 +67,7 @@ def _add_learn(actions: Any) -> None:
     )
     learn.add_argument("--folds", metavar="N", type=int, default=5, help="groups of patients to measure on; default: 5")
     learn.add_argument(
-        "--min-patients", metavar="N", type=int, default=1, help="keep words that so many patients have; default: 1"
+        "--min-patients", metavar="N", type=int, default=1, help="keep only words of N patients or more; default: 1"
     )
     learn.add_argument("--remark", metavar="TEXT", default="", help="for the model's record: who asked for it, and why")
     add_shared(learn, "quiet")
@@ -75,7 +75,7 @@ def _add_learn(actions: Any) -> None:
 
 
 def _add_team(actions: Any) -> None:
-    accounts = add_group(actions, "account", "who may use the page: accounts by name, each with a token")
+    accounts = add_group(actions, "account", "manage the page's accounts, each with a token")
     add = add_command(
         accounts,
         "add",
@@ -249,7 +249,7 @@ def run_account_remove(options: argparse.Namespace) -> int:
 
     with _opened(options.store) as database:
         remove_account(database, options.name)
-    say(f"{options.name} has no account any more; the decisions stay")
+    say(f"{options.name} no longer has an account; the decisions stay")
     return 0
 
 

@@ -71,7 +71,7 @@ def run_spark(options: argparse.Namespace) -> int:
 
 
 def _refuse_outputs(outputs: tuple[str, str], options: argparse.Namespace, files: Sequence[Path]) -> None:
-    """Raise CorpusError where a folder to write would replace an input; Spark itself knows what stands behind a URL."""
+    """Raise CorpusError where a folder to write would replace an input; Spark itself checks URLs."""
     source = None if _is_url(options.input) else options.input
     for output in outputs:
         if not _is_url(output):

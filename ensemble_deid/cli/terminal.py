@@ -1,4 +1,4 @@
-"""How a command speaks: lines, a progress bar on standard error (`--quiet` and non-terminals get none), its status."""
+"""Output of commands: lines, a progress bar on standard error (none with `--quiet` or off a terminal), exit status."""
 
 import sys
 import time
@@ -31,7 +31,7 @@ class TimeLeftColumn(ProgressColumn):
     """
 
     def render(self, task: Task) -> Text:
-        """Count down to the end that the last step let expect."""
+        """Count down to the end estimated at the last step."""
         end: float | None = task.fields["end"]
         if end is None:
             return Text("")
@@ -39,7 +39,7 @@ class TimeLeftColumn(ProgressColumn):
 
 
 def expected_end(step: Step, *, start: float, now: float) -> float | None:
-    """Return when the work will be done, in seconds of the clock of `start` and `now`; None while nobody can know."""
+    """Return when the work will be done, in seconds of the clock of `start` and `now`; None while unknown."""
     if not step.total or not step.done:
         return None
     return start + (now - start) * step.total / step.done
@@ -81,5 +81,5 @@ def warn(text: str) -> None:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return the number with its noun, which takes an s for any number but one."""
+    """Return the number with its noun, plural unless the number is 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

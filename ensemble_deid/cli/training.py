@@ -99,7 +99,7 @@ def run_train(options: argparse.Namespace) -> int:
     if dev:
         unseen = sorted(set(dev.labels) - set(corpus.labels))
         if unseen:
-            warn(f"{options.dev}: labels that training never shows, and so cannot be found: {', '.join(unseen)}")
+            warn(f"{options.dev}: labels absent from training, which the model cannot find: {', '.join(unseen)}")
     part = place_beside(options.out, ".part")
     with exclusive(part), progress_bar(quiet=options.quiet) as show:
         trained = train(
@@ -158,7 +158,7 @@ def _say_points(points: "TrainingPoints") -> None:
 
 
 def _overrides(options: argparse.Namespace) -> list[str]:
-    """Return the options that stand for a key of a section, as overrides of the configuration."""
+    """Return the options that set a configuration key, as overrides."""
     found = {
         "regex.language": options.language,
         "regex.map": options.label_map,

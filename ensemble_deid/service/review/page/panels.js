@@ -90,7 +90,7 @@ export function showResults(state, agreement) {
 
 export function showGuideline({ text, version, author, time }, mayEdit) {
   byId("guideline").dataset.version = version;
-  byId("guideline-text").textContent = text || "There is none yet.";
+  byId("guideline-text").textContent = text || "No guideline yet.";
   byId("guideline-version").textContent = version ? `version ${version}, ${[author, time].filter(Boolean).join(", ")}` : "";
   byId("guideline-edit").value = text;
   byId("guideline-form").hidden = !mayEdit;

@@ -58,10 +58,10 @@ function offer(current) {
   byId("explain").hidden = !review.explains;
   byId("next").disabled = fixed || !note.spans.some((one) => one.status === "undecided");
   byId("finish").hidden = note.locked;
-  byId("finish").firstChild.data = note.finished ? "Open again " : "Finish note ";
+  byId("finish").firstChild.data = note.finished ? "Reopen " : "Finish note ";
   byId("undo").disabled = !note.undo;
   byId("redo").disabled = !note.redo;
-  if (note.locked) say("This note is being adjudicated: it can be changed there only.");
+  if (note.locked) say("This note is being adjudicated: change it there.");
 }
 
 function choose(id, before = "") {
@@ -155,7 +155,7 @@ const finish = (settle = false) => act(async () => {
     askToFinish(undecided);
     return;
   }
-  await decide("finished", { finished, settle }, finished ? "note finished" : "note open again");
+  await decide("finished", { finished, settle }, finished ? "note finished" : "note reopened");
   const next = list.page.first_open;
   if (finished && next !== null) await openNote(next, "Note finished. Stored. Next: ");
 });
@@ -163,20 +163,20 @@ const finish = (settle = false) => act(async () => {
 const replay = (what) => act(async () => {
   const { note: id } = await post(what);
   if (id === null) {
-    say(`There is nothing to ${what}.`);
+    say(`Nothing to ${what}.`);
     return;
   }
   const kept = chosen;
   show(await get(`notes/${id}`));
   if (note.spans.some((one) => one.id === kept)) choose(kept);
   await refreshNotes();
-  say(what === "undo" ? "Undone. Stored." : "Done again. Stored.");
+  say(what === "undo" ? "Undone. Stored." : "Redone. Stored.");
 });
 
 const explain = () => act(async () => {
   const target = span() || place;
   if (!target || !review.explains) return;
-  say("The model explains.");
+  say("Loading the explanation.");
   showExplanation(await post(`notes/${note.id}/explain`, { start: target.start, end: target.end }), text);
   byId("chosen").scrollIntoView({ block: "nearest" });
   say("The explanation is beside the text.");
@@ -316,7 +316,7 @@ async function begin(wanted, adjudicates = false) {
     if (byId("token").value) session.token = byId("token").value;
     review = await readState();
     name = adjudicates ? review.adjudication : review.account || wanted;
-    if (!name) throw new Problem(0, "Enter your name: decisions are kept under it.");
+    if (!name) throw new Problem(0, "Enter your name: your decisions are stored under it.");
     session.reviewer = name;
     await list.refresh();
     if (!list.page.total) {
