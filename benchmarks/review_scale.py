@@ -64,11 +64,11 @@ def main() -> None:
             begin_layer(database, "kim", 1)
             span = read_spans(database, "kim", 1)[0].id
             timed("a decision", lambda: [decide(database, "kim", 1, span, s) for s in ("accepted", "rejected")])
-            timed("search of a word that all notes have", lambda: find_hits(database, Search("chest")))
-            timed("search of a phrase that no note has", lambda: find_hits(database, Search("Anna Bell")))
+            timed("search of a word that all notes have", lambda: find_hits(database, "kim", Search("chest")))
+            timed("search of a phrase that no note has", lambda: find_hits(database, "kim", Search("Anna Bell")))
             for number in range(1, size // 10 + 1):
                 for reviewer in ("kim", "lee"):
-                    finish(database, reviewer, number, finished=True)
+                    finish(database, reviewer, number, finished=True, settle=True)
             timed("first page, a tenth finished", lambda: note_page(database, "kim"))
             timed("list of adjudication, a tenth finished by two", lambda: note_page(database, ADJUDICATION))
             timed("agreement of two, a tenth finished by two", lambda: agreement(database))

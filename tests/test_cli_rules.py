@@ -17,6 +17,7 @@ from ensemble_deid.cli.report_facts import model_facts
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ModelError
+from ensemble_deid.evaluation.render.html import markup
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.note.document import Document
@@ -501,6 +502,13 @@ change B-DOCTOR to B-PATIENT if the lower is "lyndale"
     run("replace", model, write_rules(tmp_path / "my.rules", rules))
     _, _, second = review_rules(model, towns()).split("<article ")
     assert "tags changed 2, turned from one wrong label into another 2 (they are: CITY 1, no PHI 1)" in second
+
+
+def test_no_caption_is_left_alone_on_paper(tiny_model: Path) -> None:
+    """Every static page has these rules; the report has its own."""
+    assert "caption,h2,h3{break-after:avoid}" in review_rules(tiny_model, None)
+    report = (Path(markup.__file__).parent / "report.css").read_text(encoding="utf-8")
+    assert "caption { position: static; max-width: none; break-after: avoid; }" in report.partition("@media print")[2]
 
 
 def test_a_review_without_notes_has_no_counts(tiny_model: Path, tmp_path: Path, run: Callable[..., str]) -> None:

@@ -1,18 +1,24 @@
 """Learning from reviewed notes: the correction of scores, what it is measured on, and the model that comes out."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tiny_stack
 
+from ensemble_deid import Deidentifier
 from ensemble_deid.cli.main import main
 from ensemble_deid.errors import CorpusError, ModelError
+from ensemble_deid.model.additions import INCLUSION, PATTERNS, changeable_files
 from ensemble_deid.model.export import export_model
+from ensemble_deid.model.inclusion import sentence_ranges
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import read_manifest
+from ensemble_deid.model.measured import CHOSEN_WITH
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.service.review.edits import finish
 from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
 from ensemble_deid.service.review.fill import add_note
@@ -20,7 +26,7 @@ from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.site_stage import KINDS, ScoredCandidates, SiteStage, _Tokens
 from ensemble_deid.stacking.stacker import SITE
 from ensemble_deid.training import learn as learning
-from ensemble_deid.training.learn import learn
+from ensemble_deid.training.learn import SiteAdditions, learn
 
 
 def candidates(note: Document, *strings: str, score: float = 0.05) -> ScoredCandidates:
@@ -159,3 +165,47 @@ def test_a_model_that_has_learned(
         export_model(better, tmp_path / "shared", shareable=True)
     export_model(better, tmp_path / "exported")
     assert SITE in read_manifest(tmp_path / "exported").files
+
+
+def test_what_notes_repeat_is_harvested_where_it_helps(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = tiny_stack.notes(609)
+    monkeypatch.setattr(learning, "_most_helpful", lambda *args, **kwargs: (True, True))
+    learned = learn(tiny_model, tmp_path / "better", notes, wanted=900)
+    assert learned.patterns > 0
+    model = Deidentifier.load(tmp_path / "better")
+    manifest = read_manifest(tmp_path / "better")
+    assert {PATTERNS, INCLUSION} & set(manifest.files) == {PATTERNS, *([INCLUSION] if learned.sentences else [])}
+    assert manifest.figures[CHOSEN_WITH] == changeable_files(manifest)
+    new = tiny_stack.note("801-01", "Patient: ", ("Zora Quell", "PATIENT"), "\nDate: ", ("01/02/2020", "DATE"), "\n")
+    (found,) = model.predict([new])
+    assert any(span.is_enforced for span in found.spans)
+
+
+def test_lists_are_learned_from_three_patients_and_never_from_those_held_out() -> None:
+    notes = [
+        tiny_stack.note(f"a{k}", "Ward ", (f"Q{k}7", "IDNUM"), " open\nNo fever today.\n", patient=f"p{k}")
+        for k in range(4)
+    ]
+    few = SiteAdditions.harvested(notes[:2], min_patients=1)
+    assert few == SiteAdditions(None, None)
+    additions = SiteAdditions.harvested(notes[:3], min_patients=1)
+    assert additions.sentences is not None
+    wrong = Span(13, 15, "DATE")
+    (sentence,) = [notes[3].text[a:b] for a, b in sentence_ranges(notes[3]) if "fever" in notes[3].text[a:b]]
+    at = notes[3].text.index(sentence)
+    found = additions.applied(notes[3].with_spans([replace(wrong, start=at, end=at + 2)]))
+    assert not [span for span in found.spans if span.start == at]
+    kept = additions.only(patterns=False, sentences=False).applied(notes[3].with_spans([wrong]))
+    assert kept.spans == (wrong,)
+
+
+def test_of_equal_lists_the_fewest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = tiny_stack.notes(609)
+    nothing = [note.with_spans(()) for note in notes]
+    whole = [note.with_spans([replace(span, score=0.9) for span in note.spans]) for note in notes]
+    answers = {(False, False): nothing, (True, False): whole, (False, True): nothing, (True, True): whole}
+    chosen = learning._most_helpful(answers, notes, wanted=5, allowed=(True, True))
+    assert chosen == (True, False)
+    assert learning._most_helpful(answers, notes, wanted=5, allowed=(False, True)) == (False, False)

@@ -28,7 +28,7 @@ _MOST_LISTED = 12
 _STYLE = (
     "body{font:15px/1.5 sans-serif;margin:2em;max-width:60em}table{border-collapse:collapse;margin:1em 0}"
     "caption{text-align:left;font-weight:bold}th,td{padding:.2em .7em;border-bottom:1px solid #ccc;text-align:left;"
-    "vertical-align:top}@media print{table{break-inside:avoid}h2{break-after:avoid}}"
+    "vertical-align:top}@media print{table{break-inside:avoid}}"
 )
 # What Safe Harbor lets stay of these labels, by style.
 _ALLOWED = {"DATE": "year", "AGE": "cap-age", "ZIP": "zip3", "STATE": "keep", "COUNTRY": "keep"}

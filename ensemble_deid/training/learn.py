@@ -1,11 +1,14 @@
 """Letting a trained model learn from reviewed notes of a site: its submodels stay, its final estimator is corrected.
 
+With it come enforced patterns of sentences that repeat with PHI at the same places, and an inclusion list of those that
+repeat without, each where it helps on patients held out.
+
 What is gained is measured on patients that were not learned from: the notes are divided by patient, and each part is
 scored by a model that learned from the others alone. The threshold is chosen on these scores.
 """
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -19,9 +22,12 @@ from ensemble_deid.evaluation.operating_points import (
     threshold_to_record,
 )
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.model.additions import changeable_files
+from ensemble_deid.features.pattern_text import patterns_text
+from ensemble_deid.features.patterns import PatternSet, find_all
+from ensemble_deid.model.additions import INCLUSION, PATTERNS, changeable_files
 from ensemble_deid.model.directory import beside, variant_name, write_manifest
 from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.inclusion import InclusionList, parse_inclusion_list
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, file_hashes, read_manifest
 from ensemble_deid.model.measured import CHOSEN_WITH
@@ -29,15 +35,24 @@ from ensemble_deid.model.portions import PORTION
 from ensemble_deid.model.private import copy_private_files
 from ensemble_deid.model.seen_notes import SeenNotes
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.overlaps import drop_overlaps
+from ensemble_deid.note.overlaps import drop_overlaps, join_overlaps
 from ensemble_deid.note.reading import Reading, read
+from ensemble_deid.note.span import ENFORCED
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator
 from ensemble_deid.stacking.site_stage import ScoredCandidates, SiteStage
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals
+from ensemble_deid.training.harvest import HarvestLimits, harvest_patterns
+from ensemble_deid.training.harvest_sentences import frequent_sentences
+from ensemble_deid.training.model_additions import addition
 
 _VIEW = "token-binary"
+_LEAST_PATIENTS = 3
+"""Patients who must have a pattern or a sentence: it holds words of their notes."""
+_Lists = tuple[bool, bool]
+"""Whether there are harvested patterns, and sentences."""
+_EITHER: tuple[_Lists, ...] = ((False, False), (True, False), (False, True), (True, True))
 LEARNED = "learned"
 """The list of the manifest's choices that records what a model learned from reviewed notes."""
 
@@ -47,12 +62,50 @@ class Learned:
     """From how many notes a model learned, and both models on the same notes, each patient held out.
 
     The points are those with the highest recall at the wanted false positives; None where a model does not reach them.
+    `patterns` and `sentences` are those that the model has harvested from the notes.
     """
 
     notes: int
     patients: int
     before: OperatingPoint | None
     after: OperatingPoint | None
+    patterns: int = 0
+    sentences: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SiteAdditions:
+    """What reviewed notes repeat: patterns, all enforced, of sentences with PHI, and sentences without."""
+
+    patterns: PatternSet | None
+    sentences: InclusionList | None
+
+    @classmethod
+    def harvested(cls, documents: Sequence[Document], *, min_patients: int) -> "SiteAdditions":
+        """Harvest what at least three patients, or as many as are asked for, have."""
+        least = max(_LEAST_PATIENTS, min_patients)
+        limits = HarvestLimits(patients=least, occurrences=least)
+        found = harvest_patterns(documents, limits).patterns if len({d.patient for d in documents}) > 1 else ()
+        patterns = tuple(replace(pattern, enforce=True) for pattern in found)
+        frequent = frequent_sentences(documents, min_patients=least)
+        text = frequent.text(name="reviewed notes", least=least) if frequent.patients else ""
+        return cls(PatternSet("site", patterns, "") if patterns else None, parse_inclusion_list(text) if text else None)
+
+    def only(self, *, patterns: bool, sentences: bool) -> "SiteAdditions":
+        """Return some of them."""
+        return SiteAdditions(self.patterns if patterns else None, self.sentences if sentences else None)
+
+    def applied(self, found: Document) -> Document:
+        """Return a note as found with the patterns' matches, and without spans in the sentences."""
+        spans = found.spans
+        if self.patterns is not None:
+            reading = read(found.text)
+            matches = find_all(self.patterns, reading.document(found.with_spans(())))
+            enforced = reading.original_spans(replace(span, source=ENFORCED + span.source) for span in matches)
+            spans = (*spans, *enforced)
+        if self.sentences is not None:
+            spans = self.sentences.apply(found.with_spans(spans))[0].spans
+        return found.with_spans(join_overlaps(spans, prefer=lambda span: (span.is_enforced, span.score)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,21 +156,43 @@ def held_out(
     *,
     folds: int,
     min_patients: int,
-) -> list[Document]:
-    """Return each note as found by an estimator that learned from the notes of other patients alone."""
+) -> dict[_Lists, list[Document]]:
+    """Return each note as found by an estimator that learned from the notes of other patients alone.
+
+    There is an answer with patterns harvested from these, with sentences, with both and with neither.
+    """
     patients = sorted({note.document.patient for note in notes})
     order = generator(ensemble.config.seed, "learn folds").permutation(len(patients)).tolist()
     fold = {patients[row]: place % folds for place, row in enumerate(order)}
-    found: dict[str, Document] = {}
+    found: dict[_Lists, dict[str, Document]] = {lists: {} for lists in _EITHER}
     for number in range(min(folds, len(patients))):
         inside = [fold[note.document.patient] == number for note in notes]
         rows = list(zip(notes, scored, inside, strict=True))
         others = [(note.view, one) for note, one, left_out in rows if not left_out]
         stage = SiteStage.fit(others, min_patients=min_patients)
+        additions = SiteAdditions.harvested(
+            [note.document for note, _, left_out in rows if not left_out], min_patients=min_patients
+        )
         for note, one, left_out in rows:
             if left_out:
-                found[note.document.id] = note.found(ensemble, replace(stacker, site=stage), one)
-    return [found[note.document.id] for note in notes]
+                answer = note.found(ensemble, replace(stacker, site=stage), one)
+                for patterns, sentences in _EITHER:
+                    with_lists = additions.only(patterns=patterns, sentences=sentences).applied(answer)
+                    found[patterns, sentences][note.document.id] = with_lists
+    return {lists: [answers[note.document.id] for note in notes] for lists, answers in found.items()}
+
+
+def _most_helpful(
+    answers: Mapping[_Lists, Sequence[Document]], gold: Sequence[Document], *, wanted: float, allowed: _Lists
+) -> _Lists:
+    """Return which lists leave the fewest PHI tokens at the wanted false positives; of equals, the fewest lists."""
+
+    def missed(lists: _Lists) -> float:
+        point = find_point(trace_curve(gold, answers[lists], view=_VIEW), rule="false-positives", wanted=wanted)
+        return float("inf") if point is None else point.counts.fn
+
+    possible = [lists for lists in _EITHER if all(may or not has for has, may in zip(lists, allowed, strict=True))]
+    return min(possible, key=missed)
 
 
 def learn(
@@ -154,13 +229,18 @@ def learn(
     gold = [note.document for note in notes]
     unlearned: list[Document] = []
     learned: dict[str, tuple[Stacker, ChosenThreshold]] = {}
+    lists = (False, False)
     with one_thread():
         for names in (ensemble.config.submodels, *ensemble.config.smaller_stacks):
             variant = variant_name(ensemble.config.submodels, names)
             stacker = Stacker.load(model, variant=variant)
             scored = [note.scored(stacker) for note in notes]
-            found = held_out(ensemble, stacker, notes, scored, folds=folds, min_patients=min_patients)
-            chosen = _threshold(trace_curve(gold, found, view=_VIEW), gold, wanted=wanted)
+            answers = held_out(ensemble, stacker, notes, scored, folds=folds, min_patients=min_patients)
+            if not variant:
+                # Lists that people put into the model stay as they are.
+                allowed = (not {PATTERNS} & set(manifest.files), not {INCLUSION} & set(manifest.files))
+                lists = _most_helpful(answers, gold, wanted=wanted, allowed=allowed)
+            chosen = _threshold(trace_curve(gold, answers[lists], view=_VIEW), gold, wanted=wanted)
             views = [(note.view, one) for note, one in zip(notes, scored, strict=True)]
             stage = SiteStage.fit(views, min_patients=min_patients)
             if not variant:
@@ -168,13 +248,23 @@ def learn(
             learned[variant] = replace(stacker, site=stage, threshold=chosen.threshold or 0.0), chosen
     before = find_point(trace_curve(gold, unlearned, view=_VIEW), rule="false-positives", wanted=wanted)
     chosen = learned[""][1]
-    result = Learned(len(notes), len({note.patient for note in gold}), before, chosen.chosen_at)
+    additions = SiteAdditions.harvested(gold, min_patients=min_patients).only(patterns=lists[0], sentences=lists[1])
+    result = Learned(
+        len(notes),
+        len({note.patient for note in gold}),
+        before,
+        chosen.chosen_at,
+        patterns=0 if additions.patterns is None else len(additions.patterns.patterns),
+        sentences=0 if additions.sentences is None else len(additions.sentences.sentences),
+    )
     record = {"notes": result.notes, "patients": result.patients, "remark": remark}
+    record |= {"patterns": result.patterns, "sentences": result.sentences}
     record |= {"before": _rates(result.before), "after": _rates(result.after)}
     known = seen.and_also(documents, seed=ensemble.config.seed).to_record()
     choices = {**manifest.choices, LEARNED: [record]}
     stackers = {variant: stacker for variant, (stacker, _) in learned.items()}
-    _write(model, out, replace(manifest, seen_notes=known, choices=choices), stackers, chosen)
+    manifest = replace(manifest, seen_notes=known, choices=choices)
+    _write(model, out, manifest, stackers, additions=additions, chosen=chosen)
     return result
 
 
@@ -191,13 +281,30 @@ def _rates(point: OperatingPoint | None) -> dict[str, float] | None:
     return None if point is None else {**asdict(point.counts), "tokens": point.tokens}
 
 
-def _write(model: Path, out: Path, manifest: Manifest, stackers: dict[str, Stacker], chosen: ChosenThreshold) -> None:
+def _write(
+    model: Path,
+    out: Path,
+    manifest: Manifest,
+    stackers: dict[str, Stacker],
+    *,
+    additions: SiteAdditions,
+    chosen: ChosenThreshold,
+) -> None:
     with beside(out) as scratch:
         for name in read_manifest(model).files:
             shutil.copyfile(model / name, scratch / name)
         copy_private_files(model, scratch)
         for variant, stacker in stackers.items():
             stacker.save(scratch, variant=variant)
+        remark = {"remark": "harvested from reviewed notes"}
+        if additions.patterns is not None:
+            patterns = additions.patterns.patterns
+            text = patterns_text(patterns, name="added", description="Harvested from reviewed notes.")
+            manifest = addition(PATTERNS, text, {"added": str(len(patterns)), **remark})(scratch, manifest)
+        if additions.sentences is not None:
+            n = str(len(additions.sentences.sentences))
+            text = additions.sentences.source
+            manifest = addition(INCLUSION, text, {"sentences": n, **remark})(scratch, manifest)
         changed = changeable_files(replace(manifest, files=file_hashes(scratch)))
         figures = {**manifest.figures, CHOSEN: threshold_to_record(chosen), CHOSEN_WITH: changed}
         write_manifest(scratch, replace(manifest, figures=figures))

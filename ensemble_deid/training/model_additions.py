@@ -166,10 +166,12 @@ def _text(patterns: tuple[Pattern, ...]) -> str:
 
 def _change(model: Path, file: str, text: str, record: dict[str, str]) -> None:
     """Write a file of the model, or delete it where the text is empty, and add a record of that."""
-    update_model(model, _edit(file, text, record))
+    update_model(model, addition(file, text, record))
 
 
-def _edit(file: str, text: str, record: dict[str, str]) -> Callable[[Path, Manifest], Manifest]:
+def addition(file: str, text: str, record: dict[str, str]) -> Callable[[Path, Manifest], Manifest]:
+    """Return what writes an added file into a model's folder, or deletes it, and records that in the manifest."""
+
     def edit(directory: Path, manifest: Manifest) -> Manifest:
         before = file_hashes(directory).get(file, "")
         if text:

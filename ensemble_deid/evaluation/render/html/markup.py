@@ -44,6 +44,13 @@ def whole_page(head: Html, body: Html) -> str:
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
+PRINTED = (
+    "@media print{caption,h2,h3{break-after:avoid}caption,tr,thead{break-inside:avoid}"
+    "thead,tbody>tr:first-child{break-before:avoid}}"
+)
+"""On paper no caption and no heading is left alone at the foot of a page."""
+
+
 def static_page(title: str, body: Html, *, style: str) -> str:
     """Return a page without scripts that loads nothing: neither a note nor a rule can make it do so."""
     return whole_page(static_head(title, style=style), body)
@@ -58,7 +65,7 @@ def static_head(title: str, *, style: str) -> Html:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="robots", content="noindex"),
         element("title", title),
-        element("style", Html(style)),
+        element("style", Html(style + PRINTED)),
     )
 
 
