@@ -34,6 +34,8 @@ NOT_RUN = {
     "docs/researcher.md": 5,
     "docs/results.md": 4,
     "docs/reviewer.md": 1,
+    "research/reports/2026-11-other-members.md": 1,
+    "research/reports/2026-11-rules-for-people.md": 1,
 }
 _PROGRAMS = ("ensemble-deid", "make", "pip", "python", "python3")
 
