@@ -191,7 +191,7 @@ def run_names(options: argparse.Namespace) -> int:
     """Predict every row's notes, count, print."""
     refuse_output_files(options.out, options.model, options.corpus)
     check_forms(options.out, FILE_FORMS)
-    notes = read_gold(options.corpus).documents
+    notes: Sequence[Document] = read_gold(options.corpus).documents
     if options.notes is not None and options.notes < len(notes):
         chosen = generator(0, "research/names/notes").permutation(len(notes))[: options.notes]
         notes = [notes[k] for k in sorted(chosen.tolist())]
