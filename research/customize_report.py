@@ -111,7 +111,8 @@ def _cells(found: CustomizeTable) -> tuple[tuple[str, ...], list[tuple[str, ...]
         f"Counted in the view {found.view}. Recall at precision {wanted}: the highest recall of all thresholds at "
         f"which precision is {wanted}% or more, read off the curve of the scored notes, so the most that can be had.",
         f"* Not adjusted, since precision as it is lies below {wanted}%.",
-        "Recall gained: as it is, less that off the shelf, with the 95% interval of a paired bootstrap over patients.",
+        "Recall gained: as it is, less that off the shelf, with the 95% interval of a paired bootstrap over patients "
+        "(none for fewer than ten).",
     ]
     return header, rows, notes
 
