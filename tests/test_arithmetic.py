@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tiny_stack
 import torch
@@ -14,6 +15,7 @@ from made_keys import KEY
 from tiny_encoder import tiny_encoder
 from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
 
+from ensemble_deid.arrays import range_sums, row_products
 from ensemble_deid.cli import main as main_module
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import Config, NeuralConfig
@@ -170,3 +172,21 @@ def test_a_reproducible_encoder_is_tuned_in_single_precision(tiny_train: Path, t
     )
     assert done.returncode == 0, done.stderr
     assert read_manifest(tmp_path / "model").choices["arithmetic"] == {"transformer": "single precision, cpu, AVX2"}
+
+
+def test_a_row_is_computed_alike_whatever_stands_beside_it() -> None:
+    rng = np.random.default_rng(3)
+    rows, matrix = rng.normal(size=(100, 37)), rng.normal(size=(37, 25))
+    whole = row_products(rows, matrix)
+    np.testing.assert_allclose(whole, rows @ matrix, rtol=1e-12)
+    for low, high in ((0, 1), (3, 4), (0, 23), (17, 41), (52, 100)):
+        assert np.array_equal(row_products(rows[low:high], matrix), whole[low:high])
+
+
+def test_sums_of_ranges_take_their_own_rows_alone() -> None:
+    values = np.random.default_rng(3).normal(size=(50, 2)) * 10.0 ** np.arange(50)[:, None]
+    first, after = np.array([0, 49, 7, 7, 50]), np.array([50, 50, 9, 7, 50])
+    expected = [values[a:b].sum(axis=0) for a, b in zip(first, after, strict=True)]
+    np.testing.assert_allclose(range_sums(values, first, after), expected, rtol=1e-12)
+    assert np.array_equal(range_sums(values[40:], np.array([9]), np.array([10])), values[49:])
+    assert range_sums(values[:, 0], first[:0], after[:0]).shape == (0,)

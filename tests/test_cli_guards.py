@@ -39,6 +39,7 @@ LINES = {
     "model errors": ("<notes> <model> --notes >out/ --out >a.json",),
     "exposure": ("<notes> <model> --known-notes <dev> <other> --out >a.json",),
     "combiners": ("<model> <gold.json> --out >table.json",),
+    "names": ("<model> <notes> --out >a.md",),
     "disagreements": ("<gold.json> <model> --out >found.csv",),
     "embeddings": ("<notes> --out >vectors.txt",),
     "model explain": ("<model> <note.txt> --out >a.json --out >a.html",),

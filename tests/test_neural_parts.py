@@ -91,7 +91,7 @@ def test_each_combination_learns_and_survives_the_disk(parts: str, names: str, o
     encoded = encode(others, tagger.vocabularies)
     by_torch = TorchNetwork.from_weights(tagger.network.weights, sizes, config, device="cpu")
     found, expected = (
-        score_tokens(network, encoded, starts, n_tags=sizes.tags) for network in (tagger.network, by_torch)
+        score_tokens(network, encoded, starts, notes=None, n_tags=sizes.tags) for network in (tagger.network, by_torch)
     )
     np.testing.assert_allclose(found, expected, atol=1e-5)
     tagger.save(tmp_path)

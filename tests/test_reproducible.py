@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 import tiny_stack
+import torch
 
 from ensemble_deid import reproducible
 from ensemble_deid.cli.main import main
@@ -84,7 +85,7 @@ def test_libraries_that_did_not_follow_are_refused(monkeypatch: pytest.MonkeyPat
     found[1]["architecture"] = "Haswell"
     reproducible.check_pinned()
     monkeypatch.setenv(reproducible.MARK, "1")
-    monkeypatch.setattr(device.torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     with pytest.raises(ConfigError, match="torch uses AVX512, not AVX2"), device.torch_on_one_thread():
         pass
 

@@ -63,7 +63,7 @@ def with_epochs(epochs: int) -> NeuralConfig:
 def emissions(tagger: NeuralTagger, batch: Batch) -> np.ndarray:
     starts = merge_lines(batch.tokens, max_tokens=12)
     encoded = encode(batch, tagger.vocabularies)
-    return score_tokens(tagger.network, encoded, starts, n_tags=len(SCHEME.tags))
+    return score_tokens(tagger.network, encoded, starts, notes=None, n_tags=len(SCHEME.tags))
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.arrays import Floats, Int64s
+from ensemble_deid.arrays import Floats, Int64s, range_sums
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import PLACES, PREFIX
 from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns, collect, maxima
@@ -95,7 +95,7 @@ def list_columns(table: CandidateTable, batch: Batch) -> NamedColumns:
         return NamedColumns.none(len(table))
     first, after = table.token_ranges(batch.tokens)
     is_word = ~batch.table["case"].is_any_of("none")
-    words, tokens = _total(is_word, first, after), after - first
+    words, tokens = range_sums(is_word, first, after), after - first
     columns: dict[str, Floats] = {}
     bins: dict[str, Floats] = {}
     for name in lists:
@@ -117,15 +117,8 @@ def list_columns(table: CandidateTable, batch: Batch) -> NamedColumns:
     return NamedColumns(tuple(columns), np.stack(list(columns.values()), axis=1))
 
 
-def _total(values: NDArray[np.generic], first: Int64s, after: Int64s) -> Floats:
-    """Return the sum of the tokens' values over each candidate, (n,)."""
-    running = np.zeros(len(values) + 1)
-    np.cumsum(values.astype(np.float64), out=running[1:])
-    return np.asarray(running[after] - running[first], dtype=np.float64)
-
-
 def _share(values: NDArray[np.generic], first: Int64s, after: Int64s, size: NDArray[np.generic]) -> Floats:
-    return np.asarray(_total(values, first, after) / np.maximum(size, 1), dtype=np.float64)
+    return np.asarray(range_sums(values, first, after) / np.maximum(size, 1), dtype=np.float64)
 
 
 def _largest(values: Floats, first: Int64s, after: Int64s) -> Floats:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ensemble_deid.arrays import Floats, Int64s
+from ensemble_deid.arrays import Floats, Int64s, range_sums
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns
 from ensemble_deid.taggers.base import Proposals
@@ -73,12 +73,9 @@ class SequenceScores:
         """Return the columns `phi:` and `agrees:` of every candidate, (n, 2 * models)."""
         first, after = table.token_ranges(batch.tokens)
         size = np.maximum(after - first, 1)[:, None]
-        total = np.zeros((len(self.log_odds) + 1, len(self.models)))
-        np.cumsum(self.log_odds, axis=0, out=total[1:])
-        odds = (total[after] - total[first]) / size
+        odds = range_sums(self.log_odds, first, after) / size
         agrees = np.zeros_like(odds)
         for label in range(len(table.labels)):
             rows = np.flatnonzero(table.label == label)
-            total[1:] = np.cumsum(self.label == label, axis=0)
-            agrees[rows] = (total[after[rows]] - total[first[rows]]) / size[rows]
+            agrees[rows] = range_sums(self.label == label, first[rows], after[rows]) / size[rows]
         return np.concatenate([odds, agrees], axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from ensemble_deid.arrays import Flags, Floats
+from ensemble_deid.arrays import Flags, Floats, row_products
 from ensemble_deid.errors import ModelError, needs_extra
 from ensemble_deid.parsing import strict_json
 
@@ -86,8 +86,10 @@ class Svm:
         norms = (self.vectors**2).sum(axis=1)
         for low in range(0, len(features), _ROWS):
             rows = self.standardised(features[low : low + _ROWS])
-            squares = (rows**2).sum(axis=1)[:, None] + norms[None, :] - 2 * rows @ self.vectors.T
-            out[low : low + _ROWS] += np.exp(-self.settings.gamma * np.maximum(squares, 0.0)) @ self.weights
+            squares = (rows**2).sum(axis=1)[:, None] + norms[None, :] - 2 * row_products(rows, self.vectors.T)
+            out[low : low + _ROWS] += np.einsum(
+                "nv,v->n", np.exp(-self.settings.gamma * np.maximum(squares, 0.0)), self.weights
+            )
         return out
 
     def standardised(self, features: Floats) -> Floats:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.arrays import Floats, Int32s, Int64s
+from ensemble_deid.arrays import Floats, Int32s, Int64s, row_products
 from ensemble_deid.note.tags import TagScheme
 
 
@@ -137,7 +137,7 @@ class Marginals:
         local = np.zeros_like(weights)
         for t in range(time):
             k = running[t]
-            before = np.exp(chain.start - chain.start.max()) if t == 0 else forward[:k, t - 1] @ moves
+            before = np.exp(chain.start - chain.start.max()) if t == 0 else row_products(forward[:k, t - 1], moves)
             step = before * weights[:k, t]
             scale = step.sum(axis=1, keepdims=True)
             forward[:k, t] = step / scale
@@ -145,10 +145,10 @@ class Marginals:
         end = np.exp(chain.end - chain.end.max())
         backward = np.zeros_like(weights)
         rows, last = np.arange(size), lengths - 1
-        backward[rows, last] = end / (forward[rows, last] @ end)[:, None]
+        backward[rows, last] = end / (forward[rows, last] * end).sum(axis=1, keepdims=True)
         for t in range(time - 2, -1, -1):
             k = running[t + 1]
-            backward[:k, t] = (backward[:k, t + 1] * local[:k, t + 1]) @ moves.T
+            backward[:k, t] = row_products(backward[:k, t + 1] * local[:k, t + 1], moves.T)
         return cls(forward, backward, local, moves, lengths)
 
     def select(self, sequences: NDArray[np.intp]) -> "Marginals":

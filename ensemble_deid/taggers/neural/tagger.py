@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -100,7 +101,9 @@ class NeuralTagger:
         starts = merge_lines(batch.tokens, max_tokens=self.config.max_sequence)
         encoded = encode(batch, self.vocabularies)
         with one_thread():
-            emissions = score_tokens(self.network, encoded, starts, n_tags=len(self.scheme.tags))
+            # A GPU sees many notes at once, and its sums vary anyway.
+            notes = batch.tokens.document_starts if str(self.network.device) == "cpu" else None
+            emissions = score_tokens(self.network, encoded, starts, notes=notes, n_tags=len(self.scheme.tags))
         emissions[:, 0] += self.config.outside_bias
         return self._chain(), emissions, starts
 
@@ -150,11 +153,20 @@ class NeuralTagger:
         return cls(scheme, config, vocabularies, network, epochs=epochs)
 
 
-def score_tokens(network: "ArrayNetwork | TorchNetwork", encoded: Encoded, starts: Int32s, *, n_tags: int) -> Floats:
-    """Return the network's emissions for every token, (n_tokens, tags)."""
+def score_tokens(
+    network: "ArrayNetwork | TorchNetwork", encoded: Encoded, starts: Int32s, *, notes: Int32s | None, n_tags: int
+) -> Floats:
+    """Return the network's emissions for every token, (n_tokens, tags).
+
+    `notes` (n_notes + 1,) bounds the tokens of each note: notes are scored one by one, so that a note's scores do not
+    depend on those read with it; None scores all together.
+    """
     n_tokens = len(encoded.words)
     scores = np.zeros((n_tokens, n_tags))
-    for batch in bucket(starts, n_tokens, batch_tokens=_PREDICT_TOKENS):
-        inputs = encoded.inputs(batch.rows, batch.lengths, encoded.words)
-        scores[batch.rows[inputs.mask]] = network.score(inputs)[inputs.mask]
+    bounds = [0, n_tokens] if notes is None else notes.tolist()
+    for low, high in pairwise(bounds):
+        sequences = starts[np.searchsorted(starts, low) : np.searchsorted(starts, high)]
+        for batch in bucket(sequences, high, batch_tokens=_PREDICT_TOKENS):
+            inputs = encoded.inputs(batch.rows, batch.lengths, encoded.words)
+            scores[batch.rows[inputs.mask]] = network.score(inputs)[inputs.mask]
     return scores
