@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ensemble_deid.corpora.annotation_tools import LABEL_FIELDS
 from ensemble_deid.corpora.cas import TYPE_SYSTEM
 from ensemble_deid.corpora.checks import is_printable, reading
-from ensemble_deid.corpora.doccano import LABEL_FIELDS
 from ensemble_deid.corpora.formats import FORMATS, Format, format_named
-from ensemble_deid.corpora.i2b2_2006 import ROOT as I2B2_2006_ROOT
+from ensemble_deid.corpora.tagged_xml import I2B2_2006_ROOT
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.parsing import strict_json
 from ensemble_deid.resources import data_directory

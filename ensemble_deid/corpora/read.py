@@ -105,7 +105,7 @@ def _outcomes(location: Location, gold: bool) -> Iterator[tuple[str, ReadNote | 
         yield folder.name, CorpusError(f"{folder}: is a folder, whose notes were not read")
     for path, what in location.unreadable.items():
         yield path.name, CorpusError(f"{printable(str(path))}: is {what}")
-    names = [path.name[: -len(path.suffix)] for path in location.files]
+    names = [path.stem for path in location.files]
     # File names identify patients only if all of them have the form XXX-YY.
     by_name = location.format.name in _NAMELESS_PATIENTS and all(patient_of_name(name) for name in names)
     first_seen: dict[str, str] = {}
