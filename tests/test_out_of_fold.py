@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.cli.report_facts import measured_recall
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import load_config
 from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.curve import Curve, just_below
 from ensemble_deid.evaluation.operating_points import find_point

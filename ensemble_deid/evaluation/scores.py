@@ -8,8 +8,8 @@ import numpy as np
 
 from ensemble_deid.arrays import Floats, Int64s
 from ensemble_deid.evaluation.bootstrap import Interval, measure_of, percentile_interval, resample_totals, sum_by_group
-from ensemble_deid.evaluation.count_table import CountTable, to_counts
 from ensemble_deid.evaluation.pairs import EvaluationError
+from ensemble_deid.evaluation.views import CountTable, to_counts
 from ensemble_deid.note.counts import Counts
 
 ScorePart = Literal["total", "label", "category", "subset"]

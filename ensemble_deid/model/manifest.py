@@ -13,10 +13,10 @@ from typing import Any
 from ensemble_deid import __version__
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.keys import SigningKey, TrustedKeys
 from ensemble_deid.model.private import FOLDER as PRIVATE
 from ensemble_deid.note.document import Document
 from ensemble_deid.parsing import strict_json
-from ensemble_deid.signing import SigningKey, TrustedKeys
 
 FORMAT_VERSION = 4
 FILE = "manifest.json"

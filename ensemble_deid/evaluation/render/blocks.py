@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from ensemble_deid.evaluation.agreement import Agreement
 from ensemble_deid.evaluation.bootstrap import PairedDifference, Share
-from ensemble_deid.evaluation.compare import Comparison
+from ensemble_deid.evaluation.compare import Agreement, Comparison
 from ensemble_deid.evaluation.evaluate import Evaluation
-from ensemble_deid.evaluation.official.rows import OfficialScores
+from ensemble_deid.evaluation.official import OfficialScores
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.render.data import agreement_data, comparison_data, evaluation_data, long_table
 from ensemble_deid.evaluation.render.figures import (
