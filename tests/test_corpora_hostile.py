@@ -11,8 +11,7 @@ from bounded_work import calls, no_hang
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.checks import read_utf8
-from ensemble_deid.corpora.locate import locate_corpus
-from ensemble_deid.corpora.read import iterate_notes, read_corpus
+from ensemble_deid.corpora.read import iterate_notes, locate_corpus, read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.json_fields import Utf16Offsets
-from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.note_files import note_writer
-from ensemble_deid.corpora.read import iterate_notes, read_corpus
+from ensemble_deid.corpora.read import iterate_notes, locate_corpus, read_corpus
 from ensemble_deid.corpora.write import write_corpus, write_document
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document

@@ -15,7 +15,7 @@ from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import DIFFERENCES, counted, say, warn
 from ensemble_deid.config import load_config
 from ensemble_deid.corpora.formats import ANNOTATED
-from ensemble_deid.corpora.locate import locate_corpus
+from ensemble_deid.corpora.read import locate_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, RuleError
 from ensemble_deid.model.installed import model_of

@@ -12,8 +12,7 @@ from ensemble_deid.atomic import open_atomically, write_bytes_atomically
 from ensemble_deid.corpora.checks import check_file_name
 from ensemble_deid.corpora.edits import edited
 from ensemble_deid.corpora.formats import Format, format_named
-from ensemble_deid.corpora.locate import SUFFIXES, Location, locate_corpus
-from ensemble_deid.corpora.read import iterate_notes
+from ensemble_deid.corpora.read import SUFFIXES, Location, iterate_notes, locate_corpus
 from ensemble_deid.corpora.records import NewRecord, OnOutput, Record
 from ensemble_deid.corpora.write import corpus_file, remove_document, write_document
 from ensemble_deid.errors import CorpusError

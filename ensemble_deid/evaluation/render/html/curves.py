@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, spread
 from ensemble_deid.evaluation.operating_points import OperatingPoints
-from ensemble_deid.evaluation.render.figures import point_cells
+from ensemble_deid.evaluation.render.figures import operating_rows
 from ensemble_deid.evaluation.render.html.markup import Html, element, join
 from ensemble_deid.evaluation.render.html.tables import data_table, number, section
 from ensemble_deid.evaluation.views import VIEWS
@@ -170,14 +170,7 @@ def _reader(drawn: _Drawn, *, unit: str) -> Html:
 
 
 def _table(operating: OperatingPoints) -> Html:
-    rows: list[tuple[str, ...]] = [("As it is", *point_cells(operating.as_it_is))]
-    for reported in operating.sensitivities:
-        name = f"Sensitivity {100 * reported.chosen.wanted:g}%"
-        cells = ("not reached", "", "", "", "", "") if reported.point is None else point_cells(reported.point)
-        rows.append((name, *cells))
-    recall = operating.recall_at_precision
-    note = "" if recall.adjusted else " (not adjusted: below it as it is)"
-    rows.append((f"Recall at precision {100 * recall.precision:g}%{note}", *point_cells(recall.reported)))
+    rows = [(name[0].upper() + name[1:], *cells) for name, *cells in operating_rows(operating)]
     unit = _unit(operating.view)
     origin = (
         "ORACLE: the thresholds were chosen on the very notes they are reported on."
