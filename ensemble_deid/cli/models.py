@@ -134,7 +134,7 @@ def run_models(options: argparse.Namespace) -> int:
 
 def run_export(options: argparse.Namespace) -> int:
     """Write the copy."""
-    from ensemble_deid.model.export import export_model
+    from ensemble_deid.model.package import export_model
 
     if options.out.resolve() != options.model.resolve():
         refuse_output_model(options.out, options.model)
