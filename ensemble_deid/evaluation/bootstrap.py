@@ -142,9 +142,13 @@ def measure_of(totals: Floats, measure: Measure) -> Floats:
     }
     if measure not in over:
         raise EvaluationError(f"there is no measure {measure!r}; there are: {', '.join(MEASURES)}")
-    numerator, denominator = over[measure]
-    values = np.full(numerator.shape, np.nan)
-    np.divide(numerator, denominator, out=values, where=denominator > 0)
+    return divided(*over[measure])
+
+
+def divided(numerators: Floats, denominators: Floats) -> Floats:
+    """Return the quotients; NaN where the denominator is not above 0."""
+    values = np.full(numerators.shape, np.nan)
+    np.divide(numerators, denominators, out=values, where=denominators > 0)
     return values
 
 

@@ -3,17 +3,18 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
 
-from ensemble_deid.arrays import Flags, Floats, Int64s
+from ensemble_deid.arrays import Floats, Int64s
 from ensemble_deid.evaluation.bootstrap import (
     LEVEL,
     MEASURES,
     RESAMPLES,
-    Measure,
     PairedDifference,
+    divided,
     paired_difference,
     percentile_interval,
     resample_totals,
@@ -108,20 +109,9 @@ def compare(
         pairs_a, pairs_b = keep_labels(pairs_a, chosen), keep_labels(pairs_b, chosen)
     tables = {view: (_count(pairs_a, view), _count(pairs_b, view)) for view in COMPARED_VIEWS}
     groups = tuple(pair.group for pair in pairs_a)
-
-    def differ(one: Int64s, other: Int64s, measure: Measure) -> PairedDifference:
-        return paired_difference(
-            one,
-            other,
-            groups,
-            measure=measure,
-            resamples=resamples,
-            level=level,
-            seed=seed,
-        )
-
+    differ = partial(paired_difference, groups=groups, resamples=resamples, level=level, seed=seed)
     differences = {
-        view: tuple(differ(x.per_document, y.per_document, measure) for measure in MEASURES)
+        view: tuple(differ(x.per_document, y.per_document, measure=measure) for measure in MEASURES)
         for view, (x, y) in tables.items()
     }
     return Comparison(
@@ -129,7 +119,7 @@ def compare(
         patients=len(set(groups)),
         labels=None if chosen is None else tuple(sorted(chosen)),
         differences=MappingProxyType(differences),
-        by_label=_by_label(*tables["strict"], lambda one, other: differ(one, other, "f1")),
+        by_label=_by_label(*tables["strict"], differ),
         found=_found_by(pairs_a, pairs_b),
         resampling=resampling,
     )
@@ -292,16 +282,9 @@ def _kappas(sums: Floats, names: int) -> tuple[Floats, Floats, Floats]:
     """Return observed and expected agreement and kappa of (n, 1 + 2 names) sums; NaN where undefined."""
     agreed, of_a, of_b = sums[:, 0], sums[:, 1 : 1 + names], sums[:, 1 + names :]
     tokens = of_a.sum(axis=1)
-    some = tokens > 0
-    observed = _divide(agreed, tokens, some)
-    expected = _divide((of_a * of_b).sum(axis=1), tokens * tokens, some)
-    return observed, expected, _divide(observed - expected, 1 - expected, some & (expected < 1))
-
-
-def _divide(numerator: Floats, denominator: Floats, where: Flags) -> Floats:
-    values = np.full(numerator.shape, np.nan)
-    np.divide(numerator, denominator, out=values, where=where)
-    return values
+    observed = divided(agreed, tokens)
+    expected = divided((of_a * of_b).sum(axis=1), tokens * tokens)
+    return observed, expected, divided(observed - expected, 1 - expected)
 
 
 def _defined(values: Floats) -> float | None:

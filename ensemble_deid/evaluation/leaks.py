@@ -182,13 +182,8 @@ def _leaks_of(notes: Sequence[NoteLeaks], counts: Callable[[str], bool]) -> Labe
 
 
 def _label_leaks(notes: Sequence[NoteLeaks], label: str) -> LabelLeaks:
-    holding = [note for note in notes if note.phi.get(label)]
-    leaking = [note for note in holding if note.missed.get(label)]
-    return LabelLeaks(
-        Share(sum(note.missed[label] for note in leaking), sum(note.phi[label] for note in holding)),
-        Share(len(leaking), len(holding)),
-        Share(len({note.group for note in leaking}), len({note.group for note in holding})),
-    )
+    """Return the leaks of one label, out of the notes and patients that hold it."""
+    return _leaks_of([note for note in notes if note.phi.get(label)], lambda other: other == label)
 
 
 def _by_errors(leaking: Sequence[NoteLeaks], phi: int) -> tuple[NotesWithErrors, ...]:

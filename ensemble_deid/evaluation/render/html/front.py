@@ -16,7 +16,7 @@ from ensemble_deid.evaluation.render.figures import (
     side_text,
     site_lines,
 )
-from ensemble_deid.evaluation.render.html.labels import verdict
+from ensemble_deid.evaluation.render.html.labels import interval_in_percent, verdict
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import data_table, named, score_row, section
 from ensemble_deid.evaluation.scores import Estimate
@@ -49,18 +49,8 @@ def front_section(front: FrontPage, evaluation: Evaluation, subgroups: Subgroups
 
 
 def _leaks(evaluation: Evaluation) -> Html:
-    leaks, intervals = evaluation.leaks, evaluation.leak_intervals
-    notes = intervals.notes.interval
-    bootstrap = ""
-    if notes is not None and notes.low is not None and notes.high is not None:
-        bootstrap = f"{percent(notes.low)} to {percent(notes.high)}"
-    rows = [
-        _row("Notes with a direct identifier left", leaks.direct.notes, ""),
-        _row("Patients with a direct identifier left", leaks.direct.patients, ""),
-        _row("Notes with a leak", leaks.total.notes, bootstrap),
-        _row("Patients with a leak", leaks.total.patients, ""),
-        _row("Annotations with a leak", leaks.total.phi, ""),
-    ]
+    intervals = {"Notes with a leak": interval_in_percent(evaluation.leak_intervals.notes)}
+    rows = [(name, *cells, intervals.get(name, "")) for name, *cells in _rows(evaluation.leaks)]
     note = (
         "A leak: a letter or digit of PHI that the system does not cover. Direct identifiers name somebody by "
         "themselves: names, addresses, numbers. The rows overlap, and do not add up. At most: exact one-sided 95% "
@@ -69,8 +59,15 @@ def _leaks(evaluation: Evaluation) -> Html:
     return data_table("Leak rates.", ("Unit", "With a leak", "All", "Rate", "At most", "Interval"), rows, note=note)
 
 
-def _row(name: str, share: Share, interval: str) -> tuple[str, ...]:
-    return (name, f"{share.count:,}", f"{share.total:,}", percent(share.share), percent(share.upper), interval)
+def _rows(view: LeakView) -> list[tuple[str, ...]]:
+    """Return the leak rates: name, count, total, rate and upper bound."""
+    return [
+        ("Notes with a direct identifier left", *_cells(view.direct.notes)),
+        ("Patients with a direct identifier left", *_cells(view.direct.patients)),
+        ("Notes with a leak", *_cells(view.total.notes)),
+        ("Patients with a leak", *_cells(view.total.patients)),
+        ("Annotations with a leak", *_cells(view.total.phi)),
+    ]
 
 
 def _sign_off() -> Html:
@@ -236,14 +233,7 @@ def leak_section(evaluation: Evaluation, *, brief: bool = False) -> Html:
 
 
 def _at_all(view: LeakView) -> Html:
-    rows = [
-        ("Notes with a direct identifier left", *_cells(view.direct.notes)),
-        ("Patients with a direct identifier left", *_cells(view.direct.patients)),
-        ("Notes with a leak", *_cells(view.total.notes)),
-        ("Patients with a leak", *_cells(view.total.patients)),
-        ("Annotations with a leak", *_cells(view.total.phi)),
-        ("Annotations that leak entirely", *_cells(view.missed_whole)),
-    ]
+    rows = [*_rows(view), ("Annotations that leak entirely", *_cells(view.missed_whole))]
     return data_table("Leaks overall.", ("Unit", "With a leak", "All", "Share", "At most"), rows, note=_LEAK)
 
 
