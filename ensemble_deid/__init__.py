@@ -24,8 +24,8 @@ if TYPE_CHECKING:
         TbedConfig,
         TextConfig,
         TransformerConfig,
+        load_config,
     )
-    from ensemble_deid.config_files import load_config
     from ensemble_deid.corpora.input_options import InputOptions
     from ensemble_deid.corpora.read import Corpus, read_corpus
     from ensemble_deid.corpora.record_map import RecordMap
@@ -107,8 +107,8 @@ _MODULES = {
         "TbedConfig",
         "TextConfig",
         "TransformerConfig",
+        "load_config",
     ),
-    "ensemble_deid.config_files": ("load_config",),
     "ensemble_deid.corpora.read": ("Corpus", "read_corpus"),
     "ensemble_deid.corpora.write": ("write_corpus",),
     "ensemble_deid.errors": ("ConfigError", "CorpusError", "DeidError", "ModelError", "RuleError"),

@@ -68,10 +68,14 @@ def _written(path: Path, data: bytes) -> Iterator[Path]:
             yield temporary
 
 
-def _finish(stream: BinaryIO, temporary: Path) -> None:
+def _flush_and_close(stream: BinaryIO) -> None:
     stream.flush()
     os.fsync(stream.fileno())
     stream.close()
+
+
+def _finish(stream: BinaryIO, temporary: Path) -> None:
+    _flush_and_close(stream)
     # The unfinished file is private; give it what a plain open() would have given.
     temporary.chmod(0o666 & ~current_umask())
 
@@ -132,9 +136,7 @@ def write_new_private_file(path: Path, data: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _unfinished_file(path.parent) as (stream, temporary):
             stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-            stream.close()
+            _flush_and_close(stream)
             # Moving alone would replace a file that somebody has made meanwhile.
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             try:
@@ -274,11 +276,7 @@ def _exclusive(place: Path) -> Iterator[bool]:
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
         except OSError as error:
-            if (
-                error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS)
-                or path.parent == place
-                or not place.is_dir()
-            ):
+            if error.errno not in _NOT_PERMITTED or path.parent == place or not place.is_dir():
                 raise
             path = place / LOCK
             continue

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import load_config
 from ensemble_deid.corpora.augment import CHANGES, augment_corpus
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.note.digits import percent

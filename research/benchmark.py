@@ -21,10 +21,10 @@ from ensemble_deid.corpora.jsonl import span_of_json
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.evaluation.alphanumeric_runs import label_tokens, tokens_of
 from ensemble_deid.evaluation.curve import has_scores, trace_curve
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.evaluation.render.results import FILE_FORMS, Results, Table
+from ensemble_deid.evaluation.views import label_tokens, tokens_of
 from ensemble_deid.note.digits import UNDEFINED, figure
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import fold

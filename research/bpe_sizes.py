@@ -18,8 +18,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from ensemble_deid.atomic import remove_stale
-from ensemble_deid.config import Config
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import Config, load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.bootstrap import bootstrap_interval, paired_difference

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from statistics import mean, median
 
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.model.directory import save_model
 from ensemble_deid.model.scan import file_text

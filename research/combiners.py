@@ -9,10 +9,9 @@ from pathlib import Path
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.evaluation.bootstrap import PairedDifference, paired_difference
-from ensemble_deid.evaluation.count_table import CountTable
 from ensemble_deid.evaluation.render.figures import counts_cells, difference_cells
 from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points
-from ensemble_deid.evaluation.views import count_view
+from ensemble_deid.evaluation.views import CountTable, count_view
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.options import COMBINERS, SVM, combine_named
 from ensemble_deid.note.completion import complete

@@ -14,8 +14,7 @@ from ensemble_deid.cli.options import (
 )
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import progress_bar, say, warn
-from ensemble_deid.config import Config
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import Config, load_config
 from ensemble_deid.deidentify.outputs import refuse_output
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document

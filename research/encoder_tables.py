@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from ensemble_deid.arrays import Int64s
-from ensemble_deid.evaluation.alphanumeric_runs import runs_in, tokens_of
 from ensemble_deid.evaluation.bootstrap import PairedDifference, paired_difference
-from ensemble_deid.evaluation.official.rows import OfficialMacro, OfficialRow, macro_of
+from ensemble_deid.evaluation.official import OfficialMacro, OfficialRow, macro_of
 from ensemble_deid.evaluation.pairs import pair_documents
 from ensemble_deid.evaluation.subgroups import seen_key
-from ensemble_deid.evaluation.views import count_view
+from ensemble_deid.evaluation.views import count_view, runs_in, tokens_of
 from ensemble_deid.note.counts import Counts, ratio
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import category_of

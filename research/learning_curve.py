@@ -12,7 +12,7 @@ import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.note.digits import percent
 from ensemble_deid.training.training_notes import sample_sites

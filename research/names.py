@@ -18,8 +18,8 @@ import numpy as np
 
 from ensemble_deid.cli.options import add_command, add_files, add_model, check_forms
 from ensemble_deid.cli.sources import publish, read_gold
+from ensemble_deid.corpora.augment_words import TITLE, made_up_name, names_of, surnames_that_are_words
 from ensemble_deid.corpora.edits import Edit, apply_edits
-from ensemble_deid.corpora.names_in_prose import TITLE, made_up_name, names_of, surnames_that_are_words
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.evaluation.bootstrap import Interval, bootstrap_interval

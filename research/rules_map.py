@@ -23,8 +23,7 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from ensemble_deid.config import Config
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import Config, load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.curve import trace_curve

@@ -11,10 +11,10 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.model.directory import save_model
-from ensemble_deid.model.export import export_model
+from ensemble_deid.model.package import export_model
 from ensemble_deid.model.scan import ALL_FILES, ALL_LABELS, scan_model
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.digits import percent

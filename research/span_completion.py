@@ -18,7 +18,8 @@ from ensemble_deid import Deidentifier, Document, read_corpus
 from ensemble_deid.deidentify.repeats import PatientStrings
 from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.errors import DeidError
-from ensemble_deid.evaluation.leaks import find_leaks
+from ensemble_deid.evaluation.leaks import leaks_of_pairs
+from ensemble_deid.evaluation.pairs import pair_documents
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.portions import portions
@@ -71,7 +72,7 @@ def figures(gold: Sequence[Document], spans: Sequence[Sequence[Span]]) -> tuple[
     """Return missed tokens, spurious ones, strict F1 in per cent, and the number of notes fully redacted."""
     system = [note.with_spans(found) for note, found in zip(gold, spans, strict=True)]
     tokens, strict = count_view(gold, system, "token-binary").total, count_view(gold, system).total
-    notes = find_leaks(gold, system).total.notes
+    notes = leaks_of_pairs(pair_documents(gold, system)).total.notes
     return tokens.fn, tokens.fp, 100 * (strict.f1 or 0.0), notes.total - notes.count
 
 

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from ensemble_deid.config import Config
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import Config, load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.evaluation.curve import Curve, trace_curve
 from ensemble_deid.evaluation.operating_points import find_point

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import load_config
 from ensemble_deid.corpora.read import Corpus, read_corpus
 from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.evaluate import Evaluation, evaluate

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.config import Config, make_config
-from ensemble_deid.config_files import config_to_toml, load_config
+from ensemble_deid.config import Config, config_to_toml, load_config, make_config
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch

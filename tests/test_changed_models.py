@@ -9,10 +9,10 @@ import pytest
 from ensemble_deid.cli.main import main
 from ensemble_deid.cli.report_facts import measured_recall
 from ensemble_deid.model.additions import changes_since_training, listed
-from ensemble_deid.model.export import export_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
 from ensemble_deid.model.measured import CHOSEN_WITH, threshold_text
+from ensemble_deid.model.package import export_model
 
 Said = pytest.CaptureFixture[str]
 HEADER = 'ensemble-deid rule list, version 1\ncorpus: "by hand"\ntemplates: "none"\ninitial tagger: "regex"\n\n'

@@ -18,8 +18,8 @@ from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import plain_batch, select_documents
 from ensemble_deid.features.patterns import parse_patterns
 from ensemble_deid.model.additions import check_proposer
-from ensemble_deid.model.export import export_model
 from ensemble_deid.model.manifest import read_manifest
+from ensemble_deid.model.package import export_model
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.taggers.regex import RegexTagger

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ensemble_deid.config import Config, CrfConfig, NeuralConfig, make_config
-from ensemble_deid.config_files import load_config, named_configurations
+from ensemble_deid.config import Config, CrfConfig, NeuralConfig, load_config, make_config, named_configurations
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.seeds import derive_seed, generator
 from ensemble_deid.submodels import DEFAULT, NAMES

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora import augment as form
 from ensemble_deid.corpora.augment import CHANGES, augment_corpus, copies_for_training
-from ensemble_deid.corpora.dictation import cardinal, date_in_words, dictated, ordinal
+from ensemble_deid.corpora.augment_words import bare_names, cardinal, date_in_words, dictated, ordinal, refilled_names
 from ensemble_deid.corpora.edits import Edit, apply_edits
-from ensemble_deid.corpora.names_in_prose import bare_names, refilled_names
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ensemble_deid.corpora.locate import locate_corpus
-from ensemble_deid.corpora.read import iterate_notes, read_corpus
+from ensemble_deid.corpora.read import iterate_notes, locate_corpus, read_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span

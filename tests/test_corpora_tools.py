@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.json_fields import Utf16Offsets
-from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.note_files import note_writer
-from ensemble_deid.corpora.read import iterate_notes, read_corpus
+from ensemble_deid.corpora.read import iterate_notes, locate_corpus, read_corpus
 from ensemble_deid.corpora.write import write_corpus, write_document
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
@@ -370,18 +369,12 @@ BAD = [
     ("conll", f"# newdoc id = a\n# text = {SECRET}\nother\tO\n", r":3: the word is not the next one"),
     ("conll", f"# text = {SECRET}\n\n{SECRET}\tO\n", r":3: a word stands outside"),
     ("conll", f"{SECRET} b\tO\n", r":1: the word is empty, or has white space"),
-    ("bioc", BIOC.format("x", ""), r":1: a passage has no offset"),
-    ("bioc", BIOC.format("99999", ""), r":1: more than 10000 characters are missing"),
-    ("bioc", BIOC.format("0", "<annotation/>"), r":1: an annotation has no infon 'type'"),
-    (
-        "bioc",
-        BIOC.format("0", '<annotation><infon key="type">X</infon></annotation>'),
-        r":1: an annotation has no location",
-    ),
+    ("bioc", BIOC.format("x", ""), r":1, passage 1: a passage has no offset"),
+    ("bioc", BIOC.format("0", "<annotation><infon>X</infon></annotation>"), r":1, passage 1: infon 1 has no key"),
     (
         "bioc",
         BIOC.format("0", '<annotation><infon key="type">X</infon><location offset="0" length="99"/></annotation>'),
-        r":1: an annotation: its place 0-99 does not lie",
+        r":1, passage 1: an annotation: its place 0-99 does not lie",
     ),
     ("bioc", "<collection><document></collection>", r":1: broken XML at column"),
     ("bioc", '<!DOCTYPE collection [<!ENTITY a "b">]><collection/>', r":1: a document type declaration is refused"),

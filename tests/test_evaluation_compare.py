@@ -2,9 +2,8 @@
 
 import pytest
 
-from ensemble_deid.evaluation.agreement import measure_agreement
 from ensemble_deid.evaluation.bootstrap import Share
-from ensemble_deid.evaluation.compare import COMPARED_VIEWS, FoundBy, compare, holm
+from ensemble_deid.evaluation.compare import COMPARED_VIEWS, FoundBy, compare, holm, measure_agreement
 from ensemble_deid.evaluation.error_list import list_errors
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.note.counts import Counts

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.evaluation.official.i2b2 import score_i2b2
+from ensemble_deid.evaluation.official import score_i2b2
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.evaluation.views import VIEWS, count_view
 from ensemble_deid.note.counts import Counts

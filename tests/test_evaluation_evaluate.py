@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from ensemble_deid.evaluation import bootstrap
-from ensemble_deid.evaluation.agreement import measure_agreement
 from ensemble_deid.evaluation.bootstrap import Share, bootstrap_interval
-from ensemble_deid.evaluation.compare import compare, holm
+from ensemble_deid.evaluation.compare import compare, holm, measure_agreement
 from ensemble_deid.evaluation.curve import spread
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.official import score_official

@@ -3,8 +3,8 @@
 import pytest
 
 from ensemble_deid.evaluation.bootstrap import Share, clopper_pearson_upper, rule_of_three
-from ensemble_deid.evaluation.leaks import NotesWithErrors, find_leaks
-from ensemble_deid.evaluation.pairs import EvaluationError
+from ensemble_deid.evaluation.leaks import LeakView, NotesWithErrors, leaks_of_pairs
+from ensemble_deid.evaluation.pairs import EvaluationError, pair_documents
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span, SpanKey
 
@@ -12,6 +12,10 @@ from ensemble_deid.note.span import Span, SpanKey
 def note(id: str, text: str, *keys: SpanKey, patient: str | None = None, kind: str | None = None) -> Document:
     spans = tuple(Span(start, end, label) for start, end, label in keys)
     return Document(id, text, spans, patient, {} if kind is None else {"kind": kind})
+
+
+def find_leaks(gold: list[Document], system: list[Document]) -> LeakView:
+    return leaks_of_pairs(pair_documents(gold, system))
 
 
 ADA = "Ada Gil, b. 1/2/31"

@@ -10,9 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.evaluation.official import score_meddocan
-from ensemble_deid.evaluation.official.i2b2 import score_i2b2
-from ensemble_deid.evaluation.official.rows import OfficialScores, render_official, to_official_json
+from ensemble_deid.evaluation.official import (
+    OfficialScores,
+    render_official,
+    score_i2b2,
+    score_meddocan,
+    to_official_json,
+)
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span, SpanKey

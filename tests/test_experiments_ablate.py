@@ -15,10 +15,10 @@ from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.operating_points import choose_threshold
 from ensemble_deid.model.directory import save_model, update_model
-from ensemble_deid.model.export import export_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.model.options import PredictionOptions
+from ensemble_deid.model.package import export_model
 from ensemble_deid.note.document import Document
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import load_config
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.curve import just_below, keep_above, trace_curve

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_notes import tiny_notes
 
-from ensemble_deid.config import Config
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import Config, load_config
 from ensemble_deid.errors import CorpusError, ModelError
 from ensemble_deid.model.directory import save_model
 from ensemble_deid.model.loading import load_model

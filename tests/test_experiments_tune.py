@@ -10,8 +10,7 @@ import pytest
 import tiny_stack
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.config import Config
-from ensemble_deid.config_files import config_to_toml, load_config
+from ensemble_deid.config import Config, config_to_toml, load_config
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.training import tune as module

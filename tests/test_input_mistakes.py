@@ -8,7 +8,7 @@ import pytest
 from bounded_work import no_hang
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import load_config
 from ensemble_deid.corpora.jsonl import read_jsonl_notes
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document

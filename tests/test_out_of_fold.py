@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.cli.report_facts import measured_recall
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import load_config
 from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.curve import Curve, just_below
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.model.directory import update_model
-from ensemble_deid.model.export import export_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
 from ensemble_deid.model.out_of_fold import CURVES, curve_from_record, curve_to_record, out_of_fold
+from ensemble_deid.model.package import export_model
 from ensemble_deid.training.thresholds import freeze_out_of_fold_threshold
 from ensemble_deid.training.train import Trained, train
 

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from every_command import parser_of
 
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import load_config
 from ensemble_deid.corpora.read import read_corpus
 
 

@@ -8,8 +8,7 @@ import tiny_stack
 from test_text_language import TEXTS
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.config import Config
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import Config, load_config
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, RuleError
 from ensemble_deid.model.loading import load_model

@@ -17,11 +17,10 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.model import installed
+from ensemble_deid.model.directory import CARD, model_card
 from ensemble_deid.model.installed import find_model, installed_models
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, fingerprint, read_manifest
-from ensemble_deid.model.model_card import FILE as CARD
-from ensemble_deid.model.model_card import model_card
 from ensemble_deid.model.package import write_package
 
 

@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from ensemble_deid.cli.main import main
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.keys import SigningKey, TrustedKeys, key_fingerprint
 from ensemble_deid.model.directory import update_model, write_manifest
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import SIGNATURE as FILE
 from ensemble_deid.model.manifest import VARIABLE, read_manifest, sign_model
-from ensemble_deid.signing import SigningKey, TrustedKeys, key_fingerprint
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_deid.corpora.dictation import digits_in_words
+from ensemble_deid.corpora.augment_words import digits_in_words
 from ensemble_deid.note.labels import I2B2_TYPES
 from ensemble_deid.note.number_words import read_number
 from ensemble_deid.note.proven_numbers import SCHEMES, SOURCE, add_proven_numbers, proven_numbers

@@ -21,8 +21,8 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.deidentify.manifest import verify_run
 from ensemble_deid.evaluation.render.pdf import pdf_of
 from ensemble_deid.evaluation.render.results import Heading, Table
+from ensemble_deid.keys import SigningKey
 from ensemble_deid.model.manifest import read_manifest
-from ensemble_deid.signing import SigningKey
 
 NOTES = tiny_stack.notes(600, patients=8)
 GOLD = {f"row {number}": note for number, note in enumerate(NOTES, start=1)}

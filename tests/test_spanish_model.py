@@ -7,8 +7,8 @@ import pytest
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.model.export import export_model
 from ensemble_deid.model.manifest import read_manifest
+from ensemble_deid.model.package import export_model
 
 ROOT = Path(__file__).parents[1]
 PROJECT = ROOT / "models" / "ensemble_deid_es"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stacking_columns import feature_names
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import load_config
 from ensemble_deid.features.batch import Batch, plain_batch
 from ensemble_deid.model.pattern_choice import NO_PATTERNS
 from ensemble_deid.note.document import Document

@@ -11,7 +11,7 @@ import pytest
 import tiny_stack
 from tiny_notes import no_progress
 
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import load_config
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.stanza_tags import VARIABLE, Annotator, load_pipeline, stanza_columns

@@ -12,9 +12,9 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.config import make_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.model import submodels as pipeline_submodels
-from ensemble_deid.model.export import export_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.options import PredictionOptions
+from ensemble_deid.model.package import export_model
 from ensemble_deid.note.overlaps import suppressed_scores
 from ensemble_deid.stacking.context import extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ensemble_deid.corpora.edits import edited
-from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.note_files import NoteFiles
+from ensemble_deid.corpora.read import locate_corpus
 from ensemble_deid.corpora.records import NewRecord, NoteSource
 from ensemble_deid.corpora.tables.arrow import ArrowTable
 from ensemble_deid.corpora.tables.columns import Columns

@@ -12,7 +12,7 @@ from scipy import stats
 from tiny_encoder import tiny_encoder
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.distributions import beta_quantile, binomial_cdf, fisher_greater, t_quantile
+from ensemble_deid.evaluation.bootstrap import beta_quantile, binomial_cdf, fisher_greater, t_quantile
 
 ROOT = Path(__file__).parents[1]
 TO_TRAIN = {

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 import tiny_stack
 
-from ensemble_deid.config import Config, make_config
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import Config, load_config, make_config
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.table import Column

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.corpora.checks import patient_of_name
-from ensemble_deid.corpora.locate import DEMO_SPLITS as SPLITS
+from ensemble_deid.corpora.read import DEMO_SPLITS as SPLITS
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document

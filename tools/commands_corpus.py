@@ -6,7 +6,7 @@ from typing import Any
 
 from ensemble_deid.cli.options import add_command
 from ensemble_deid.cli.terminal import PROBLEMS, counted, say
-from ensemble_deid.corpora.locate import DEMO_SPLITS as SPLITS
+from ensemble_deid.corpora.read import DEMO_SPLITS as SPLITS
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.resources import data_directory
 from tools.build import build_corpus

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.corpora.locate import DEMO_SPLITS as SPLITS
+from ensemble_deid.corpora.read import DEMO_SPLITS as SPLITS
 from ensemble_deid.corpora.read import Corpus, read_corpus
 from ensemble_deid.corpora.statistics import CorpusStatistics, corpus_statistics
 from ensemble_deid.errors import CorpusError

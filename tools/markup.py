@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ensemble_deid.corpora.checks import patient_of_name, read_utf8, unknown_label
-from ensemble_deid.corpora.xml_tags import UNWRITABLE
+from ensemble_deid.corpora.xml_parser import UNWRITABLE
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import CATEGORY_OF_TYPE, I2B2_TYPES

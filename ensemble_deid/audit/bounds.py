@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ensemble_deid.arrays import Flags, Floats
-from ensemble_deid.distributions import beta_quantile, t_quantile
-from ensemble_deid.evaluation.bootstrap import clopper_pearson_upper
+from ensemble_deid.evaluation.bootstrap import beta_quantile, clopper_pearson_upper, t_quantile
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.note.counts import ratio
 

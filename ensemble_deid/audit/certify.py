@@ -16,7 +16,7 @@ from math import ceil, exp, log
 import numpy as np
 
 from ensemble_deid.arrays import Floats
-from ensemble_deid.distributions import binomial_cdf
+from ensemble_deid.evaluation.bootstrap import binomial_cdf
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, sides_with_scores, trace_curve
 from ensemble_deid.evaluation.operating_points import NoScoresError
 from ensemble_deid.evaluation.pairs import EvaluationError, pair_documents

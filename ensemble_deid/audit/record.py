@@ -19,13 +19,13 @@ from ensemble_deid.audit.release import replaced_spans
 from ensemble_deid.audit.residual import residual_risk
 from ensemble_deid.deidentify.manifest import VerifiedRun, verify_run
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.keys import SigningKey, TrustedKeys
 from ensemble_deid.model.installed import name_of_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
 from ensemble_deid.model.measured import threshold_text
 from ensemble_deid.model.package import ATTACKS as PACKAGED_ATTACKS
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.parsing import read_text, strict_json
-from ensemble_deid.signing import SigningKey, TrustedKeys
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.tbed.tagger import RULES
 from ensemble_deid.training.rule_approvals import rule_approvals

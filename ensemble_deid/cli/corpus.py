@@ -9,8 +9,7 @@ from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_fi
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.formats import ANNOTATED, WRITABLE
-from ensemble_deid.corpora.locate import locate_corpus
-from ensemble_deid.corpora.read import Corpus, read_corpus
+from ensemble_deid.corpora.read import Corpus, locate_corpus, read_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.evaluation.render.results import FILE_FORMS

@@ -179,8 +179,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
     """
     from ensemble_deid.deidentify.members import files_of_members
     from ensemble_deid.evaluation.evaluate import evaluate
-    from ensemble_deid.evaluation.official import score_official
-    from ensemble_deid.evaluation.official.rows import render_official
+    from ensemble_deid.evaluation.official import render_official, score_official
     from ensemble_deid.evaluation.render.blocks import evaluation_results
 
     scheme = options.scheme
@@ -227,7 +226,7 @@ def run_compare(options: argparse.Namespace) -> int:
 
 def run_agreement(options: argparse.Namespace) -> int:
     """Print how far two annotators agree."""
-    from ensemble_deid.evaluation.agreement import measure_agreement
+    from ensemble_deid.evaluation.compare import measure_agreement
     from ensemble_deid.evaluation.render.blocks import agreement_results
 
     refuse_output_files(options.out, options.a, options.b)

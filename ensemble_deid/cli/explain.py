@@ -20,8 +20,7 @@ from ensemble_deid.cli.options import (
 )
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import counted, say
-from ensemble_deid.corpora.locate import locate_corpus
-from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.corpora.read import locate_corpus, read_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files, refuse_shared
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.digits import four_digits

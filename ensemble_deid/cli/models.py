@@ -134,7 +134,7 @@ def run_models(options: argparse.Namespace) -> int:
 
 def run_export(options: argparse.Namespace) -> int:
     """Write the copy."""
-    from ensemble_deid.model.export import export_model
+    from ensemble_deid.model.package import export_model
 
     if options.out.resolve() != options.model.resolve():
         refuse_output_model(options.out, options.model)
@@ -181,7 +181,7 @@ def run_sign(options: argparse.Namespace) -> int:
 def run_keygen(options: argparse.Namespace) -> int:
     """Write a new key; never overwrite a file."""
     if options.signing:
-        from ensemble_deid.signing import PUBLIC_SUFFIX, key_fingerprint, make_signing_key
+        from ensemble_deid.keys import PUBLIC_SUFFIX, key_fingerprint, make_signing_key
 
         public = key_fingerprint(make_signing_key(options.file).public)
         say(f"{options.file}: a new private key, which only you can read: whoever has it signs in your name")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.config_files import named_configurations
+from ensemble_deid.config import named_configurations
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.installed import find_model
 

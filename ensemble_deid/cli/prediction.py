@@ -13,9 +13,8 @@ from ensemble_deid.cli.options import add_command, add_model, add_running, membe
 from ensemble_deid.cli.replacement import add_lists, list_files, read_lists, report_lists
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED, format_named
-from ensemble_deid.corpora.locate import Location, locate_corpus
 from ensemble_deid.corpora.note_files import NoteWriter, note_writer
-from ensemble_deid.corpora.read import iterate_notes
+from ensemble_deid.corpora.read import Location, iterate_notes, locate_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files, refuse_shared
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.evaluation.render.html.notes import NotesPage, notes_page

@@ -60,7 +60,7 @@ def run_release(options: argparse.Namespace) -> int:
     from ensemble_deid.audit.documents import open_points, release_document
     from ensemble_deid.audit.record import ReleaseDecision, ReleasePlaces, make_record, write_record
     from ensemble_deid.cli.report_facts import report_day
-    from ensemble_deid.signing import SigningKey, key_fingerprint
+    from ensemble_deid.keys import SigningKey, key_fingerprint
 
     beside = {
         (kind, form): options.out.with_name(f"{options.out.stem}-{kind}{form}")
@@ -97,7 +97,7 @@ def run_release(options: argparse.Namespace) -> int:
 def verify_release(options: argparse.Namespace, trust: Path) -> int:
     """Check a record; a ConfigError, ModelError or CorpusError says what is wrong."""
     from ensemble_deid.audit.record import verify_record
-    from ensemble_deid.signing import TrustedKeys
+    from ensemble_deid.keys import TrustedKeys
 
     moved = {"run": options.run_folder, "audit": options.audit, "model": options.model_folder}
     found = verify_record(options.model, TrustedKeys.from_file(trust), moved)

@@ -23,9 +23,8 @@ from ensemble_deid.cli.options import (
 )
 from ensemble_deid.cli.sources import publish, read_gold
 from ensemble_deid.cli.terminal import progress_bar, say
-from ensemble_deid.config import Config
-from ensemble_deid.config_files import load_config
-from ensemble_deid.corpora.locate import locate_corpus
+from ensemble_deid.config import Config, load_config
+from ensemble_deid.corpora.read import locate_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.evaluation.render.results import FILE_FORMS

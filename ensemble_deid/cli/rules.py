@@ -13,9 +13,9 @@ from ensemble_deid.cli.model_changes import add_remark
 from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_config, add_model, add_shared
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import DIFFERENCES, counted, say, warn
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import load_config
 from ensemble_deid.corpora.formats import ANNOTATED
-from ensemble_deid.corpora.locate import locate_corpus
+from ensemble_deid.corpora.read import locate_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, RuleError
 from ensemble_deid.model.installed import model_of

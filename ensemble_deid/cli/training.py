@@ -19,8 +19,7 @@ from ensemble_deid.cli.options import (
 )
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
-from ensemble_deid.config import Config, make_config
-from ensemble_deid.config_files import load_config
+from ensemble_deid.config import Config, load_config, make_config
 from ensemble_deid.deidentify.outputs import refuse_output_model
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.digits import four_digits, percent

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ensemble_deid.corpora.dictation import dictated
+from ensemble_deid.corpora.augment_words import bare_names, dictated, refilled_names
 from ensemble_deid.corpora.edits import Edit, apply_edits
-from ensemble_deid.corpora.names_in_prose import bare_names, refilled_names
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import apart

@@ -11,20 +11,21 @@ and gives up the whole collection where one document is damaged.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 from ensemble_deid.corpora.checks import (
     Notice,
     ReadNote,
+    ReadOutcome,
     check_id,
     check_span,
     check_text,
     note_with_spans,
+    outcomes,
     read_utf8,
 )
 from ensemble_deid.corpora.json_fields import (
@@ -35,8 +36,7 @@ from ensemble_deid.corpora.json_fields import (
     parse_json,
     string_field,
 )
-from ensemble_deid.corpora.xml_parser import XmlNode, read_tree
-from ensemble_deid.corpora.xml_tags import IN_ATTRIBUTE, IN_TEXT, refuse_unwritable
+from ensemble_deid.corpora.xml_parser import IN_ATTRIBUTE, XmlNode, escaped, read_tree
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
@@ -44,293 +44,89 @@ from ensemble_deid.note.span import Span
 LABEL = "type"
 RESERVED = ("patient_id", "site")
 _LONGEST_GAP = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Annotation:
-    """What one annotation says; `locations` are (offset, length), -1 where a value is no whole number."""
-
-    place: str
-    infons: Mapping[str, str] = field(repr=False)
-    locations: Sequence[tuple[int, int]]
-    text: str | None = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A passage or a sentence (`kind`); `offset` is -1 where it has none."""
-
-    place: str
-    kind: str
-    offset: int
-    text: str = field(repr=False)
-    annotations: Sequence[Callable[[], Annotation]] = field(repr=False)
-    sentences: Sequence["_Part"] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class BiocDocument:
-    """A document; annotations are read only where they are asked for."""
-
-    place: str
-    name: str
-    infons: Mapping[str, str] = field(repr=False)
-    annotations: Sequence[Callable[[], Annotation]] = field(repr=False)
-    passages: Sequence[_Part]
+_Object = dict[str, Any]
 
 
 @dataclass(slots=True)
 class _Reading:
-    """One document while it is put together."""
+    """One document while it is put together; its annotations, with their places, are read only if asked for."""
 
     pieces: list[str] = field(default_factory=list, repr=False)
     length: int = 0
-    annotations: list[Callable[[], Annotation]] = field(default_factory=list, repr=False)
+    annotations: list[tuple[object, str]] = field(default_factory=list, repr=False)
 
-    def add(self, part: _Part) -> None:
-        """Put a passage or sentence at its offset."""
-        self.annotations += part.annotations
-        if not part.text:
-            for sentence in part.sentences:
-                self.add(sentence)
-            return
-        if part.offset < self.length:
-            raise CorpusError(
-                f"{part.place}: a {part.kind} has no offset, or one before the end of the {part.kind} before it"
-            )
-        if part.offset - self.length > _LONGEST_GAP:
-            raise CorpusError(f"{part.place}: more than {_LONGEST_GAP} characters are missing before this {part.kind}")
-        self.pieces += ["\n" * (part.offset - self.length), part.text]
-        self.length = part.offset + len(part.text)
-        for sentence in part.sentences:
-            self.annotations += sentence.annotations
+    def add(self, item: object, kind: str, place: str, *, known: bool = False) -> None:
+        """Put a passage or sentence at its offset; the text of a sentence is `known` where its passage has it."""
+        part = object_of(item, place)
+        text = optional_string(part, "text", place)
+        if text and not known:
+            self._append(text, part.get("offset"), place, kind)
+        self.annotate(part, place)
+        for number, sentence in enumerate(list_field(part, "sentences", place), start=1):
+            self.add(sentence, "sentence", f"{place}, sentence {number}", known=known or bool(text))
+
+    def annotate(self, part: _Object, place: str) -> None:
+        """Note the annotations of a part."""
+        self.annotations += [(item, place) for item in list_field(part, "annotations", place)]
+
+    def _append(self, text: str, offset: object, place: str, kind: str) -> None:
+        if type(offset) is not int or offset < self.length:
+            raise CorpusError(f"{place}: a {kind} has no offset, or one before the end of the {kind} before it")
+        if offset - self.length > _LONGEST_GAP:
+            raise CorpusError(f"{place}: more than {_LONGEST_GAP} characters are missing before this {kind}")
+        self.pieces += ["\n" * (offset - self.length), text]
+        self.length = offset + len(text)
 
 
-def note_of(source: BiocDocument, *, gold: bool) -> ReadNote:
+def _note(item: object, place: str, gold: bool) -> ReadNote:
     """Return the note. Raises CorpusError for parts in the wrong order and annotations that do not fit."""
-    reading = _Reading(annotations=list(source.annotations))
-    for passage in source.passages:
-        reading.add(passage)
-    infons = dict(source.infons)
+    source = object_of(item, place)
+    name = string_field(source, "id", place)
+    check_id(name, place)
+    reading = _Reading()
+    reading.annotate(source, place)
+    for number, passage in enumerate(list_field(source, "passages", place), start=1):
+        reading.add(passage, "passage", f"{place}, passage {number}")
+    infons = _infons(source, place)
     patient, site = (infons.pop(key, None) for key in RESERVED)
-    document = Document(source.name, "".join(reading.pieces), patient_id=patient, site=site, metadata=infons)
+    document = Document(name, "".join(reading.pieces), patient_id=patient, site=site, metadata=infons)
     if not gold:
-        return note_with_spans(document, (), place=source.place)
+        return note_with_spans(document, (), place=place)
     notices: Counter[Notice] = Counter()
     spans: list[Span] = []
-    for read in reading.annotations:
-        found = _spans(read(), document.text)
+    for annotation, where in reading.annotations:
+        found = _spans(object_of(annotation, where), document.text, where)
         notices[Notice.FRAGMENTS] += len(found) > 1
         spans += found
-    return note_with_spans(document, spans, notices=notices, place=source.place)
+    return note_with_spans(document, spans, notices=notices, place=place)
 
 
-def _spans(annotation: Annotation, text: str) -> list[Span]:
-    place = f"{annotation.place}: an annotation"
-    label = annotation.infons.get(LABEL)
+def _spans(annotation: _Object, text: str, part: str) -> list[Span]:
+    place = f"{part}: an annotation"
+    label = _infons(annotation, part).get(LABEL)
     if not label:
         raise CorpusError(f"{place} has no infon '{LABEL}', which is its label")
-    if not annotation.locations:
+    locations = [object_of(location, place) for location in list_field(annotation, "locations", place)]
+    if not locations:
         raise CorpusError(f"{place} has no location")
-    surface = annotation.text if annotation.text and len(annotation.locations) == 1 else None
+    surface = (optional_string(annotation, "text", place) or None) if len(locations) == 1 else None
     spans: list[Span] = []
-    for start, length in annotation.locations:
-        if start < 0 or length < 0:
+    for location in locations:
+        start, length = location.get("offset"), location.get("length")
+        if type(start) is not int or type(length) is not int or start < 0 or length < 0:
             raise CorpusError(f"{place}: 'offset' and 'length' of a location must be whole numbers")
         check_span(start, start + length, text, place, surface=surface, tag="its place")
         spans.append(Span(start, start + length, label))
     return spans
 
 
-def infons_of(document: Document) -> dict[str, str]:
-    """Return the infons of a document: its metadata, then its patient and site."""
-    infons = {key: value for key, value in sorted(document.metadata.items()) if key not in RESERVED}
-    for key, value in zip(RESERVED, (document.patient_id, document.site), strict=True):
-        if value is not None:
-            infons[key] = value
-    return infons
-
-
-# XML.
-
-
-XML_START = (
-    '<?xml version="1.0" encoding="UTF-8"?>\n<collection>\n<source>ensemble_deid</source>\n<date></date>\n<key></key>\n'
-)
-XML_END = "</collection>\n"
-
-
-def read_bioc_notes(path: Path, *, gold: bool = True) -> Iterator[tuple[str, ReadNote | CorpusError]]:
-    """Yield (id or place, note or error) for each document. Raises CorpusError on broken XML."""
-    root = read_tree(path)
-    if root.name != "collection":
-        raise CorpusError(f"{path}:{root.line}: the root is no <collection>")
-    for number, node in enumerate(root.all("document"), start=1):
-        try:
-            note = note_of(_document_of_node(node, path), gold=gold)
-        except CorpusError as error:
-            yield f"{path.stem}-{number}", error
-        else:
-            yield note.document.id, note
-
-
-def _document_of_node(node: XmlNode, path: Path) -> BiocDocument:
-    place = f"{path}:{node.line}"
-    identity = node.first("id")
-    name = "" if identity is None else identity.text
-    check_id(name, place)
-    passages = [_part_of_node(passage, path) for passage in node.all("passage")]
-    return BiocDocument(place, name, _infons_of_node(node, path), _annotations_of_node(node, path), passages)
-
-
-def _part_of_node(node: XmlNode, path: Path) -> _Part:
-    offset, text = node.first("offset"), node.first("text")
-    return _Part(
-        place=f"{path}:{node.line}",
-        kind=node.name,
-        offset=-1 if offset is None else _integer_of_text(offset.text),
-        text="" if text is None else text.text,
-        annotations=_annotations_of_node(node, path),
-        sentences=[_part_of_node(sentence, path) for sentence in node.all("sentence")],
-    )
-
-
-def _annotations_of_node(node: XmlNode, path: Path) -> list[Callable[[], Annotation]]:
-    return [partial(_annotation_of_node, annotation, path) for annotation in node.all("annotation")]
-
-
-def _annotation_of_node(node: XmlNode, path: Path) -> Annotation:
-    text = node.first("text")
-    locations = [
-        (
-            _integer_of_text(location.attributes.get("offset", "")),
-            _integer_of_text(location.attributes.get("length", "")),
-        )
-        for location in node.all("location")
-    ]
-    return Annotation(
-        f"{path}:{node.line}", _infons_of_node(node, path), locations, None if text is None else text.text
-    )
-
-
-def _infons_of_node(node: XmlNode, path: Path) -> dict[str, str]:
-    infons: dict[str, str] = {}
-    for infon in node.all("infon"):
-        key = infon.attributes.get("key")
-        if key is None:
-            raise CorpusError(f"{path}:{infon.line}: an infon has no key")
-        infons[key] = infon.text
-    return infons
-
-
-def _integer_of_text(text: str) -> int:
-    """Return a whole number, -1 where there is none."""
-    text = text.strip()
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 12 else -1
-
-
-def render_bioc_note(document: Document) -> str:
-    """Return the note as a `<document>` of one passage; CorpusError on what XML cannot represent."""
-    text = _escaped(document.text, document.id)
-    annotations = "".join(
-        f'<annotation id="T{number}">{_render_infons({LABEL: span.label}, document.id)}'
-        f'<location offset="{span.start}" length="{span.end - span.start}"/>'
-        f"<text>{_escaped(document.text[span.start : span.end], document.id)}</text></annotation>\n"
-        for number, span in enumerate(sorted(document.spans), start=1)
-    )
-    return (
-        f"<document>\n<id>{_escaped(document.id, document.id)}</id>\n{_render_infons(infons_of(document), document.id)}"
-        f"<passage>\n<offset>0</offset>\n<text>{text}</text>\n{annotations}</passage>\n</document>\n"
-    )
-
-
-def _render_infons(infons: Mapping[str, str], name: str) -> str:
-    for key in infons:
-        refuse_unwritable(key, name)
-    return "".join(
-        f'<infon key="{escape(key, IN_ATTRIBUTE)}">{_escaped(value, name)}</infon>' for key, value in infons.items()
-    )
-
-
-def _escaped(text: str, name: str) -> str:
-    refuse_unwritable(text, name)
-    return escape(text, IN_TEXT)
-
-
-# JSON, as the library `bioc` and PubTator write it: objects in the place of elements.
-
-
-JSON_START = (
-    '{"bioctype": "BioCCollection", "source": "ensemble_deid", "date": "", "key": "", "version": "1.0", "infons": {},\n'
-    '"documents": [\n'
-)
-JSON_END = "\n]}\n"
-
-
-def read_bioc_json_notes(path: Path, *, gold: bool = True) -> Iterator[tuple[str, ReadNote | CorpusError]]:
-    """Yield (id or place, note or error) for each document. Raises CorpusError where it is no collection."""
-    content = object_of(parse_json(read_utf8(path).removeprefix("\ufeff"), str(path)), str(path))
-    if "documents" not in content:
-        raise CorpusError(f"{path}: there are no 'documents', which a collection of BioC has")
-    for number, entry in enumerate(list_field(content, "documents", str(path)), start=1):
-        place = f"{path}: document {number}"
-        try:
-            note = note_of(_document_of_object(entry, place), gold=gold)
-        except CorpusError as error:
-            yield f"{path.stem}-{number}", error
-        else:
-            yield note.document.id, note
-
-
-def _document_of_object(entry: object, place: str) -> BiocDocument:
-    document = object_of(entry, place)
-    name = string_field(document, "id", place)
-    check_id(name, place)
-    passages = _parts(document, "passage", place)
-    return BiocDocument(
-        place, name, _infons_of_object(document, place), _annotations_of_object(document, place), passages
-    )
-
-
-def _parts(entry: dict[str, Any], kind: str, place: str) -> list[_Part]:
-    """Return the passages of a document, or the sentences of a passage."""
-    parts = []
-    for number, item in enumerate(list_field(entry, f"{kind}s", place), start=1):
-        here = f"{place}, {kind} {number}"
-        part = object_of(item, here)
-        sentences = _parts(part, "sentence", here) if kind == "passage" else []
-        text = optional_string(part, "text", here) or ""
-        parts.append(
-            _Part(
-                place=here,
-                kind=kind,
-                offset=_integer_of_value(part.get("offset")),
-                text=text,
-                annotations=_annotations_of_object(part, here),
-                sentences=sentences,
-            )
-        )
-    return parts
-
-
-def _annotations_of_object(entry: dict[str, Any], place: str) -> list[Callable[[], Annotation]]:
-    return [partial(_annotation_of_object, item, place) for item in list_field(entry, "annotations", place)]
-
-
-def _annotation_of_object(item: object, place: str) -> Annotation:
-    annotation = object_of(item, place)
-    locations = [object_of(location, place) for location in list_field(annotation, "locations", place)]
-    places = [
-        (_integer_of_value(location.get("offset")), _integer_of_value(location.get("length"))) for location in locations
-    ]
-    return Annotation(place, _infons_of_object(annotation, place), places, optional_string(annotation, "text", place))
-
-
-def _infons_of_object(entry: dict[str, Any], place: str) -> dict[str, str]:
+def _infons(entry: _Object, place: str) -> dict[str, str]:
     """Return the infons, whose values are strings; numbers, as PubTator writes them, become strings, null is none."""
     infons: dict[str, str] = {}
     given = {} if entry.get("infons") is None else object_of(entry["infons"], f"{place}: 'infons'")
     for number, (key, value) in enumerate(given.items(), start=1):
+        if key is None:
+            raise CorpusError(f"{place}: infon {number} has no key")
         if value is None:
             continue
         if isinstance(value, dict | list):
@@ -342,9 +138,34 @@ def _infons_of_object(entry: dict[str, Any], place: str) -> dict[str, str]:
     return infons
 
 
-def _integer_of_value(value: object) -> int:
-    """Return a whole number, -1 where there is none."""
-    return value if type(value) is int else -1
+def infons_of(document: Document) -> dict[str, str]:
+    """Return the infons of a document: its metadata, then its patient and site."""
+    infons = {key: value for key, value in sorted(document.metadata.items()) if key not in RESERVED}
+    for key, value in zip(RESERVED, (document.patient_id, document.site), strict=True):
+        if value is not None:
+            infons[key] = value
+    return infons
+
+
+# JSON, as the library `bioc` and PubTator write it.
+
+
+JSON_START = (
+    '{"bioctype": "BioCCollection", "source": "ensemble_deid", "date": "", "key": "", "version": "1.0", "infons": {},\n'
+    '"documents": [\n'
+)
+JSON_END = "\n]}\n"
+
+
+def read_bioc_json_notes(path: Path, *, gold: bool = True) -> Iterator[ReadOutcome]:
+    """Yield (id or place, note or error) for each document. Raises CorpusError where it is no collection."""
+    content = object_of(parse_json(read_utf8(path).removeprefix("\ufeff"), str(path)), str(path))
+    if "documents" not in content:
+        raise CorpusError(f"{path}: there are no 'documents', which a collection of BioC has")
+    return outcomes(
+        (f"{path.stem}-{number}", partial(_note, entry, f"{path}: document {number}", gold))
+        for number, entry in enumerate(list_field(content, "documents", str(path)), start=1)
+    )
 
 
 def render_bioc_json_note(document: Document) -> str:
@@ -368,3 +189,69 @@ def render_bioc_json_note(document: Document) -> str:
 
 def _rendered_part(kind: str, content: Mapping[str, Any], infons: Mapping[str, str] | None = None) -> dict[str, Any]:
     return {"bioctype": kind, "infons": dict(infons or {}), **content, "relations": []}
+
+
+# XML: the same objects as elements.
+
+
+XML_START = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n<collection>\n<source>ensemble_deid</source>\n<date></date>\n<key></key>\n'
+)
+XML_END = "</collection>\n"
+
+
+def read_bioc_notes(path: Path, *, gold: bool = True) -> Iterator[ReadOutcome]:
+    """Yield (id or place, note or error) for each document. Raises CorpusError on broken XML."""
+    root = read_tree(path, external_dtd=True)
+    if root.name != "collection":
+        raise CorpusError(f"{path}:{root.line}: the root is no <collection>")
+    return outcomes(
+        (f"{path.stem}-{number}", partial(_note, _object_of_node(node), f"{path}:{node.line}", gold))
+        for number, node in enumerate(root.all("document"), start=1)
+    )
+
+
+def _object_of_node(node: XmlNode) -> _Object:
+    """Return a document, passage, sentence or annotation as the object that JSON has in its place."""
+    return {
+        "id": node.text_of("id") or "",
+        "offset": _whole(node.text_of("offset")),
+        "text": node.text_of("text"),
+        "infons": {infon.attributes.get("key"): infon.text for infon in node.all("infon")},
+        "locations": [
+            {name: _whole(location.attributes.get(name)) for name in ("offset", "length")}
+            for location in node.all("location")
+        ],
+        **{
+            f"{kind}s": [_object_of_node(part) for part in node.all(kind)]
+            for kind in ("passage", "sentence", "annotation")
+        },
+    }
+
+
+def _whole(text: str | None) -> int | None:
+    """Return a whole number, None where there is none."""
+    text = (text or "").strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 12 else None
+
+
+def render_bioc_note(document: Document) -> str:
+    """Return the note as a `<document>` of one passage; CorpusError on what XML cannot represent."""
+    text = escaped(document.text, document.id)
+    annotations = "".join(
+        f'<annotation id="T{number}">{_render_infons({LABEL: span.label}, document.id)}'
+        f'<location offset="{span.start}" length="{span.end - span.start}"/>'
+        f"<text>{escaped(document.text[span.start : span.end], document.id)}</text></annotation>\n"
+        for number, span in enumerate(sorted(document.spans), start=1)
+    )
+    return (
+        f"<document>\n<id>{escaped(document.id, document.id)}</id>\n{_render_infons(infons_of(document), document.id)}"
+        f"<passage>\n<offset>0</offset>\n<text>{text}</text>\n{annotations}</passage>\n</document>\n"
+    )
+
+
+def _render_infons(infons: Mapping[str, str], name: str) -> str:
+    return "".join(
+        f'<infon key="{escaped(key, name, IN_ATTRIBUTE)}">{escaped(value, name)}</infon>'
+        for key, value in infons.items()
+    )

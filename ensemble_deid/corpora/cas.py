@@ -12,8 +12,7 @@ from typing import Any
 from xml.parsers import expat
 
 from ensemble_deid.corpora.checks import ReadNote, check_span, check_text, note_with_spans
-from ensemble_deid.corpora.xml_parser import parse_xml
-from ensemble_deid.corpora.xml_tags import refuse_unwritable
+from ensemble_deid.corpora.xml_parser import parse_xml, refuse_unwritable
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
@@ -46,7 +45,7 @@ def read_cas_note(path: Path, *, gold: bool = True) -> ReadNote:
         raise CorpusError(f"{path}: one view with a text is needed, the file has {len(views)}")
     text = views[0].sofa_string
     check_text(text, str(path))
-    document = Document(path.name[: -len(path.suffix)], text)
+    document = Document(path.stem, text)
     if not gold:
         return note_with_spans(document, ())
     if any("Not mapping external offset" in str(warning.message) for warning in caught):

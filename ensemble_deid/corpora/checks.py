@@ -5,7 +5,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -45,6 +45,21 @@ class ReadNote:
     notices: Mapping[Notice, int]
     place: str = ""
     """The file, or its line, for messages."""
+
+
+ReadOutcome = tuple[str, ReadNote | CorpusError]
+"""The id of a note that was read, or the name of an entry that could not be, and why."""
+
+
+def outcomes(entries: Iterable[tuple[str, Callable[[], ReadNote]]]) -> Iterator[ReadOutcome]:
+    """Read each entry of a file, going on after a bad one; `entries` are names with what reads the entry."""
+    for name, read in entries:
+        try:
+            note = read()
+        except CorpusError as error:
+            yield name, error
+        else:
+            yield note.document.id, note
 
 
 def read_utf8(path: Path) -> str:

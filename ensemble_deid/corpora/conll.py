@@ -12,9 +12,18 @@ begins another note. Their text is then a reconstruction, and spans refer to it.
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from ensemble_deid.corpora.checks import ReadNote, check_id, check_text, note_with_spans, read_utf8
+from ensemble_deid.corpora.checks import (
+    ReadNote,
+    ReadOutcome,
+    check_id,
+    check_text,
+    note_with_spans,
+    outcomes,
+    read_utf8,
+)
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
@@ -93,22 +102,16 @@ class _Draft:
         self.ended = place in "ES"
 
 
-def read_conll_notes(path: Path, *, gold: bool = True) -> Iterator[tuple[str, ReadNote | CorpusError]]:
+def read_conll_notes(path: Path, *, gold: bool = True) -> Iterator[ReadOutcome]:
     """Yield (id or file:line, note or error) for each note of the file."""
     drafts = list(_drafts(path, gold))
-    for number, draft in enumerate(drafts, start=1):
-        try:
-            if draft.error is not None:
-                raise draft.error
-            fallback = path.stem if len(drafts) == 1 else f"{path.stem}-{number}"
-            note = _note(draft, fallback, gold)
-        except CorpusError as error:
-            yield draft.place, error
-        else:
-            yield note.document.id, note
+    names = [path.stem] if len(drafts) == 1 else [f"{path.stem}-{number}" for number in range(1, len(drafts) + 1)]
+    return outcomes((draft.place, partial(_note, draft, name, gold)) for draft, name in zip(drafts, names, strict=True))
 
 
 def _note(draft: _Draft, fallback: str, gold: bool) -> ReadNote:
+    if draft.error is not None:
+        raise draft.error
     identity = draft.fields.get("newdoc id", fallback)
     check_id(identity, draft.place)
     patient, site = draft.fields.get("patient_id"), draft.fields.get("site")

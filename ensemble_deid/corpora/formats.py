@@ -1,40 +1,50 @@
 """All formats in one table: the files they read, how they read them, and what they write for one note."""
 
+import logging
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from ensemble_deid.corpora import bioc
-from ensemble_deid.corpora.brat import read_brat_note, render_brat_note
+from ensemble_deid.corpora.annotation_tools import (
+    read_doccano_notes,
+    read_label_studio_notes,
+    render_doccano_note,
+    render_label_studio_note,
+)
 from ensemble_deid.corpora.cas import read_cas_note, render_cas_note
-from ensemble_deid.corpora.checks import ReadNote, note_with_spans, read_utf8
+from ensemble_deid.corpora.checks import (
+    ReadNote,
+    ReadOutcome,
+    check_text,
+    note_with_spans,
+    outcomes,
+    read_utf8,
+    reading,
+)
 from ensemble_deid.corpora.conll import read_conll_notes, render_conll_note
-from ensemble_deid.corpora.dernoncourt_lee import read_dernoncourt_lee_note
-from ensemble_deid.corpora.doccano import read_doccano_notes, render_doccano_note
-from ensemble_deid.corpora.i2b2_2006 import read_i2b2_2006_notes
+from ensemble_deid.corpora.edits import Edit, edited
 from ensemble_deid.corpora.jsonl import read_jsonl_notes, render_jsonl_note
-from ensemble_deid.corpora.label_studio import read_label_studio_notes, render_label_studio_note
-from ensemble_deid.corpora.physionet import read_physionet_notes
-from ensemble_deid.corpora.tagged_xml import read_i2b2_note, read_meddocan_note, render_i2b2_note, render_meddocan_note
-from ensemble_deid.corpora.text_of_files import read_pdf_note, read_rtf_note
-from ensemble_deid.errors import CorpusError
+from ensemble_deid.corpora.standoff import (
+    read_brat_note,
+    read_dernoncourt_lee_note,
+    read_physionet_notes,
+    render_brat_note,
+)
+from ensemble_deid.corpora.tagged_xml import (
+    read_i2b2_2006_notes,
+    read_i2b2_note,
+    read_meddocan_note,
+    render_i2b2_note,
+    render_meddocan_note,
+)
+from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
-
-# A folder of .txt files without annotations. The text is the decoded bytes unchanged, so offsets count every CR.
-
-
-def read_plain_note(path: Path) -> ReadNote:
-    """Read one note; it has no spans. CorpusError on bytes that are not UTF-8, or NUL."""
-    return note_with_spans(Document(path.name[: -len(path.suffix)], read_utf8(path)), ())
-
-
-def render_plain_note(document: Document) -> str:
-    """Return the note's text; spans are not written."""
-    return document.text
-
-
-ReadOutcome = tuple[str, ReadNote | CorpusError]
+from ensemble_deid.note.rtf import rtf, rtf_objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +60,15 @@ class Frame:
 class Format:
     """`read_file(path, gold)` yields (name, note or error) and never raises for one bad note.
 
-    `render_note(document)` returns the contents of the note's files by suffix, which are `suffixes`; the last of them
-    is that of the file that holds the text. Where notes are written to one file, `frame` is what holds them together.
+    `render(document)` returns the contents of the note's files by suffix, which are `suffixes`; the last of them is
+    that of the file that holds the text. It is None where the format is only read. Where notes are written to one
+    file, `frame` is what holds them together.
     """
 
     name: str
     suffixes: tuple[str, ...]
     read_file: Callable[[Path, bool], Iterator[ReadOutcome]]
-    render_note: Callable[[Document], Mapping[str, str]]
+    render: Callable[[Document], Mapping[str, str]] | None = None
     frame: Frame | None = None
 
     @property
@@ -65,137 +76,130 @@ class Format:
         """The suffix of the files that hold the notes' texts."""
         return self.suffixes[-1]
 
-    @property
-    def writable(self) -> bool:
-        """Whether notes can be written in it, or only read."""
-        return not isinstance(self.render_note, _Unwritable)
+    def render_note(self, document: Document) -> Mapping[str, str]:
+        """Return the contents of the note's files by suffix; CorpusError where the format is only read."""
+        if self.render is None:
+            raise CorpusError(f"note {document.id}: the format {self.name} is read, not written; choose jsonl or brat")
+        return self.render(document)
 
 
-def _one_note_a_file(read: Callable[[Path, bool], ReadNote]) -> Callable[[Path, bool], Iterator[ReadOutcome]]:
-    def read_file(path: Path, gold: bool) -> Iterator[ReadOutcome]:
-        outcome: ReadNote | CorpusError
-        try:
-            outcome = read(path, gold)
-        except CorpusError as error:
-            outcome = error
-        yield path.name[: -len(path.suffix)], outcome
-
-    return read_file
+# A file for each note, read as text: plain text, RTF, PDF. The text of .txt is the decoded bytes unchanged, so offsets
+# count every CR.
 
 
-class _ManyNotesReader(Protocol):
-    def __call__(self, path: Path, *, gold: bool = True) -> Iterator[ReadOutcome]: ...
+_MOST_PAGES = 2000
+_OTHER_CODE_PAGE = re.compile(r"\\ansicpg(?!1252\b)[0-9]|\\fcharset(?![012]\b)[0-9]|\\(?:mac|pc|pca)\b")
+_LEFT = re.compile(r"\\'[0-9a-fA-F]{2}|\\(?:bin|pict|objdata)\b")
 
 
-def _many_notes_a_file(
-    name: str,
-    suffix: str,
-    read: _ManyNotesReader,
-    render: Callable[[Document], str],
-    *,
-    frame: Frame,
-) -> Format:
+def read_rtf_text(path: Path) -> str:
+    """Return a note as a word processor shows it. CorpusError on pictures and objects, in which text may be."""
+    written = read_utf8(path)
+    if not written.lstrip().startswith("{\\rtf"):
+        raise CorpusError(f"{path}: is no RTF")
+    if rtf_objects(written):
+        raise CorpusError(f"{path}: holds a picture or an object, which is not read")
+    if _OTHER_CODE_PAGE.search(written):
+        raise CorpusError(f"{path}: is written in another code page than 1252, which is not read")
+    text = edited(written, (Edit(start, end, plain) for start, end, plain in rtf(written)))
+    if _LEFT.search(text):
+        raise CorpusError(f"{path}: holds escapes or pictures that are not read")
+    return text
+
+
+def read_pdf_text(path: Path) -> str:
+    """Return the text layer of a PDF. CorpusError where a page has none, such as one that was scanned."""
+    with reading(path) as stream:
+        data = stream.read()
+    # Its messages may quote the note.
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    try:
+        pages = [page.extract_text() for page in _pages(data, path)]
+    except (CorpusError, ConfigError):
+        raise
+    except Exception as error:  # noqa: BLE001 (whatever a broken PDF leads to, its note is withheld)
+        raise CorpusError(f"{path}: cannot be read as PDF ({type(error).__name__})") from None
+    for number, page in enumerate(pages, start=1):
+        if not page.strip():
+            raise CorpusError(f"{path}: page {number} has no text layer; recognise its characters (OCR) first")
+    return "\n".join(pages) + "\n"
+
+
+def _pages(data: bytes, path: Path) -> Any:
+    try:
+        import pypdf
+    except ImportError:
+        raise ConfigError("PDF needs an extra: pip install 'ensemble_deid[pdf]'") from None
+    reader = pypdf.PdfReader(BytesIO(data))
+    if reader.is_encrypted:
+        raise CorpusError(f"{path}: is encrypted")
+    if not 0 < len(reader.pages) <= _MOST_PAGES:
+        raise CorpusError(f"{path}: has no page, or more than {_MOST_PAGES}")
+    return reader.pages
+
+
+# How a file is read: as one note without annotations, as one note, or as many.
+
+
+def _text(read_text: Callable[[Path], str]) -> Callable[[Path, bool], Iterator[ReadOutcome]]:
+    def read(path: Path, *, gold: bool) -> ReadNote:
+        text = read_text(path)
+        check_text(text, str(path))
+        return note_with_spans(Document(path.stem, text), ())
+
+    return _one(read)
+
+
+def _one(read: Callable[..., ReadNote]) -> Callable[[Path, bool], Iterator[ReadOutcome]]:
+    return lambda path, gold: outcomes([(path.stem, partial(read, path, gold=gold))])
+
+
+def _many(read: Callable[..., Iterator[ReadOutcome]]) -> Callable[[Path, bool], Iterator[ReadOutcome]]:
     def read_file(path: Path, gold: bool) -> Iterator[ReadOutcome]:
         try:
             yield from read(path, gold=gold)
         except CorpusError as error:
             yield path.name, error
 
-    return Format(name, (suffix,), read_file, lambda document: {suffix: render(document)}, frame)
-
-
-def _all_of_a_file(read: Callable[[Path, bool], Iterator[ReadNote]]) -> Callable[[Path, bool], Iterator[ReadOutcome]]:
-    def read_file(path: Path, gold: bool) -> Iterator[ReadOutcome]:
-        try:
-            for note in read(path, gold):
-                yield note.document.id, note
-        except CorpusError as error:
-            yield path.name, error
-
     return read_file
 
 
-@dataclass(frozen=True, slots=True)
-class _Unwritable:
-    """Stands where a format that is only read would render notes."""
+def _as(suffix: str, render: Callable[[Document], str]) -> Callable[[Document], Mapping[str, str]]:
+    return lambda document: {suffix: render(document)}
 
-    name: str
 
-    def __call__(self, document: Document) -> Mapping[str, str]:
-        raise CorpusError(f"note {document.id}: the format {self.name} is read, not written; choose jsonl or brat")
-
+_TASKS = Frame("[\n", ",\n", "\n]\n")
+_BIOC = Frame(bioc.XML_START, "", bioc.XML_END)
+_BIOC_JSON = Frame(bioc.JSON_START, ",\n", bioc.JSON_END)
 
 FORMATS: Mapping[str, Format] = {
-    "i2b2": Format(
-        "i2b2",
-        (".xml",),
-        _one_note_a_file(lambda path, gold: read_i2b2_note(path, gold=gold)),
-        lambda document: {".xml": render_i2b2_note(document)},
-    ),
-    "meddocan": Format(
-        "meddocan",
-        (".xml",),
-        _one_note_a_file(lambda path, gold: read_meddocan_note(path, gold=gold)),
-        lambda document: {".xml": render_meddocan_note(document)},
-    ),
-    "brat": Format(
-        "brat",
-        (".ann", ".txt"),
-        _one_note_a_file(lambda path, gold: read_brat_note(path, gold=gold)),
-        lambda document: dict(zip((".ann", ".txt"), reversed(render_brat_note(document)), strict=True)),
-    ),
-    "jsonl": _many_notes_a_file("jsonl", ".jsonl", read_jsonl_notes, render_jsonl_note, frame=Frame()),
-    "doccano": _many_notes_a_file("doccano", ".jsonl", read_doccano_notes, render_doccano_note, frame=Frame()),
-    "labelstudio": _many_notes_a_file(
-        "labelstudio",
-        ".json",
-        read_label_studio_notes,
-        render_label_studio_note,
-        frame=Frame("[\n", ",\n", "\n]\n"),
-    ),
-    "conll": _many_notes_a_file("conll", ".conll", read_conll_notes, render_conll_note, frame=Frame()),
-    "bioc": _many_notes_a_file(
-        "bioc", ".xml", bioc.read_bioc_notes, bioc.render_bioc_note, frame=Frame(bioc.XML_START, "", bioc.XML_END)
-    ),
-    "bioc-json": _many_notes_a_file(
-        "bioc-json",
-        ".json",
-        bioc.read_bioc_json_notes,
-        bioc.render_bioc_json_note,
-        frame=Frame(bioc.JSON_START, ",\n", bioc.JSON_END),
-    ),
-    "cas": Format(
-        "cas",
-        (".xmi",),
-        _one_note_a_file(lambda path, gold: read_cas_note(path, gold=gold)),
-        lambda document: {".xmi": render_cas_note(document)},
-    ),
-    "i2b2-2006": Format(
-        "i2b2-2006",
-        (".xml",),
-        _all_of_a_file(lambda path, gold: read_i2b2_2006_notes(path, gold=gold)),
-        _Unwritable("i2b2-2006"),
-    ),
-    "physionet": Format(
-        "physionet",
-        (".phi", ".text"),
-        _all_of_a_file(lambda path, gold: read_physionet_notes(path, gold=gold)),
-        _Unwritable("physionet"),
-    ),
-    "dernoncourt-lee": Format(
-        "dernoncourt-lee",
-        (".gs",),
-        _one_note_a_file(lambda path, gold: read_dernoncourt_lee_note(path, gold=gold)),
-        _Unwritable("dernoncourt-lee"),
-    ),
-    "rtf": Format("rtf", (".rtf",), _one_note_a_file(lambda path, gold: read_rtf_note(path)), _Unwritable("rtf")),
-    "pdf": Format("pdf", (".pdf",), _one_note_a_file(lambda path, gold: read_pdf_note(path)), _Unwritable("pdf")),
-    "plain": Format(
-        "plain",
-        (".txt",),
-        _one_note_a_file(lambda path, gold: read_plain_note(path)),
-        lambda document: {".txt": render_plain_note(document)},
-    ),
+    format.name: format
+    for format in (
+        Format("i2b2", (".xml",), _one(read_i2b2_note), _as(".xml", render_i2b2_note)),
+        Format("meddocan", (".xml",), _one(read_meddocan_note), _as(".xml", render_meddocan_note)),
+        Format("brat", (".ann", ".txt"), _one(read_brat_note), render_brat_note),
+        Format("jsonl", (".jsonl",), _many(read_jsonl_notes), _as(".jsonl", render_jsonl_note), Frame()),
+        Format("doccano", (".jsonl",), _many(read_doccano_notes), _as(".jsonl", render_doccano_note), Frame()),
+        Format(
+            "labelstudio", (".json",), _many(read_label_studio_notes), _as(".json", render_label_studio_note), _TASKS
+        ),
+        Format("conll", (".conll",), _many(read_conll_notes), _as(".conll", render_conll_note), Frame()),
+        Format("bioc", (".xml",), _many(bioc.read_bioc_notes), _as(".xml", bioc.render_bioc_note), _BIOC),
+        Format(
+            "bioc-json",
+            (".json",),
+            _many(bioc.read_bioc_json_notes),
+            _as(".json", bioc.render_bioc_json_note),
+            _BIOC_JSON,
+        ),
+        Format("cas", (".xmi",), _one(read_cas_note), _as(".xmi", render_cas_note)),
+        Format("i2b2-2006", (".xml",), _many(read_i2b2_2006_notes)),
+        Format("physionet", (".phi", ".text"), _many(read_physionet_notes)),
+        Format("dernoncourt-lee", (".gs",), _one(read_dernoncourt_lee_note)),
+        Format("rtf", (".rtf",), _text(read_rtf_text)),
+        Format("pdf", (".pdf",), _text(read_pdf_text)),
+        Format("plain", (".txt",), _text(read_utf8), _as(".txt", lambda document: document.text)),
+    )
 }
 
 
@@ -206,7 +210,7 @@ def format_named(name: str) -> Format:
     return FORMATS[name]
 
 
-WRITABLE = tuple(name for name, format in FORMATS.items() if format.writable)
+WRITABLE = tuple(name for name, format in FORMATS.items() if format.render is not None)
 """The formats that notes can be written in."""
 ANNOTATED = tuple(name for name in WRITABLE if name != "plain")
 """The formats that annotations can be written in."""

@@ -9,20 +9,23 @@ characters (code points) of the decoded text.
 import codecs
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ensemble_deid.corpora.checks import (
     ReadNote,
+    ReadOutcome,
     check_id,
     check_span,
     check_text,
     decode_utf8,
     note_with_spans,
+    outcomes,
     reading,
 )
 from ensemble_deid.corpora.json_fields import (
-    json_kind,
+    integer_field,
     list_field,
     metadata_field,
     object_of,
@@ -39,36 +42,22 @@ FIELDS = ("id", "patient_id", "site", "text", "spans", "metadata")
 _SPAN_FIELDS = ("start", "end", "label", "text", "score", "source")
 
 
-def read_jsonl_notes(path: Path, *, gold: bool = True) -> Iterator[tuple[str, ReadNote | CorpusError]]:
+def read_jsonl_notes(path: Path, *, gold: bool = True) -> Iterator[ReadOutcome]:
     """Yield (id or file:line, note or error) for each line that is not blank; one line is in memory at a time."""
-    for line, place in lines_of(path):
-        try:
-            if isinstance(line, CorpusError):
-                raise line
-            note = _read_line(line, place, gold)
-        except CorpusError as error:
-            yield place, error
-        else:
-            yield note.document.id, note
+    return outcomes((place, partial(_read_line, line, place, gold)) for line, place in lines_of(path))
 
 
-def lines_of(path: Path) -> Iterator[tuple[str | CorpusError, str]]:
-    """Yield each line that is not blank, without its end, or why it is no text; and its place."""
+def lines_of(path: Path) -> Iterator[tuple[bytes, str]]:
+    """Yield each line that is not blank, without its end and a byte order mark, and its place."""
     with reading(path) as stream:
         for number, line in enumerate(stream, start=1):
-            place = f"{path}:{number}"
-            if number == 1:
-                line = line.removeprefix(codecs.BOM_UTF8)
-            if not line.strip(b" \t\r\n"):
-                continue
-            try:
-                yield decode_utf8(line.removesuffix(b"\n"), place), place
-            except CorpusError as error:
-                yield error, place
+            content = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+            if content.strip(b" \t\r\n"):
+                yield content.removesuffix(b"\n"), f"{path}:{number}"
 
 
-def _read_line(line: str, place: str, gold: bool) -> ReadNote:
-    entry = object_of(parse_json(line, place), place)
+def _read_line(line: bytes, place: str, gold: bool) -> ReadNote:
+    entry = object_of(parse_json(decode_utf8(line, place), place), place)
     refuse_unknown_keys(entry, FIELDS, place)
     identity, text = string_field(entry, "id", place), string_field(entry, "text", place)
     check_id(identity, place)
@@ -85,19 +74,17 @@ def span_of_json(item: object, text: str, place: str) -> Span:
     """Return the span that an object of JSON says. Raises CorpusError naming the place."""
     item = object_of(item, place)
     refuse_unknown_keys(item, _SPAN_FIELDS, place)
-    for key in ("start", "end"):
-        if type(item.get(key)) is not int:
-            raise CorpusError(f"{place}: '{key}' must be an integer, not {json_kind(item.get(key))}")
+    start, end = integer_field(item, "start", place), integer_field(item, "end", place)
     label = string_field(item, "label", place)
     source = string_field(item, "source", place) if "source" in item else ""
-    surface = string_field(item, "text", place) if item.get("text") is not None else None
+    surface = optional_string(item, "text", place)
     score = item.get("score", 1.0)
     if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
         raise CorpusError(f"{place}: 'score' must be a number from 0 to 1")
     if not label:
         raise CorpusError(f"{place}: 'label' is empty")
-    check_span(item["start"], item["end"], text, place, surface=surface, tag="its place")
-    return Span(item["start"], item["end"], label, float(score), source)
+    check_span(start, end, text, place, surface=surface, tag="its place")
+    return Span(start, end, label, float(score), source)
 
 
 def render_jsonl_note(document: Document) -> str:

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ensemble_deid.atomic import open_atomically, write_bytes_atomically
-from ensemble_deid.corpora.checks import check_file_name
 from ensemble_deid.corpora.edits import edited
 from ensemble_deid.corpora.formats import Format, format_named
-from ensemble_deid.corpora.locate import SUFFIXES, Location, locate_corpus
-from ensemble_deid.corpora.read import iterate_notes
+from ensemble_deid.corpora.read import SUFFIXES, Location, iterate_notes, locate_corpus
 from ensemble_deid.corpora.records import NewRecord, OnOutput, Record
-from ensemble_deid.corpora.write import corpus_file, remove_document, write_document
+from ensemble_deid.corpora.write import corpus_file, remove_document, remove_written, write_document
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 
@@ -88,19 +86,10 @@ class _FileWriter:
         return self.single or self.out / folder / f"{name}{_SUFFIX}"
 
     def _remove(self, folder: Path, name: str | None) -> None:
-        try:
-            check_file_name(name or "", "")
-        except CorpusError:
-            # Then nothing can have been written for it.
-            return
         path = self._path(folder, name or "")
-        if path in self.written:
-            # Another note has the same name.
-            return
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise CorpusError(f"{path}: of an earlier run, cannot be removed: {error.strerror}") from None
+        # Another note may have the same name.
+        if path not in self.written:
+            remove_written(name or "", [path])
 
 
 def is_single(out: Path, source: NoteFiles) -> bool:

@@ -1,14 +1,219 @@
 """Read a whole corpus, or note by note, continuing after a bad one."""
 
+import errno
+import re
+import stat
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ensemble_deid.corpora.checks import Notice, ReadNote, check_file_name, patient_of_name, printable
-from ensemble_deid.corpora.locate import Location, locate_corpus
+from ensemble_deid.corpora.annotation_tools import LABEL_FIELDS
+from ensemble_deid.corpora.cas import TYPE_SYSTEM
+from ensemble_deid.corpora.checks import (
+    Notice,
+    ReadNote,
+    check_file_name,
+    is_printable,
+    patient_of_name,
+    printable,
+    reading,
+)
+from ensemble_deid.corpora.formats import FORMATS, Format, format_named
+from ensemble_deid.corpora.tagged_xml import I2B2_2006_ROOT
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
+from ensemble_deid.parsing import strict_json
+from ensemble_deid.resources import data_directory
+
+# Find the files that a corpus argument refers to, and their format.
+
+
+DEMO_SPLITS = ("train", "dev", "test", "site")
+SUFFIXES = tuple(sorted({known.suffix for known in FORMATS.values()}))
+_ROOT = re.compile(rb"<\s*(?![?!])([A-Za-z_][\w.-]*)")
+# The documents of a collection of BioC: within a string, the quotes would have backslashes.
+_DOCUMENTS = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{.*?(?<!\\)"documents"\s*:\s*\[', re.DOTALL)
+_HEAD_BYTES = 4096
+_NAMED = 5
+_OF_ROOT = {"MEDDOCAN": "meddocan", "collection": "bioc", I2B2_2006_ROOT: "i2b2-2006"}
+_OF_SUFFIX = {".conll": "conll", ".xmi": "cas", ".text": "physionet", ".gs": "dernoncourt-lee"}
+_OF_SUFFIX |= {".pdf": "pdf", ".rtf": "rtf"}
+_NOWHERE = "there is no such file or folder"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """The note files of a corpus sorted by name, their format, and remarks on files that were ignored.
+
+    `folders` are those in the source, whose notes are not read; `unreadable` is what is neither file nor folder, or
+    has a name that cannot be shown, with the reason.
+    """
+
+    source: Path
+    files: tuple[Path, ...]
+    format: Format
+    remarks: tuple[str, ...] = ()
+    folders: tuple[Path, ...] = ()
+    unreadable: Mapping[Path, str] = field(default_factory=dict)
+
+    def without(self, folder: Path) -> "Location":
+        """Return the location without one of its folders, such as the one that results go to."""
+        return replace(self, folders=tuple(other for other in self.folders if other.resolve() != folder.resolve()))
+
+
+def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
+    """Find the note files of `path`: a folder, one file, or the word `demo`.
+
+    `demo:train`, `demo:dev`, `demo:test` and `demo:site` are its parts; alone it means train.
+
+    Only files directly in a folder count, hidden files do not. Raises CorpusError if there is nothing to read, if a
+    folder has notes in several formats and none is named, or if there is no such split.
+    """
+    wanted = None if format is None else format_named(format)
+    source = _demo_folder(path) or Path(path)
+    if source.is_file():
+        return _locate_file(source, wanted)
+    if not source.is_dir():
+        what = _unreadable(source)
+        raise CorpusError(f"{source}: " + (f"is {what}" if source.is_symlink() or source.exists() else _NOWHERE))
+    try:
+        entries = sorted(entry for entry in source.iterdir() if not entry.name.startswith("."))
+    except OSError as error:
+        raise CorpusError(f"{source}: the folder cannot be read: {error.strerror}") from None
+    unreadable = {entry: what for entry in entries if (what := _unreadable(entry))}
+    folders = tuple(entry for entry in entries if entry not in unreadable and entry.is_dir())
+    names = [entry for entry in entries if entry not in unreadable and entry not in folders]
+    if unreadable and not names:
+        first, what = next(iter(unreadable.items()))
+        raise CorpusError(f"{first}: is {what}")
+    found = wanted or _recognise(source, names)
+    files = tuple(entry for entry in names if entry.suffix.lower() == found.suffix)
+    if not files and not unreadable:
+        raise CorpusError(_nothing_there(source, found.suffix))
+    return Location(
+        source,
+        files,
+        format=found,
+        remarks=_remarks(source, names, files, found),
+        folders=folders,
+        unreadable=unreadable,
+    )
+
+
+def _unreadable(entry: Path) -> str:
+    """Return why nothing can be read from what has this name, without opening it; nothing for a file or a folder."""
+    if not is_printable(entry.name):
+        return "something whose name has characters that cannot be shown: rename it"
+    try:
+        mode = entry.stat().st_mode
+    except OSError as error:
+        said = {errno.ENOENT: "a link to nothing", errno.ELOOP: "a link that leads to itself"}
+        return said.get(error.errno or 0, f"something that cannot be looked at: {error.strerror}")
+    return "" if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else "a pipe, socket or device, which no note is read from"
+
+
+def _demo_folder(path: Path | str) -> Path | None:
+    word, _, split = str(path).partition(":")
+    # The word takes precedence over a folder named demo; a Path object can still refer to such a folder.
+    if word != "demo" or (isinstance(path, Path) and path.exists()):
+        return None
+    if (split or "train") not in DEMO_SPLITS:
+        raise CorpusError(f"the demo corpus has no split '{split[:60]}'; it has {', '.join(DEMO_SPLITS)}")
+    return data_directory() / "demo" / (split or "train")
+
+
+def _locate_file(path: Path, wanted: Format | None) -> Location:
+    suffix = path.suffix.lower()
+    what = _unreadable(path)
+    if what:
+        raise CorpusError(f"{path}: is {what}")
+    if wanted is None and suffix not in SUFFIXES:
+        raise CorpusError(f"{path}: no format has this suffix (known are {', '.join(SUFFIXES)}); name the format")
+    return Location(path, (path,), wanted or _recognise(path, [path, path.with_suffix(".ann")]))
+
+
+def _recognise(source: Path, names: Sequence[Path]) -> Format:
+    names = [entry for entry in names if entry.name != TYPE_SYSTEM]
+    suffixes = {entry.suffix.lower() for entry in names if entry.is_file()} & set(SUFFIXES)
+    if len(suffixes) > 1:
+        # What lies beside notes, such as their print-outs, is remarked upon and not read.
+        suffixes -= {".pdf", ".rtf"}
+    if len(suffixes) > 1:
+        raise CorpusError(
+            f"{source}: holds notes of several kinds ({', '.join(sorted(suffixes))}); name the format that is meant, "
+            "or put each kind into a folder of its own"
+        )
+    if not suffixes:
+        raise CorpusError(_nothing_there(source, ", ".join(SUFFIXES)))
+    suffix = suffixes.pop()
+    if suffix == ".xml":
+        roots = (_root_element(entry) for entry in names if entry.suffix.lower() == suffix)
+        return FORMATS[_OF_ROOT.get(next((root for root in roots if root), ""), "i2b2")]
+    if suffix == ".txt":
+        annotated = any(entry.suffix.lower() == ".ann" and entry.is_file() for entry in names)
+        return FORMATS["brat" if annotated else "plain"]
+    if suffix == ".jsonl":
+        keys = next((keys for entry in names if entry.suffix.lower() == suffix and (keys := _keys(entry))), set())
+        return FORMATS["doccano" if keys & set(LABEL_FIELDS) and "spans" not in keys else "jsonl"]
+    if suffix == ".json":
+        heads = (_head(entry) for entry in names if entry.suffix.lower() == suffix)
+        return FORMATS["bioc-json" if _DOCUMENTS.match(next((head for head in heads if head), b"")) else "labelstudio"]
+    return FORMATS[_OF_SUFFIX[suffix]]
+
+
+def _keys(path: Path) -> set[str]:
+    """Return the names of the fields in the first line; nothing where it is no object, which the reader will say."""
+    try:
+        with reading(path) as stream:
+            entry = strict_json(stream.readline())
+    except (CorpusError, ValueError):
+        return set()
+    return set(entry) if isinstance(entry, dict) else set()
+
+
+def _root_element(path: Path) -> str:
+    match = _ROOT.search(_head(path))
+    return match.group(1).decode("ascii", "replace") if match else ""
+
+
+def _head(path: Path) -> bytes:
+    """Return how a file begins; nothing where it cannot be read, which the reader will say."""
+    try:
+        with reading(path) as stream:
+            return stream.read(_HEAD_BYTES)
+    except CorpusError:
+        return b""
+
+
+def _nothing_there(source: Path, suffixes: str) -> str:
+    message = f"{source}: the corpus is empty: no {suffixes} file"
+    if source.is_dir():
+        folders = [folder.name for folder in sorted(source.iterdir()) if folder.is_dir() and _has_notes(folder)]
+        if folders:
+            message += f" directly in it (its folders {', '.join(folders[:_NAMED])} have some: name one of them)"
+    return message
+
+
+def _has_notes(folder: Path) -> bool:
+    try:
+        return any(entry.suffix.lower() in SUFFIXES for entry in folder.iterdir())
+    except OSError:
+        # This is only for a hint in a message, so an unreadable folder counts as one without notes.
+        return False
+
+
+def _remarks(source: Path, names: Sequence[Path], files: Sequence[Path], found: Format) -> tuple[str, ...]:
+    read = set(files)
+    read |= {entry for entry in names if entry.suffix.lower() in found.suffixes}
+    if found.name == "cas":
+        read |= {entry for entry in names if entry.name == TYPE_SYSTEM}
+    others = [entry.name for entry in names if entry not in read]
+    if not others:
+        return ()
+    shown = ", ".join(others[:_NAMED]) + (", ..." if len(others) > _NAMED else "")
+    return (f"{source}: files of other kinds were not read ({len(others)}): {shown}",)
+
 
 # A corpus as it was read: the notes, and the warnings of the reader.
 
@@ -105,7 +310,7 @@ def _outcomes(location: Location, gold: bool) -> Iterator[tuple[str, ReadNote | 
         yield folder.name, CorpusError(f"{folder}: is a folder, whose notes were not read")
     for path, what in location.unreadable.items():
         yield path.name, CorpusError(f"{printable(str(path))}: is {what}")
-    names = [path.name[: -len(path.suffix)] for path in location.files]
+    names = [path.stem for path in location.files]
     # File names identify patients only if all of them have the form XXX-YY.
     by_name = location.format.name in _NAMELESS_PATIENTS and all(patient_of_name(name) for name in names)
     first_seen: dict[str, str] = {}

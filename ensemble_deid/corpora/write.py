@@ -24,13 +24,17 @@ def write_document(document: Document, directory: Path, format: str) -> tuple[Pa
 
 def remove_document(identity: str, directory: Path, format: str) -> None:
     """Remove the files that `write_document` would have written for that id. Raises CorpusError where that fails."""
+    remove_written(identity, [directory / f"{identity}{suffix}" for suffix in format_named(format).suffixes])
+
+
+def remove_written(identity: str, paths: Iterable[Path]) -> None:
+    """Remove the files of an earlier run for that id. Raises CorpusError where that fails."""
     try:
         check_file_name(identity, "")
     except CorpusError:
         # Then nothing can have been written for it.
         return
-    for suffix in format_named(format).suffixes:
-        path = directory / f"{identity}{suffix}"
+    for path in paths:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:

@@ -1,16 +1,16 @@
-"""What every XML reader shares: UTF-8 only, no document type that could pull in other files, errors with their line."""
+"""What every reader and writer of XML shares: UTF-8 only, no document type that could pull in other files, escapes."""
 
 import codecs
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
+from xml.sax.saxutils import escape
 
 from ensemble_deid.corpora.checks import read_utf8
 from ensemble_deid.errors import CorpusError
 
-DEEPEST = 100
-"""How deep elements may be nested."""
+_DEEPEST = 100
 _ENCODING = re.compile(r"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']{1,40})["']""")
 _ENTITY = re.compile(r"<!\[CDATA\[.*?\]\]>|<!--.*?-->|(&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[0-9a-fA-F]+);))", re.DOTALL)
 """Group 1: the beginning of an entity that XML itself does not define."""
@@ -60,50 +60,70 @@ def _encoding(name: str) -> str:
 
 @dataclass(slots=True)
 class XmlNode:
-    """An element: its name, attributes, own text, children, and line."""
+    """An element: its name, attributes and line, and its text and child elements in their order."""
 
     name: str
     attributes: dict[str, str] = field(repr=False)
     line: int
-    pieces: list[str] = field(default_factory=list, repr=False)
-    children: list["XmlNode"] = field(default_factory=list, repr=False)
+    content: list["str | XmlNode"] = field(default_factory=list, repr=False)
 
     @property
     def text(self) -> str:
         """The characters directly in the element."""
-        return "".join(self.pieces)
+        return "".join(piece for piece in self.content if isinstance(piece, str))
+
+    @property
+    def children(self) -> list["XmlNode"]:
+        """The elements directly in the element."""
+        return [piece for piece in self.content if isinstance(piece, XmlNode)]
 
     def all(self, name: str) -> list["XmlNode"]:
         """Return the children of that name."""
         return [child for child in self.children if child.name == name]
 
-    def first(self, name: str) -> "XmlNode | None":
-        """Return the first child of that name, None where there is none."""
-        return next((child for child in self.children if child.name == name), None)
+    def text_of(self, name: str) -> str | None:
+        """Return the text of the first child of that name, None where there is none."""
+        return next((child.text for child in self.children if child.name == name), None)
 
 
-def read_tree(path: Path) -> XmlNode:
-    """Return the root of a file; one whose document type only names a file is read without it. Raises CorpusError."""
+def read_tree(path: Path, *, external_dtd: bool = False) -> XmlNode:
+    """Return the root of a file. Raises CorpusError; `external_dtd` is that of `parse_xml`."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
     top = XmlNode("", {}, 1)
     open_nodes = [top]
 
     def start(name: str, attributes: dict[str, str]) -> None:
-        if len(open_nodes) > DEEPEST:
-            raise CorpusError(f"{path}:{parser.CurrentLineNumber}: elements are nested more than {DEEPEST} deep")
+        if len(open_nodes) > _DEEPEST:
+            raise CorpusError(f"{path}:{parser.CurrentLineNumber}: elements are nested more than {_DEEPEST} deep")
         node = XmlNode(name, attributes, parser.CurrentLineNumber)
-        open_nodes[-1].children.append(node)
+        open_nodes[-1].content.append(node)
         open_nodes.append(node)
 
-    def end(name: str) -> None:
-        open_nodes.pop()
-
-    def characters(data: str) -> None:
-        open_nodes[-1].pieces.append(data)
-
     parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    parser.CharacterDataHandler = characters
-    parse_xml(parser, path, external_dtd=True)
+    parser.EndElementHandler = lambda name: open_nodes.pop()
+    parser.CharacterDataHandler = lambda data: open_nodes[-1].content.append(data)
+    parse_xml(parser, path, external_dtd=external_dtd)
     return top.children[0]
+
+
+IN_ATTRIBUTE = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
+IN_TEXT = {"\r": "&#13;"}
+UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""The characters that XML 1.0 cannot represent."""
+
+
+def refuse_unwritable(text: str, name: str) -> None:
+    """Raise CorpusError if a text of the note `name` contains a character that XML 1.0 cannot represent."""
+    found = UNWRITABLE.search(text)
+    if found:
+        raise CorpusError(
+            f"note {name}: character {found.start()} (U+{ord(found.group()):04X}) cannot be written in XML; "
+            "choose jsonl or brat"
+        )
+
+
+def escaped(text: str, name: str, entities: dict[str, str] = IN_TEXT) -> str:
+    """Return what stands for a text of the note `name` in an element, or with IN_ATTRIBUTE in an attribute."""
+    refuse_unwritable(text, name)
+    return escape(text, entities)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.corpora.checks import decode_utf8
 from ensemble_deid.corpora.json_fields import list_field, object_of, parse_json, string_field
 from ensemble_deid.corpora.jsonl import lines_of, span_of_json
 from ensemble_deid.corpora.records import digest_of
@@ -72,9 +73,7 @@ def _lines(path: Path, sha256: str) -> dict[str, tuple[str, dict[str, Any]]]:
         raise CorpusError(f"{path}: was changed while it was in use")
     found: dict[str, tuple[str, dict[str, Any]]] = {}
     for line, place in lines_of(path):
-        if isinstance(line, CorpusError):
-            raise line
-        entry = object_of(parse_json(line, place), place)
+        entry = object_of(parse_json(decode_utf8(line, place), place), place)
         identity = string_field(entry, "id", place)
         if identity in found:
             raise CorpusError(f"{place}: another line has the id {identity}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ensemble_deid.atomic import check_writable
 from ensemble_deid.corpora.formats import FILE_SUFFIXES, format_named
-from ensemble_deid.corpora.locate import Location, locate_corpus
+from ensemble_deid.corpora.read import Location, locate_corpus
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.model.installed import model_of
 

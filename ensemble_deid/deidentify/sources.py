@@ -12,8 +12,8 @@ from typing import BinaryIO
 from ensemble_deid.atomic import LOCK, check_writable, folder_atomically, remove_stale
 from ensemble_deid.corpora.compressed import plain_name
 from ensemble_deid.corpora.input_options import SUFFIX, InputOptions, table_kind
-from ensemble_deid.corpora.locate import locate_corpus
 from ensemble_deid.corpora.note_files import NoteFiles, is_single, nested_locations
+from ensemble_deid.corpora.read import locate_corpus
 from ensemble_deid.corpora.record_map import FieldKind, FieldRule
 from ensemble_deid.corpora.records import NoteSource, digest_of
 from ensemble_deid.corpora.tables.columns import Columns

@@ -1,17 +1,45 @@
 """Two systems on the same notes: their differences, the uncertainty of these, and which annotations each finds."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
 
-from ensemble_deid.arrays import Int64s
-from ensemble_deid.evaluation.bootstrap import LEVEL, MEASURES, RESAMPLES, Measure, PairedDifference, paired_difference
-from ensemble_deid.evaluation.count_table import CountTable
-from ensemble_deid.evaluation.pairs import Pair, keep_labels, labels_of_pairs, pair_documents
-from ensemble_deid.evaluation.scores import Resampling
-from ensemble_deid.evaluation.views import VIEWS, count_sides, resolve_labels, sides_of
+from ensemble_deid.arrays import Floats, Int64s
+from ensemble_deid.evaluation.bootstrap import (
+    LEVEL,
+    MEASURES,
+    RESAMPLES,
+    PairedDifference,
+    divided,
+    paired_difference,
+    percentile_interval,
+    resample_totals,
+    sum_by_group,
+)
+from ensemble_deid.evaluation.pairs import (
+    AnnotationStats,
+    Pair,
+    count_annotations,
+    keep_labels,
+    labels_of_pairs,
+    pair_documents,
+)
+from ensemble_deid.evaluation.scores import Estimate, Resampling, Row, Score, score_rows
+from ensemble_deid.evaluation.views import (
+    VIEWS,
+    CountTable,
+    Naming,
+    count_sides,
+    label_tokens,
+    name_under,
+    resolve_labels,
+    sides_of,
+    tokens_of,
+)
 from ensemble_deid.note.document import Document
 
 COMPARED_VIEWS: tuple[str, ...] = ("strict", "overlap", "type-blind", "token", "token-binary")
@@ -81,20 +109,9 @@ def compare(
         pairs_a, pairs_b = keep_labels(pairs_a, chosen), keep_labels(pairs_b, chosen)
     tables = {view: (_count(pairs_a, view), _count(pairs_b, view)) for view in COMPARED_VIEWS}
     groups = tuple(pair.group for pair in pairs_a)
-
-    def differ(one: Int64s, other: Int64s, measure: Measure) -> PairedDifference:
-        return paired_difference(
-            one,
-            other,
-            groups,
-            measure=measure,
-            resamples=resamples,
-            level=level,
-            seed=seed,
-        )
-
+    differ = partial(paired_difference, groups=groups, resamples=resamples, level=level, seed=seed)
     differences = {
-        view: tuple(differ(x.per_document, y.per_document, measure) for measure in MEASURES)
+        view: tuple(differ(x.per_document, y.per_document, measure=measure) for measure in MEASURES)
         for view, (x, y) in tables.items()
     }
     return Comparison(
@@ -102,7 +119,7 @@ def compare(
         patients=len(set(groups)),
         labels=None if chosen is None else tuple(sorted(chosen)),
         differences=MappingProxyType(differences),
-        by_label=_by_label(*tables["strict"], lambda one, other: differ(one, other, "f1")),
+        by_label=_by_label(*tables["strict"], differ),
         found=_found_by(pairs_a, pairs_b),
         resampling=resampling,
     )
@@ -148,3 +165,127 @@ def _found_by(pairs_a: Sequence[Pair], pairs_b: Sequence[Pair]) -> FoundBy:
             len(b - a - gold),
         ]
     return FoundBy(*(int(total) for total in totals))
+
+
+# Agreement of two annotators on the same notes.
+
+
+_NOT_PHI = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kappa:
+    """Cohen's kappa over the tokens of all notes, what it is made of, and each pair of names with its tokens.
+
+    `naming` tells what is told apart: PHI or not, categories, or types. `pairs` maps (name in A, name in B) to a
+    number of tokens; "" stands for a token that is no PHI. `kappa` is undefined where chance alone gives agreement.
+    """
+
+    naming: Naming
+    observed: float | None
+    expected: float | None
+    kappa: Estimate
+    pairs: tuple[tuple[str, str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Agreement of two annotators; in `scores` A stands for gold (F1 is the same either way)."""
+
+    documents: int
+    patients: int
+    tokens: int
+    a: AnnotationStats
+    b: AnnotationStats
+    scores: tuple[Score, ...]
+    kappas: tuple[Kappa, ...]
+    resampling: Resampling
+
+
+def measure_agreement(
+    a: Sequence[Document],
+    b: Sequence[Document],
+    *,
+    resamples: int = RESAMPLES,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> Agreement:
+    """Measure pairwise F1 (Hripcsak and Rothschild 2005) under every view, and Cohen's kappa per token.
+
+    Kappa is computed as Murugadoss et al. 2021 compute it (supplement, table 5): every token of the notes counts,
+    and it is PHI where an annotation covers any of it. Raises EvaluationError when the documents do not match.
+    """
+    pairs = pair_documents(a, b)
+    resampling = Resampling(resamples, level, seed)
+    groups = tuple(pair.group for pair in pairs)
+    sides = {unit: sides_of(pairs, unit) for unit in ("entity", "token")}
+    rows: list[Row] = []
+    for view in VIEWS.values():
+        table = count_sides(pairs, sides[view.unit], view)
+        rows.append(Row(view.name, "total", "all", table.per_document))
+        if view.naming == "type":
+            rows += [Row(view.name, "label", name, table.only([name]).per_document) for name in table.labels]
+    labelled = [_label_both(pair) for pair in pairs]
+    namings: tuple[Naming, ...] = ("PHI", "category", "type")
+    return Agreement(
+        documents=len(pairs),
+        patients=len(set(groups)),
+        tokens=sum(len(note) for note in labelled),
+        a=count_annotations(pair.gold for pair in pairs),
+        b=count_annotations(pair.system for pair in pairs),
+        scores=score_rows(rows, groups, resampling),
+        kappas=tuple(_kappa(labelled, groups, naming, resampling) for naming in namings),
+        resampling=resampling,
+    )
+
+
+def _label_both(pair: Pair) -> list[tuple[str | None, str | None]]:
+    tokens = tokens_of(pair.gold.text)
+    return list(zip(label_tokens(pair.gold, tokens), label_tokens(pair.system, tokens), strict=True))
+
+
+def _kappa(
+    labelled: Sequence[Sequence[tuple[str | None, str | None]]],
+    groups: Sequence[str],
+    naming: Naming,
+    resampling: Resampling,
+) -> Kappa:
+    def name(label: str | None) -> str:
+        return _NOT_PHI if label is None else name_under(naming, label)
+
+    notes = [Counter((name(x), name(y)) for x, y in note) for note in labelled]
+    pairs: Counter[tuple[str, str]] = Counter()
+    for note in notes:
+        pairs.update(note)
+    names = sorted({one for both in pairs for one in both})
+    column = {one: index for index, one in enumerate(names)}
+    # (documents, 1 + 2 names): tokens agreed on, then A's and B's tokens of each name
+    sums = np.zeros((len(notes), 1 + 2 * len(names)), dtype=np.int64)
+    for row, note in enumerate(notes):
+        for (x, y), tokens in note.items():
+            sums[row, 0] += tokens * (x == y)
+            sums[row, 1 + column[x]] += tokens
+            sums[row, 1 + len(names) + column[y]] += tokens
+    whole = sums.sum(axis=0).astype(np.float64)
+    observed, expected, kappa = (_defined(value) for value in _kappas(whole[None, :], len(names)))
+    interval = None
+    if resampling.resamples:
+        by_group = sum_by_group(sums, groups)
+        totals = resample_totals(by_group, resamples=resampling.resamples, seed=resampling.seed)
+        drawn = _kappas(totals, len(names))[2]
+        interval = percentile_interval(drawn, level=resampling.level, patients=len(by_group))
+    listed = tuple((x, y, tokens) for (x, y), tokens in sorted(pairs.items()))
+    return Kappa(naming, observed, expected, Estimate(kappa, interval), listed)
+
+
+def _kappas(sums: Floats, names: int) -> tuple[Floats, Floats, Floats]:
+    """Return observed and expected agreement and kappa of (n, 1 + 2 names) sums; NaN where undefined."""
+    agreed, of_a, of_b = sums[:, 0], sums[:, 1 : 1 + names], sums[:, 1 + names :]
+    tokens = of_a.sum(axis=1)
+    observed = divided(agreed, tokens)
+    expected = divided((of_a * of_b).sum(axis=1), tokens * tokens)
+    return observed, expected, divided(observed - expected, 1 - expected)
+
+
+def _defined(values: Floats) -> float | None:
+    return None if np.isnan(values[0]) else float(values[0])

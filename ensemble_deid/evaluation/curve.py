@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ensemble_deid.arrays import Flags, Floats, Int64s
-from ensemble_deid.evaluation.alphanumeric_runs import runs_in, tokens_of
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents
-from ensemble_deid.evaluation.views import Naming, View, name_under, token_keys, view_named
+from ensemble_deid.evaluation.views import Naming, View, name_under, runs_in, token_keys, tokens_of, view_named
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span, SpanKey

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from ensemble_deid.evaluation.alphanumeric_runs import Place, label_tokens, tokens_of
 from ensemble_deid.evaluation.bootstrap import Share
 from ensemble_deid.evaluation.leaks import KIND_KEY
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
+from ensemble_deid.evaluation.views import Place, label_tokens, tokens_of
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span, SpanKey
 

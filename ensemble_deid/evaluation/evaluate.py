@@ -7,9 +7,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ensemble_deid.arrays import Int64s
-from ensemble_deid.evaluation.alphanumeric_runs import tokens_of
 from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES, Share
-from ensemble_deid.evaluation.count_table import CountTable, Sides
 from ensemble_deid.evaluation.error_list import missed_beside_right
 from ensemble_deid.evaluation.leaks import KIND_KEY, LeakView, leaks_of_pairs
 from ensemble_deid.evaluation.pairs import (
@@ -38,11 +36,14 @@ from ensemble_deid.evaluation.views import (
     SUBSETS,
     UNITS,
     VIEWS,
+    CountTable,
+    Sides,
     View,
     count_sides,
     resolve_labels,
     sides_of,
     subset_labels,
+    tokens_of,
 )
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import category_of

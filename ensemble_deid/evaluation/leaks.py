@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ensemble_deid.evaluation.bootstrap import Share
-from ensemble_deid.evaluation.pairs import Pair, pair_documents
+from ensemble_deid.evaluation.pairs import Pair
 from ensemble_deid.note.counts import ratio
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.identifiers import is_direct
@@ -97,16 +97,11 @@ class LeakView:
     notes: tuple[NoteLeaks, ...]
 
 
-def find_leaks(gold: Sequence[Document], system: Sequence[Document], *, kind_key: str = KIND_KEY) -> LeakView:
+def leaks_of_pairs(pairs: Sequence[Pair], *, kind_key: str = KIND_KEY) -> LeakView:
     """Measure what leaks. `kind_key` names the metadata entry that tells a note's kind.
 
-    `by_kind` is empty where no note tells one. Raises EvaluationError when the documents do not match.
+    `by_kind` is empty where no note tells one.
     """
-    return leaks_of_pairs(pair_documents(gold, system), kind_key=kind_key)
-
-
-def leaks_of_pairs(pairs: Sequence[Pair], *, kind_key: str = KIND_KEY) -> LeakView:
-    """Measure leaks of documents that are paired already (see `find_leaks`)."""
     notes = tuple(_note_leaks(pair, kind_key) for pair in pairs)
     phi = sum(note.phi_count for note in notes)
     leaking = [note for note in notes if note.missed_count]
@@ -187,13 +182,8 @@ def _leaks_of(notes: Sequence[NoteLeaks], counts: Callable[[str], bool]) -> Labe
 
 
 def _label_leaks(notes: Sequence[NoteLeaks], label: str) -> LabelLeaks:
-    holding = [note for note in notes if note.phi.get(label)]
-    leaking = [note for note in holding if note.missed.get(label)]
-    return LabelLeaks(
-        Share(sum(note.missed[label] for note in leaking), sum(note.phi[label] for note in holding)),
-        Share(len(leaking), len(holding)),
-        Share(len({note.group for note in leaking}), len({note.group for note in holding})),
-    )
+    """Return the leaks of one label, out of the notes and patients that hold it."""
+    return _leaks_of([note for note in notes if note.phi.get(label)], lambda other: other == label)
 
 
 def _by_errors(leaking: Sequence[NoteLeaks], phi: int) -> tuple[NotesWithErrors, ...]:

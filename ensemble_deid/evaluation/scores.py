@@ -7,9 +7,18 @@ from typing import Literal
 import numpy as np
 
 from ensemble_deid.arrays import Floats, Int64s
-from ensemble_deid.evaluation.bootstrap import Interval, measure_of, percentile_interval, resample_totals, sum_by_group
-from ensemble_deid.evaluation.count_table import CountTable, to_counts
+from ensemble_deid.evaluation.bootstrap import (
+    MEASURES,
+    Interval,
+    Measure,
+    divided,
+    measure_of,
+    percentile_interval,
+    resample_totals,
+    sum_by_group,
+)
 from ensemble_deid.evaluation.pairs import EvaluationError
+from ensemble_deid.evaluation.views import CountTable, to_counts
 from ensemble_deid.note.counts import Counts
 
 ScorePart = Literal["total", "label", "category", "subset"]
@@ -85,22 +94,12 @@ class Row:
 
 def score_rows(rows: Sequence[Row], groups: Sequence[str], resampling: Resampling) -> tuple[Score, ...]:
     """Turn rows into scores; all rows are resampled by the same draws of patients."""
-    intervals = _intervals(rows, groups, resampling) if rows and resampling.resamples else {}
+    intervals = _intervals(rows, groups, resampling) if rows and resampling.resamples else [{}] * len(rows)
     scores: list[Score] = []
-    for index, row in enumerate(rows):
+    for row, interval in zip(rows, intervals, strict=True):
         counts = to_counts(row.counts.sum(axis=0))
-        precision, recall, f1 = intervals.get(index, (None, None, None))
-        scores.append(
-            Score(
-                row.view,
-                row.part,
-                row.name,
-                counts,
-                precision=Estimate(counts.precision, precision),
-                recall=Estimate(counts.recall, recall),
-                f1=Estimate(counts.f1, f1),
-            )
-        )
+        estimates = {name: Estimate(getattr(counts, name), interval.get(name)) for name in MEASURES}
+        scores.append(Score(row.view, row.part, row.name, counts, **estimates))
     return tuple(scores)
 
 
@@ -114,20 +113,14 @@ def estimate_ratio(
         return Estimate(value)
     by_group = sum_by_group(np.column_stack([numerators, denominators]), groups)
     totals = resample_totals(by_group, resamples=resampling.resamples, seed=resampling.seed)
-    drawn = np.full(len(totals), np.nan)
-    np.divide(per * totals[:, 0], totals[:, 1], out=drawn, where=totals[:, 1] > 0)
+    drawn = divided(per * totals[:, 0], totals[:, 1])
     return Estimate(value, percentile_interval(drawn, level=resampling.level, patients=len(by_group)))
 
 
 def macro_score(view: str, table: CountTable) -> MacroScore:
     """Average a view's figures over documents; a document where a figure is undefined is left out of its mean."""
     counts = table.per_document.astype(np.float64)
-    return MacroScore(
-        view,
-        _macro(measure_of(counts, "precision")),
-        _macro(measure_of(counts, "recall")),
-        _macro(measure_of(counts, "f1")),
-    )
+    return MacroScore(view, **{measure: _macro(measure_of(counts, measure)) for measure in MEASURES})
 
 
 def _macro(values: Floats) -> Macro:
@@ -137,19 +130,17 @@ def _macro(values: Floats) -> Macro:
     return Macro(float(defined.mean()), float(defined.std()), len(defined))
 
 
-def _intervals(
-    rows: Sequence[Row], groups: Sequence[str], resampling: Resampling
-) -> dict[int, tuple[Interval, Interval, Interval]]:
+def _intervals(rows: Sequence[Row], groups: Sequence[str], resampling: Resampling) -> list[dict[Measure, Interval]]:
+    """Return the intervals of each row's measures."""
     # (patients, rows * 3), resampled to (resamples, rows, 3)
     by_group = sum_by_group(np.concatenate([row.counts for row in rows], axis=1), groups)
     totals = resample_totals(by_group, resamples=resampling.resamples, seed=resampling.seed)
     drawn = totals.reshape(len(totals), len(rows), 3)
     level, patients = resampling.level, len(by_group)
-    return {
-        index: (
-            percentile_interval(measure_of(drawn[:, index], "precision"), level=level, patients=patients),
-            percentile_interval(measure_of(drawn[:, index], "recall"), level=level, patients=patients),
-            percentile_interval(measure_of(drawn[:, index], "f1"), level=level, patients=patients),
-        )
+    return [
+        {
+            measure: percentile_interval(measure_of(drawn[:, index], measure), level=level, patients=patients)
+            for measure in MEASURES
+        }
         for index in range(len(rows))
-    }
+    ]

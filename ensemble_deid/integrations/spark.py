@@ -22,10 +22,10 @@ from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.integrations.arrow_stream import deidentified_batches
 from ensemble_deid.model.additions import labels_of_model
 from ensemble_deid.model.ensemble import ModelDescription
-from ensemble_deid.model.export import export_model
 from ensemble_deid.model.installed import find_model
 from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.model.options import best_members_of
+from ensemble_deid.model.package import export_model
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

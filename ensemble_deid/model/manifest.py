@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -13,10 +14,9 @@ from typing import Any
 from ensemble_deid import __version__
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.errors import ConfigError, ModelError
-from ensemble_deid.model.private import FOLDER as PRIVATE
+from ensemble_deid.keys import SigningKey, TrustedKeys
 from ensemble_deid.note.document import Document
 from ensemble_deid.parsing import strict_json
-from ensemble_deid.signing import SigningKey, TrustedKeys
 
 FORMAT_VERSION = 4
 FILE = "manifest.json"
@@ -106,7 +106,7 @@ def file_hashes(directory: Path) -> dict[str, str]:
     """Return the SHA-256 of every file of a model directory but the manifest and its signature, by name."""
     others = (FILE, SIGNATURE)
     files = sorted(path for path in directory.iterdir() if path.is_file() and path.name not in others)
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {path.name: _sha256(path) for path in files}
 
 
 def read_manifest(directory: Path, *, trust: str | Path | None = None) -> Manifest:
@@ -220,7 +220,7 @@ def _check_files(directory: Path, expected: Mapping[str, Any]) -> None:
         path = directory / name
         if Path(name).name != name or not path.is_file():
             raise ModelError(f"{path}: missing; the model is incomplete")
-        if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+        if _sha256(path) != digest:
             hint = " (a reviewed rule list goes in with `rules replace`)" if path.suffix == ".rules" else ""
             raise ModelError(f"{path}: truncated or edited since the model was saved{hint}")
 
@@ -234,3 +234,81 @@ def _refuse_others(directory: Path, expected: Mapping[str, Any]) -> None:
     for path in sorted(directory.iterdir()):
         if path.name not in allowed and not path.name.startswith("."):
             raise ModelError(f"{path}: not part of the model (its manifest does not name it): move it away")
+
+
+# What a model directory keeps for training's own use: the folder `private`, which an exported model lacks.
+#
+# It has the stacker's training set, which `ablate` needs, and the rule lists that others replaced, which
+# `rules restore` brings back. Nothing in it is read when notes are processed. Its own manifest gives the SHA-256 of
+# each file, and of the final estimator that the files go with, so that the folder of another model is noticed.
+
+
+PRIVATE = "private"
+"""The folder of a model directory with what only training and ablations need."""
+_ANCHOR = "stacker.safetensors"
+
+
+def write_private_manifest(model: Path) -> None:
+    """Write the hashes of the private files as they are now; a model without any gets no folder."""
+    folder = model / PRIVATE
+    names = sorted(path.name for path in folder.iterdir() if path.name != FILE) if folder.is_dir() else []
+    if names:
+        content = {"belongs_to": _sha256(model / _ANCHOR), "files": {name: _sha256(folder / name) for name in names}}
+        (folder / FILE).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def private_files(model: Path, *names: str, purpose: str) -> Path:
+    """Return the private folder of a model, the named files in it checked; `purpose` says what needs them.
+
+    Raises ModelError where a file is missing, truncated or edited, or goes with another model.
+    """
+    folder = model / PRIVATE
+    known = _hashes(model)
+    for name in names:
+        if name not in known:
+            raise ModelError(
+                f"{model}: {purpose} needs {PRIVATE}/{name}, which exported and shareable models lack; "
+                "use the model as it was trained"
+            )
+        path = folder / name
+        if not path.is_file():
+            raise ModelError(f"{path}: missing; the model's private files are incomplete")
+        if _sha256(path) != known[name]:
+            raise ModelError(f"{path}: truncated or edited since the model was saved")
+    return folder
+
+
+def has_private_file(model: Path, name: str) -> bool:
+    """Whether a model has a private file. Raises ModelError for a damaged private manifest."""
+    return name in _hashes(model)
+
+
+def copy_private_files(model: Path, target: Path) -> None:
+    """Copy the private files of a model, if it has any, into a copy of it. Raises ModelError for damaged ones."""
+    names = _hashes(model)
+    if names:
+        folder = private_files(model, *names, purpose="a copy")
+        (target / PRIVATE).mkdir()
+        for name in names:
+            shutil.copyfile(folder / name, target / PRIVATE / name)
+
+
+def _hashes(model: Path) -> dict[str, str]:
+    """Return the SHA-256 of each private file by name."""
+    path = model / PRIVATE / FILE
+    if not path.is_file():
+        return {}
+    try:
+        content = strict_json(path.read_text(encoding="utf-8"))
+        owner, files = str(content["belongs_to"]), {str(name): str(sha) for name, sha in content["files"].items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ModelError(f"{path}: damaged ({type(error).__name__})") from None
+    if any(Path(name).name != name or name == FILE for name in files):
+        raise ModelError(f"{path}: damaged: a file outside the folder")
+    if owner != _sha256(model / _ANCHOR):
+        raise ModelError(f"{path.parent}: the private files of another model")
+    return files
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.corpora.resample import resample_corpus
-from ensemble_deid.distributions import fisher_greater
 from ensemble_deid.errors import ModelError
+from ensemble_deid.evaluation.bootstrap import fisher_greater
 from ensemble_deid.model.manifest import FILE
 from ensemble_deid.note.document import Document
 from ensemble_deid.parsing import strict_json

@@ -19,9 +19,8 @@ from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.loading import load_model, model_source
-from ensemble_deid.model.manifest import fingerprint, read_manifest
+from ensemble_deid.model.manifest import fingerprint, private_files, read_manifest
 from ensemble_deid.model.pattern_choice import NO_PATTERNS
-from ensemble_deid.model.private import private_files
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps

@@ -29,10 +29,9 @@ from ensemble_deid.model.directory import beside, variant_name, write_manifest
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.inclusion import InclusionList, parse_inclusion_list
 from ensemble_deid.model.loading import load_model
-from ensemble_deid.model.manifest import Manifest, file_hashes, read_manifest
+from ensemble_deid.model.manifest import Manifest, copy_private_files, file_hashes, read_manifest
 from ensemble_deid.model.measured import CHOSEN_WITH
 from ensemble_deid.model.portions import PORTION
-from ensemble_deid.model.private import copy_private_files
 from ensemble_deid.model.seen_notes import SeenNotes
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps, join_overlaps

@@ -13,9 +13,7 @@ from pathlib import Path
 
 from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.model.directory import update_model
-from ensemble_deid.model.manifest import Manifest, file_hashes, read_manifest
-from ensemble_deid.model.private import FOLDER as PRIVATE
-from ensemble_deid.model.private import has_private_file, private_files
+from ensemble_deid.model.manifest import PRIVATE, Manifest, file_hashes, has_private_file, private_files, read_manifest
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES
 from ensemble_deid.training.rule_approvals import APPROVED_KEY, approve_rules, number_ranges, rule_approvals

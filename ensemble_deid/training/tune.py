@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.config import Config
-from ensemble_deid.config_files import config_to_toml
+from ensemble_deid.config import Config, config_to_toml
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.model.manifest import fingerprint
 from ensemble_deid.note.document import Document

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from ensemble_deid.evaluation.agreement import Agreement
 from ensemble_deid.evaluation.bootstrap import PairedDifference, Share
-from ensemble_deid.evaluation.compare import Comparison
+from ensemble_deid.evaluation.compare import Agreement, Comparison
 from ensemble_deid.evaluation.evaluate import Evaluation
-from ensemble_deid.evaluation.official.rows import OfficialScores
+from ensemble_deid.evaluation.official import OfficialScores
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.render.data import agreement_data, comparison_data, evaluation_data, long_table
 from ensemble_deid.evaluation.render.figures import (
@@ -14,7 +13,7 @@ from ensemble_deid.evaluation.render.figures import (
     interval_text,
     missed_per_note_rows,
     notes_text,
-    point_cells,
+    operating_rows,
     resampling_text,
     side_text,
     site_lines,
@@ -157,18 +156,8 @@ def _operating_points(operating: OperatingPoints) -> Block:
     title = f"Operating points ({operating.view})"
     if operating.oracle:
         title += " - ORACLE: the thresholds were chosen on the very notes they are reported on"
-    recall = operating.recall_at_precision
-    rows = [("as it is", *point_cells(operating.as_it_is))]
-    for reported in operating.sensitivities:
-        name = f"sensitivity {100 * reported.chosen.wanted:g}%"
-        if reported.point is None:
-            rows.append((name, "not reached", *[""] * 5))
-        else:
-            rows.append((name, *point_cells(reported.point)))
-    note = "" if recall.adjusted else " (not adjusted: below it as it is)"
-    rows.append((f"recall at precision {100 * recall.precision:g}%{note}", *point_cells(recall.reported)))
     header = ("", "threshold", "PPV", "sensitivity", "F1", "FN/1000", "FP/1000")
-    return [Table(title, header, tuple(rows))]
+    return [Table(title, header, tuple(operating_rows(operating)))]
 
 
 def _head(evaluation: Evaluation) -> list[str]:

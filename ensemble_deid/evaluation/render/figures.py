@@ -4,6 +4,7 @@ from ensemble_deid.evaluation.bootstrap import LEAST_CLUSTERS, Interval, PairedD
 from ensemble_deid.evaluation.curve import OperatingPoint
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.leaks import LeakView
+from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.pairs import AnnotationStats
 from ensemble_deid.evaluation.scores import Estimate, Resampling
 from ensemble_deid.note.counts import Counts
@@ -92,8 +93,18 @@ def notes_text(evaluation: Evaluation) -> str:
     return text
 
 
-def point_cells(point: OperatingPoint) -> tuple[str, ...]:
-    """Return threshold, precision, recall, F1, FN and FP per 1000 tokens of an operating point, as cells of a table."""
+def operating_rows(operating: OperatingPoints) -> list[tuple[str, ...]]:
+    """Return the rows of the operating points: name, threshold, precision, recall, F1, FN and FP per 1000 tokens."""
+    rows = [("as it is", *_point_cells(operating.as_it_is))]
+    for reported in operating.sensitivities:
+        cells = ("not reached", *[""] * 5) if reported.point is None else _point_cells(reported.point)
+        rows.append((f"sensitivity {100 * reported.chosen.wanted:g}%", *cells))
+    recall = operating.recall_at_precision
+    note = "" if recall.adjusted else " (not adjusted: below it as it is)"
+    return [*rows, (f"recall at precision {100 * recall.precision:g}%{note}", *_point_cells(recall.reported))]
+
+
+def _point_cells(point: OperatingPoint) -> tuple[str, ...]:
     counts = point.counts
     return (
         four_digits(point.threshold),

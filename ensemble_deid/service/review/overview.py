@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from ensemble_deid.evaluation.alphanumeric_runs import tokens_of
+from ensemble_deid.evaluation.views import tokens_of
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.overlaps import Covered
 from ensemble_deid.note.span import Span

@@ -1,16 +1,23 @@
 """The report's curves over all thresholds, and its operating points."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, spread
 from ensemble_deid.evaluation.operating_points import OperatingPoints
-from ensemble_deid.evaluation.render.figures import point_cells
-from ensemble_deid.evaluation.render.html.charts import ORIGIN_X, ORIGIN_Y, SPAN_X, SPAN_Y, Coordinates, curves, place
-from ensemble_deid.evaluation.render.html.markup import Html, element
-from ensemble_deid.evaluation.render.html.tables import data_table, section
+from ensemble_deid.evaluation.render.figures import operating_rows
+from ensemble_deid.evaluation.render.html.markup import Html, element, join
+from ensemble_deid.evaluation.render.html.tables import data_table, number, section
 from ensemble_deid.evaluation.views import VIEWS
 from ensemble_deid.note.digits import four_digits
+
+_WIDTH, _HEIGHT = 420, 300
+_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 12, 12, 40
+_SPAN_X, _SPAN_Y = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+_ORIGIN_X, _ORIGIN_Y = _LEFT, _HEIGHT - _BOTTOM
+
+_Coordinates = tuple[float, float]
 
 MOST_POINTS = 400
 """Points of a longer curve that are drawn, evenly spread; the page says so."""
@@ -78,7 +85,7 @@ def _precision_recall(drawn: _Drawn) -> Html:
     extra: list[Html] = []
     own = drawn.points[drawn.own].counts
     if drawn.threshold is not None and own.recall is not None and own.precision is not None:
-        x, y = place((own.recall, own.precision))
+        x, y = _place((own.recall, own.precision))
         ring = element("circle", r=7, cx=x, cy=y, fill="none", stroke="var(--ink)", stroke_width=1.5, class_="own")
         extra.append(ring)
     dot = element(
@@ -89,22 +96,24 @@ def _precision_recall(drawn: _Drawn) -> Html:
         cy=-9,
         fill="var(--accent)",
         class_="screen",
-        data_x0=ORIGIN_X,
-        data_w=SPAN_X,
-        data_y0=ORIGIN_Y,
-        data_h=SPAN_Y,
+        data_x0=_ORIGIN_X,
+        data_w=_SPAN_X,
+        data_y0=_ORIGIN_Y,
+        data_h=_SPAN_Y,
     )
     extra.append(dot)
-    drawing = curves([("c1", "", line)], x="recall", y="precision", description="Precision against recall", extra=extra)
+    drawing = _curves(
+        [("c1", "", line)], x="recall", y="precision", description="Precision against recall", extra=extra
+    )
     return element("figure", element("figcaption", "Precision and recall"), drawing)
 
 
 def _by_threshold(drawn: _Drawn) -> Html:
-    def line(value: str) -> list[Coordinates]:
+    def line(value: str) -> list[_Coordinates]:
         pairs = [(point.threshold, getattr(point.counts, value)) for point in drawn.points]
         return [(threshold, figure) for threshold, figure in pairs if figure is not None]
 
-    cursor = _upright(0.0, id="threshold-line", stroke_width=1, class_="screen", data_x0=ORIGIN_X, data_w=SPAN_X)
+    cursor = _upright(0.0, id="threshold-line", stroke_width=1, class_="screen", data_x0=_ORIGIN_X, data_w=_SPAN_X)
     extra = [cursor]
     if drawn.threshold is not None:
         extra.append(_upright(drawn.threshold, stroke_width=1.5, stroke_dasharray="5 4", class_="own"))
@@ -113,7 +122,7 @@ def _by_threshold(drawn: _Drawn) -> Html:
     return element(
         "figure",
         element("figcaption", "By threshold"),
-        curves(
+        _curves(
             lines,
             x="threshold",
             y="",
@@ -126,8 +135,8 @@ def _by_threshold(drawn: _Drawn) -> Html:
 
 def _upright(threshold: float, **attributes: str | float) -> Html:
     """Draw a line over the whole height at a threshold."""
-    x, _ = place((threshold, 0.0))
-    return element("line", x1=x, x2=x, y1=ORIGIN_Y, y2=ORIGIN_Y - SPAN_Y, stroke="var(--ink)", **attributes)
+    x, _ = _place((threshold, 0.0))
+    return element("line", x1=x, x2=x, y1=_ORIGIN_Y, y2=_ORIGIN_Y - _SPAN_Y, stroke="var(--ink)", **attributes)
 
 
 def _reader(drawn: _Drawn, *, unit: str) -> Html:
@@ -161,14 +170,7 @@ def _reader(drawn: _Drawn, *, unit: str) -> Html:
 
 
 def _table(operating: OperatingPoints) -> Html:
-    rows: list[tuple[str, ...]] = [("As it is", *point_cells(operating.as_it_is))]
-    for reported in operating.sensitivities:
-        name = f"Sensitivity {100 * reported.chosen.wanted:g}%"
-        cells = ("not reached", "", "", "", "", "") if reported.point is None else point_cells(reported.point)
-        rows.append((name, *cells))
-    recall = operating.recall_at_precision
-    note = "" if recall.adjusted else " (not adjusted: below it as it is)"
-    rows.append((f"Recall at precision {100 * recall.precision:g}%{note}", *point_cells(recall.reported)))
+    rows = [(name[0].upper() + name[1:], *cells) for name, *cells in operating_rows(operating)]
     unit = _unit(operating.view)
     origin = (
         "ORACLE: the thresholds were chosen on the very notes they are reported on."
@@ -178,3 +180,62 @@ def _table(operating: OperatingPoints) -> Html:
     counted = f" FN and FP: {unit} missed and spurious ({operating.view}) per 1000 tokens of the notes."
     header = ("", "Threshold", "PPV", "Sensitivity", "F1", "FN per 1000", "FP per 1000")
     return data_table("Operating points.", header, rows, note=origin + counted)
+
+
+# Curves in the unit square, as SVG.
+
+
+def _curves(
+    lines: Sequence[tuple[str, str, Sequence[_Coordinates]]],
+    *,
+    x: str,
+    y: str,
+    description: str,
+    extra: Sequence[Html] = (),
+) -> Html:
+    """Draw lines, each a class, a dash pattern and its points, over the unit square with named axes."""
+    drawn = [
+        element(
+            "polyline",
+            points=" ".join(f"{number(px)},{number(py)}" for px, py in (_place(point) for point in points)),
+            class_=css,
+            fill="none",
+            stroke_width=2.2,
+            stroke_dasharray=dash or None,
+            stroke_linejoin="round",
+        )
+        for css, dash, points in lines
+        if points
+    ]
+    middle = _TOP + _SPAN_Y / 2
+    return element(
+        "svg",
+        _grid(),
+        element("text", x, x=_ORIGIN_X + _SPAN_X / 2, y=_HEIGHT - 4, text_anchor="middle"),
+        element("text", y, x=12, y=middle, text_anchor="middle", transform=f"rotate(-90 12 {middle})"),
+        *drawn,
+        *extra,
+        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        width=_WIDTH,
+        role="img",
+        aria_label=description,
+    )
+
+
+def _place(point: _Coordinates) -> _Coordinates:
+    """Return where a point of the unit square stands in the drawing."""
+    return (_ORIGIN_X + _SPAN_X * point[0], _ORIGIN_Y - _SPAN_Y * point[1])
+
+
+def _grid() -> Html:
+    parts: list[Html] = []
+    for step in range(6):
+        value = step / 5
+        x, y = _place((value, value))
+        parts += [
+            element("line", x1=_ORIGIN_X, x2=_ORIGIN_X + _SPAN_X, y1=number(y), y2=number(y), stroke="var(--line)"),
+            element("line", x1=number(x), x2=number(x), y1=_ORIGIN_Y, y2=_ORIGIN_Y - _SPAN_Y, stroke="var(--line)"),
+            element("text", f"{value:.1f}", x=number(x), y=_ORIGIN_Y + 16, text_anchor="middle"),
+            element("text", f"{value:.1f}", x=_ORIGIN_X - 6, y=number(y + 4), text_anchor="end"),
+        ]
+    return join(parts)

@@ -1,17 +1,28 @@
-"""The report's first page, for those who decide on a system's use, and its section on what a reader could still see."""
+"""The report's first pages: the record for those who decide on a system's use, the summary, and what leaks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ensemble_deid.evaluation.bootstrap import Share
+from ensemble_deid.evaluation.error_list import ErrorList
 from ensemble_deid.evaluation.evaluate import Evaluation
 from ensemble_deid.evaluation.leaks import LeakView
-from ensemble_deid.evaluation.render.figures import ROWS_OVERLAP, missed_per_note_rows, site_lines
-from ensemble_deid.evaluation.render.html.labels import verdict
+from ensemble_deid.evaluation.render.figures import (
+    ROWS_OVERLAP,
+    interval_text,
+    missed_per_note_rows,
+    notes_text,
+    resampling_text,
+    side_text,
+    site_lines,
+)
+from ensemble_deid.evaluation.render.html.labels import interval_in_percent, verdict
 from ensemble_deid.evaluation.render.html.markup import Html, element
-from ensemble_deid.evaluation.render.html.tables import data_table, section
+from ensemble_deid.evaluation.render.html.tables import data_table, named, score_row, section
+from ensemble_deid.evaluation.scores import Estimate
 from ensemble_deid.evaluation.subgroups import Subgroups
-from ensemble_deid.note.digits import percent
+from ensemble_deid.evaluation.views import VIEWS, View
+from ensemble_deid.note.digits import figure, percent
 
 _SIGNATURES = 3
 
@@ -38,18 +49,8 @@ def front_section(front: FrontPage, evaluation: Evaluation, subgroups: Subgroups
 
 
 def _leaks(evaluation: Evaluation) -> Html:
-    leaks, intervals = evaluation.leaks, evaluation.leak_intervals
-    notes = intervals.notes.interval
-    bootstrap = ""
-    if notes is not None and notes.low is not None and notes.high is not None:
-        bootstrap = f"{percent(notes.low)} to {percent(notes.high)}"
-    rows = [
-        _row("Notes with a direct identifier left", leaks.direct.notes, ""),
-        _row("Patients with a direct identifier left", leaks.direct.patients, ""),
-        _row("Notes with a leak", leaks.total.notes, bootstrap),
-        _row("Patients with a leak", leaks.total.patients, ""),
-        _row("Annotations with a leak", leaks.total.phi, ""),
-    ]
+    intervals = {"Notes with a leak": interval_in_percent(evaluation.leak_intervals.notes)}
+    rows = [(name, *cells, intervals.get(name, "")) for name, *cells in _rows(evaluation.leaks)]
     note = (
         "A leak: a letter or digit of PHI that the system does not cover. Direct identifiers name somebody by "
         "themselves: names, addresses, numbers. The rows overlap, and do not add up. At most: exact one-sided 95% "
@@ -58,8 +59,15 @@ def _leaks(evaluation: Evaluation) -> Html:
     return data_table("Leak rates.", ("Unit", "With a leak", "All", "Rate", "At most", "Interval"), rows, note=note)
 
 
-def _row(name: str, share: Share, interval: str) -> tuple[str, ...]:
-    return (name, f"{share.count:,}", f"{share.total:,}", percent(share.share), percent(share.upper), interval)
+def _rows(view: LeakView) -> list[tuple[str, ...]]:
+    """Return the leak rates: name, count, total, rate and upper bound."""
+    return [
+        ("Notes with a direct identifier left", *_cells(view.direct.notes)),
+        ("Patients with a direct identifier left", *_cells(view.direct.patients)),
+        ("Notes with a leak", *_cells(view.total.notes)),
+        ("Patients with a leak", *_cells(view.total.patients)),
+        ("Annotations with a leak", *_cells(view.total.phi)),
+    ]
 
 
 def _sign_off() -> Html:
@@ -75,6 +83,127 @@ def _sign_off() -> Html:
         element("tbody", *body),
         class_="sign",
     )
+
+
+# The first look: what was scored, the figures that matter most, all views, and what is missed.
+
+
+_UNITS = {"entity": "annotations", "token": "tokens in annotations"}
+
+
+def summary_section(evaluation: Evaluation, errors: ErrorList) -> Html:
+    """The first look: what was scored, the figures that matter most, all views, and the misses in every unit."""
+    sides = [side_text(name, stats) for name, stats in (("Gold", evaluation.gold), ("System", evaluation.system))]
+    chosen = [] if evaluation.labels is None else [element("p", f"Only the labels {', '.join(evaluation.labels)}.")]
+    return section(
+        "summary",
+        "Summary",
+        element(
+            "p",
+            f"{notes_text(evaluation)}, {evaluation.tokens:,} tokens. ",
+            ". ".join(sides),
+            ".",
+        ),
+        *chosen,
+        element("div", *_tiles(evaluation), class_="tiles"),
+        data_table(
+            "Views of the same annotations",
+            ("View", "Precision", "Recall", "F1", "TP", "FP", "FN"),
+            [
+                score_row(view.name, evaluation.score(view.name), definition=_definition(view))
+                for view in VIEWS.values()
+            ],
+            note="TP, FP and FN count the unit of their row: what matches, what the system alone gives, and what gold "
+            f"alone has. {resampling_text(evaluation.resampling)}",
+        ),
+        _missed(evaluation, errors),
+    )
+
+
+def _definition(view: View) -> str:
+    return f"{_UNITS[view.unit]}; {view.definition.removeprefix('tagged token: ')}"
+
+
+def _tiles(evaluation: Evaluation) -> list[Html]:
+    strict, tokens = evaluation.score(), evaluation.score("token-binary")
+    leaks = evaluation.leaks.total
+    missed = {rates.view: rates.false_negatives for rates in evaluation.token_rates}["token-binary"]
+    return [
+        _tile("Entities: strict F1", strict.f1, "annotations with the same start, end and type"),
+        _tile(
+            "PHI tokens found", tokens.recall, "sensitivity: tokens in gold annotations that are tagged, as any type"
+        ),
+        _tile("PHI tokens missed per 1000", missed, "those not tagged, for every 1000 tokens of the notes", digits=2),
+        _share_tile("Notes with a leak", leaks.notes, "a letter or digit of PHI that no annotation covers"),
+        _share_tile("Patients with a leak", leaks.patients, "a leak in any of their notes"),
+    ]
+
+
+def _missed(evaluation: Evaluation, errors: ErrorList) -> Html:
+    """Put the figures of what is missed side by side, each with its unit and definition."""
+    strict, tokens, leaks = evaluation.score().counts, evaluation.score("token-binary").counts, evaluation.leaks
+    alone = Share(len(errors.of_kind("missed")), strict.gold)
+    rows: list[tuple[str, str, Share]] = [
+        (
+            "Annotations without an exact match",
+            "no annotation of the system has the same start, end and type: FN of the view strict",
+            Share(strict.fn, strict.gold),
+        ),
+        (
+            "Annotations without a counterpart",
+            "not even a wrong label or boundary is given for it: “missed” in the list of errors",
+            alone,
+        ),
+        (
+            "Annotations with a leak",
+            "at least one letter or digit is covered by no annotation of the system",
+            leaks.total.phi,
+        ),
+        ("Annotations that leak entirely", "no letter or digit is covered", leaks.missed_whole),
+        (
+            "PHI tokens",
+            "not tagged, or only in part, whatever the type: FN of the view token-binary",
+            Share(tokens.fn, tokens.gold),
+        ),
+        ("Letters and digits", "of gold annotations, covered by no annotation of the system", leaks.characters),
+    ]
+    cells = [
+        (named(name, meaning), f"{share.count:,}", f"{share.total:,}", percent(share.share))
+        for name, meaning, share in rows
+    ]
+    note = "The same misses counted in different units and by different definitions, so the figures differ."
+    return data_table("Missed, unit by unit.", ("Unit and definition", "Missed", "In gold", "Share"), cells, note=note)
+
+
+def _tile(name: str, estimate: Estimate, definition: str, *, digits: int = 4) -> Html:
+    interval = interval_text(estimate.interval, digits).strip()
+    return element(
+        "div",
+        element("span", name, class_="soft"),
+        element("b", figure(estimate.value, digits)),
+        element("span", f"95% CI {interval}" if interval and _is_95(estimate) else interval, class_="soft"),
+        element("span", definition, class_="soft meaning"),
+        class_="tile",
+    )
+
+
+def _is_95(estimate: Estimate) -> bool:
+    return estimate.interval is not None and estimate.interval.level == 0.95
+
+
+def _share_tile(name: str, share: Share, definition: str) -> Html:
+    bound = f", at most {percent(share.upper)}" if share.upper is not None else ""
+    return element(
+        "div",
+        element("span", name, class_="soft"),
+        element("b", percent(share.share)),
+        element("span", f"{share.count:,} of {share.total:,}{bound}", class_="soft"),
+        element("span", definition, class_="soft meaning"),
+        class_="tile",
+    )
+
+
+# What a reader could still see.
 
 
 _LEAK = (
@@ -104,14 +233,7 @@ def leak_section(evaluation: Evaluation, *, brief: bool = False) -> Html:
 
 
 def _at_all(view: LeakView) -> Html:
-    rows = [
-        ("Notes with a direct identifier left", *_cells(view.direct.notes)),
-        ("Patients with a direct identifier left", *_cells(view.direct.patients)),
-        ("Notes with a leak", *_cells(view.total.notes)),
-        ("Patients with a leak", *_cells(view.total.patients)),
-        ("Annotations with a leak", *_cells(view.total.phi)),
-        ("Annotations that leak entirely", *_cells(view.missed_whole)),
-    ]
+    rows = [*_rows(view), ("Annotations that leak entirely", *_cells(view.missed_whole))]
     return data_table("Leaks overall.", ("Unit", "With a leak", "All", "Share", "At most"), rows, note=_LEAK)
 
 

@@ -165,14 +165,15 @@ def _row(group: Subgroup) -> tuple[str | Html, ...]:
         f"{group.annotations:,}",
         f"{group.patients:,}",
         percent(group.recall.value),
-        _interval(group.recall),
+        interval_in_percent(group.recall),
         percent(group.rest),
         "" if group.holm_p is None else f"{group.holm_p:.4f}",
         element("td", verdict, class_="text flag" if group.worse else "text"),
     )
 
 
-def _interval(estimate: Estimate) -> str:
+def interval_in_percent(estimate: Estimate) -> str:
+    """Return "low to high", or nothing where there is no interval."""
     interval = estimate.interval
     if interval is None or interval.low is None or interval.high is None:
         return ""

@@ -15,12 +15,13 @@ from ensemble_deid.evaluation.leaks import KIND_KEY
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.pairs import Pair, keep_labels, pair_documents, select_labels
 from ensemble_deid.evaluation.render.html.curves import curve_section
-from ensemble_deid.evaluation.render.html.errors import Votes, error_section
-from ensemble_deid.evaluation.render.html.front import FrontPage, front_section, leak_section
+from ensemble_deid.evaluation.render.html.errors import Votes, error_section, words_section
+from ensemble_deid.evaluation.render.html.front import FrontPage, front_section, leak_section, summary_section
 from ensemble_deid.evaluation.render.html.labels import confusion_section, label_section, subgroup_section
 from ensemble_deid.evaluation.render.html.markup import Html, element, join, whole_page
-from ensemble_deid.evaluation.render.html.summary import guide, summary_section, words_section
+from ensemble_deid.evaluation.render.html.tables import section
 from ensemble_deid.evaluation.subgroups import Subgroups, measure_subgroups
+from ensemble_deid.evaluation.views import VIEWS
 from ensemble_deid.note.document import Document
 
 MOST_NOTE_TEXT = 8_000_000
@@ -105,7 +106,7 @@ def render_report(
         "curves": curve_section(curve, operating, threshold=threshold),
         "errors": error_section(errors, by_id, _votes(votes), held, include_text=include_text),
         "words": words_section(errors, by_id) if include_text else None,
-        "guide": guide(),
+        "guide": _guide(),
     }
     shown = {name: html for name in _PARTS[part] if (html := sections[name]) is not None}
     dialog = _dialog(held, by_id) if held else None
@@ -247,3 +248,41 @@ def _script() -> Html:
 
 def _footer() -> Html:
     return element("footer", "Made by ensemble_deid. Every figure is defined in docs/evaluation.md.")
+
+
+# How to read the report: definitions and keys.
+
+
+_TERMS: tuple[tuple[str, str], ...] = (
+    ("Precision (PPV)", "of what the system gave, the share that is right"),
+    ("Recall (sensitivity)", "of what is gold, the share that the system found"),
+    ("F1", "2 TP / (2 TP + FP + FN)"),
+    ("Undefined", "there was nothing to divide by; it is neither 0 nor 1"),
+    ("Interval", "from resampling patients with all their notes, because one patient's annotations are alike"),
+    ("Missed", "depends on the unit: see “Missed, unit by unit” in the summary, which defines each figure"),
+    ("Leak", "a letter or digit of gold PHI that no annotation of the system covers, whatever its label"),
+    ("At most", "a rate this high would show as few leaks, or fewer, in one sample of twenty (Clopper-Pearson)"),
+    ("Score", "the system's confidence in an annotation, from 0 to 1"),
+)
+
+
+def _guide() -> Html:
+    """Define what stands on the page, and name the keys."""
+    views = [(view.name, view.definition) for view in VIEWS.values()]
+    items = [part for term, meaning in (*_TERMS, *views) for part in (element("dt", term), element("dd", meaning))]
+    return section(
+        "guide",
+        "How to read this page",
+        element("dl", *items),
+        element(
+            "p",
+            "Keys: ",
+            element("kbd", "j"),
+            " and ",
+            element("kbd", "k"),
+            " go to the next and the previous error, ",
+            element("kbd", "Esc"),
+            " closes a note.",
+            class_="soft screen",
+        ),
+    )

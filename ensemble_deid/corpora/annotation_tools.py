@@ -1,16 +1,24 @@
-"""Label Studio's JSON: a list of tasks with `data` and `annotations`, as it imports and exports it ("JSON").
+"""JSON of annotation tools: Doccano's lines and Label Studio's tasks.
 
-Offsets are code points, as Label Studio's own tests have them; older versions counted UTF-16 code units. A region has
-its own `text`, by which the two are told apart where they differ: a task is read in UTF-16 units where all its regions
-agree with their text in them and not all of them do in code points.
+The ids in a file are the tool's own numbers; ours is in `note_id`, which both tools keep as metadata and hand back.
 """
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.corpora.checks import ReadNote, check_span, check_text, note_with_spans, read_utf8
+from ensemble_deid.corpora.checks import (
+    ReadNote,
+    ReadOutcome,
+    check_span,
+    check_text,
+    decode_utf8,
+    note_with_spans,
+    outcomes,
+    read_utf8,
+)
 from ensemble_deid.corpora.json_fields import (
     Utf16Offsets,
     integer_field,
@@ -23,9 +31,78 @@ from ensemble_deid.corpora.json_fields import (
     parse_json,
     string_field,
 )
+from ensemble_deid.corpora.jsonl import lines_of
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
+
+# Doccano's JSONL for sequence labelling: `{"id", "text", "label": [[start, end, "LABEL"], ...]}`, one note a line.
+#
+# With relations, Doccano exports `"entities": [{"start_offset", "end_offset", "label"}]` instead, which is read, too.
+# Offsets are UTF-16 code units, since Doccano counts as its JavaScript editor does (its issue 2290), unless a project
+# counts grapheme clusters: nothing in the file says so.
+
+
+LABEL_FIELDS = ("label", "labels", "entities")
+
+
+def read_doccano_notes(path: Path, *, gold: bool = True) -> Iterator[ReadOutcome]:
+    """Yield (id or file:line, note or error) for each line that is not blank."""
+    return outcomes((place, partial(_read_line, line, place, path.stem, gold)) for line, place in lines_of(path))
+
+
+def _read_line(line: bytes, place: str, stem: str, gold: bool) -> ReadNote:
+    entry = object_of(parse_json(decode_utf8(line, place), place), place)
+    text = string_field(entry, "text", place)
+    number = entry.get("id")
+    own = str(number) if isinstance(number, int | str) else place.rpartition(":")[2]
+    document = note_of_fields(entry, text, f"{stem}-{own}", place)
+    if not gold:
+        return note_with_spans(document, (), place=place)
+    field = next((name for name in LABEL_FIELDS if name in entry), None)
+    if field is None:
+        raise CorpusError(f"{place}: there is no 'label' (an empty list says that the note has no PHI)")
+    offsets = Utf16Offsets(text)
+    items = list_field(entry, field, place)
+    spans = [_doccano_span(item, text, offsets, f"{place}: {field} {number}") for number, item in enumerate(items)]
+    return note_with_spans(document, spans, place=place)
+
+
+def _doccano_span(item: object, text: str, offsets: Utf16Offsets, place: str) -> Span:
+    if isinstance(item, list):
+        if len(item) != 3:
+            raise CorpusError(f"{place}: expected [start, end, label], not a list of {len(item)}")
+        values: dict[str, Any] = dict(zip(("start_offset", "end_offset", "label"), item, strict=True))
+    elif isinstance(item, dict):
+        values = item
+    else:
+        raise CorpusError(f"{place}: expected [start, end, label], not {json_kind(item)}")
+    units = (integer_field(values, "start_offset", place), integer_field(values, "end_offset", place))
+    label = string_field(values, "label", place)
+    if not label:
+        raise CorpusError(f"{place}: the label is empty")
+    start, end = (offsets.to_points(unit) for unit in units)
+    if start is None or end is None:
+        raise CorpusError(f"{place}: {units[0]}-{units[1]} (in UTF-16 units) do not lie between characters of the text")
+    check_span(start, end, text, place, tag="its place")
+    return Span(start, end, label)
+
+
+def render_doccano_note(document: Document) -> str:
+    """Return the note as one line including its newline; scores and sources are left out."""
+    check_text(document.text, f"note {document.id}")
+    offsets = Utf16Offsets(document.text)
+    labels = [[offsets.to_units(span.start), offsets.to_units(span.end), span.label] for span in sorted(document.spans)]
+    entry = {"text": document.text, "label": labels, **note_fields(document)}
+    return json.dumps(entry, ensure_ascii=False) + "\n"
+
+
+# Label Studio's JSON: a list of tasks with `data` and `annotations`, as it imports and exports it ("JSON").
+#
+# Offsets are code points, as Label Studio's own tests have them; older versions counted UTF-16 code units. A region has
+# its own `text`, by which the two are told apart where they differ: a task is read in UTF-16 units where all its
+# regions agree with their text in them and not all of them do in code points.
+
 
 _CONTROL, _OBJECT = "label", "text"
 """The names of the tags in the labelling configuration that goes with what is written."""
@@ -34,23 +111,20 @@ _Region = tuple[int, int, str | None, tuple[str, ...], str]
 _Offset = Callable[[int], int | None]
 
 
-def read_label_studio_notes(path: Path, *, gold: bool = True) -> Iterator[tuple[str, ReadNote | CorpusError]]:
+def read_label_studio_notes(path: Path, *, gold: bool = True) -> Iterator[ReadOutcome]:
     """Yield (id or place, note or error) for each task of the file. Raises CorpusError unless it is a list of tasks."""
     content = parse_json(read_utf8(path).removeprefix("\ufeff"), str(path))
     tasks = [content] if isinstance(content, dict) else content
     if not isinstance(tasks, list):
         raise CorpusError(f"{path}: expected a list of tasks, not {json_kind(content)}")
-    for number, task in enumerate(tasks, start=1):
-        place = f"{path}: task {number}"
-        try:
-            note = _read_task(task, place, path.stem, number, gold)
-        except CorpusError as error:
-            yield place, error
-        else:
-            yield note.document.id, note
+    return outcomes(
+        (f"{path}: task {number}", partial(_read_task, task, path, number, gold))
+        for number, task in enumerate(tasks, start=1)
+    )
 
 
-def _read_task(task: object, place: str, stem: str, number: int, gold: bool) -> ReadNote:
+def _read_task(task: object, path: Path, number: int, gold: bool) -> ReadNote:
+    place = f"{path}: task {number}"
     task = object_of(task, place)
     if "data" not in task:
         raise CorpusError(
@@ -59,7 +133,7 @@ def _read_task(task: object, place: str, stem: str, number: int, gold: bool) -> 
     data = object_of(task["data"], f"{place}: 'data'")
     text = string_field(data, _text_field(data, place), place)
     own = task.get("id")
-    fallback = f"{stem}-{own if isinstance(own, int | str) else number}"
+    fallback = f"{path.stem}-{own if isinstance(own, int | str) else number}"
     document = note_of_fields(data, text, fallback, place)
     if not gold:
         return note_with_spans(document, (), place=place)
@@ -75,10 +149,10 @@ def _read_task(task: object, place: str, stem: str, number: int, gold: bool) -> 
 
 def _text_field(data: dict[str, Any], place: str) -> str:
     strings = [key for key, value in data.items() if isinstance(value, str)]
-    if _OBJECT in data or len(strings) != 1:
-        if _OBJECT not in data:
-            raise CorpusError(f"{place}: 'data' needs the note in 'text', or as its only string")
+    if _OBJECT in data:
         return _OBJECT
+    if len(strings) != 1:
+        raise CorpusError(f"{place}: 'data' needs the note in 'text', or as its only string")
     return strings[0]
 
 

@@ -1,0 +1,195 @@
+"""Edits of a note's words for `augment`: dictated numbers and punctuation, names without what announces them."""
+
+import re
+from functools import cache
+
+import numpy as np
+
+from ensemble_deid.corpora.edits import Edit
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.number_words import DIGITS, ORDINALS, TEENS, TENS
+from ensemble_deid.note.span import Span
+from ensemble_deid.resources import listed_words
+
+# What a speech recogniser writes: punctuation, numbers and dates in words, names spelled letter by letter.
+
+
+_MONTHS = "January February March April May June July August September October November December".split()
+_NUMBERS = frozenset("PHONE FAX ZIP MEDICALRECORD IDNUM ACCOUNT HEALTHPLAN SSN LICENSE DEVICE".split())
+_NUMERIC_DATE = re.compile(r"(\d{1,2})[/-](\d{1,2})(?:[/-](\d{4}|\d{2}))?")
+_MARK = re.compile(r"([.,:;])(?=\s)")
+_SAID = {".": " period", ",": " comma", ":": " colon", ";": " semicolon"}
+_NAME = re.compile(r"[A-Z][a-z]{2,8}")
+DATES_SAID, NAMES_SPELLED, PUNCTUATED_NOTES = 0.7, 0.15, 0.5
+
+
+def cardinal(number: int) -> str:
+    """Return a number below 100 in words.
+
+    >>> from ensemble_deid.corpora.augment_words import cardinal
+    >>> cardinal(7), cardinal(14), cardinal(40), cardinal(83)
+    ('seven', 'fourteen', 'forty', 'eighty three')
+    """
+    if number < 10:
+        return DIGITS[number]
+    if number < 20:
+        return TEENS[number - 10]
+    tens, ones = divmod(number, 10)
+    return TENS[tens - 2] + (f" {DIGITS[ones]}" if ones else "")
+
+
+def ordinal(number: int) -> str:
+    """Return the ordinal of a day of the month in words."""
+    if number <= 20:
+        return ORDINALS[number - 1]
+    tens, ones = divmod(number, 10)
+    return f"{TENS[tens - 2]} {ORDINALS[ones - 1]}" if ones else {3: "thirtieth"}[tens]
+
+
+def year_in_words(year: int) -> str:
+    """Return a year of four digits as it is said.
+
+    >>> from ensemble_deid.corpora.augment_words import year_in_words
+    >>> year_in_words(2071), year_in_words(2005), year_in_words(1900)
+    ('twenty seventy one', 'twenty oh five', 'nineteen hundred')
+    """
+    century, rest = divmod(year, 100)
+    if not rest:
+        return f"{cardinal(century)} hundred"
+    return f"{cardinal(century)} {f'oh {DIGITS[rest]}' if rest < 10 else cardinal(rest)}"
+
+
+def date_in_words(surface: str) -> str | None:
+    """Return `3/14/2071` as `March fourteenth twenty seventy one`; None for what is not such a date."""
+    match = _NUMERIC_DATE.fullmatch(surface)
+    if not match or not (1 <= int(match[1]) <= 12 and 1 <= int(match[2]) <= 31):
+        return None
+    said = f"{_MONTHS[int(match[1]) - 1]} {ordinal(int(match[2]))}"
+    if match[3] is None:
+        return said
+    return f"{said} {year_in_words(int(match[3]) if len(match[3]) == 4 else 2000 + int(match[3]))}"
+
+
+def digits_in_words(surface: str, rng: np.random.Generator) -> str:
+    """Return an identifier digit by digit; letters stay, marks become blanks."""
+    zero = "oh" if rng.random() < 0.5 else "zero"
+    words = re.sub(r"\d", lambda match: f" {zero if match[0] == '0' else DIGITS[int(match[0])]} ", surface)
+    return " ".join(re.sub(r"[-()./+]", " ", words).split())
+
+
+def dictated(note: Document, rng: np.random.Generator) -> list[Edit]:
+    """Return the edits that say a note's numbers and dates, spell some names and, in half of the notes, punctuation."""
+    edits = []
+    spans = sorted(note.spans)
+    for span in spans:
+        if sum(span.start < other.end and other.start < span.end for other in spans) > 1:
+            continue
+        surface = note.text[span.start : span.end]
+        said = None
+        if span.label in _NUMBERS and any(character.isdigit() for character in surface):
+            said = digits_in_words(surface, rng)
+        elif span.label == "DATE" and rng.random() < DATES_SAID:
+            said = date_in_words(surface)
+        elif span.label in ("DOCTOR", "PATIENT") and rng.random() < NAMES_SPELLED and _NAME.fullmatch(surface):
+            said = "-".join(surface.upper())
+        if said and said != surface:
+            edits.append(Edit(span.start, span.end, said))
+    if rng.random() < PUNCTUATED_NOTES:
+        for match in _MARK.finditer(note.text):
+            if not any(span.start < match.end() and match.start() < span.end for span in spans):
+                edits.append(Edit(match.start(), match.end(), _SAID[match[0]]))
+    return edits
+
+
+# Take away what announces a name in running prose: titles, credentials, first names, and names that any list has.
+#
+# Training notes mostly write `Dr. Marcia Hidalgo, MD`; many real ones write `Hidalgo agrees`. Sequence models that
+# learn from the first kind alone rely on the title. The edits leave field names and headers (`Attending: Dr. Hidalgo`)
+# alone.
+
+
+NAME_LABELS = frozenset({"DOCTOR", "PATIENT"})
+TITLE = re.compile(r"\b(?:Drs?|Mr|Mrs|Ms|Miss|Prof|Nurse|Sister|Fr|Rev|Sgt)\.?[ \t]+$", re.IGNORECASE)
+_CREDENTIALS = re.compile(
+    r",?[ \t]+(?:M\.?D|R\.?N|D\.?O|N\.?P|PA-?C|Ph\.?D|FRCP|MBBS|LCSW|PharmD|DPT|RD)\b\.?", re.IGNORECASE
+)
+_SINGLE = re.compile(r"[A-Z][a-z]+")
+_PROSE = 12
+TITLES_DROPPED, CREDENTIALS_DROPPED, FIRST_NAMES_DROPPED, REFILLED = 0.6, 0.5, 0.35, 0.5
+_SYLLABLES = (
+    "ka ren mol shi var tek lan dur esh bri ton quil mar ov zad nih fen gar iku wen sor thal bek ruz dal mi ja ont cre "
+    "vil"
+).split()
+
+
+def bare_names(note: Document, rng: np.random.Generator) -> list[Edit]:
+    """Return the edits that leave bare surnames: titles and credentials off, full names cut to their last word."""
+    edits: list[Edit] = []
+    for span in names_of(note):
+        surface = note.text[span.start : span.end]
+        if _in_prose(note, span):
+            title = TITLE.search(note.text, 0, span.start)
+            if title and rng.random() < TITLES_DROPPED and _free(note, title.start(), span.start):
+                edits.append(Edit(title.start(), span.start, ""))
+            cut = surface.rfind(" ") + 1
+            if cut and surface[cut : cut + 1].isupper() and rng.random() < FIRST_NAMES_DROPPED:
+                edits.append(Edit(span.start, span.start + cut, ""))
+        credentials = _CREDENTIALS.match(note.text, span.end)
+        if credentials and rng.random() < CREDENTIALS_DROPPED and _free(note, span.end, credentials.end()):
+            edits.append(Edit(span.end, credentials.end(), ""))
+    return edits
+
+
+def refilled_names(note: Document, rng: np.random.Generator) -> list[Edit]:
+    """Return the edits that put made-up and English-word surnames for single-word names, one for each in a note."""
+    new: dict[str, str] = {}
+    edits = []
+    for span in names_of(note):
+        surface = note.text[span.start : span.end]
+        if not _SINGLE.fullmatch(surface):
+            continue
+        if surface not in new:
+            new[surface] = _surname(rng) if rng.random() < REFILLED else surface
+        if new[surface] != surface:
+            edits.append(Edit(span.start, span.end, new[surface]))
+    return edits
+
+
+@cache
+def surnames_that_are_words() -> tuple[str, ...]:
+    """Return the English words that are surnames, too, in lower case."""
+    return tuple(sorted(word for word in listed_words("english") & listed_words("surname") if word.isalpha()))
+
+
+def _surname(rng: np.random.Generator) -> str:
+    if rng.random() < 0.5:
+        words = surnames_that_are_words()
+        return words[int(rng.integers(len(words)))].capitalize()
+    return made_up_name(rng)
+
+
+def made_up_name(rng: np.random.Generator) -> str:
+    """Return two or three syllables in a row, which make no word."""
+    count = int(rng.integers(2, 4))
+    return "".join(_SYLLABLES[int(k)] for k in rng.integers(len(_SYLLABLES), size=count)).capitalize()
+
+
+def names_of(note: Document) -> list[Span]:
+    """Return the spans of names on one line that overlap no other span."""
+    ordered = sorted(note.spans)
+    alone = [
+        span
+        for k, span in enumerate(ordered)
+        if (k == 0 or max(s.end for s in ordered[:k]) <= span.start)
+        and (k + 1 == len(ordered) or span.end <= ordered[k + 1].start)
+    ]
+    return [s for s in alone if s.label in NAME_LABELS and "\n" not in note.text[s.start : s.end]]
+
+
+def _in_prose(note: Document, span: Span) -> bool:
+    line = note.text[note.text.rfind("\n", 0, span.start) + 1 : span.start]
+    return len(line) > _PROSE and ":" not in line[-6:]
+
+
+def _free(note: Document, start: int, end: int) -> bool:
+    return all(span.end <= start or end <= span.start for span in note.spans)

@@ -1,0 +1,376 @@
+"""The counting and the tables of the shared tasks' own evaluation scripts, by name: 2014 i2b2/UTHealth and MEDDOCAN.
+
+The shared tasks print 0 where a figure is undefined. That convention lives here and nowhere else in the project.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from ensemble_deid.arrays import Int64s
+from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents
+from ensemble_deid.evaluation.views import RELAXED_END, runs_in
+from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.labels import I2B2_CATEGORIES, category_of, is_hipaa
+
+
+@dataclass(frozen=True, slots=True)
+class OfficialRow:
+    """One line of an official table: counts of every document, (documents, 3) as tp, fp, fn."""
+
+    name: str
+    counts: Int64s
+
+    @property
+    def total(self) -> Counts:
+        """The counts over all documents."""
+        tp, fp, fn = (int(value) for value in self.counts.sum(axis=0))
+        return Counts(tp, fp, fn)
+
+    @property
+    def micro(self) -> tuple[float, float, float]:
+        """Precision, recall and F1 over all documents."""
+        precision, recall = self.total.precision or 0.0, self.total.recall or 0.0
+        return precision, recall, _f1(precision, recall)
+
+
+@dataclass(frozen=True, slots=True)
+class OfficialScores:
+    """The rows of one scheme ("i2b2" or "meddocan"), in the order in which its script prints them."""
+
+    scheme: str
+    documents: int
+    rows: tuple[OfficialRow, ...]
+
+    def row(self, name: str) -> OfficialRow:
+        """Return the row of that name. Raises KeyError when the scheme has none."""
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class OfficialMacro:
+    """Means and population standard deviations over documents, 0 standing for an undefined document."""
+
+    precision: float
+    precision_sd: float
+    recall: float
+    recall_sd: float
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of the two means (not the mean of the documents' F1)."""
+        return _f1(self.precision, self.recall)
+
+
+def _f1(precision: float, recall: float) -> float:
+    """Return the harmonic mean, 0 where both are 0, rounded as the scripts' own formula rounds."""
+    return 2 * ((precision * recall) / (precision + recall)) if precision + recall else 0.0
+
+
+def macro_of(row: OfficialRow) -> OfficialMacro:
+    """Return the row's means over documents."""
+    tp, fp, fn = row.counts.astype(np.float64).T
+    precision = np.divide(tp, tp + fp, out=np.zeros_like(tp), where=tp + fp > 0)
+    recall = np.divide(tp, tp + fn, out=np.zeros_like(tp), where=tp + fn > 0)
+    return OfficialMacro(float(precision.mean()), float(precision.std()), float(recall.mean()), float(recall.std()))
+
+
+def count_sets(golds: Sequence[set[object]], systems: Sequence[set[object]]) -> Int64s:
+    """Count, document by document, what two sets of annotations share and do not: (documents, 3)."""
+    return np.array(
+        [(len(g & s), len(s - g), len(g - s)) for g, s in zip(golds, systems, strict=True)], dtype=np.int64
+    ).reshape(-1, 3)
+
+
+def to_official_json(scores: OfficialScores) -> dict[str, Mapping[str, float]]:
+    """Return the rows as plain numbers, named as the reference figures of the two scripts are."""
+    return {row.name: _figures(row, with_macro=scores.scheme == "i2b2") for row in scores.rows}
+
+
+def _figures(row: OfficialRow, *, with_macro: bool) -> dict[str, float]:
+    total, micro = row.total, dict(zip(("precision", "recall", "f1"), row.micro, strict=True))
+    counts = {
+        "documents": len(row.counts),
+        "true_positives": total.tp,
+        "false_positives": total.fp,
+        "false_negatives": total.fn,
+    }
+    if not with_macro:
+        return {**counts, **micro}
+    macro = macro_of(row)
+    return {
+        **counts,
+        "macro_precision": macro.precision,
+        "macro_precision_sd": macro.precision_sd,
+        "macro_recall": macro.recall,
+        "macro_recall_sd": macro.recall_sd,
+        "macro_f1": macro.f1,
+        **{f"micro_{name}": value for name, value in micro.items()},
+    }
+
+
+# The rows of the 2014 i2b2/UTHealth script, count for count.
+#
+# Source: Kotfila, i2b2_evaluation_scripts (2014), which Stubbs, Kotfila and Uzuner 2015 and Zhao et al. 2020 report.
+# "HIPPA" is spelled as the script spells it, so that its rows can be looked up by name.
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """What the script compares of an annotation: category (the XML element), TYPE and offsets, ignoring case."""
+
+    category: str
+    type: str
+    start: int
+    end: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """All that the Binary rows compare."""
+        return (self.start, self.end)
+
+
+_Tags = tuple[Tag, ...]
+Side = tuple[_Tags, ...]
+
+
+def score_i2b2(gold: Sequence[Document], system: Sequence[Document]) -> OfficialScores:
+    """Score as the 2014 script does: ten totals, then per category its Token and Strict rows.
+
+    Raises EvaluationError when the documents do not match.
+    """
+    pairs = pair_documents(gold, system)
+    golds, systems = tuple(_tags(p.gold) for p in pairs), tuple(_tags(p.system) for p in pairs)
+    sides = {
+        "Strict": (golds, systems),
+        "Token": (
+            tuple(_tokens(p.gold.text, tags) for p, tags in zip(pairs, golds, strict=True)),
+            tuple(_tokens(p.system.text, tags) for p, tags in zip(pairs, systems, strict=True)),
+        ),
+    }
+    rows = [
+        OfficialRow(name, _COUNTERS[counter](_keep(sides[unit][0], keep), _keep(sides[unit][1], keep)))
+        for name, unit, counter, keep in _ROWS
+    ]
+    return OfficialScores("i2b2", len(pairs), tuple(rows))
+
+
+def _tags(document: Document) -> _Tags:
+    return tuple(
+        Tag(category_of(span.label) or "", span.label.upper(), span.start, span.end) for span in document.spans
+    )
+
+
+def _tokens(text: str, tags: _Tags) -> _Tags:
+    return tuple(
+        Tag(tag.category, tag.type, start, end) for tag in tags for start, end in runs_in(text, tag.start, tag.end)
+    )
+
+
+def _keep(side: Side, keep: Callable[[Tag], bool]) -> Side:
+    return tuple(tuple(tag for tag in tags if keep(tag)) for tags in side)
+
+
+def _count_same(golds: Side, systems: Side) -> Int64s:
+    return count_sets([set(tags) for tags in golds], [set(tags) for tags in systems])
+
+
+def _count_places(golds: Side, systems: Side) -> Int64s:
+    return count_sets([{t.place for t in tags} for tags in golds], [{t.place for t in tags} for tags in systems])
+
+
+def _count_relaxed(golds: Side, systems: Side) -> Int64s:
+    counts = [_relaxed(_distinct(g), _distinct(s)) for g, s in zip(golds, systems, strict=True)]
+    return np.array(counts, dtype=np.int64).reshape(-1, 3)
+
+
+def _relaxed(golds: Sequence[Tag], systems: Sequence[Tag]) -> tuple[int, int, int]:
+    """Count as the script's sets do, whose equality lets the end differ.
+
+    One annotation may stand for several of the other side, so the three counts need not add up to the sides'
+    sizes: what has a partner is neither spurious nor missed, and the true positives are those of the smaller side.
+    """
+    found = sum(_has_partner(tag, systems) for tag in golds)
+    right = sum(_has_partner(tag, golds) for tag in systems)
+    return (found if len(systems) > len(golds) else right, len(systems) - right, len(golds) - found)
+
+
+def _distinct(tags: Iterable[Tag]) -> list[Tag]:
+    """Drop duplicates under the relaxed equality, in text order, so that the order of the file does not matter."""
+    kept: list[Tag] = []
+    for tag in sorted(set(tags), key=lambda t: (t.start, t.end, t.category, t.type)):
+        if not _has_partner(tag, kept):
+            kept.append(tag)
+    return kept
+
+
+def _has_partner(tag: Tag, others: Iterable[Tag]) -> bool:
+    return any(
+        other.start == tag.start
+        and other.type == tag.type
+        and other.category == tag.category
+        and abs(other.end - tag.end) <= RELAXED_END
+        for other in others
+    )
+
+
+def _any(tag: Tag) -> bool:
+    return True
+
+
+def _hipaa(tag: Tag) -> bool:
+    return is_hipaa(tag.type)
+
+
+def _in(category: str, *, hipaa: bool) -> Callable[[Tag], bool]:
+    return lambda tag: tag.category == category and (not hipaa or is_hipaa(tag.type))
+
+
+_COUNTERS: Mapping[str, Callable[[Side, Side], Int64s]] = MappingProxyType(
+    {"same": _count_same, "relaxed": _count_relaxed, "place": _count_places}
+)
+# Row name, unit (tags or their tokens), what counts as equal, and which tags are kept.
+_ROWS: tuple[tuple[str, str, str, Callable[[Tag], bool]], ...] = (
+    ("Token", "Token", "same", _any),
+    ("Strict", "Strict", "same", _any),
+    ("Relaxed", "Strict", "relaxed", _any),
+    ("HIPPA Token", "Token", "same", _hipaa),
+    ("HIPAA Strict", "Strict", "same", _hipaa),
+    ("HIPAA Relaxed", "Strict", "relaxed", _hipaa),
+    ("Binary Token", "Token", "place", _any),
+    ("Binary Strict", "Strict", "place", _any),
+    ("Binary HIPPA Token", "Token", "place", _hipaa),
+    ("Binary HIPAA Strict", "Strict", "place", _hipaa),
+    *(
+        row
+        for category in I2B2_CATEGORIES
+        for row in (
+            (f"{category} Token", "Token", "same", _in(category, hipaa=False)),
+            (f"{category} Strict", "Strict", "same", _in(category, hipaa=False)),
+            (f"{category} HIPPA Token", "Token", "same", _in(category, hipaa=True)),
+            # Named Binary by the script, which has set its equality back to types and places by then.
+            (f"{category} Binary HIPAA Strict", "Strict", "same", _in(category, hipaa=True)),
+        )
+    ),
+)
+
+
+# The rows of MEDDOCAN's script.
+#
+# Source: Marimon et al. 2019 (IberLEF), MEDDOCAN-Evaluation-Script: subtrack 1 compares type and offsets, subtrack 2
+# offsets alone, strictly or after spans with nothing alphanumeric between them are merged.
+
+
+_Place = tuple[int, int]
+
+
+def score_meddocan(gold: Sequence[Document], system: Sequence[Document]) -> OfficialScores:
+    """Score as the task's script does: NER, strict spans and merged spans.
+
+    Raises EvaluationError when the documents do not match.
+    """
+    pairs = pair_documents(gold, system)
+    named = count_sets([_keys(p.gold) for p in pairs], [_keys(p.system) for p in pairs])
+    placed = count_sets([set(_places(p.gold)) for p in pairs], [set(_places(p.system)) for p in pairs])
+    merged = np.array([_count_merged(pair) for pair in pairs], dtype=np.int64)
+    rows = (
+        OfficialRow("Subtrack 1 [NER]", named),
+        OfficialRow("Subtrack 2 [strict]", placed),
+        OfficialRow("Subtrack 2 [merged]", merged),
+    )
+    return OfficialScores("meddocan", len(pairs), rows)
+
+
+def _keys(document: Document) -> set[object]:
+    return {span.key for span in document.spans}
+
+
+def _places(document: Document) -> list[_Place]:
+    return sorted((span.start, span.end) for span in document.spans)
+
+
+def _count_merged(pair: Pair) -> tuple[int, int, int]:
+    """Count places found alone or as merged; a span inside what was found is neither spurious nor missed."""
+    golds, systems = set(_places(pair.gold)), set(_places(pair.system))
+    found = golds & systems | _merge(pair.gold) & _merge(pair.system)
+    spurious = sum(not _inside(place, found) for place in systems - golds)
+    missed = sum(not _inside(place, found) for place in golds - systems)
+    return len(found), spurious, missed
+
+
+def _merge(document: Document) -> set[_Place]:
+    """Join each place to the one before when no letter or digit lies between them.
+
+    As in the script, the joined place ends where the later one ends, even if the earlier one reaches further.
+    """
+    merged: list[_Place] = []
+    for start, end in _places(document):
+        if merged and not any(c.isalnum() for c in document.text[merged[-1][1] : start]):
+            merged[-1] = (merged[-1][0], end)
+        else:
+            merged.append((start, end))
+    return set(merged)
+
+
+def _inside(place: _Place, others: Iterable[_Place]) -> bool:
+    return any(start <= place[0] and place[1] <= end for start, end in others)
+
+
+SCHEMES: Mapping[str, Callable[[Sequence[Document], Sequence[Document]], OfficialScores]] = MappingProxyType(
+    {"i2b2": score_i2b2, "meddocan": score_meddocan}
+)
+
+
+def score_official(gold: Sequence[Document], system: Sequence[Document], *, scheme: str) -> OfficialScores:
+    """Score exactly as the shared task's own script does; `scheme` is "i2b2" or "meddocan".
+
+    Raises EvaluationError for another scheme or when the documents do not match.
+    """
+    if scheme not in SCHEMES:
+        raise EvaluationError(f"there is no scheme {scheme!r}; there are: {', '.join(SCHEMES)}")
+    return SCHEMES[scheme](gold, system)
+
+
+# The official schemes as text, laid out as the shared tasks' own scripts lay them out.
+
+
+def render_official(scores: OfficialScores) -> str:
+    """Return one block per row, four significant digits, 0 where a figure is undefined, as the scripts print."""
+    block = _i2b2_block if scores.scheme == "i2b2" else _meddocan_block
+    return "\n\n".join("\n".join(block(row)) for row in scores.rows) + "\n"
+
+
+def _i2b2_block(row: OfficialRow) -> list[str]:
+    macro = macro_of(row)
+    precision, recall, f1 = (f"{value:.4}" for value in row.micro)
+    return _lines(
+        (25, 15, 15, 20),
+        (f"{row.name} ({len(row.counts)})", "Measure", "Macro (SD)", "Micro (Primary)"),
+        ("Total", "Precision", f"{macro.precision:.4} ({macro.precision_sd:.2})", precision),
+        ("", "Recall", f"{macro.recall:.4} ({macro.recall_sd:.2})", recall),
+        ("", "F1", f"{macro.f1:.4}", f1),
+    )
+
+
+def _meddocan_block(row: OfficialRow) -> list[str]:
+    precision, recall, f1 = (f"{value:.4}" for value in row.micro)
+    return _lines(
+        (35, 15, 20),
+        (row.name, "Measure", "Micro"),
+        (f"Total ({len(row.counts)} docs)", "Precision", precision),
+        ("", "Recall", recall),
+        ("", "F1", f1),
+    )
+
+
+def _lines(widths: Sequence[int], head: Sequence[str], *rows: Sequence[str]) -> list[str]:
+    """Return the cells in columns of these widths, a rule below the head."""
+    padded = [[cell.ljust(width) for cell, width in zip(cells, widths, strict=True)] for cells in (head, *rows)]
+    first, *rest = ("".join(cells).rstrip() for cells in padded)
+    return [first, "-" * sum(widths), *rest]
