@@ -12,7 +12,7 @@ import tiny_stack
 from ensemble_deid.cli import corpus as corpus_commands
 from ensemble_deid.cli.main import main
 from ensemble_deid.cli.terminal import expected_end, progress_bar, say
-from ensemble_deid.training.progress import Step
+from ensemble_deid.parallel import Step
 
 
 class Terminal(io.StringIO):

@@ -9,8 +9,8 @@ from ensemble_deid.config import Config, make_config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.features.columns import load_stemmer
 from ensemble_deid.features.table import Column
-from ensemble_deid.features.words import load_stemmer
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.taggers.crf.tagger import CrfTagger
 from ensemble_deid.taggers.crf.windows import read_windows

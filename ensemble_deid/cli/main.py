@@ -36,7 +36,6 @@ def build_parser() -> argparse.ArgumentParser:
         review,
         rules,
         service,
-        spark,
         training,
     )
 
@@ -45,8 +44,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (training, deidentify, prediction, evaluation, review, audit, service, spark, models):
+    for module in (training, deidentify, prediction, evaluation, review, audit, service):
         module.add_commands(commands)
+    deidentify.add_spark(commands)
+    models.add_commands(commands)
     of_model = add_group(commands, "model", "inspect, adjust and share a model")
     for adds in (models, model_changes, explain, evaluation):
         adds.add_model_commands(of_model)

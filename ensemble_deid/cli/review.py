@@ -129,11 +129,11 @@ def run_review(options: argparse.Namespace) -> int:
         raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
     from ensemble_deid.corpora.read import read_corpus
     from ensemble_deid.deidentify.deidentifier import Deidentifier
+    from ensemble_deid.parallel import Step
     from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
     from ensemble_deid.service.review.fill import fill
     from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
     from ensemble_deid.service.tokens import Tokens
-    from ensemble_deid.training.progress import Step
 
     refuse_output_files([options.store], options.notes, options.model)
     settings = ServiceSettings(
@@ -201,9 +201,9 @@ def run_export(options: argparse.Namespace) -> int:
 
 def run_learn(options: argparse.Namespace) -> int:
     """Write a model that has learned from the finished notes, and print what it gained on patients held out."""
+    from ensemble_deid.parallel import Step
     from ensemble_deid.service.review.export import reviewed
     from ensemble_deid.training.learn import learn
-    from ensemble_deid.training.progress import Step
 
     refuse_output_model(options.out, options.store, options.model)
     with _opened(options.store) as database:

@@ -21,8 +21,8 @@ from ensemble_deid.config_files import config_to_toml
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.model.manifest import fingerprint
 from ensemble_deid.note.document import Document
+from ensemble_deid.parallel import Reporter, Step
 from ensemble_deid.parsing import strict_toml
-from ensemble_deid.training.progress import Reporter, Step
 from ensemble_deid.training.run_folder import RunFolder, damaged, read_part, write_json
 from ensemble_deid.training.train import train
 
