@@ -22,7 +22,7 @@ from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.note.document import Document
 from ensemble_deid.taggers.tbed.rulelist import RuleList
-from ensemble_deid.training.rule_changes import Approval, rule_approvals
+from ensemble_deid.training.rule_approvals import Approval, rule_approvals
 from ensemble_deid.training.rule_review import review_rules
 
 HEADER = 'ensemble-deid rule list, version 1\ncorpus: "by hand"\ntemplates: "none"\ninitial tagger: "regex"\n\n'

@@ -28,7 +28,7 @@ from ensemble_deid.parsing import read_text, strict_json
 from ensemble_deid.signing import SigningKey, TrustedKeys
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.tbed.tagger import RULES
-from ensemble_deid.training.rule_changes import rule_approvals
+from ensemble_deid.training.rule_approvals import rule_approvals
 
 DecisionMade = Literal["approve", "refuse"]
 RecordFacts = Mapping[str, Any]

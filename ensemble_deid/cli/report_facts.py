@@ -21,7 +21,8 @@ from ensemble_deid.model.measured import Measured, measured_at, threshold_text
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.parsing import read_text
 from ensemble_deid.taggers.tbed.tagger import RULES
-from ensemble_deid.training.rule_changes import rule_approvals, rules_in_force
+from ensemble_deid.training.rule_approvals import rule_approvals
+from ensemble_deid.training.rule_replacement import rules_in_force
 
 _NOT_STATED = "not stated"
 

@@ -200,7 +200,7 @@ def run_show(options: argparse.Namespace) -> int:
     """Print the rule list as text; whole, it is the file byte for byte, with a line for its approvals if it has any."""
     from ensemble_deid.taggers.tbed.rule_words import rule_in_words
     from ensemble_deid.taggers.tbed.templates import parse_template
-    from ensemble_deid.training.rule_changes import APPROVED_KEY, rule_approvals
+    from ensemble_deid.training.rule_approvals import APPROVED_KEY, rule_approvals
     from ensemble_deid.training.rules import RuleModel
 
     rules = RuleModel.load(options.model).rules
@@ -294,7 +294,7 @@ def run_apply(options: argparse.Namespace) -> int:
 
 def run_curve(options: argparse.Namespace) -> int:
     """Print the curve that training measured, and draw it."""
-    from ensemble_deid.training.rule_changes import has_trained_rules
+    from ensemble_deid.training.rule_replacement import has_trained_rules
     from ensemble_deid.training.rules import curve_lines, draw_curve, model_curve
 
     refuse_output_files([options.out], options.model)
@@ -376,7 +376,7 @@ def run_review(options: argparse.Namespace) -> int:
 
 def run_approve(options: argparse.Namespace) -> int:
     """Store an approval."""
-    from ensemble_deid.training.rule_changes import approve_rules
+    from ensemble_deid.training.rule_approvals import approve_rules
 
     numbers = None if options.all else _numbers(options.rules)
     # The machine's own day: an approval is given where it is typed.
@@ -396,7 +396,7 @@ def _numbers(text: str) -> list[int]:
 def run_replace(options: argparse.Namespace) -> int:
     """Put a rule list into a model."""
     from ensemble_deid.taggers.tbed.rulelist import RuleList
-    from ensemble_deid.training.rule_changes import keep_approved_rules, replace_rules
+    from ensemble_deid.training.rule_replacement import keep_approved_rules, replace_rules
 
     if options.approved_only:
         in_force = keep_approved_rules(options.model, remark=options.remark)
@@ -410,7 +410,7 @@ def run_replace(options: argparse.Namespace) -> int:
 
 def run_restore(options: argparse.Namespace) -> int:
     """Bring back the rule list before the last replacement."""
-    from ensemble_deid.training.rule_changes import restore_rules
+    from ensemble_deid.training.rule_replacement import restore_rules
 
     change, n_rules = restore_rules(options.model, remark=options.remark)
     rules = counted(n_rules, "rule")

@@ -8,7 +8,7 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.taggers.tbed.rule_text import write_rule
 from ensemble_deid.taggers.tbed.rule_words import rule_in_words
 from ensemble_deid.taggers.tbed.templates import Rule
-from ensemble_deid.training.rule_changes import Approval, RuleApprovals, rule_approvals
+from ensemble_deid.training.rule_approvals import Approval, RuleApprovals, rule_approvals
 from ensemble_deid.training.rules import CheckedRule, RuleExample, RuleModel, check_rules
 
 EXAMPLES = 3

@@ -1,0 +1,133 @@
+"""Putting a reviewed rule list into a model, and taking it out again; the model keeps every list that it had.
+
+The manifest's `rules_replaced` has one record a change, in order: the SHA-256 of the list before and after, the number
+of rules, a remark, with `approved_only` which rules of the list before were kept as approved, and in `kept` the file of
+the list before (`tbed.1.rules` for the first change) among the private files. A record with `restored` is a change
+back, and says the number of the change that it undid.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ensemble_deid.errors import ModelError, RuleError
+from ensemble_deid.model.directory import update_model
+from ensemble_deid.model.manifest import Manifest, file_hashes, read_manifest
+from ensemble_deid.model.private import FOLDER as PRIVATE
+from ensemble_deid.model.private import has_private_file, private_files
+from ensemble_deid.taggers.tbed.rulelist import RuleList
+from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES
+from ensemble_deid.training.rule_approvals import APPROVED_KEY, approve_rules, number_ranges, rule_approvals
+from ensemble_deid.training.rules import RuleModel
+
+APPROVED_ONLY = "approved_only"
+# The list itself, and the confidence of its rules.
+_FILES = (RULES, CONFIDENCE)
+
+
+def replace_rules(model: Path, rules: RuleList, *, name: str = "rules", remark: str = "") -> tuple[int, int]:
+    """Put a reviewed rule list into a model, which keeps the old one; return how many rules were kept and are new.
+
+    What its header says of approvals is left out: a model keeps those itself, for each list (`approve_rules`).
+    Raises ModelError for the model, and RuleError for rules that do not fit it (see `RuleModel.with_rules`).
+    """
+    return _put(model, rules, remark, {}, name=name)
+
+
+def _put(
+    model: Path, rules: RuleList, remark: str, record: Mapping[str, str], *, name: str = "rules"
+) -> tuple[int, int]:
+    before = RuleModel.load(model)
+    rules = replace(rules, header={key: value for key, value in rules.header.items() if key != APPROVED_KEY})
+    tagger = before.with_rules(rules, name=name).tagger
+    # A list may say a rule twice: as counters, each copy is kept once.
+    kept = (Counter(rule.identity for rule in before.rules) & Counter(rule.identity for rule in rules)).total()
+    contents = (rules.text(), tagger.confidence.to_json())
+    _change(model, [text.encode() for text in contents], {"rules": str(len(rules)), "remark": remark, **record})
+    return kept, len(rules) - kept
+
+
+def keep_approved_rules(model: Path, *, remark: str = "") -> str:
+    """Leave only the rules in a model whose approval is on file, with their approvals; return which they were.
+
+    The record of the change has their numbers in the list before, too. Raises RuleError where none is approved.
+    """
+    before, rules = rule_approvals(model), RuleModel.load(model).rules
+    kept = sorted(before.approved)
+    if not kept:
+        raise RuleError(f"{model}: no rule is approved: rules approve MODEL --rule N --by NAME")
+    in_force = f"{number_ranges(kept)} of {len(rules)}"
+    _put(model, rules.with_rules([rules.rules[number - 1] for number in kept]), remark, {APPROVED_ONLY: in_force})
+    number = {old: new for new, old in enumerate(kept, 1)}
+    given: dict[tuple[str, str], list[int]] = {}
+    for approval in before.approvals:
+        given.setdefault((approval.by, approval.date), []).append(number[approval.rule])
+    for (by, on), numbers in given.items():
+        approve_rules(model, by=by, on=on, rules=numbers)
+    return in_force
+
+
+def rules_in_force(manifest: Manifest) -> str | None:
+    """Return which rules of the list before are in force where only approved ones are, else None."""
+    last = manifest.rules_replaced[-1] if manifest.rules_replaced else {}
+    return last.get(APPROVED_ONLY)
+
+
+def restore_rules(model: Path, *, remark: str = "") -> tuple[int, int]:
+    """Undo the last replacement that is not undone yet; return its number (from 1) and how many rules there are now.
+
+    The list and the confidence of its rules are the same bytes as before that replacement. Raises ModelError where
+    there is none, or where the model does not hold the list.
+    """
+    manifest = read_manifest(model)
+    change = _last_replacement(manifest)
+    if change is None:
+        raise ModelError(f"{model}: the rule list is the one of training: there is nothing to restore")
+    names = [_kept_name(change, name) for name in _FILES]
+    if not all(has_private_file(model, name) for name in names):
+        raise ModelError(f"{model}: the rule list before change {change} was not kept")
+    folder = private_files(model, *names, purpose="restoring")
+    rules = RuleList.load(folder / names[0])
+    contents = [(folder / name).read_bytes() for name in names]
+    _change(model, contents, {"rules": str(len(rules)), "remark": remark, "restored": str(change)})
+    return change, len(rules)
+
+
+def has_trained_rules(model: Path) -> bool:
+    """Whether a model's rule list is the one that training learned. Raises ModelError for a damaged model."""
+    manifest = read_manifest(model)
+    return not manifest.rules_replaced or manifest.rules_replaced[0]["before"] == manifest.files.get(RULES)
+
+
+def _change(model: Path, contents: Sequence[bytes], record: dict[str, str]) -> None:
+    """Write a new list with its confidences, keep the old ones beside it, and add the record."""
+
+    def edit(directory: Path, manifest: Manifest) -> Manifest:
+        number = len(manifest.rules_replaced) + 1
+        before = file_hashes(directory)[RULES]
+        (directory / PRIVATE).mkdir(exist_ok=True)
+        for name, content in zip(_FILES, contents, strict=True):
+            (directory / name).rename(directory / PRIVATE / _kept_name(number, name))
+            (directory / name).write_bytes(content)
+        hashes = {"before": before, "after": file_hashes(directory)[RULES], "kept": _kept_name(number, RULES)}
+        return replace(manifest, rules_replaced=(*manifest.rules_replaced, {**hashes, **record}))
+
+    update_model(model, edit)
+
+
+def _kept_name(number: int, name: str) -> str:
+    """Return where the model keeps a file as it was before change `number`: `tbed.rules` in `tbed.1.rules`."""
+    stem, _, suffix = name.partition(".")
+    return f"{stem}.{number}.{suffix}"
+
+
+def _last_replacement(manifest: Manifest) -> int | None:
+    """Return the number of the last replacement that no later record undid."""
+    undone = {record["restored"] for record in manifest.rules_replaced if "restored" in record}
+    standing = [
+        number
+        for number, record in enumerate(manifest.rules_replaced, 1)
+        if "restored" not in record and str(number) not in undone
+    ]
+    return standing[-1] if standing else None
