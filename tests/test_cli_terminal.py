@@ -99,7 +99,6 @@ def test_prediction_and_ablation_advance_to_the_end(
     monkeypatch.setattr("ensemble_deid.cli.prediction.progress_bar", Recorder)
     monkeypatch.setattr("ensemble_deid.cli.deidentify.progress_bar", Recorder)
     monkeypatch.setattr("ensemble_deid.cli.training.progress_bar", Recorder)
-    monkeypatch.setattr("ensemble_deid.cli.research.progress_bar", Recorder)
     assert main(["predict", str(tiny_model), str(tiny_train), "--out", str(tmp_path / "out")]) == 0
     assert [(step.done, step.total) for step in steps] == [(k, 8) for k in range(1, 9)]
     assert steps[-1].message == "8 notes written, 0 withheld"
