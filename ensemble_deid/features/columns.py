@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ensemble_deid.arrays import Int32s
-from ensemble_deid.errors import ConfigError
+from ensemble_deid.errors import ConfigError, needs_extra
 from ensemble_deid.features.table import Column
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.tokens import TokenTable, first_rows
@@ -91,11 +91,9 @@ def load_stemmer(language: str) -> Stem:
 
     Raises ConfigError for a language that Snowball lacks, and where NLTK, which has the stemmers, is not installed.
     """
-    try:
+    with needs_extra("nlp", "text.stem"):
         # Imported here: it takes seconds, and few configurations need it.
         from nltk.stem.snowball import SnowballStemmer
-    except ImportError:
-        raise ConfigError("text.stem: nltk is not installed; it comes with the extra ensemble_deid[nlp]") from None
     if language not in SnowballStemmer.languages:
         known = ", ".join(sorted(SnowballStemmer.languages))
         raise ConfigError(f"text.stem: there is no Snowball stemmer {language!r}; there are: {known}")
