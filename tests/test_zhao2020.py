@@ -55,7 +55,7 @@ def test_a_missing_stemmer_is_an_error_and_a_shareable_model_has_none(monkeypatc
     with pytest.raises(ConfigError, match=r"shareable: .* text\.stem gives stems of all words"):
         make_config({"shareable": True, "text": {"stem": "english"}})
     monkeypatch.setitem(__import__("sys").modules, "nltk.stem.snowball", None)
-    with pytest.raises(ConfigError, match=r"text.stem needs nltk.*, which is not installed: pip install .ensemble_deid\[nlp\]"):
+    with pytest.raises(ConfigError, match=r"text.stem needs nltk.*, which is not installed: .*\[nlp\]"):
         load_stemmer("english")
 
 
