@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import tiny_stack
+from parser_leaves import leaves
 
-from ensemble_deid.cli import corpus as corpus_commands
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
@@ -397,7 +397,7 @@ def test_an_unforeseen_error_says_where_not_what(
     def raising(_: object) -> int:
         raise error
 
-    monkeypatch.setattr(corpus_commands, "run_stats", raising)
+    monkeypatch.setitem(dict(leaves())["corpus stats"]._defaults, "run", raising)
     assert main(["corpus", "stats", "demo"]) == status
     said = capsys.readouterr()
     assert said.out == ""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import tiny_stack
+from parser_leaves import leaves
 
-from ensemble_deid.cli import corpus as corpus_commands
 from ensemble_deid.cli.main import main
 from ensemble_deid.cli.terminal import expected_end, progress_bar, say
 from ensemble_deid.parallel import Step
@@ -131,7 +131,7 @@ def test_an_encoding_that_lacks_a_character_ends_no_command(monkeypatch: pytest.
 
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
-    monkeypatch.setattr(corpus_commands, "run_stats", run)
+    monkeypatch.setitem(dict(leaves())["corpus stats"]._defaults, "run", run)
     assert main(["corpus", "stats", "demo"]) == 0
     assert raw.getvalue() == b"change O to B-DOCTOR if the word is \\u0160imi\\u0107\n"
 

@@ -10,6 +10,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -20,8 +21,9 @@ from ensemble_deid.errors import DeidError
 from ensemble_deid.reproducible import MARK, is_pinned, pinned_environment
 
 
+@cache
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands; each module adds its own."""
+    """Return the parser of all commands, made once; each module adds its own."""
     from ensemble_deid.cli import (
         audit,
         corpus,
