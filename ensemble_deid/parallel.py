@@ -6,7 +6,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -44,6 +43,8 @@ def in_processes(calls: Iterable[Call], *, jobs: int, ordered: bool = True, ahea
     process is killed.
     """
     # Here, not above: one process needs none of it, and it takes a while to load.
+    from concurrent.futures.process import BrokenProcessPool
+
     from joblib import Parallel
 
     own = os.getpid()
