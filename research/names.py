@@ -182,7 +182,7 @@ def add_commands(commands: Any) -> None:
     )
     add_model(parser)
     parser.add_argument("corpus", metavar="CORPUS", help="annotated notes that the model was not trained on")
-    parser.add_argument("--notes", metavar="N", type=int, help="only N of the notes, drawn by a fixed seed")
+    parser.add_argument("--sample", metavar="N", type=int, help="only N of the notes, drawn by a fixed seed")
     add_files(parser, FILE_FORMS)
     parser.set_defaults(run=run_names)
 
@@ -192,8 +192,8 @@ def run_names(options: argparse.Namespace) -> int:
     refuse_output_files(options.out, options.model, options.corpus)
     check_forms(options.out, FILE_FORMS)
     notes: Sequence[Document] = read_gold(options.corpus).documents
-    if options.notes is not None and options.notes < len(notes):
-        chosen = generator(0, "research/names/notes").permutation(len(notes))[: options.notes]
+    if options.sample is not None and options.sample < len(notes):
+        chosen = generator(0, "research/names/notes").permutation(len(notes))[: options.sample]
         notes = [notes[k] for k in sorted(chosen.tolist())]
     model = Deidentifier.load(options.model)
     figures = [figure_of(row, changed, model.predict(changed)) for row, changed in rows_of(notes)]

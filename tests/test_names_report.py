@@ -60,7 +60,7 @@ def test_a_part_is_found_where_spans_cover_it() -> None:
 
 def test_the_report(tiny_model: Path, tiny_dev: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "names.md"
-    options = build_parser().parse_args(["names", str(tiny_model), str(tiny_dev), "--notes", "2", "--out", str(out)])
+    options = build_parser().parse_args(["names", str(tiny_model), str(tiny_dev), "--sample", "2", "--out", str(out)])
     assert options.run(options) == 0
     rows = [line.split("|")[1].strip() for line in out.read_text().splitlines() if line.startswith("|")][2:]
     assert rows == [*names.origins(), *names.FORMS]
