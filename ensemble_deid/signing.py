@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ensemble_deid.atomic import write_new_private_file, write_text_atomically
-from ensemble_deid.errors import ConfigError, needs_extra
+from ensemble_deid.errors import ConfigError
 from ensemble_deid.parsing import read_text
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ PUBLIC_SUFFIX = ".pub"
 _SIGNATURE = re.compile(r"ed25519 (?P<public>[0-9a-f]{64}) (?P<signature>[0-9a-f]{128})\n?")
 _PUBLIC = re.compile(r"(?P<name>[\w.-]{1,40}):[ \t]+ed25519 (?P<public>[0-9a-f]{64})")
 _HOW = "`ensemble-deid keygen FILE --signing` makes a pair"
+_EXTRA = "signatures need an extra: pip install 'ensemble_deid[signing]'"
 
 
 def key_fingerprint(public: str) -> str:
@@ -40,9 +41,11 @@ class SigningKey:
     @classmethod
     def from_file(cls, path: str | Path) -> "SigningKey":
         """Read a private key. Raises ConfigError, without quoting the file."""
-        with needs_extra("signing", "a signature"):
+        try:
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
             from cryptography.hazmat.primitives.serialization import load_pem_private_key
+        except ImportError:
+            raise ConfigError(_EXTRA) from None
         key: object
         try:
             key = load_pem_private_key(Path(path).read_bytes(), password=None)
@@ -66,9 +69,11 @@ class SigningKey:
 
 def make_signing_key(path: Path) -> SigningKey:
     """Write a new pair: the private key to `path`, the public one beside it. Raises ConfigError where either exists."""
-    with needs_extra("signing", "a signature"):
+    try:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    except ImportError:
+        raise ConfigError(_EXTRA) from None
     beside = path.with_name(path.name + PUBLIC_SUFFIX)
     made = Ed25519PrivateKey.generate()
     pem = made.private_bytes(
@@ -108,9 +113,11 @@ class TrustedKeys:
 
     def check(self, signature: str, purpose: str, content: bytes) -> str:
         """Return the signer's name and fingerprint. Raises ConfigError for anything but a trusted, valid signature."""
-        with needs_extra("signing", "a signature"):
+        try:
             from cryptography.exceptions import InvalidSignature
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        except ImportError:
+            raise ConfigError(_EXTRA) from None
         match = _SIGNATURE.fullmatch(signature)
         if match is None:
             raise ConfigError("damaged: not a signature")

@@ -2,14 +2,12 @@
 
 import argparse
 from collections.abc import Sequence
-from functools import cache
 
 from ensemble_deid.cli import main as package
 from research import __main__ as research
 from tools import __main__ as tools
 
 
-@cache
 def parsers() -> tuple[argparse.ArgumentParser, ...]:
     """Return the three parsers."""
     return package.build_parser(), research.build_parser(), tools.build_parser()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 import tiny_stack
-from parser_leaves import leaves
 
+from ensemble_deid.cli import corpus as corpus_commands
+from ensemble_deid.cli import main as package
 from ensemble_deid.cli.main import main
 from ensemble_deid.cli.terminal import expected_end, progress_bar, say
 from ensemble_deid.parallel import Step
@@ -131,7 +132,8 @@ def test_an_encoding_that_lacks_a_character_ends_no_command(monkeypatch: pytest.
 
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
-    monkeypatch.setitem(dict(leaves())["corpus stats"]._defaults, "run", run)
+    monkeypatch.setattr(corpus_commands, "run_stats", run)
+    monkeypatch.setattr(package, "build_parser", package.build_parser.__wrapped__)
     assert main(["corpus", "stats", "demo"]) == 0
     assert raw.getvalue() == b"change O to B-DOCTOR if the word is \\u0160imi\\u0107\n"
 

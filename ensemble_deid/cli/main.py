@@ -10,7 +10,6 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -21,9 +20,8 @@ from ensemble_deid.errors import DeidError
 from ensemble_deid.reproducible import MARK, is_pinned, pinned_environment
 
 
-@cache
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands, made once; each module adds its own."""
+    """Return the parser of all commands; each module adds its own."""
     from ensemble_deid.cli import (
         audit,
         corpus,
@@ -37,6 +35,7 @@ def build_parser() -> argparse.ArgumentParser:
         review,
         rules,
         service,
+        spark,
         training,
     )
 
@@ -45,10 +44,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (training, deidentify, prediction, evaluation, review, audit, service):
+    for module in (training, deidentify, prediction, evaluation, review, audit, service, spark, models):
         module.add_commands(commands)
-    deidentify.add_spark(commands)
-    models.add_commands(commands)
     of_model = add_group(commands, "model", "inspect, adjust and share a model")
     for adds in (models, model_changes, explain, evaluation):
         adds.add_model_commands(of_model)

@@ -3,9 +3,12 @@
 import json
 from collections.abc import Iterable, Mapping
 
-from ensemble_deid.errors import RuleError
-from ensemble_deid.features.patterns import FLAGS, Pattern, TimeLimit, failed_examples
+import regex
 
+from ensemble_deid.errors import RuleError
+from ensemble_deid.features.patterns import Pattern, TimeLimit, failed_examples
+
+_FLAGS = {"IGNORECASE": regex.I, "MULTILINE": regex.M, "DOTALL": regex.S, "VERBOSE": regex.X, "ASCII": regex.A}
 _RUNS = ("a", "A", "Aa ", "1", "1 ", " ", ".", "-", ", ", "\n")
 _RUN_LENGTH = 2000
 _SECONDS = 2.0
@@ -26,7 +29,7 @@ def patterns_text(
             lines.append(f"# {remarks[pattern.name]}")
         lines += [f"name = {toml_string(pattern.name)}", f"label = {toml_string(pattern.label)}"]
         lines.append(f"regex = {toml_string(pattern.regex.pattern)}")
-        if flags := [flag for flag, value in FLAGS.items() if pattern.regex.flags & value]:
+        if flags := [flag for flag, value in _FLAGS.items() if pattern.regex.flags & value]:
             lines.append(f"flags = {json.dumps(flags)}")
         if pattern.group != 0:
             lines.append(f"group = {toml_string(pattern.group) if isinstance(pattern.group, str) else pattern.group}")

@@ -44,7 +44,7 @@ _KEYS = {"name", "label", "regex", "flags", "group", "positive", "negative", "co
 _CALL = re.compile(r"\(\?&(\w+)\)")
 # An escaped character or a character class, which a verbose regex reads as it stands; or a comment.
 _COMMENT = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|#[^\n]*", re.DOTALL)
-FLAGS = {"IGNORECASE": regex.I, "MULTILINE": regex.M, "DOTALL": regex.S, "VERBOSE": regex.X, "ASCII": regex.A}
+_FLAGS = {"IGNORECASE": regex.I, "MULTILINE": regex.M, "DOTALL": regex.S, "VERBOSE": regex.X, "ASCII": regex.A}
 _LONGEST_REGEX = 1_000_000
 _LONGEST_OF_ALL = 4_000_000
 _SECONDS = 5.0
@@ -238,9 +238,9 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str) -> 
         raise RuleError(f"{place}: {missing[0]!r} must be given as text")
     flags = 0
     for name in table.get("flags", ()):
-        if name not in FLAGS:
-            raise RuleError(f"{place}: unknown flag {name!r}; known: {', '.join(FLAGS)}")
-        flags |= FLAGS[name]
+        if name not in _FLAGS:
+            raise RuleError(f"{place}: unknown flag {name!r}; known: {', '.join(_FLAGS)}")
+        flags |= _FLAGS[name]
     try:
         source = _expand(table["regex"], words, place, verbose=bool(flags & regex.X))
         compiled = regex.compile(normalised_literals(source), flags)

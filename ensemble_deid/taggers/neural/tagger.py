@@ -62,7 +62,7 @@ class NeuralTagger:
         have. Raises ConfigError where torch is not installed.
         """
         with needs_extra("train", "training a network"):
-            from ensemble_deid.taggers.neural.training import fit_network
+            from ensemble_deid.taggers.neural.fitting import fit_network
 
         def dev_score(vocabularies: Vocabularies, network: "TorchNetwork") -> float | None:
             return None if dev is None else cls(scheme, config, vocabularies, network, epochs=0).strict_f1(dev)
