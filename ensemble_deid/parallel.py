@@ -1,4 +1,4 @@
-"""Work over several processes, whose number never changes a result."""
+"""Long work: over several processes, whose number never changes a result, and its progress."""
 
 import logging
 import os
@@ -6,12 +6,25 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from ensemble_deid.errors import DeidError
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step that was completed: `done` of `total` units of work (None if unknown), and a line of text."""
+
+    done: float
+    total: float | None
+    message: str
+
+
+Reporter = Callable[[Step], None]
+
 
 _SECONDS = 1.0
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
@@ -30,6 +43,8 @@ def in_processes(calls: Iterable[Call], *, jobs: int, ordered: bool = True, ahea
     process is killed.
     """
     # Here, not above: one process needs none of it, and it takes a while to load.
+    from concurrent.futures.process import BrokenProcessPool
+
     from joblib import Parallel
 
     own = os.getpid()

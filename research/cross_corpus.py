@@ -15,7 +15,7 @@ from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.manifest import fingerprint, installed_packages
 from ensemble_deid.model.seen_notes import SeenNotes
 from ensemble_deid.note.document import Document
-from ensemble_deid.training.progress import Reporter, Step
+from ensemble_deid.parallel import Reporter, Step
 from ensemble_deid.training.train import train
 from ensemble_deid.training.training_notes import training_notes
 from research.stored_answers import ScoredAnswer, read_answer, stored_answer

@@ -16,9 +16,9 @@ from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import fingerprint, installed_packages, read_manifest
 from ensemble_deid.note.document import Document
+from ensemble_deid.parallel import Reporter, Step
 from ensemble_deid.seeds import generator
 from ensemble_deid.submodels import BY_NAME
-from ensemble_deid.training.progress import Reporter, Step
 from ensemble_deid.training.train import train
 from ensemble_deid.training.training_notes import training_notes
 from research.stored_answers import ScoredAnswer, stored_answer

@@ -22,9 +22,8 @@ from ensemble_deid.model.submodels import submodel_class
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme
-from ensemble_deid.parallel import in_processes
+from ensemble_deid.parallel import Reporter, Step, in_processes
 from ensemble_deid.reproducible import one_thread
-from ensemble_deid.training.progress import Reporter, Step
 from ensemble_deid.training.run_folder import write_json
 from research.stored_answers import read_stored, stored_spans
 

@@ -11,8 +11,7 @@ from functools import cache
 from ensemble_deid.note.folding import fold
 from ensemble_deid.surrogates.affixes import CREDENTIALS, KEPT_PARTS, TITLES
 from ensemble_deid.surrogates.dates import DateText
-from ensemble_deid.surrogates.lists import SURNAMES, name_lists, plain_list, towns
-from ensemble_deid.surrogates.place_words import GENERIC_WORDS, PLAIN_WORDS, STATES
+from ensemble_deid.surrogates.lists import SURNAMES, generic_words, name_lists, plain_list, towns
 from research.exposure_places import HiddenNote, Place
 
 _WORD = re.compile(r"[^\W\d_]+")
@@ -96,8 +95,8 @@ def _words_of_places() -> frozenset[str]:
     lists = name_lists()
     surnames = (name for (_, kind), names in lists.given_out.items() if kind == SURNAMES for name in names)
     townships = (name for names in towns().by_state.values() for name in names)
-    every = (*surnames, *townships, *PLAIN_WORDS, *STATES.values(), *plain_list("countries-en"))
-    return GENERIC_WORDS | {fold(part) for name in every for part in _parts(name)}
+    every = (*surnames, *townships, *plain_list("place-names"), *towns().states.values(), *plain_list("countries-en"))
+    return generic_words() | {fold(part) for name in every for part in _parts(name)}
 
 
 def _parts(name: str) -> list[str]:

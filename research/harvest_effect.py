@@ -24,8 +24,14 @@ from ensemble_deid.features.patterns import PatternSet
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.inclusion import InclusionList
 from ensemble_deid.note.document import Document
-from ensemble_deid.training.harvest import Harvest, HarvestLimits, count_hits, harvest_patterns
-from ensemble_deid.training.harvest_sentences import frequent_sentences, inclusion_effect
+from ensemble_deid.training.harvest import (
+    Harvest,
+    HarvestLimits,
+    count_hits,
+    frequent_sentences,
+    harvest_patterns,
+    inclusion_effect,
+)
 
 FIGURES = ("precision", "recall", "F1", "token precision", "token recall")
 

@@ -23,7 +23,7 @@ from ensemble_deid.evaluation.curve import Curve, OperatingPoint, keep_above, tr
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.note.digits import UNDEFINED, figure, percent
-from ensemble_deid.training.model_figures import BOUNDS
+from ensemble_deid.training.reports import BOUNDS
 
 _RECALLS = (0.985, 0.99, 0.995)
 _WRITERS_OF_TRAIN = frozenset({"E20", "R12", "R19", "R51", "R62"})

@@ -5,19 +5,22 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 import tiny_stack
 from hypothesis import settings
 
-from ensemble_deid.cli.main import main
+from ensemble_deid.cli import main as package
 from ensemble_deid.corpora.write import write_corpus
 
 
 def pytest_configure() -> None:
     # Before numerical libraries are imported: several threads on small arrays only wait for each other.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # To make the parser takes as long as most commands of the tests.
+    package.build_parser = cache(package.build_parser)
     # Spark starts its workers with another Python otherwise, whatever runs the tests.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # An example that takes long on a busy machine is no failure. One that fails is printed so that it can be repeated.
@@ -48,7 +51,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory, tiny_train: Path, tiny_
     folder = tmp_path_factory.mktemp("tiny")
     model = folder / "model"
     arguments = ["train", str(tiny_train), "--dev", str(tiny_dev), "--out", str(model)]
-    assert main([*arguments, *tiny_stack.settings(folder)]) == 0
+    assert package.main([*arguments, *tiny_stack.settings(folder)]) == 0
     return model
 
 

@@ -11,6 +11,7 @@ import pytest
 import tiny_stack
 
 from ensemble_deid.cli import corpus as corpus_commands
+from ensemble_deid.cli import main as package
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
@@ -398,6 +399,7 @@ def test_an_unforeseen_error_says_where_not_what(
         raise error
 
     monkeypatch.setattr(corpus_commands, "run_stats", raising)
+    monkeypatch.setattr(package, "build_parser", package.build_parser.__wrapped__)
     assert main(["corpus", "stats", "demo"]) == status
     said = capsys.readouterr()
     assert said.out == ""

@@ -10,9 +10,10 @@ import pytest
 import tiny_stack
 
 from ensemble_deid.cli import corpus as corpus_commands
+from ensemble_deid.cli import main as package
 from ensemble_deid.cli.main import main
 from ensemble_deid.cli.terminal import expected_end, progress_bar, say
-from ensemble_deid.training.progress import Step
+from ensemble_deid.parallel import Step
 
 
 class Terminal(io.StringIO):
@@ -99,7 +100,6 @@ def test_prediction_and_ablation_advance_to_the_end(
     monkeypatch.setattr("ensemble_deid.cli.prediction.progress_bar", Recorder)
     monkeypatch.setattr("ensemble_deid.cli.deidentify.progress_bar", Recorder)
     monkeypatch.setattr("ensemble_deid.cli.training.progress_bar", Recorder)
-    monkeypatch.setattr("ensemble_deid.cli.research.progress_bar", Recorder)
     assert main(["predict", str(tiny_model), str(tiny_train), "--out", str(tmp_path / "out")]) == 0
     assert [(step.done, step.total) for step in steps] == [(k, 8) for k in range(1, 9)]
     assert steps[-1].message == "8 notes written, 0 withheld"
@@ -133,6 +133,7 @@ def test_an_encoding_that_lacks_a_character_ends_no_command(monkeypatch: pytest.
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
     monkeypatch.setattr(corpus_commands, "run_stats", run)
+    monkeypatch.setattr(package, "build_parser", package.build_parser.__wrapped__)
     assert main(["corpus", "stats", "demo"]) == 0
     assert raw.getvalue() == b"change O to B-DOCTOR if the word is \\u0160imi\\u0107\n"
 

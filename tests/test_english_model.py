@@ -16,7 +16,7 @@ from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.model.manifest import fingerprint, read_manifest
 from ensemble_deid.model.out_of_fold import out_of_fold
 from ensemble_deid.note.document import Document
-from ensemble_deid.training.model_figures import figures_record, figures_table, measure_model
+from ensemble_deid.training.reports import figures_record, figures_table, measure_model
 
 PROJECT = Path(__file__).parents[1] / "models" / "ensemble_deid_en"
 MODEL = PROJECT / "ensemble_deid_en" / "model"

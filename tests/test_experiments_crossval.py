@@ -17,8 +17,8 @@ from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.counts import strict_counts
+from ensemble_deid.parallel import Step
 from ensemble_deid.training.crossval import crossval
-from ensemble_deid.training.progress import Step
 from ensemble_deid.training.train import train
 
 FOLDS = 4

@@ -17,10 +17,10 @@ from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import fingerprint
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
+from ensemble_deid.parallel import Step
 from ensemble_deid.submodels import BY_NAME, NAMES
 from ensemble_deid.training.ablate import ablate
 from ensemble_deid.training.fold_training import WHOLE, plan
-from ensemble_deid.training.progress import Step
 from ensemble_deid.training.train import Trained, train
 from ensemble_deid.training.training_notes import in_fold_groups
 

@@ -13,8 +13,8 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.config import Config, config_to_toml, load_config
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.counts import Counts
+from ensemble_deid.parallel import Step
 from ensemble_deid.training import tune as module
-from ensemble_deid.training.progress import Step
 from ensemble_deid.training.tune import SettingRange, Tuned, parse_range, tune
 
 RANGES = [parse_range("crf.c1=0.01..1:log"), parse_range("tbed.max_rules=10..90"), parse_range("stack.n_best=1|3|5")]

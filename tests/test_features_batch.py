@@ -8,10 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ensemble_deid.features.batch import Batch, plain_batch, select_documents
+from ensemble_deid.features.columns import (
+    case_class,
+    digit_class,
+    length_class,
+    position_columns,
+    shape,
+    short_shape,
+    word_columns,
+)
 from ensemble_deid.features.patterns import PatternSet, parse_patterns
-from ensemble_deid.features.position import position_columns
 from ensemble_deid.features.table import Column, FeatureTable
-from ensemble_deid.features.words import case_class, digit_class, length_class, shape, short_shape, word_columns
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme

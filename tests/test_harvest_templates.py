@@ -13,8 +13,14 @@ from ensemble_deid.features.patterns import Pattern, PatternSet, failed_examples
 from ensemble_deid.model.inclusion import parse_inclusion_list
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
-from ensemble_deid.training.harvest import HarvestLimits, PatternHits, count_hits, harvest_patterns
-from ensemble_deid.training.harvest_sentences import frequent_sentences, inclusion_effect
+from ensemble_deid.training.harvest import (
+    HarvestLimits,
+    PatternHits,
+    count_hits,
+    frequent_sentences,
+    harvest_patterns,
+    inclusion_effect,
+)
 from ensemble_deid.training.sentence_templates import in_words, patterns_of, templates_of
 
 FEW = HarvestLimits(patients=3, occurrences=3)

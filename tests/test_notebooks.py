@@ -57,6 +57,7 @@ def run(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[nbformat.NotebookNo
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
+@pytest.mark.long
 def test_first_steps_run(monkeypatch: pytest.MonkeyPatch) -> None:
     path = ROOT / "notebooks" / "first_steps.ipynb"
     cells = run(path, monkeypatch)
@@ -68,6 +69,7 @@ def test_first_steps_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert printed(cells[:2]) == printed(code(path)[:2]), "the notes have changed: run `make notebooks`"
 
 
+@pytest.mark.long
 def test_a_corpus_of_your_own_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     path = ROOT / "notebooks" / "own_corpus.ipynb"
     cells = run(path, monkeypatch)
@@ -78,6 +80,7 @@ def test_a_corpus_of_your_own_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert printed(cells[:5]) == printed(code(path)[:5]), "the notes have changed: run `make notebooks`"
 
 
+@pytest.mark.long
 def test_reading_and_editing_rules_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = run(ROOT / "notebooks" / "rules.ipynb", monkeypatch)
     said = printed(cells)

@@ -17,7 +17,7 @@ import tiny_stack
 import ensemble_deid
 from ensemble_deid import Config, CrfConfig, Deidentifier, DeidError, Document, Span, evaluate, read_corpus, train
 from ensemble_deid.corpora.write import write_corpus
-from ensemble_deid.training.progress import Step
+from ensemble_deid.parallel import Step
 
 ROOT = Path(__file__).parents[1]
 PUBLIC = [name for name in ensemble_deid.__all__ if name != "__version__"]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ensemble_deid.features.batch import plain_batch
+from ensemble_deid.features.columns import line_labels
 from ensemble_deid.features.patterns import PatternSet, failed_examples, find_all, parse_patterns
-from ensemble_deid.features.position import line_labels
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import is_invisible, normalised
 from ensemble_deid.note.reading import ROUNDS, Reading, as_read, read

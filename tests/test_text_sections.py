@@ -3,7 +3,7 @@
 import pytest
 from bounded_work import no_hang
 
-from ensemble_deid.features.position import line_labels
+from ensemble_deid.features.columns import line_labels
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.tokens import tokenize
 

@@ -13,7 +13,7 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.span import Span
 from ensemble_deid.taggers.base import Proposals, TokenScores
 from ensemble_deid.training import fold_training
-from ensemble_deid.training.part_folder import PartFolder, read_proposals, write_proposals
+from ensemble_deid.training.run_folder import PartFolder, read_proposals, write_proposals
 
 TASKS = ("neural-all", "neural-fold-1", "neural-fold-2", "crf-all", "crf-fold-1", "crf-fold-2")
 

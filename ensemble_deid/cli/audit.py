@@ -11,7 +11,7 @@ from ensemble_deid.cli import release
 from ensemble_deid.cli.options import add_command, add_group, add_model, add_port, add_shared, check_forms
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.deidentify.outputs import refuse_output_files
-from ensemble_deid.errors import ConfigError
+from ensemble_deid.errors import ConfigError, needs_extra
 from ensemble_deid.note.digits import four_digits, percent
 
 if TYPE_CHECKING:
@@ -188,12 +188,10 @@ def _say_plan(plan: "AuditPlan", folder: Path) -> None:
 
 def run_read(options: argparse.Namespace) -> int:
     """Serve the page until a signal ends it."""
-    try:
+    with needs_extra("service", "the page"):
         from ensemble_deid.service.review.app import make_review_app
         from ensemble_deid.service.review.routes import Review
         from ensemble_deid.service.server import serve
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
     from ensemble_deid.audit.readings import opened_audit
     from ensemble_deid.service.review.file import read_facts
     from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment

@@ -163,8 +163,7 @@ def run_augment(options: argparse.Namespace) -> int:
 
 def run_harvest(options: argparse.Namespace) -> int:
     """Write what the corpus yields, and say how precise it was on notes held out."""
-    from ensemble_deid.training.harvest import HarvestLimits, harvest_patterns
-    from ensemble_deid.training.harvest_sentences import frequent_sentences
+    from ensemble_deid.training.harvest import HarvestLimits, frequent_sentences, harvest_patterns
 
     if options.out is None and options.sentences is None:
         raise ConfigError("--out or --sentences is required")

@@ -32,7 +32,7 @@ from ensemble_deid.cli.replacement import (
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.input_options import FORMATS, InputOptions
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.training.progress import Reporter, Step
+from ensemble_deid.parallel import Reporter, Step
 
 if TYPE_CHECKING:
     from ensemble_deid.deidentify.prediction import RunProgress

@@ -32,7 +32,6 @@ def build_parser() -> argparse.ArgumentParser:
         models,
         prediction,
         project,
-        research,
         review,
         rules,
         service,
@@ -56,7 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     corpus.add_commands(of_corpus)
     evaluation.add_corpus_commands(of_corpus)
     of_research = add_group(commands, "research", "experiments: cross-validation, search, ablation, comparisons")
-    research.add_commands(of_research)
+    training.add_experiments(of_research)
     evaluation.add_research_commands(of_research)
     return parser
 

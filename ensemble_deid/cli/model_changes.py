@@ -275,7 +275,7 @@ def run_inclusion_check(options: argparse.Namespace) -> int:
     """Count what the list would drop."""
     from ensemble_deid.cli.sources import read_system
     from ensemble_deid.model.inclusion import read_inclusion_list
-    from ensemble_deid.training.harvest_sentences import inclusion_effect
+    from ensemble_deid.training.harvest import inclusion_effect
 
     listed = read_inclusion_list(options.file)
     gold = read_gold(options.corpus).documents

@@ -95,7 +95,7 @@ def run_package(options: argparse.Namespace) -> int:
     from ensemble_deid.deidentify.deidentifier import Deidentifier
     from ensemble_deid.model.manifest import read_manifest
     from ensemble_deid.model.package import add_figures, build_wheel, packaged_model, write_package
-    from ensemble_deid.training.model_figures import figures_record, figures_table, measure_model
+    from ensemble_deid.training.reports import figures_record, figures_table, measure_model
 
     refuse_output_model(options.out, options.model, options.licence, *options.score)
     corpora = {name: read_gold(name).documents for name in options.score}

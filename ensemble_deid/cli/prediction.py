@@ -20,7 +20,7 @@ from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.evaluation.render.html.notes import NotesPage, notes_page
 from ensemble_deid.note.digits import rounded
 from ensemble_deid.note.document import Document
-from ensemble_deid.training.progress import Step
+from ensemble_deid.parallel import Step
 
 
 def add_commands(commands: Any) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ensemble_deid.cli.options import CommandParser, add_command, add_group, add_model, add_port, add_shared
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files, refuse_output_model
-from ensemble_deid.errors import ConfigError
+from ensemble_deid.errors import ConfigError, needs_extra
 
 if TYPE_CHECKING:
     from ensemble_deid.service.review.accounts import Account
@@ -121,19 +121,17 @@ def _add_store(parser: CommandParser) -> None:
 
 def run_review(options: argparse.Namespace) -> int:
     """Predict on the notes that the store lacks, then serve the page until a signal ends it."""
-    try:
+    with needs_extra("service", "the review page"):
         from ensemble_deid.service.review.app import make_review_app
         from ensemble_deid.service.review.routes import Review
         from ensemble_deid.service.server import serve
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
     from ensemble_deid.corpora.read import read_corpus
     from ensemble_deid.deidentify.deidentifier import Deidentifier
+    from ensemble_deid.parallel import Step
     from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
     from ensemble_deid.service.review.fill import fill
     from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
     from ensemble_deid.service.tokens import Tokens
-    from ensemble_deid.training.progress import Step
 
     refuse_output_files([options.store], options.notes, options.model)
     settings = ServiceSettings(
@@ -201,9 +199,9 @@ def run_export(options: argparse.Namespace) -> int:
 
 def run_learn(options: argparse.Namespace) -> int:
     """Write a model that has learned from the finished notes, and print what it gained on patients held out."""
+    from ensemble_deid.parallel import Step
     from ensemble_deid.service.review.export import reviewed
     from ensemble_deid.training.learn import learn
-    from ensemble_deid.training.progress import Step
 
     refuse_output_model(options.out, options.store, options.model)
     with _opened(options.store) as database:

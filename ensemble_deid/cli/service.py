@@ -7,7 +7,7 @@ from typing import Any
 from ensemble_deid.cli.options import add_command, add_model, add_port, add_shared, submodels_of
 from ensemble_deid.cli.replacement import add_gate, add_key_file, add_lists, add_recognizers, named_lists, rename_of
 from ensemble_deid.cli.terminal import say
-from ensemble_deid.errors import ConfigError
+from ensemble_deid.errors import needs_extra
 
 
 def add_commands(commands: Any) -> None:
@@ -44,10 +44,8 @@ def add_commands(commands: Any) -> None:
 
 def run_serve(options: argparse.Namespace) -> int:
     """Serve until a signal ends it."""
-    try:
+    with needs_extra("service", "the service"):
         from ensemble_deid.service.server import serve
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
     from ensemble_deid.deidentify.gate import LEAST_RECALL
     from ensemble_deid.deidentify.options import RunOptions
     from ensemble_deid.deidentify.replacement import Key

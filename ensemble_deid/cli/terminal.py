@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgres
 from rich.text import Text
 
 from ensemble_deid.corpora.checks import printable
-from ensemble_deid.training.progress import Reporter, Step
+from ensemble_deid.parallel import Reporter, Step
 
 # The exit statuses, as docs/administrator.md lists them. Argument errors exit 2, too: argparse does so.
 DIFFERENCES = 1

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from ensemble_deid.atomic import open_atomically
 from ensemble_deid.corpora.checks import reading
-from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.errors import CorpusError, needs_extra
 
 COMPRESSED = (".gz", ".zst")
 _LONGEST_LINE = 1 << 26
@@ -64,10 +64,8 @@ def writing_compressed(out: Path) -> Iterator[BinaryIO]:
 
 def zstandard() -> Any:
     """Return the library. Raises ConfigError, which names the extra, where it is missing."""
-    try:
+    with needs_extra("tables", "Zstandard"):
         import zstandard
-    except ImportError:
-        raise ConfigError("Zstandard needs an extra: pip install 'ensemble_deid[tables]'") from None
     return zstandard
 
 

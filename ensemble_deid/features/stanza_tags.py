@@ -16,7 +16,7 @@ import numpy as np
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.config import STANZA_NAME
-from ensemble_deid.errors import ConfigError, ModelError
+from ensemble_deid.errors import ConfigError, ModelError, needs_extra
 from ensemble_deid.features.table import Column
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.tokens import TokenTable
@@ -226,11 +226,9 @@ def stanza_columns(documents: Sequence[Document], tokens: TokenTable, annotate: 
 
 
 def _stanza(what: str) -> Any:
-    try:
+    with needs_extra("nlp", what):
         # Imported here: it takes seconds, and only those who ask for it have it.
         import stanza
-    except ImportError:
-        raise ConfigError(f"{what}: stanza is not installed; it comes with the extra ensemble_deid[nlp]") from None
     return stanza
 
 

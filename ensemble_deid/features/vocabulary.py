@@ -22,8 +22,8 @@ import numpy as np
 
 from ensemble_deid.arrays import Flags, Int32s, Int64s
 from ensemble_deid.errors import ModelError
+from ensemble_deid.features.columns import AFFIX_LENGTHS, digit_class, short_shape
 from ensemble_deid.features.table import Column, FeatureTable
-from ensemble_deid.features.words import AFFIX_LENGTHS, digit_class, short_shape
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.tags import TagScheme, spans_to_tags
 from ensemble_deid.note.tokens import TokenTable

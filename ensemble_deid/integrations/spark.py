@@ -18,7 +18,7 @@ from ensemble_deid.corpora.tables.arrow import check_types
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.options import RunChoices, RunOptions
-from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.errors import ConfigError, CorpusError, needs_extra
 from ensemble_deid.integrations.arrow_stream import deidentified_batches
 from ensemble_deid.model.additions import labels_of_model
 from ensemble_deid.model.ensemble import ModelDescription
@@ -156,11 +156,9 @@ def deidentify_parquet(
 
     Raises ConfigError, CorpusError, ModelError; what Spark says of a failure is left out, since it may quote a row.
     """
-    try:
+    with needs_extra("spark", "Spark (with Java 17)"):
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
-    except ImportError:
-        raise ConfigError("Spark needs an extra: pip install 'ensemble_deid[spark]', and Java 17") from None
     # The Java process may stand in another folder than this one.
     source, out, failed = (_absolute(place) for place in (source, out, failed))
     builder = SparkSession.builder.appName("ensemble-deid")

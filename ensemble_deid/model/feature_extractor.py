@@ -8,12 +8,12 @@ from typing import Any
 from ensemble_deid.config import Config
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
+from ensemble_deid.features.columns import Stem, load_stemmer
 from ensemble_deid.features.knowledge import Knowledge, read_knowledge, read_word_list
 from ensemble_deid.features.lexicon import Lexicon, learn_lexicon
 from ensemble_deid.features.patterns import PatternSet
 from ensemble_deid.features.stanza_tags import Annotator, load_pipeline
 from ensemble_deid.features.vocabulary import learn_vocabulary
-from ensemble_deid.features.words import Stem, load_stemmer
 from ensemble_deid.model.pattern_choice import PatternChoice, choose_patterns
 from ensemble_deid.note.bpe import Bpe
 from ensemble_deid.note.document import Document

@@ -14,8 +14,8 @@ from ensemble_deid.config import Config
 from ensemble_deid.corpora.resample import resample_corpus
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch, word_column
+from ensemble_deid.features.columns import word_columns
 from ensemble_deid.features.table import FeatureTable
-from ensemble_deid.features.words import word_columns
 from ensemble_deid.note.label_map import label_groups
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.note.tokens import tokenize

@@ -7,28 +7,26 @@ from enum import Enum
 from functools import cache
 
 from ensemble_deid.note.folding import match_case
-from ensemble_deid.surrogates.calendar_words import (
-    HOLIDAYS,
-    SEASON_STYLES,
-    WEEKDAY_STYLES,
-    find_word,
-    style_word,
-    words_pattern,
-)
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.date_forms import (
     DAY_FIRST,
     DECADE,
     HOLIDAY,
+    HOLIDAYS,
     MONTH_FIRST,
     RANGES,
     SEASON,
+    SEASON_STYLES,
     WEEKDAY,
+    WEEKDAY_STYLES,
     Move,
+    find_word,
     full_year,
     month_number,
     rewrite,
     shift_range,
+    style_word,
+    words_pattern,
 )
 
 USUAL_YEAR = 2028

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from ensemble_deid.note.folding import fold
 from ensemble_deid.surrogates.affixes import KEPT_PARTS, kept_parts, parts_of_name
-from ensemble_deid.surrogates.lists import NameLists, name_lists
-from ensemble_deid.surrogates.place_words import GENERIC_WORDS
+from ensemble_deid.surrogates.lists import NameLists, generic_words, name_lists
 
 GIVEN, FAMILY = "given", "family"
 _SHORTEST = 3
@@ -31,7 +30,7 @@ class Avoided:
         if whole_only:
             return
         words = {fold(word.group()) for string in known for word in _WORD.finditer(string)}
-        self._words = frozenset(word for word in words if len(word) > 1) - GENERIC_WORDS
+        self._words = frozenset(word for word in words if len(word) > 1) - generic_words()
         self._lengths = sorted({len(string) for string in self._strings if len(string) >= _SHORTEST})
 
     def allows(self, value: str) -> bool:
@@ -143,7 +142,7 @@ class KnownNames:
             return
         if any(map(str.isdecimal, string)) or len(words) < 2 or len(parts_of_name(string)) > _LONGEST_NAME:
             return
-        if any(fold(word) in GENERIC_WORDS - KEPT_PARTS and len(word) > 1 for word in words):
+        if any(fold(word) in generic_words() - KEPT_PARTS and len(word) > 1 for word in words):
             return
         parts = [part for part in self.parts(string, usual=GIVEN) if part.role and part.word]
         for part in parts:

@@ -1,4 +1,4 @@
-"""The lists in `rules/surrogates` that surrogates are taken from: names by origin and gender, towns, occupations."""
+"""The lists in `rules/surrogates` that surrogates are taken from: names by origin and gender, places, occupations."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -75,16 +75,21 @@ def name_lists() -> NameLists:
 
 @dataclass(frozen=True, slots=True)
 class Towns:
-    """The towns of the United States by state, the state of each, and the ZIP codes of a state as a range."""
+    """The towns of the United States by state, the state of each, and the ZIP codes of a state as a range.
+
+    `states` has the names of the states by code, `code_of` the codes by folded name and code.
+    """
 
     by_state: dict[str, tuple[str, ...]]
     states_of: dict[str, tuple[str, ...]]
     codes: dict[str, tuple[int, int]]
+    states: dict[str, str]
+    code_of: dict[str, str]
 
 
 @cache
 def towns() -> Towns:
-    """Read the list of towns once. Raises ConfigError where the installation lacks it."""
+    """Read the lists of towns and states once. Raises ConfigError where the installation lacks them."""
     by_state: dict[str, tuple[str, ...]] = {}
     codes: dict[str, tuple[int, int]] = {}
     states_of: dict[str, list[str]] = {}
@@ -95,7 +100,20 @@ def towns() -> Towns:
         by_state[state] = tuple(names.split(", "))
         for name in by_state[state]:
             states_of.setdefault(fold(name), []).append(state)
-    return Towns(by_state, {name: tuple(states) for name, states in states_of.items()}, codes)
+    states: dict[str, str] = dict(line.split(" ", 1) for line in _lines("us-states"))
+    return Towns(
+        by_state,
+        {name: tuple(found) for name, found in states_of.items()},
+        codes,
+        states=states,
+        code_of={fold(written): code for code, name in states.items() for written in (name, code)},
+    )
+
+
+@cache
+def generic_words() -> frozenset[str]:
+    """Return the folded words that stay when the name of a place is replaced, such as `Hospital`."""
+    return frozenset(fold(word) for line in _lines("place-words") for word in line.split())
 
 
 @cache

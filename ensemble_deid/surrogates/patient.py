@@ -17,7 +17,6 @@ from ensemble_deid.surrogates.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText,
 from ensemble_deid.surrogates.known import Avoided, KnownNames
 from ensemble_deid.surrogates.lists import plain_list
 from ensemble_deid.surrogates.names import PersonNames
-from ensemble_deid.surrogates.place_words import PLAIN_WORDS
 from ensemble_deid.surrogates.places import Geography, NamedPlaces
 
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)?(?P<host>[^\s/:?#]+)(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
@@ -82,7 +81,7 @@ class Web:
         return match_case(letters, self._word(letters))
 
     def _word(self, word: str) -> str:
-        value = self.keyed.pick(PLAIN_WORDS, "web", fold(word), fits=self.avoided.allows_words)
+        value = self.keyed.pick(plain_list("place-names"), "web", fold(word), fits=self.avoided.allows_words)
         return value or self.codes.replace(word, "IDNUM") or "example"
 
 

@@ -11,10 +11,17 @@ from ensemble_deid.note.folding import fold, match_case
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.codes import Codes
 from ensemble_deid.surrogates.known import Avoided
-from ensemble_deid.surrogates.lists import DEFAULT_ORIGIN, SURNAMES, Towns, name_lists, plain_list, towns
-from ensemble_deid.surrogates.place_words import COUNTRY_SHORT, GENERIC_WORDS, PLAIN_WORDS, STATES
+from ensemble_deid.surrogates.lists import (
+    DEFAULT_ORIGIN,
+    SURNAMES,
+    Towns,
+    generic_words,
+    name_lists,
+    plain_list,
+    towns,
+)
 
-_CODE_OF = {fold(name): code for code, name in STATES.items()} | {fold(code): code for code in STATES}
+_COUNTRY_SHORT = ("UK", "USA", "UAE", "DRC", "U.K.", "U.S.", "U.A.E.")
 _ZIP = re.compile(r"(\d{5})([-\s]?\d{4})?")
 _TOWN_AND_STATE = re.compile(r"(?P<town>.*?)(?P<between>,?\s+)(?P<state>[A-Z]{2}|[A-Z][a-z]+(?: [A-Z][a-z]+)?)")
 _LONGEST_CODE = 3
@@ -50,7 +57,7 @@ class Geography:
         self.towns = towns()
         self._states = {}
         if self.open_ended:
-            order = sorted(STATES, key=lambda code: self.keyed.digest("state", code))
+            order = sorted(self.towns.states, key=lambda code: self.keyed.digest("state", code))
             self._states = dict(zip(order, [*order[1:], order[0]], strict=True))
             return
         named = sorted({state for string in self.known for state in self._states_in(string)})
@@ -59,26 +66,27 @@ class Geography:
 
     def state(self, surface: str) -> str | None:
         """Return another state, as a code where `surface` is one."""
-        code = _CODE_OF.get(fold(surface))
+        code = self.towns.code_of.get(fold(surface))
         if code is None:
-            names = tuple(STATES.values())
+            names = tuple(self.towns.states.values())
             value = self.keyed.pick(names, "state", fold(surface), fits=self.avoided.allows_words)
             return match_case(surface, value) if value else None
         new = self._state(code)
-        written = new if len(fold(surface)) == 2 else STATES[new]
+        written = new if len(fold(surface)) == 2 else self.towns.states[new]
         return f"{new[0]}.{new[1]}." if re.fullmatch(r"\w\.\w\.", surface) else match_case(surface, written)
 
     def city(self, surface: str, *, beside: str = "") -> str | None:
         """Return another town; `beside` is the text after it, which may name its state."""
         both = _TOWN_AND_STATE.fullmatch(surface)
-        if both and fold(both["state"]) in _CODE_OF and fold(surface) not in self.towns.states_of:
+        if both and fold(both["state"]) in self.towns.code_of and fold(surface) not in self.towns.states_of:
             town = self.city(both["town"], beside=both["state"])
             return None if town is None else town + both["between"] + (self.state(both["state"]) or "")
         key = fold(surface)
         if self.language != "en":
             return self._pick_town(surface, key, plain_list(f"cities-{self.language}"))
         home = self._state_of(key, beside)
-        new = self._state(home) if home else sorted(STATES)[self.keyed.number(len(STATES), "home")]
+        states = sorted(self.towns.states)
+        new = self._state(home) if home else states[self.keyed.number(len(states), "home")]
         names = self.towns.by_state[new]
         if key not in self.towns.states_of:
             # More names, so that two towns of a patient seldom become one.
@@ -112,7 +120,7 @@ class Geography:
     def country(self, surface: str) -> str | None:
         """Return another country, as a short form where `surface` is one."""
         if surface.replace(".", "").isupper() and len(fold(surface)) <= _LONGEST_CODE:
-            shorts = tuple(short for short in COUNTRY_SHORT if ("." in short) == ("." in surface))
+            shorts = tuple(short for short in _COUNTRY_SHORT if ("." in short) == ("." in surface))
             return self.keyed.pick(shorts, "country", fold(surface), fits=self._fits(surface))
         values = plain_list(f"countries-{self.language}")
         value = self.keyed.pick(values, "country", fold(surface), fits=self._fits(surface))
@@ -134,18 +142,18 @@ class Geography:
 
     def _new_state(self, code: str, unwanted: set[str]) -> str:
         def fits(state: str) -> bool:
-            return state != code and state not in unwanted and self.avoided.allows_words(STATES[state])
+            return state != code and state not in unwanted and self.avoided.allows_words(self.towns.states[state])
 
-        states = tuple(sorted(STATES))
+        states = tuple(sorted(self.towns.states))
         return self.keyed.pick(states, "state", code, fits=fits) or states[states.index(code) - 1]
 
     def _states_in(self, string: str) -> list[str]:
         folded = fold(string)
-        if folded in _CODE_OF:
-            return [_CODE_OF[folded]]
+        if folded in self.towns.code_of:
+            return [self.towns.code_of[folded]]
         tail = re.search(r",\s*([a-z]{2})\.?\Z", string.casefold())
-        if tail and tail[1] in _CODE_OF:
-            return [_CODE_OF[tail[1]]]
+        if tail and tail[1] in self.towns.code_of:
+            return [self.towns.code_of[tail[1]]]
         match = _ZIP.fullmatch(string.strip())
         state = self._state_of_zip(match[1]) if match else None
         return [state] if state else []
@@ -198,7 +206,8 @@ class NamedPlaces:
             if town is not None:
                 return town
         surnames = name_lists().given_out[DEFAULT_ORIGIN[self.language], SURNAMES]
-        values = PLAIN_WORDS + surnames[:: max(1, len(surnames) // len(PLAIN_WORDS))]
+        plain = plain_list("place-names")
+        values = plain + surnames[:: max(1, len(surnames) // len(plain))]
         values = surnames if self.language != "en" else values
 
         def fits(value: str) -> bool:
@@ -218,11 +227,11 @@ class NamedPlaces:
     def _names_the_place(word: str, *, all_small: bool) -> bool:
         # Single letters (Apt 2R) are not distinctive; a name may be written small (`hospital of springfield`).
         plain = word.islower() and not all_small and word in _PLAIN_IF_SMALL
-        return len(word) > 1 and not plain and fold(word) not in GENERIC_WORDS
+        return len(word) > 1 and not plain and fold(word) not in generic_words()
 
     @staticmethod
     def _is_acronym(word: str) -> bool:
-        return word.isupper() and 1 < len(word) <= _LONGEST_ACRONYM and fold(word) not in GENERIC_WORDS
+        return word.isupper() and 1 < len(word) <= _LONGEST_ACRONYM and fold(word) not in generic_words()
 
     def _acronym(self, letters: str) -> str:
         for name in sorted(self.known):
@@ -239,7 +248,8 @@ class NamedPlaces:
 def state_beside(text: str) -> str | None:
     """Return the code of the state that the text after a town begins with."""
     named = re.match(r"\W{0,3}([A-Za-z.]+(?: [A-Z][a-z]+)?)", text)
-    return None if named is None else _CODE_OF.get(fold(named[1])) or _CODE_OF.get(fold(named[1].split()[0]))
+    code_of = towns().code_of
+    return None if named is None else code_of.get(fold(named[1])) or code_of.get(fold(named[1].split()[0]))
 
 
 def _initials(words: Iterable[str], small: bool) -> str:

@@ -26,6 +26,7 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.reading import as_read
 from ensemble_deid.note.span import Span
+from ensemble_deid.parallel import Reporter, Step
 from ensemble_deid.stacking.dataset import FILES as STACKING_FILES
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.search import with_settings
@@ -34,7 +35,6 @@ from ensemble_deid.stacking.voting import METHODS, SCORED, combine
 from ensemble_deid.submodels import SUBMODELS, row_of
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.taggers.given import Members
-from ensemble_deid.training.progress import Reporter, Step
 from ensemble_deid.training.train import Trained, train
 from ensemble_deid.training.training_notes import training_notes
 

@@ -23,9 +23,8 @@ from ensemble_deid.note.counts import Counts, strict_counts
 from ensemble_deid.note.digits import rounded
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
-from ensemble_deid.parallel import delayed, in_processes
+from ensemble_deid.parallel import Reporter, Step, delayed, in_processes
 from ensemble_deid.seeds import generator, group_folds
-from ensemble_deid.training.progress import Reporter, Step
 from ensemble_deid.training.run_folder import RunFolder, damaged, read_part, write_json
 from ensemble_deid.training.train import train
 from ensemble_deid.training.training_notes import in_fold_groups

@@ -17,13 +17,12 @@ from ensemble_deid.features.batch import Batch, select_documents, training_view,
 from ensemble_deid.model.feature_extractor import fit_lexicon
 from ensemble_deid.model.submodels import fit_submodel, load_submodel
 from ensemble_deid.note.tags import TagScheme
-from ensemble_deid.parallel import delayed, in_processes
+from ensemble_deid.parallel import Reporter, Step, delayed, in_processes
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.submodels import row_of
 from ensemble_deid.taggers.base import Proposals, Tagger, TokenScores
-from ensemble_deid.training.part_folder import PartFolder, read_proposals, write_proposals
-from ensemble_deid.training.progress import Reporter, Step
+from ensemble_deid.training.run_folder import PartFolder, read_proposals, write_proposals
 
 WHOLE = -1
 

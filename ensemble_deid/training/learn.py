@@ -42,8 +42,7 @@ from ensemble_deid.seeds import generator
 from ensemble_deid.stacking.site_stage import ScoredCandidates, SiteStage
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Proposals
-from ensemble_deid.training.harvest import HarvestLimits, harvest_patterns
-from ensemble_deid.training.harvest_sentences import frequent_sentences
+from ensemble_deid.training.harvest import HarvestLimits, frequent_sentences, harvest_patterns
 from ensemble_deid.training.model_additions import addition
 
 _VIEW = "token-binary"

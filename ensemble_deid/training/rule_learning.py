@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from ensemble_deid.config import Config
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.evaluation.views import count_view
-from ensemble_deid.features.batch import Batch, note_columns, training_view, with_lexicon
+from ensemble_deid.features.batch import Batch, training_view, with_lexicon
+from ensemble_deid.features.columns import note_columns
 from ensemble_deid.features.table import Column
 from ensemble_deid.model.feature_extractor import fit_feature_extractor
 from ensemble_deid.model.pattern_choice import choose_patterns

@@ -20,7 +20,7 @@ import numpy as np
 
 from ensemble_deid.arrays import Flags
 from ensemble_deid.atomic import write_bytes_atomically
-from ensemble_deid.errors import ConfigError, ModelError, RuleError
+from ensemble_deid.errors import ModelError, RuleError, needs_extra
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.loading import load_model
@@ -275,10 +275,8 @@ def _f1_by_rule(counts: CountsByRule) -> list[float | None]:
 
 def draw_curve(points: Sequence[CurvePoint], path: Path) -> None:
     """Write the curves of train and, where it was measured, dev as a PNG. Raises ConfigError without matplotlib."""
-    try:
+    with needs_extra("plot", "drawing"):
         from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigError("drawing needs matplotlib: pip install 'ensemble_deid[plot]'") from None
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     rules = [point.rules for point in points]

@@ -30,6 +30,7 @@ from ensemble_deid.note.language import languages_of
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.reading import as_read
 from ensemble_deid.note.tags import TagScheme
+from ensemble_deid.parallel import Reporter, Step
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.stacking.voting import choose_best_members
@@ -37,9 +38,8 @@ from ensemble_deid.taggers.base import Tagger
 from ensemble_deid.taggers.given import Members, all_with_given
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.training.fold_training import TrainingProgress, train_submodels
-from ensemble_deid.training.part_folder import PartFolder, settings_of_training
-from ensemble_deid.training.progress import Reporter, Step
 from ensemble_deid.training.rules import rule_curve
+from ensemble_deid.training.run_folder import PartFolder, settings_of_training
 from ensemble_deid.training.thresholds import OF_TRAINING
 from ensemble_deid.training.training_notes import (
     COLD,

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.config import Config, config_to_toml
-from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.errors import ConfigError, CorpusError, needs_extra
 from ensemble_deid.model.manifest import fingerprint
 from ensemble_deid.note.document import Document
+from ensemble_deid.parallel import Reporter, Step
 from ensemble_deid.parsing import strict_toml
-from ensemble_deid.training.progress import Reporter, Step
 from ensemble_deid.training.run_folder import RunFolder, damaged, read_part, write_json
 from ensemble_deid.training.train import train
 
@@ -176,11 +176,9 @@ def _write(out: Path, trials: Sequence[Trial], configure: Callable[[Sequence[str
 
 
 def _study(seed: int) -> "optuna.Study":
-    try:
+    with needs_extra("tune", "a search of settings"):
         # Imported here: it is an extra.
         import optuna
-    except ImportError:
-        raise ConfigError("tune needs optuna, which comes with the extra ensemble_deid[tune]") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
 

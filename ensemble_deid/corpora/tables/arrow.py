@@ -18,7 +18,7 @@ from ensemble_deid.corpora.edits import edited
 from ensemble_deid.corpora.record_map import FieldKind
 from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, Value, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
-from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.errors import ConfigError, CorpusError, needs_extra
 
 _ROWS = 1000
 _UNITS_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -26,11 +26,9 @@ _UNITS_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_40
 
 def pyarrow() -> Any:
     """Return pyarrow with its file formats. Raises ConfigError, which names the extra, where it is missing."""
-    try:
+    with needs_extra("tables", "a Parquet or Arrow file"):
         import pyarrow
         import pyarrow.parquet
-    except ImportError:
-        raise ConfigError("Parquet and Arrow need an extra: pip install 'ensemble_deid[tables]'") from None
     return pyarrow
 
 

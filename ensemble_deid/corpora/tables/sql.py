@@ -12,7 +12,7 @@ from typing import Any
 from ensemble_deid.corpora.edits import edited
 from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, Value
 from ensemble_deid.corpora.tables.columns import Columns
-from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.errors import ConfigError, CorpusError, needs_extra
 
 _ROWS = 1000
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,50}(\.[A-Za-z_][A-Za-z0-9_]{0,50})?")
@@ -21,10 +21,8 @@ _UNFINISHED = "__unfinished"
 
 def sqlalchemy() -> Any:
     """Return SQLAlchemy. Raises ConfigError, which names the extra, where it is missing."""
-    try:
+    with needs_extra("sql", "a database"):
         import sqlalchemy
-    except ImportError:
-        raise ConfigError("databases need an extra: pip install 'ensemble_deid[sql]'") from None
     return sqlalchemy
 
 

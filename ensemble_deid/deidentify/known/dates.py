@@ -6,7 +6,7 @@ from datetime import date
 
 from ensemble_deid.deidentify.known.words import Words, compacted
 from ensemble_deid.note.number_words import BELOW_TWENTY, ORDINALS, TENS
-from ensemble_deid.surrogates.calendar_words import MONTH_STYLES
+from ensemble_deid.surrogates.date_forms import MONTH_STYLES
 
 _VALUE = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})(?:[T ].*)?", re.DOTALL)
 _MONTHS = {compacted(name): number for style in MONTH_STYLES for number, name in enumerate(style, start=1)}
