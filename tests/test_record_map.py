@@ -501,12 +501,6 @@ def test_compressed_tables(suffix: str, tmp_path: Path) -> None:
             source.count()
 
 
-def test_a_project_takes_no_map() -> None:
-    options = InputOptions(record_map=RecordMap.read("omop"))
-    with pytest.raises(ConfigError, match="a project takes no record map"):
-        deidentify_table("a.csv", "b.csv", "model", input=options, within=object())  # type: ignore[arg-type]
-
-
 def test_a_map_needs_its_kind_of_input() -> None:
     with pytest.raises(ConfigError, match="has no section fhir"):
         RecordMap.read("hl7-v2").of_messages("fhir")

@@ -99,10 +99,6 @@ class _Job:
         named |= {name: Path(named[name]) for name in places if named.get(name) is not None}
         if named.get("against") is not None and named.get("summary") is None:
             raise ConfigError("against: goes with summary")
-        reading: InputOptions = named.get("input", AS_NAMED)
-        if named.get("within") is not None and reading.rules_digest is not None:
-            # What records say of patients would have to be the same in all nights.
-            raise ConfigError("a project takes no record map and no rules of columns")
         return cls(source=source, out=out, model=model, choices=rest, **named)
 
     @property

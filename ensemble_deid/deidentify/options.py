@@ -1,11 +1,12 @@
 """What a run is asked for, as one frozen object that every door hands on unchanged."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
 
 from ensemble_deid.deidentify.gate import LEAST_RECALL, check_least_recall
+from ensemble_deid.deidentify.known.identifiers import Identifier
 from ensemble_deid.deidentify.known.site_lists import ListFiles, SiteLists
 from ensemble_deid.deidentify.recognizers import Finder, Recognizer
 from ensemble_deid.deidentify.repeats import PatientStrings
@@ -75,6 +76,15 @@ class RunOptions:
         """Return the strings of patients of whom nothing is known yet."""
         styles = self.replacer.styles
         return PatientStrings(self.replacer.normalise, styles.hides, styles.settings.min_score)
+
+    def add_known(self, patient: str, identifiers: Iterable[Identifier]) -> None:
+        """Add what records say of a patient to the known identifiers."""
+        for identifier in identifiers if self.lists.known is not None else ():
+            self.lists.known.add(patient, identifier)
+
+    def known_of(self, patient: str) -> Sequence[Identifier]:
+        """Return the known identifiers of a patient."""
+        return () if self.lists.known is None else self.lists.known.of(patient)
 
     @classmethod
     def choose(

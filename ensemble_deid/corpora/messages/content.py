@@ -19,7 +19,7 @@ class Message:
     """`text` is all note text of the message; `written(edits, values)` is the message with the text replaced.
 
     `fields` are values with a rule of a record map, and `values` their replacements; without a map there are none.
-    `kept` names the other fields with a value, which may hold PHI and are never changed: with a map there are none.
+    `key` is type and id of a resource. `kept` names the other fields with a value, which may hold PHI and are never changed: with a map there are none.
     Raises CorpusError, from `written`, where the replacement cannot be written in the message's character set.
     """
 
@@ -28,6 +28,7 @@ class Message:
     kept: tuple[str, ...] = ()
     patient: str | None = field(default=None, repr=False)
     fields: tuple[Field, ...] = field(default=(), repr=False)
+    key: str | None = field(default=None, repr=False)
 
 
 # A text inside something else: every character with how it is written there, and what stands between characters.

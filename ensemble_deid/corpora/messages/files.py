@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ensemble_deid.atomic import write_bytes_atomically
 from ensemble_deid.corpora.checks import reading
@@ -83,7 +83,8 @@ class _MessageWriter:
 def _record(name: str, message: Message, data: bytes, *, mapped: bool) -> Record:
     # With a map, a message need not have a text.
     text = None if mapped and not message.text else message.text
-    return Record(name, text, patient=message.patient, fields=message.fields, raw=message, cells=lambda: data)
+    beside: dict[str, Any] = {"patient": message.patient, "fields": message.fields, "key": message.key}
+    return Record(name, text, raw=message, cells=lambda: data, **beside)
 
 
 @dataclass(slots=True)

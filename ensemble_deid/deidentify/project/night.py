@@ -11,13 +11,23 @@ from typing import Any
 
 from ensemble_deid.corpora.records import NoteSource, OnOutput, Record, Writer
 from ensemble_deid.corpora.tables.several import SeveralTables
+from ensemble_deid.deidentify.cells import owner_of
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
-from ensemble_deid.deidentify.project.memory import FOUND_LATER, OTHER_VALUES, Context, found_in, remember, taught
+from ensemble_deid.deidentify.project.memory import (
+    FOUND_LATER,
+    OTHER_VALUES,
+    Context,
+    found_in,
+    remember,
+    said_in,
+    taught,
+    taught_beside,
+)
 from ensemble_deid.deidentify.project.store import HELD, Commit, KeptNote, Store
-from ensemble_deid.deidentify.rows import Rewritten, RowPass
+from ensemble_deid.deidentify.rows import Rewritten, RowPass, latest_year
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.note.document import Document, patient_of
+from ensemble_deid.note.document import Document
 
 ONE_FILE_A_NOTE = ("files", "fhir", "hl7")
 """Forms of input whose output may grow night by night in one folder."""
@@ -110,6 +120,7 @@ class Night:
     done: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
     _rows: RowPass = field(init=False, repr=False)
     _held: list[KeptNote] = field(default_factory=list, init=False, repr=False)
+    _beside: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def store(self) -> Store:
@@ -127,6 +138,9 @@ class Night:
         given: dict[str, KeptNote] = {}
         places: dict[str, str] = {}
         for record in self.source.records():
+            if record.fields and not record.is_note:
+                beside = self._row_beside(record)
+                self._beside[beside.tag] = beside
             row = self.row(record) if record.is_note else None
             if row is not None and row.tag in given:
                 raise CorpusError(f"{record.name}: another note of the input has the same id")
@@ -153,8 +167,8 @@ class Night:
 
     def id_of(self, record: Record) -> str | None:
         """Return a note's id; None where it can neither be read nor named. Raises CorpusError for one without an id."""
-        if record.id is not None:
-            return str(record.id)
+        if record.id is not None or record.key is not None:
+            return record.key if record.id is None else str(record.id)
         named = self.source.format == "files" or isinstance(self.source, SeveralTables)
         if named and self.source.format in ONE_FILE_A_NOTE:
             return record.name
@@ -167,13 +181,23 @@ class Night:
         id = self.id_of(record)
         if id is None:
             return None
-        patient = patient_of(None if record.patient is None else str(record.patient), record.text or "")
-        tags = self.store.tag("note", id), self.store.tag("patient", patient)
-        content = (record.text, record.patient, record.dates, record.error is None and record.cells())
-        memory = {"id": id, "patient": patient, _SPANS: self._spans_digest(record)}
-        row = KeptNote(*tags, self.store.tag("cells", repr(content)), memory)
+        row = self._kept(id, record, {_SPANS: self._spans_digest(record)})
         due = HELD if record.error is None else WITHHELD
         return replace(row, model=self.model, made=self.made(row.patient), due=due)
+
+    def _kept(self, id: str, record: Record, memory: Mapping[str, Any]) -> KeptNote:
+        patient = owner_of(record)
+        tags = self.store.tag("note", id), self.store.tag("patient", patient)
+        content = repr((record.text, record.patient, record.dates, record.error is None and record.cells()))
+        return KeptNote(*tags, self.store.tag("cells", content), {"id": id, "patient": patient, **memory})
+
+    def _row_beside(self, record: Record) -> KeptNote:
+        """Return a record without a note: it is written whenever it comes, and what it says of its patient is kept."""
+        named = self.id_of(record) if self.source.format in ONE_FILE_A_NOTE else record.key
+        content = hashlib.sha256(repr(record.cells()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        memory = {"beside": True, "year": latest_year(record), "outs": [self.place], **taught_beside(record)}
+        row = self._kept(named or f"row {content} of {owner_of(record)}", record, memory)
+        return replace(row, due=BROKEN_OFF)
 
     def _spans_digest(self, record: Record) -> str | None:
         """Return an HMAC of a note's spans in files of spans, "" for no spans; None where no file has its text."""
@@ -197,7 +221,8 @@ class Night:
         patients = {row.patient for row in given.values()}
         if self.project.hold < 2:
             return patients
-        notes = {(row.patient, row.tag) for row in (*self.store.rows(patients=patients), *given.values())}
+        before = (row for row in self.store.rows(patients=patients) if "beside" not in row.memory)
+        notes = {(row.patient, row.tag) for row in (*before, *given.values())}
         sizes = Counter(patient for patient, _ in notes)
         return {patient for patient in patients if sizes[patient] >= self.project.hold}
 
@@ -210,13 +235,20 @@ class Night:
             for row in self._held:
                 if row.tag not in known:
                     commit.put(row)
+            for before in commit.rows(tags=self._beside):
+                self._beside[before.tag] = self._come_again(before, self._beside[before.tag])
+            for row in self._beside.values():
+                # As long as nobody has looked for what it says in the patient's notes.
+                commit.put(replace(row, due=BROKEN_OFF))
             for tag, row in self.todo.items():
                 commit.put(self._begun(commit, known.get(tag), row))
-        for patient, others in self._others().items():
-            rows.notes.strings.add_found(patient, (found for row in others for found in found_in(row.memory)))
-            years = [row.memory["year"] for row in others if row.memory.get("year") is not None]
-            if years:
-                rows.years.years[patient] = max(*years, rows.years.years.get(patient, years[0]))
+        for row in self.store.rows(patients={row.patient for row in self.todo.values()}):
+            if row.tag not in self.todo:
+                patient, year = row.memory["patient"], row.memory.get("year")
+                rows.notes.strings.add_found(patient, found_in(row.memory))
+                rows.notes.options.add_known(patient, said_in(row.memory))
+                if year is not None:
+                    rows.years.years[patient] = max(year, rows.years.years.get(patient, year))
 
     def _begun(self, commit: Commit, before: KeptNote | None, row: KeptNote) -> KeptNote:
         """Return what is kept of a note while it is done: what was kept before, and where its output may be."""
@@ -228,12 +260,12 @@ class Night:
         due = BROKEN_OFF if before.output is None else before.due or BROKEN_OFF
         return replace(before, memory={**before.memory, "outs": outs}, due=due)
 
-    def _others(self) -> dict[str, list[KeptNote]]:
-        others: dict[str, list[KeptNote]] = {}
-        for row in self.store.rows(patients={row.patient for row in self.todo.values()}):
-            if row.tag not in self.todo:
-                others.setdefault(row.memory["patient"], []).append(row)
-        return others
+    @staticmethod
+    def _come_again(before: KeptNote, row: KeptNote) -> KeptNote:
+        """Return a record without a note with all places of its outputs; `due` where it says something else now."""
+        outs = list(dict.fromkeys([*before.memory.get("outs", ()), *row.memory["outs"]]))
+        is_same = before.due is None and (before.patient, before.input) == (row.patient, row.input)
+        return replace(row, memory={**row.memory, "outs": outs}, due=None if is_same else row.due)
 
     def treated(self, record: Record, note: Note, rewritten: Rewritten) -> None:
         """Keep what a later night needs of a note that was written, or withheld: that one, too, names its patient."""
@@ -245,15 +277,15 @@ class Night:
             raise CorpusError(f"{record.name}: the input has changed while it was read")
         year = None if record.patient is None else self._rows.years.years.get(str(record.patient))
         passed, memory = self._rows.notes, {**row.memory, "new_id": rewritten.new.id, "year": year}
-        memory["new_patient"] = rewritten.new.patient
+        memory |= {"new_patient": rewritten.new.patient, **(taught_beside(record) if self._rows.cells.mapped else {})}
         if isinstance(note, Document):
             memory |= taught(passed.believed(note))
         if rewritten.new.edits is None or not isinstance(note, Document):
             self.done[row.tag] = replace(row, memory=memory, due=WITHHELD)
             return
         known = passed.known(note, self._rows.years.taken(record))
-        cells, patient = self._rows.cells, row.memory["patient"]
-        memory |= remember(record, rewritten.result, patient=patient, known=known, cells=cells, key=self.store.key)
+        context = Context(passed.options, self._rows.cells, self.store.key, row.memory["patient"])
+        memory |= remember(record, rewritten.result, context, known)
         new = rewritten.result.text, rewritten.new.id, rewritten.new.patient, rewritten.new.dates, *rewritten.new.fields
         self.done[row.tag] = replace(row, memory=memory, output=self.store.tag("output", repr(new)), due=None)
 
@@ -277,15 +309,25 @@ class Night:
             memory = {**row.memory, "outs": before[tag].memory["outs"]}
             if "found" not in memory:
                 # Nobody has read it: what its last version told is still known, and of whom.
-                memory |= {"found": before[tag].memory.get("found", [])}
+                memory |= {name: before[tag].memory.get(name, []) for name in ("found", "said")}
             kept = replace(row, memory=memory)
             commit.put(kept)
             self._replaced(commit, before[tag], kept)
         patients = {row.patient for row in (*self.done.values(), *before.values())}
+        patients |= self._settled_beside(commit)
         patients |= {
             patient for patient, made, due in commit.made() if (made != self.made(patient)) != (due == OTHER_SETTINGS)
         }
         self.counts[LISTED] = sum(self._mark(commit, patient) for patient in sorted(patients))
+
+    def _settled_beside(self, commit: Commit) -> set[str]:
+        """Return the patients of whom records without a note say something new."""
+        told = set()
+        for before in commit.rows(tags=self._beside):
+            row = self._beside[before.tag]
+            commit.put(replace(row, due=None))
+            told |= set() if row.due is None else {row.patient, before.patient}
+        return told
 
     def _replaced(self, commit: Commit, before: KeptNote, row: KeptNote) -> None:
         corrected, moved = _is_corrected(before, row), before.patient != row.patient
@@ -304,11 +346,12 @@ class Night:
         rows, marked, made = list(commit.rows(patients=[patient])), 0, self.made(patient)
         if not rows:
             return 0
+        notes = sum("beside" not in row.memory for row in rows)
         options, cells = self._rows.notes.options, self._rows.cells
         context = Context.of([row.memory for row in rows], options=options, cells=cells, key=self.store.key)
         for row in rows:
             due = row.due
-            if due == HELD and len(rows) >= self.project.hold:
+            if due == HELD and notes >= self.project.hold:
                 due = READY
             elif row.output is not None and due in _JUDGED:
                 due = OTHER_SETTINGS if row.made != made else context.why_due(row.memory)

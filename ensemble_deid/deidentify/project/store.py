@@ -209,9 +209,11 @@ class Store:
 
     def _anew(self, row: KeptNote) -> KeptNote:
         """Return what is kept of a note in a new release."""
-        kept = {name: row.memory[name] for name in ("id", "patient", "found", "year", "outs") if name in row.memory}
+        lasting = ("id", "patient", "found", "said", "beside", "year", "outs")
+        kept = {name: row.memory[name] for name in lasting if name in row.memory}
         tags = self.tag("note", kept["id"]), self.tag("patient", kept["patient"])
-        return KeptNote(*tags, "", kept, due=row.due if row.due == HELD else RELEASE)
+        due = None if "beside" in kept else row.due if row.due == HELD else RELEASE
+        return KeptNote(*tags, "", kept, due=due)
 
     def _rows(
         self, connection: Any, *, tags: Iterable[str] | None, patients: Iterable[str] | None
