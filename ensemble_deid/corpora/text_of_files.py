@@ -6,7 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.corpora.checks import ReadNote, check_text, note_with_spans, read_utf8, reading
+from ensemble_deid.corpora.checks import ReadNote, check_text, decode_utf8, note_with_spans, reading
 from ensemble_deid.corpora.edits import Edit, edited
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
@@ -18,51 +18,63 @@ _LEFT = re.compile(r"\\'[0-9a-fA-F]{2}|\\(?:bin|pict|objdata)\b")
 
 
 def read_rtf_note(path: Path) -> ReadNote:
-    """Read one note as a word processor shows it. CorpusError on pictures and objects, in which text may be."""
-    written = read_utf8(path)
-    if not written.lstrip().startswith("{\\rtf"):
-        raise CorpusError(f"{path}: is no RTF")
-    if rtf_objects(written):
-        raise CorpusError(f"{path}: holds a picture or an object, which is not read")
-    if _OTHER_CODE_PAGE.search(written):
-        raise CorpusError(f"{path}: is written in another code page than 1252, which is not read")
-    text = edited(written, (Edit(start, end, plain) for start, end, plain in rtf(written)))
-    if _LEFT.search(text):
-        raise CorpusError(f"{path}: holds escapes or pictures that are not read")
-    return _note(path, text)
+    """Read one note as `text_of_rtf` does."""
+    with reading(path) as stream:
+        return _note(path, text_of_rtf(stream.read(), str(path)))
 
 
 def read_pdf_note(path: Path) -> ReadNote:
-    """Read the text layer of a PDF. CorpusError where a page has none, such as one that was scanned."""
+    """Read one note as `text_of_pdf` does."""
     with reading(path) as stream:
-        data = stream.read()
+        return _note(path, text_of_pdf(stream.read(), str(path)))
+
+
+def text_of_rtf(data: bytes, place: str) -> str:
+    """Return what a word processor shows. CorpusError on pictures and objects, in which text may be."""
+    written = decode_utf8(data, place).removeprefix("\ufeff")
+    if not written.lstrip().startswith("{\\rtf"):
+        raise CorpusError(f"{place}: is no RTF")
+    if rtf_objects(written):
+        raise CorpusError(f"{place}: holds a picture or an object, which is not read")
+    if _OTHER_CODE_PAGE.search(written):
+        raise CorpusError(f"{place}: is written in another code page than 1252, which is not read")
+    text = edited(written, (Edit(start, end, plain) for start, end, plain in rtf(written)))
+    if _LEFT.search(text):
+        raise CorpusError(f"{place}: holds escapes or pictures that are not read")
+    check_text(text, place)
+    return text
+
+
+def text_of_pdf(data: bytes, place: str) -> str:
+    """Return the text layer of a PDF. CorpusError where a page has none, such as one that was scanned."""
     # Its messages may quote the note.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
-        pages = [page.extract_text() for page in _pages(data, path)]
+        pages = [page.extract_text() for page in _pages(data, place)]
     except (CorpusError, ConfigError):
         raise
     except Exception as error:  # noqa: BLE001 (whatever a broken PDF leads to, its note is withheld)
-        raise CorpusError(f"{path}: cannot be read as PDF ({type(error).__name__})") from None
+        raise CorpusError(f"{place}: cannot be read as PDF ({type(error).__name__})") from None
     for number, page in enumerate(pages, start=1):
         if not page.strip():
-            raise CorpusError(f"{path}: page {number} has no text layer; recognise its characters (OCR) first")
-    return _note(path, "\n".join(pages) + "\n")
+            raise CorpusError(f"{place}: page {number} has no text layer; recognise its characters (OCR) first")
+    text = "\n".join(pages) + "\n"
+    check_text(text, place)
+    return text
 
 
-def _pages(data: bytes, path: Path) -> Any:
+def _pages(data: bytes, place: str) -> Any:
     try:
         import pypdf
     except ImportError:
         raise ConfigError("PDF needs an extra: pip install 'ensemble_deid[pdf]'") from None
     reader = pypdf.PdfReader(BytesIO(data))
     if reader.is_encrypted:
-        raise CorpusError(f"{path}: is encrypted")
+        raise CorpusError(f"{place}: is encrypted")
     if not 0 < len(reader.pages) <= _MOST_PAGES:
-        raise CorpusError(f"{path}: has no page, or more than {_MOST_PAGES}")
+        raise CorpusError(f"{place}: has no page, or more than {_MOST_PAGES}")
     return reader.pages
 
 
 def _note(path: Path, text: str) -> ReadNote:
-    check_text(text, str(path))
     return note_with_spans(Document(path.name[: -len(path.suffix)], text), ())

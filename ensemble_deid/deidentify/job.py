@@ -21,13 +21,14 @@ from ensemble_deid.deidentify.offsets import FILE as OFFSETS
 from ensemble_deid.deidentify.offsets import key_of_run
 from ensemble_deid.deidentify.options import RunChoices, RunOptions, files_of
 from ensemble_deid.deidentify.prediction import Report
-from ensemble_deid.deidentify.project.night import ONE_FILE_A_NOTE, NewNotes, Night, Project, made_with
+from ensemble_deid.deidentify.project.night import ONE_FILE_A_NOTE, Night, Project, made_with
 from ensemble_deid.deidentify.recognizers import Recognizer
 from ensemble_deid.deidentify.rows import RowPass
 from ensemble_deid.deidentify.run import Run
 from ensemble_deid.deidentify.sources import (
     FileOrStream,
     RunPlaces,
+    SomeRecords,
     check_outputs,
     input_digest,
     locked_table,
@@ -247,7 +248,7 @@ def _night(
         made=made_with(job.within.store, run.settings, options),
     )
     night.plan()
-    run.source = NewNotes(source, night)
+    run.source = SomeRecords(source, night.wants)
     run.finding = {**run.finding, "night": night.digest}
     run.settings, run.treated = {**run.settings, **run.finding}, night.treated
     verified = verify_run(places.run) if is_run(places.run) else None

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from ensemble_deid.corpora.record_map import BIRTH, Field, FieldKind, FieldRule
+from ensemble_deid.corpora.record_map import AUTHORITY, BIRTH, Field, FieldKind, FieldRule
 from ensemble_deid.corpora.records import Record
 from ensemble_deid.deidentify.known.dates import read_date
 from ensemble_deid.deidentify.known.identifiers import Identifier
@@ -71,6 +71,7 @@ def _type_of_contact(value: str) -> str:
 def identifiers_of(field: Field) -> Iterator[Identifier]:
     """Yield what a field says of the patient of its record, if it is long enough to be searched."""
     kind, value = field.rule.kind, " ".join(str("" if field.value is None else field.value).split())
+    value = value.split(AUTHORITY)[0] if kind is FieldKind.PSEUDONYM else value
     if kind in _NAMES:
         name = _NAMES[kind]
     elif kind is FieldKind.PHONE:

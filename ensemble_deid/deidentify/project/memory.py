@@ -8,11 +8,14 @@ more, and HMACs of the words left in a note say whether a string that was found 
 
 import hashlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
+from os import SEEK_END
+from tempfile import TemporaryFile
 from typing import Any
+from weakref import finalize
 
 from ensemble_deid.corpora.record_map import Field, FieldKind, FieldRule
 from ensemble_deid.corpora.records import Record, Value
@@ -22,6 +25,7 @@ from ensemble_deid.deidentify.known.identifiers import Identifier
 from ensemble_deid.deidentify.known.of_records import identifiers_of_json, identifiers_of_record, identifiers_to_json
 from ensemble_deid.deidentify.one_pass import DeidentificationResult
 from ensemble_deid.deidentify.options import RunOptions
+from ensemble_deid.deidentify.project.store import KeptNote, Store
 from ensemble_deid.deidentify.project.traces import held_by, traces_of
 from ensemble_deid.deidentify.repeats import SOURCE, WORD, Known, PatientStrings, places
 from ensemble_deid.deidentify.replacement import Replacer
@@ -253,3 +257,29 @@ def _is_telling(word: str) -> bool:
 @lru_cache(maxsize=1 << 16)
 def _word_hash(word: str, key: Key) -> bytes:
     return bytes.fromhex(key.fingerprint("project word", word.encode("utf-8", "surrogatepass")))[:_HASH]
+
+
+class WaitingRows:
+    """Rows of notes that are done, sealed in a file until the night ends: there may be more than fit into memory."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._file = store, TemporaryFile()  # noqa: SIM115 (closed with this object)
+        self._places: dict[str, tuple[int, int]] = {}
+        finalize(self, self._file.close)
+
+    def add(self, row: KeptNote) -> None:
+        """Keep a row in the place of the one with its tag."""
+        data = self._store.sealed(row)
+        self._places[row.tag] = self._file.seek(0, SEEK_END), len(data)
+        self._file.write(data)
+
+    @property
+    def tags(self) -> Collection[str]:
+        """The tags of the rows."""
+        return self._places.keys()
+
+    def row(self, tag: str) -> KeptNote:
+        """Return a row."""
+        place, size = self._places[tag]
+        self._file.seek(place)
+        return self._store.unsealed(self._file.read(size), tag)

@@ -3,13 +3,11 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from ensemble_deid.corpora.records import NoteSource, OnOutput, Record, Writer
+from ensemble_deid.corpora.records import NoteSource, Record
 from ensemble_deid.corpora.tables.several import SeveralTables
 from ensemble_deid.deidentify.cells import owner_of
 from ensemble_deid.deidentify.options import RunOptions
@@ -18,6 +16,7 @@ from ensemble_deid.deidentify.project.memory import (
     FOUND_LATER,
     OTHER_VALUES,
     Context,
+    WaitingRows,
     found_in,
     remember,
     said_in,
@@ -29,7 +28,7 @@ from ensemble_deid.deidentify.rows import Rewritten, RowPass, latest_year
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
 
-ONE_FILE_A_NOTE = ("files", "fhir", "hl7")
+ONE_FILE_A_NOTE = ("files", "fhir", "hl7", "xml")
 """Forms of input whose output may grow night by night in one folder."""
 CORRECTED = "the note was corrected"
 WITHHELD = "withheld"
@@ -117,7 +116,7 @@ class Night:
     todo: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
     would_repeat: bool = field(default=True, init=False)
     counts: Counter[str] = field(default_factory=Counter, init=False)
-    done: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
+    _done: WaitingRows = field(init=False, repr=False)
     _rows: RowPass = field(init=False, repr=False)
     _held: list[KeptNote] = field(default_factory=list, init=False, repr=False)
     _beside: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
@@ -146,7 +145,7 @@ class Night:
                 raise CorpusError(f"{record.name}: another note of the input has the same id")
             if row is not None:
                 given[row.tag], places[row.tag] = row, record.name
-        known = {row.tag: row for row in self.store.rows(tags=given)}
+        known = {row.tag: _without_strings(row) for row in self.store.rows(tags=given)}
         # Of a new note that cannot be read, the run's failed.jsonl tells; of one that was handed out, the store must.
         given = {tag: row for tag, row in given.items() if tag in known or row.due != WITHHELD}
         given = {tag: self._of_its_patient(row, known) for tag, row in given.items()}
@@ -164,6 +163,11 @@ class Night:
             else:
                 self.todo[tag] = row
                 self.would_repeat &= before is not None and _is_same(before, row, due=WITHHELD)
+
+    def wants(self, record: Record) -> bool:
+        """Whether a record is to be written: a note of the plan, one that cannot be read, or one without a note."""
+        id = self.id_of(record) if record.is_note and record.error is None else None
+        return id is None or self.store.tag("note", id) in self.todo
 
     def id_of(self, record: Record) -> str | None:
         """Return a note's id; None where it can neither be read nor named. Raises CorpusError for one without an id."""
@@ -228,20 +232,21 @@ class Night:
 
     def begin(self, rows: RowPass) -> None:
         """Record where outputs may be from now on, and let a run know what the patients' other notes told."""
-        self._rows = rows
+        self._rows, self._done = rows, WaitingRows(self.store)
         rows.cells.orders.begun = self.store.orders
         with self.store.changing() as commit:
-            known = {row.tag: row for row in commit.rows(tags=[*self.todo, *(row.tag for row in self._held)])}
-            for row in self._held:
-                if row.tag not in known:
-                    commit.put(row)
+            new = {row.tag: row for row in (*self._held, *map(self._begun, self.todo.values()))}
+            for before in commit.rows(tags=list(new)):
+                del new[before.tag]
+                if before.tag in self.todo:
+                    commit.put(self._begun_again(commit, before, self.todo[before.tag]))
+            for row in new.values():
+                commit.put(row)
             for before in commit.rows(tags=self._beside):
                 self._beside[before.tag] = self._come_again(before, self._beside[before.tag])
             for row in self._beside.values():
                 # As long as nobody has looked for what it says in the patient's notes.
                 commit.put(replace(row, due=BROKEN_OFF))
-            for tag, row in self.todo.items():
-                commit.put(self._begun(commit, known.get(tag), row))
         for row in self.store.rows(patients={row.patient for row in self.todo.values()}):
             if row.tag not in self.todo:
                 patient, year = row.memory["patient"], row.memory.get("year")
@@ -250,10 +255,12 @@ class Night:
                 if year is not None:
                     rows.years.years[patient] = max(year, rows.years.years.get(patient, year))
 
-    def _begun(self, commit: Commit, before: KeptNote | None, row: KeptNote) -> KeptNote:
-        """Return what is kept of a note while it is done: what was kept before, and where its output may be."""
-        if before is None:
-            return replace(row, memory={**row.memory, "outs": [self.place]}, due=BROKEN_OFF)
+    def _begun(self, row: KeptNote) -> KeptNote:
+        """Return what is kept of a new note while it is done: where its output may be."""
+        return replace(row, memory={**row.memory, "outs": [self.place]}, due=BROKEN_OFF)
+
+    def _begun_again(self, commit: Commit, before: KeptNote, row: KeptNote) -> KeptNote:
+        """Return the same of another note, with what was kept before."""
         if before.patient != row.patient and row.due != WITHHELD:
             commit.change(patient=row.memory["patient"], note=row.memory["id"], outs=[self.place])
         outs = list(dict.fromkeys([*before.memory.get("outs", ()), self.place]))
@@ -277,17 +284,20 @@ class Night:
             raise CorpusError(f"{record.name}: the input has changed while it was read")
         year = None if record.patient is None else self._rows.years.years.get(str(record.patient))
         passed, memory = self._rows.notes, {**row.memory, "new_id": rewritten.new.id, "year": year}
-        memory |= {"new_patient": rewritten.new.patient, **(taught_beside(record) if self._rows.cells.mapped else {})}
+        memory |= {
+            "new_patient": rewritten.new.patient,
+        }
         if isinstance(note, Document):
             memory |= taught(passed.believed(note))
+            memory |= taught_beside(record) if self._rows.cells.mapped else {}
         if rewritten.new.edits is None or not isinstance(note, Document):
-            self.done[row.tag] = replace(row, memory=memory, due=WITHHELD)
+            self._done.add(replace(row, memory=memory, due=WITHHELD))
             return
         known = passed.known(note, self._rows.years.taken(record))
         context = Context(passed.options, self._rows.cells, self.store.key, row.memory["patient"])
         memory |= remember(record, rewritten.result, context, known)
         new = rewritten.result.text, rewritten.new.id, rewritten.new.patient, rewritten.new.dates, *rewritten.new.fields
-        self.done[row.tag] = replace(row, memory=memory, output=self.store.tag("output", repr(new)), due=None)
+        self._done.add(replace(row, memory=memory, output=self.store.tag("output", repr(new)), due=None))
 
     def commit(self) -> None:
         """Keep all of the night, and mark the notes of earlier nights whose output would be another one now."""
@@ -302,18 +312,20 @@ class Night:
         orders = self._rows.cells.orders.found
         settled = {name: order for name, order in orders.items() if order is not None}
         commit.settle(settings_of(self._rows.notes.options), settled)
-        before = {row.tag: row for row in commit.rows(tags=self.done)}
-        if self.done.keys() - before.keys():
-            raise ConfigError(f"{self.store.shown}: a patient was forgotten meanwhile")
-        for tag, row in self.done.items():
-            memory = {**row.memory, "outs": before[tag].memory["outs"]}
+        patients, left = set(), set(self._done.tags)
+        for before in commit.rows(tags=self._done.tags):
+            row = self._done.row(before.tag)
+            memory = {**row.memory, "outs": before.memory["outs"]}
             if "found" not in memory:
                 # Nobody has read it: what its last version told is still known, and of whom.
-                memory |= {name: before[tag].memory.get(name, []) for name in ("found", "said")}
+                memory |= {name: before.memory.get(name, []) for name in ("found", "said")}
             kept = replace(row, memory=memory)
             commit.put(kept)
-            self._replaced(commit, before[tag], kept)
-        patients = {row.patient for row in (*self.done.values(), *before.values())}
+            self._replaced(commit, before, kept)
+            patients |= {before.patient, row.patient}
+            left.remove(row.tag)
+        if left:
+            raise ConfigError(f"{self.store.shown}: a patient was forgotten meanwhile")
         patients |= self._settled_beside(commit)
         patients |= {
             patient for patient, made, due in commit.made() if (made != self.made(patient)) != (due == OTHER_SETTINGS)
@@ -361,6 +373,11 @@ class Night:
         return marked
 
 
+def _without_strings(row: KeptNote) -> KeptNote:
+    """Return what of a row tells whether its note was corrected."""
+    return replace(row, memory={name: row.memory.get(name) for name in ("patient", _SPANS)})
+
+
 def _is_same(before: KeptNote, row: KeptNote, *, due: str | None = None) -> bool:
     settled = before.due == due and (before.patient, before.made) == (row.patient, row.made)
     return settled and not _is_corrected(before, row)
@@ -370,40 +387,3 @@ def _is_corrected(before: KeptNote, row: KeptNote) -> bool:
     """Whether a note's cells changed, or its spans in files of spans: a file of one night need not hold older notes."""
     spans = row.memory[_SPANS]
     return before.input != row.input or (spans is not None and spans != (before.memory.get(_SPANS) or ""))
-
-
-@dataclass(slots=True)
-class NewNotes:
-    """The records of a source that a night is to write; the others are left out."""
-
-    source: NoteSource
-    night: Night
-
-    @property
-    def format(self) -> str:
-        """That of the source."""
-        return self.source.format
-
-    @property
-    def bits(self) -> tuple[int, int]:
-        """Those of the source."""
-        return self.source.bits
-
-    def count(self) -> int:
-        """Return the number of notes to be done."""
-        return sum(record.is_note for record in self.records())
-
-    def records(self) -> Iterator[Record]:
-        """Yield the records to be written, also those without a note."""
-        for record in self.source.records():
-            id = self.night.id_of(record) if record.is_note and record.error is None else None
-            if id is None or self.night.store.tag("note", id) in self.night.todo:
-                yield record
-
-    def writer(self, out: Path, on_output: OnOutput) -> AbstractContextManager[Writer]:
-        """Provide the source's writer."""
-        return self.source.writer(out, on_output)
-
-    def warnings(self) -> Sequence[str]:
-        """Return those of the source."""
-        return self.source.warnings()

@@ -9,7 +9,7 @@ import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,14 @@ class Store:
     def tag(self, kind: str, value: str) -> str:
         """Return the HMAC that stands for an id, cells or settings."""
         return self.key.fingerprint(f"project {kind}", f"{self._salt}\n{value}".encode("utf-8", "surrogatepass"))[:32]
+
+    def sealed(self, row: KeptNote) -> bytes:
+        """Return a whole row, sealed."""
+        return self._seal.close(asdict(row), f"waiting {row.tag}")
+
+    def unsealed(self, data: bytes, tag: str) -> KeptNote:
+        """Return the row that `sealed` was given."""
+        return KeptNote(**self._seal.open(data, f"waiting {tag}"))
 
     def rows(self, *, tags: Iterable[str] | None = None, patients: Iterable[str] | None = None) -> Iterator[KeptNote]:
         """Yield the rows of notes, or of patients, by their tags; all rows where neither is given."""
