@@ -355,7 +355,7 @@ BAD: list[tuple[Callable[[bytes, str], Message], object, str]] = [
     (read_fhir, attachment(b"%PDF", "application/pdf"), r"x: content\.attachment: cannot be read as PDF"),
     (
         read_fhir,
-        attachment(b"{\\rtf1{\\pict 00}}", "text/rtf"),
+        attachment(b"{\\rtf1{\\pict %s}}" % (b"0f" * 40), "text/rtf"),
         r"x: content\.attachment: holds a picture or an object",
     ),
     (read_fhir, attachment(b"GIF", "image/gif"), r"x: content\.attachment: an attachment is neither text"),

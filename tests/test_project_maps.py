@@ -4,7 +4,9 @@ import base64
 import csv
 import json
 import random
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,29 +16,28 @@ from marked_notes import marked_note
 from project_notes import model_of
 
 from ensemble_deid import RecordMap, RunSummary, deidentify_table
+from ensemble_deid.corpora.input_options import InputOptions
 from ensemble_deid.deidentify.known.identifiers import Identifier, KnownIdentifiers
 from ensemble_deid.deidentify.known.kinds import KINDS
 from ensemble_deid.deidentify.project.memory import FOUND_LATER
-from ensemble_deid.deidentify.project.night import OTHER_SETTINGS, UNCHANGED, Project
+from ensemble_deid.deidentify.project.night import BROKEN_OFF, OTHER_SETTINGS, UNCHANGED, Night, Project
 from ensemble_deid.deidentify.project.store import RELEASE, Store
 from ensemble_deid.deidentify.project.traces import held_by, traces_of
+from ensemble_deid.deidentify.run import Run
 from ensemble_deid.keys import Key
 
-MAP = RecordMap.parse(
-    {
-        "columns": {
-            "id": {"kind": "pseudonym", "of": "note"},
-            "mrn": {"kind": "pseudonym", "of": "patient"},
-            "visit": {"kind": "pseudonym", "of": "encounter"},
-            "name": "patient",
-            "author": "staff",
-            "seen": "date",
-            "phone": "phone",
-            "text": "text",
-        }
-    },
-    "own",
-)
+COLUMNS: dict[str, Any] = {
+    "id": {"kind": "pseudonym", "of": "note"},
+    "mrn": {"kind": "pseudonym", "of": "patient"},
+    "name": "patient",
+    "text": "text",
+    "visit": {"kind": "pseudonym", "of": "encounter"},
+    "author": "staff",
+    "seen": "date",
+    "phone": "phone",
+}
+MAP = RecordMap.parse({"columns": COLUMNS}, "all")
+MAP_OF_FOUR = RecordMap.parse({"columns": dict(list(COLUMNS.items())[:4])}, "four")
 NAMES = ("Anna Bell", "Omar Quist", "Rose Okafor", "Johnny Walters", "Elizabeth Stone", "Hoa Nguyen")
 
 
@@ -210,6 +211,44 @@ def test_rows_of_other_tables_tell_of_their_patient(tmp_path: Path) -> None:
     assert "1950" not in (site.out / "note.csv").read_text()
     assert site.due() == {}
     assert night("4", note=note, person=person).counts[UNCHANGED] == 1
+
+
+@pytest.mark.parametrize("broken_off", ["write", "commit"])
+def test_a_database_and_a_run_that_was_broken_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken_off: str
+) -> None:
+    site, base = Site(tmp_path / "site", ["Ms. Bell is well.", "Anna slept."]), tmp_path / "n.db"
+
+    def insert(*row: str) -> None:
+        with closing(sqlite3.connect(base)) as connection, connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS n (id TEXT, mrn TEXT, name TEXT, text TEXT)")
+            connection.execute("INSERT INTO n VALUES (?, ?, ?, ?)", row)
+
+    def night(table: str, **choices: Any) -> RunSummary:
+        query = InputOptions(query="SELECT * FROM n ORDER BY id", table_out=table)
+        within, run = Project(store=site.store()), tmp_path / f"{table}.run"
+        given = {"key": KEY, "style": "surrogate", "accept_unfit": True, "within": within, "run": run, **choices}
+        return deidentify_table(f"sqlite:///{base}", None, site.model, input=query, record_map=MAP_OF_FOUR, **given)
+
+    def texts(table: str) -> list[str]:
+        with closing(sqlite3.connect(base)) as connection:
+            return [text for (text,) in connection.execute(f"SELECT text FROM {table} ORDER BY text")]
+
+    insert("1", "M1", "Anna Bell", "Ms. Bell is well.")
+    owner = Night if broken_off == "commit" else Run
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, broken_off, lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            night("a")
+    assert set(site.due().values()) == {BROKEN_OFF}
+    assert night("a", resume=True).written == 1
+    assert site.due() == {}
+    insert("2", "M1", "", "Anna slept.")
+    assert night("b").counts[UNCHANGED] == 1
+    (first,), (second,) = texts("a"), texts("b")
+    assert "Bell" not in first
+    # The name is in a row of the first night alone.
+    assert "Anna" not in second
 
 
 @pytest.mark.parametrize(

@@ -400,6 +400,16 @@ def test_wrong_maps_are_refused_before_a_model_is_loaded(
     assert main([*command, "--map", "omop", "--keep-fields"]) == 2
     assert main([*command, "--column", "body=tex"]) == 2
     assert "did you mean text?" in capsys.readouterr().err
+    body = [*command, "--text-column", "body", "--keep-columns", "all"]
+    for wrong, said in (
+        (["--style", "surogate"], "unknown style 'surogate'"),
+        (["--threshold", "2"], "threshold"),
+        (["--policy", "safe-harbour"], "safe-harbour"),
+        (["--set", "surrogates.min_scor=1"], "min_scor"),
+        (["--key-file", str(tmp_path / "a.csv")], "not a key"),
+    ):
+        assert main([*body, *wrong]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_every_ready_map_can_be_read() -> None:

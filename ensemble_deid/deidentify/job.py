@@ -210,6 +210,7 @@ def _deidentify(job: _Job) -> RunSummary:
             if isinstance(source, SqlQuery):
                 source.resumed = job.resume and any((places.run / name).is_file() for name in (MANIFEST, OFFSETS))
                 source.refuse_existing()
+            RunOptions.check(job.choices)
             loaded = job.loaded()
             chosen = RunOptions.given(job.options, job.choices, loaded.labels)
             key = key_of_run(places.run, chosen.replacer.key, resume=job.resume)

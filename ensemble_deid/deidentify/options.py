@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from ensemble_deid.deidentify.gate import LEAST_RECALL, check_least_recall
 from ensemble_deid.deidentify.known.identifiers import Identifier
@@ -142,6 +142,16 @@ class RunOptions:
             accept_unfit=accept_unfit,
             least_recall=least_recall,
         )
+
+    @classmethod
+    def check(cls, choices: RunChoices) -> None:
+        """Raise ConfigError for choices that are wrong whatever the labels are, before a model is loaded."""
+        given: dict[str, Any] = dict(choices)
+        PredictionOptions(**{name: given[name] for name in PredictionChoices.__annotations__ if name in given})
+        named = {name: given[name] for name in ("style", "styles", "policy", "settings", "rename") if name in given}
+        Replacer.from_options(**named)
+        if not isinstance(given.get("key"), Key):
+            Key.find(given.get("key"))
 
     def names(self, labels: Collection[str]) -> frozenset[str]:
         """Return what spans are called in the output, after renaming: `labels`, and those of lists and recognizers."""
