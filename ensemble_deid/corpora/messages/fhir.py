@@ -101,7 +101,7 @@ def read_fhir(data: bytes, place: str, rules: FieldRules | None = None) -> Messa
     patient = None if patient is None else patient.removeprefix("Patient/")
     # Only attributes of XHTML are kept: no rule can name them.
     key = f"{root.string('resourceType')}/{root.string('id')}" if root.string("id") else None
-    return Message(text, written, tuple(reading.kept), patient, tuple(mapped.fields), key)
+    return Message(text, written, tuple(reading.kept), patient, tuple(mapped.fields), key=key)
 
 
 def _mapped(reading: _Reading, root: JsonValue, rules: FieldRules) -> MappedElements:

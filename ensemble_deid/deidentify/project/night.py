@@ -171,11 +171,13 @@ class Night:
 
     def id_of(self, record: Record) -> str | None:
         """Return a note's id; None where it can neither be read nor named. Raises CorpusError for one without an id."""
-        if record.id is not None or record.key is not None:
-            return record.key if record.id is None else str(record.id)
+        if record.id is not None:
+            return str(record.id)
         named = self.source.format == "files" or isinstance(self.source, SeveralTables)
         if named and self.source.format in ONE_FILE_A_NOTE:
             return record.name
+        if record.key is not None:
+            return record.key
         if record.error is not None:
             return None
         raise CorpusError(f"{record.name}: has no id: a project knows notes by --id-column, or by their files")
