@@ -146,8 +146,11 @@ class RunOptions:
     @classmethod
     def check(cls, choices: RunChoices) -> None:
         """Raise ConfigError for choices that are wrong whatever the labels are, before a model is loaded."""
+        from ensemble_deid.stacking.stacker import check_threshold
+
         given: dict[str, Any] = dict(choices)
         PredictionOptions(**{name: given[name] for name in PredictionChoices.__annotations__ if name in given})
+        check_threshold(given.get("threshold"))
         named = {name: given[name] for name in ("style", "styles", "policy", "settings", "rename") if name in given}
         Replacer.from_options(**named)
         if not isinstance(given.get("key"), Key):
