@@ -96,7 +96,12 @@ class MappedElements:
         for name, member in holder.members.items():
             here = (*names, name)
             own = self.rules.get(".".join(here))
-            if own is not None and name == "value" and is_age(self._told, _unit(holder)):
+            if (
+                own is not None
+                and own.kind is FieldKind.CODES
+                and name == "value"
+                and is_age(self._told, _unit(holder))
+            ):
                 own = FieldRule(FieldKind.AGE)
             if self.is_structure(holder, here):
                 self._kept.add(member.start)

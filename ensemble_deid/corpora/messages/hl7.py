@@ -141,7 +141,7 @@ class _Reader:
                 encoded.mark(delimiters.field)
             place = f"{name}-{number + first}"
             rule = None if self.rules is None else self.rules.get(place)
-            if rule is not None and place == "OBX-5" and _is_age(fields, delimiters):
+            if rule is not None and rule.kind is FieldKind.CODES and place == "OBX-5" and _is_age(fields, delimiters):
                 rule = FieldRule(FieldKind.AGE)
             if value and (number == text_field or (rule is not None and rule.kind is FieldKind.TEXT)):
                 _add_text(value, f"{where}: {place}", encoded, delimiters, self.charset)
