@@ -143,7 +143,7 @@ def test_a_project_knows_that_a_later_note_makes_a_string_sure() -> None:
     def memory(note: Document, passed: NotePass) -> dict[str, Any]:
         result, known = passed.finish(note), passed.known(note)
         record = Record(note.id, note.text, patient="7")
-        told = remember(record, result, patient="7", known=known, cells=cells, key=KEY)
+        told = remember(record, result, Context(chosen, cells, KEY, "7"), known)
         return {"patient": "7", **taught(passed.believed(note)), **told}
 
     def learned(*notes: Document) -> NotePass:
@@ -159,7 +159,7 @@ def test_a_project_knows_that_a_later_note_makes_a_string_sure() -> None:
     assert together.why_due(later) is None
     again = memory(unsure, learned(unsure, sure))
     assert together.why_due(again) is None
-    assert again["values"] == values_of(again["mentions"], {}, together.known, cells=cells, patient="7")
+    assert again["values"] == values_of(again, together.known, cells=cells, patient="7")
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, True, "0.5", float("nan")])

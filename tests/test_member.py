@@ -77,6 +77,19 @@ def test_a_recognizer_stands_for_a_file(model: Path, spans: Path) -> None:
     assert [note.spans for note in by_recognizer.predict(new)] == [note.spans for note in by_file]
 
 
+def test_an_installed_system_is_a_member(
+    model: Path, spans: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    info = tmp_path / "other_system-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other-system\nVersion: 1.2\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[ensemble_deid.submodels]\nother = test_member:names\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    installed = Deidentifier.load(model, members=parse_members(["other"]))
+    assert list(installed.predict(OTHERS)) == list(Deidentifier.load(model, members={"other": spans}).predict(OTHERS))
+    assert dict(installed.source.members)["other"].to_json()["version"] == "other-system 1.2"
+
+
 def test_a_model_refuses_to_predict_without_its_member(model: Path, spans: Path) -> None:
     with pytest.raises(ConfigError, match=r"trained with the member other.*--submodels regex,tbed"):
         Deidentifier.load(model)
@@ -139,7 +152,8 @@ def test_commands_take_the_member(model: Path, spans: Path, tmp_path: Path, caps
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ("other", "expected NAME=FILE"),
+        ("other=", "expected NAME=FILE"),
+        ("nowhere", "name module:function, or an installed one"),
         ("crf=a.jsonl", "cannot be called 'crf'"),
         ("Other=a.jsonl", "cannot be called 'Other'"),
         ("other=missing.jsonl", "there is no file"),

@@ -169,6 +169,33 @@ def test_fhir_attachment_gets_its_new_size_and_hash() -> None:
     assert made["hash"] == base64.b64encode(hashlib.sha1(new).digest()).decode()
 
 
+def test_a_document_in_an_attachment_becomes_plain_text() -> None:
+    rtf = rb"{\rtf1\ansi{\fonttbl{\f0 Arial;}}\f0 Dr. Ada Lee.\par Well.}"
+    before = attachment(
+        rtf, "application/rtf", size=len(rtf), hash=base64.b64encode(hashlib.sha1(rtf).digest()).decode()
+    )
+    message = read_fhir(json.dumps(before).encode(), "a.json")
+    assert (message.text.strip(), message.kept) == ("Dr. Ada Lee.\nWell.", ())
+    for edits, wanted in ([], message.text), ([(message.text.index("Ada"), message.text.index("."), "")], None):
+        made = json.loads(message.written(edits))["content"][0]["attachment"]
+        data = base64.b64decode(made["data"])
+        assert made["contentType"] == "text/plain; charset=utf-8"
+        assert made["size"] == len(data)
+        assert made["hash"] == base64.b64encode(hashlib.sha1(data).digest()).decode()
+        assert wanted is None or data.decode() == wanted
+
+
+@pytest.mark.parametrize(
+    "reference", ["Patient/7", "https://a.org/fhir/Patient/7", "Patient/7/_history/2", "urn:uuid:0-1", "urn:uuid:7"]
+)
+def test_every_form_of_reference_leads_to_the_patient(reference: str) -> None:
+    report = narrative(f"{DIV}a</div>", subject={"reference": reference})
+    patient = {"resourceType": "Patient", "id": "7"}
+    entries = [{"fullUrl": "urn:uuid:0-1", "resource": patient}, {"resource": report}]
+    bundle = {"resourceType": "Bundle", "type": "collection", "entry": entries}
+    assert read_fhir(json.dumps(bundle).encode(), "a.json").patient == "Patient/7"
+
+
 def test_fhir_xhtml_attachment_in_a_bundle() -> None:
     raw = json.dumps(
         {
@@ -237,7 +264,7 @@ def test_a_size_and_a_hash_are_those_of_the_attachment(more: dict[str, object], 
 
 @pytest.mark.parametrize("kind", [f"text/plain; name={SECRET}; charset=utf-8", f"text/plain;charset=utf-8 {SECRET}"])
 def test_a_content_type_has_no_other_parameters(kind: str) -> None:
-    with pytest.raises(CorpusError, match="is neither plain text nor XHTML"):
+    with pytest.raises(CorpusError, match="is neither text in a known character set"):
         read_fhir(json.dumps(attachment(b"Ada", kind)).encode(), "x")
 
 
@@ -325,8 +352,14 @@ BAD: list[tuple[Callable[[bytes, str], Message], object, str]] = [
     (read_fhir, '{"resourceType": "A", "resourceType": "B"}', r"x: broken JSON: a key occurs twice"),
     (read_fhir, narrative(f"<div>{SECRET}"), r"x: text\.div: is no well-formed XHTML"),
     (read_fhir, narrative(f"<div><!-- {SECRET} --></div>"), r"x: text\.div: has a comment"),
-    (read_fhir, attachment(b"%PDF", "application/pdf"), r"x: content\.attachment: an attachment is neither plain text"),
-    (read_fhir, attachment(b"\xff"), r"x: content\.attachment: an attachment is no base64 of text in utf-8"),
+    (read_fhir, attachment(b"%PDF", "application/pdf"), r"x: content\.attachment: cannot be read as PDF"),
+    (
+        read_fhir,
+        attachment(b"{\\rtf1{\\pict %s}}" % (b"0f" * 40), "text/rtf"),
+        r"x: content\.attachment: holds a picture or an object",
+    ),
+    (read_fhir, attachment(b"GIF", "image/gif"), r"x: content\.attachment: an attachment is neither text"),
+    (read_fhir, attachment(b"\xff"), r"x: content\.attachment: an attachment is no text in utf-8"),
     (
         read_fhir,
         {"resourceType": "DocumentReference", "content": [{"attachment": {"data": "QQ=="}}]},

@@ -7,6 +7,7 @@ import json
 import re
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_keys import KEY
@@ -367,6 +368,8 @@ REFUSED = [
     ('[hl7]\n"PID-5" = "patient"', "says nothing of a table's columns"),
     ('[hl7]\n"PID5" = "patient"', 'hl7.PID5: expected a field, as in "PID-5"'),
     ('[fhir]\n"patient.name" = "patient"', 'fhir.patient.name: expected a resource\'s element, as in "Patient.name"'),
+    ('base = "omp"\n[columns]\nbody = "text"', "base is one of the maps fhir-r4"),
+    ('[columns]\nn = { kind = "pseudonym", of = "note", authority = "A" }', "authority goes with the pseudonym of a"),
     ('[tables.b]\nbody = "text"', "says nothing of a table a; it has the tables b"),
     ("[columns", "cannot be read as TOML"),
 ]
@@ -397,6 +400,16 @@ def test_wrong_maps_are_refused_before_a_model_is_loaded(
     assert main([*command, "--map", "omop", "--keep-fields"]) == 2
     assert main([*command, "--column", "body=tex"]) == 2
     assert "did you mean text?" in capsys.readouterr().err
+    body = [*command, "--text-column", "body", "--keep-columns", "all"]
+    for wrong, said in (
+        (["--style", "surogate"], "unknown style 'surogate'"),
+        (["--threshold", "2"], "threshold"),
+        (["--policy", "safe-harbour"], "safe-harbour"),
+        (["--set", "surrogates.min_scor=1"], "min_scor"),
+        (["--key-file", str(tmp_path / "a.csv")], "not a key"),
+    ):
+        assert main([*body, *wrong]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_every_ready_map_can_be_read() -> None:
@@ -501,12 +514,6 @@ def test_compressed_tables(suffix: str, tmp_path: Path) -> None:
             source.count()
 
 
-def test_a_project_takes_no_map() -> None:
-    options = InputOptions(record_map=RecordMap.read("omop"))
-    with pytest.raises(ConfigError, match="a project takes no record map"):
-        deidentify_table("a.csv", "b.csv", "model", input=options, within=object())  # type: ignore[arg-type]
-
-
 def test_a_map_needs_its_kind_of_input() -> None:
     with pytest.raises(ConfigError, match="has no section fhir"):
         RecordMap.read("hl7-v2").of_messages("fhir")
@@ -573,3 +580,56 @@ def test_size_and_hash_of_what_a_map_leaves_out_are_left_out() -> None:
     written = message.written([], ["" for _ in message.fields]).decode()
     assert data not in written
     assert digest not in written
+
+
+def test_a_map_that_names_no_text_is_refused_where_there_is_one(tiny_model: Path, tmp_path: Path) -> None:
+    write_table(tmp_path / "a.csv", mrn=MRN, text=NOTE)
+    rules = {"mrn": {"kind": "pseudonym", "of": "patient"}}
+    with pytest.raises(CorpusError, match="the map says nothing of the column text"):
+        deidentify_table(
+            tmp_path / "a.csv", tmp_path / "b.csv", tiny_model, record_map=RecordMap.parse({"columns": rules}, "m")
+        )
+
+
+def test_patients_of_two_authorities(tiny_model: Path, tmp_path: Path) -> None:
+    for name, authority in ("a", "GENERAL"), ("b", "MERCY&1.2&ISO"), ("c", "GENERAL"):
+        message = f"{HL7.splitlines()[0]}\rPID|1||{MRN}^^^{authority}^MR\rNTE|1||{MRN} is well.\r"
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / f"{name}.hl7").write_text(message, newline="")
+    options: dict[str, Any] = {"style": "surrogate", "accept_unfit": True}
+    found = deidentify_table(tmp_path / "in", tmp_path / "out", tiny_model, record_map="hl7-v2", **options)
+    assert [problem for problem in found.withheld if "of another assigning authority" in problem] == list(
+        found.withheld
+    )
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.hl7", "c.hl7"]
+    (tmp_path / "own.toml").write_text(
+        'base = "hl7-v2"\n[hl7]\n"PID-3" = { kind = "pseudonym", of = "patient", authority = "GENERAL" }\n'
+    )
+    deidentify_table(tmp_path / "in", tmp_path / "own", tiny_model, record_map=tmp_path / "own.toml", **options)
+    lines = [(tmp_path / "own" / f"{name}.hl7").read_text().replace("\r", "\n").splitlines() for name in "abc"]
+    ids = [one[1].split("|")[3] for one in lines]
+    assert ids[0] == ids[2] == Replacer.from_options("tag", key=KEY).pseudonym(MRN, kind="patient") != ids[1]
+    assert not any(MRN in one[2] for one in lines)
+
+
+def test_ages_over_89_in_results() -> None:
+    head, rules = HL7.splitlines()[0], RecordMap.read("hl7-v2").hl7
+
+    def kinds(segment: str) -> list[tuple[FieldKind, object]]:
+        message = read_hl7(f"{head}\r{segment}\r".encode(), "a.hl7", rules)
+        return [(field.rule.kind, field.value) for field in message.fields if field.name == "OBX-5"]
+
+    assert kinds("OBX|1|NM|30525-0^^LN||94") == [(FieldKind.AGE, "94")]
+    assert kinds("OBX|1|NM|X^Patient age^L||94") == [(FieldKind.AGE, "94")]
+    assert kinds("OBX|1|NM|X^Years smoked^L||94|a^year^UCUM") == [(FieldKind.AGE, "94")]
+    assert kinds("OBX|1|NM|30525-0^Age^LN||94|mo") == [(FieldKind.CODES, "94")]
+    assert kinds("OBX|1|NM|2345-7^Glucose^LN||94|mg/dL") == [(FieldKind.CODES, "94")]
+
+    def value(code: dict[str, object], **quantity: object) -> object:
+        resource = {"resourceType": "Observation", "code": code, "valueQuantity": quantity}
+        message = read_fhir(json.dumps(resource).encode(), "a.json", RecordMap.read("fhir-r4").fhir)
+        return [(field.rule.kind, field.value) for field in message.fields if field.rule.kind is FieldKind.AGE]
+
+    loinc = {"coding": [{"system": "http://loinc.org", "code": "30525-0"}]}
+    assert value(loinc, value=94.0) == value({"text": "x"}, value=94, unit="years") == [(FieldKind.AGE, 94)]
+    assert value({"text": "Glucose"}, value=94) == value(loinc, value=94, unit="mo") == []

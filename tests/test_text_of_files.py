@@ -1,5 +1,6 @@
 """RTF and PDF: the text is read and handed out as plain text, or the note is withheld."""
 
+import base64
 import json
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pytest
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.formats import read_pdf_text, read_rtf_text
+from ensemble_deid.corpora.messages.fhir import read_fhir
 from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.corpora.record_map import FieldKind, FieldRule
 from ensemble_deid.errors import CorpusError
 
 SECRET = "Quillfeather"
@@ -40,6 +43,17 @@ def test_the_text_of_a_pdf(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(pdf("Seen by Dr. Bell.", "Back on 03/04/2019."))
     (note,) = read_corpus(str(tmp_path)).documents
     assert (note.id, note.text.split("\n")) == ("a", ["Seen by Dr. Bell.", "Back on 03/04/2019.", ""])
+
+
+def test_a_pdf_in_a_fhir_attachment() -> None:
+    pytest.importorskip("pypdf")
+    data = base64.b64encode(pdf("Seen by Dr. Bell.")).decode()
+    attachment = {"contentType": "application/pdf", "data": data, "title": SECRET}
+    report = {"resourceType": "DiagnosticReport", "presentedForm": [attachment]}
+    message = read_fhir(json.dumps(report).encode(), "a.json", {"Patient.name": FieldRule(FieldKind.PATIENT)})
+    made = json.loads(message.written([]))["presentedForm"]
+    assert base64.b64decode(made[0].pop("data")).decode() == message.text == "Seen by Dr. Bell.\n"
+    assert made == [{"contentType": "text/plain; charset=utf-8"}]
 
 
 @pytest.mark.parametrize(

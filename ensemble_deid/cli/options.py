@@ -221,10 +221,10 @@ def add_member(parser: Container) -> None:
     """Add where the spans of other systems come from that are members of the stack."""
     parser.add_argument(
         "--member",
-        metavar="NAME=FILE.jsonl",
+        metavar="NAME[=FILE.jsonl]",
         action="append",
         default=[],
-        help="another system's spans by note id, or NAME=recognizer:MODULE:FUNCTION; repeatable",
+        help="another system's spans by note id, NAME=recognizer:MODULE:FUNCTION, or an installed one; repeatable",
     )
 
 

@@ -1,13 +1,9 @@
 """All formats in one table: the files they read, how they read them, and what they write for one note."""
 
-import logging
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 from ensemble_deid.corpora import bioc
 from ensemble_deid.corpora.annotation_tools import (
@@ -27,7 +23,6 @@ from ensemble_deid.corpora.checks import (
     reading,
 )
 from ensemble_deid.corpora.conll import read_conll_notes, render_conll_note
-from ensemble_deid.corpora.edits import Edit, edited
 from ensemble_deid.corpora.jsonl import read_jsonl_notes, render_jsonl_note
 from ensemble_deid.corpora.standoff import (
     read_brat_note,
@@ -42,9 +37,9 @@ from ensemble_deid.corpora.tagged_xml import (
     render_i2b2_note,
     render_meddocan_note,
 )
-from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.corpora.text_of_files import text_of_pdf, text_of_rtf
+from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.rtf import rtf, rtf_objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,55 +82,16 @@ class Format:
 # count every CR.
 
 
-_MOST_PAGES = 2000
-_OTHER_CODE_PAGE = re.compile(r"\\ansicpg(?!1252\b)[0-9]|\\fcharset(?![012]\b)[0-9]|\\(?:mac|pc|pca)\b")
-_LEFT = re.compile(r"\\'[0-9a-fA-F]{2}|\\(?:bin|pict|objdata)\b")
-
-
 def read_rtf_text(path: Path) -> str:
-    """Return a note as a word processor shows it. CorpusError on pictures and objects, in which text may be."""
-    written = read_utf8(path)
-    if not written.lstrip().startswith("{\\rtf"):
-        raise CorpusError(f"{path}: is no RTF")
-    if rtf_objects(written):
-        raise CorpusError(f"{path}: holds a picture or an object, which is not read")
-    if _OTHER_CODE_PAGE.search(written):
-        raise CorpusError(f"{path}: is written in another code page than 1252, which is not read")
-    text = edited(written, (Edit(start, end, plain) for start, end, plain in rtf(written)))
-    if _LEFT.search(text):
-        raise CorpusError(f"{path}: holds escapes or pictures that are not read")
-    return text
+    """Return the text of a file as `text_of_rtf` does."""
+    with reading(path) as stream:
+        return text_of_rtf(stream.read(), str(path))
 
 
 def read_pdf_text(path: Path) -> str:
-    """Return the text layer of a PDF. CorpusError where a page has none, such as one that was scanned."""
+    """Return the text of a file as `text_of_pdf` does."""
     with reading(path) as stream:
-        data = stream.read()
-    # Its messages may quote the note.
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
-    try:
-        pages = [page.extract_text() for page in _pages(data, path)]
-    except (CorpusError, ConfigError):
-        raise
-    except Exception as error:  # noqa: BLE001 (whatever a broken PDF leads to, its note is withheld)
-        raise CorpusError(f"{path}: cannot be read as PDF ({type(error).__name__})") from None
-    for number, page in enumerate(pages, start=1):
-        if not page.strip():
-            raise CorpusError(f"{path}: page {number} has no text layer; recognise its characters (OCR) first")
-    return "\n".join(pages) + "\n"
-
-
-def _pages(data: bytes, path: Path) -> Any:
-    try:
-        import pypdf
-    except ImportError:
-        raise ConfigError("PDF needs an extra: pip install 'ensemble_deid[pdf]'") from None
-    reader = pypdf.PdfReader(BytesIO(data))
-    if reader.is_encrypted:
-        raise CorpusError(f"{path}: is encrypted")
-    if not 0 < len(reader.pages) <= _MOST_PAGES:
-        raise CorpusError(f"{path}: has no page, or more than {_MOST_PAGES}")
-    return reader.pages
+        return text_of_pdf(stream.read(), str(path))
 
 
 # How a file is read: as one note without annotations, as one note, or as many.

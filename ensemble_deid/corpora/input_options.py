@@ -23,7 +23,7 @@ TABLES = {
     ".hl7": "hl7",
 }
 _FILES = ("plain", "i2b2", "meddocan", "brat", "labelstudio", "conll", "bioc", "bioc-json", "cas", "rtf", "pdf")
-FORMATS = (*_FILES, *sorted(set(TABLES.values())), "sql")
+FORMATS = (*_FILES, *sorted(set(TABLES.values())), "sql", "xml")
 SUFFIX = {
     "plain": ".txt",
     "i2b2": ".xml",
@@ -84,9 +84,16 @@ class InputOptions:
         if "://" in str(given):
             return "sql"
         path = Path(given)
+        if self.record_map is not None and self.record_map.xml and _has_xml(path, nested=self.recursive):
+            return "xml"
         if path.is_dir():
             return next((kind for kind in _kinds(path, nested=self.recursive)), "files")
         return table_kind(path) or "files"
+
+
+def _has_xml(path: Path, *, nested: bool) -> bool:
+    found = (path.rglob("*") if nested else path.iterdir()) if path.is_dir() else [path]
+    return any(file.suffix.lower() == ".xml" for file in found)
 
 
 def _kinds(folder: Path, *, nested: bool) -> list[str]:

@@ -1,7 +1,7 @@
 """Record maps: what every column of a table, FHIR element and HL7 field holds, and so what takes its place.
 
-A map is a TOML file with the sections `columns` (any table), `tables.NAME` (the table in the file NAME), `fhir` and
-`hl7`, each from a place to a rule: a kind, or `{ kind = ..., ... }`. What has no rule is left out of the output.
+A map is a TOML file with the sections `columns` (any table), `tables.NAME` (the table in the file NAME), `fhir`, `hl7`
+and `xml`, each from a place to a rule: a kind, or `{ kind = ..., ... }`. What has no rule is left out of the output.
 """
 
 import difflib
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.errors import ConfigError
+from ensemble_deid.note.document import known_patient
 from ensemble_deid.parsing import read_toml
 
 
@@ -42,10 +43,14 @@ class FieldKind(StrEnum):
 
 PEOPLE = (FieldKind.PATIENT, FieldKind.STAFF, FieldKind.RELATIVE)
 BIRTH = "birth"
-_SECTIONS = ("columns", "tables", "fhir", "hl7")
-_KEYS = ("kind", "of", "values", "pattern")
+AUTHORITY = "^^^"
+"""What stands between a patient's id and another authority than that of the rule."""
+_SECTIONS = ("columns", "tables", "fhir", "hl7", "xml")
+_KEYS = ("kind", "of", "values", "pattern", "authority")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 _FHIR_PATH = re.compile(r"[A-Z][A-Za-z]*(?:\.[A-Za-z]+)+")
+_XML_NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
+_XML_PLACE = re.compile(rf"{_XML_NAME}(?:\.{_XML_NAME})*(?:@{_XML_NAME})?")
 _HL7_PLACE = re.compile(r"[A-Z][A-Z0-9]{2}-[1-9][0-9]?")
 
 
@@ -55,12 +60,15 @@ class FieldRule:
 
     `of` says of what a pseudonym is (`patient`, `encounter`, ...): equal ids of the same thing have equal pseudonyms.
     A date `of` birth is searched in the patient's notes. Codes pass if they are among `values` or match `pattern`.
+    Where HL7 names the assigning authority of a patient's id, ids of `authority` are those of tables, and the same id
+    of another one is another patient's.
     """
 
     kind: FieldKind
     of: str = ""
     values: tuple[str, ...] = ()
     pattern: str = ""
+    authority: str = ""
 
     def allows(self, value: str) -> bool:
         """Whether a value is one of the codes."""
@@ -74,14 +82,10 @@ class FieldRule:
             raise ConfigError(f'{place}: expected a kind such as "text", or {{ kind = ... }}')
         _refuse_unknown(said, _KEYS, place, "key")
         _refuse_unknown([said.get("kind", "")], list(FieldKind), place, "kind")
-        kind, of, values, pattern = (
-            FieldKind(said["kind"]),
-            said.get("of", ""),
-            said.get("values", []),
-            said.get("pattern", ""),
-        )
-        if not (isinstance(of, str) and isinstance(pattern, str) and isinstance(values, list)):
-            raise ConfigError(f"{place}: of and pattern are strings, values is a list")
+        kind, values = FieldKind(said["kind"]), said.get("values", [])
+        of, pattern, authority = (said.get(name, "") for name in ("of", "pattern", "authority"))
+        if not (all(isinstance(told, str) for told in (of, pattern, authority)) and isinstance(values, list)):
+            raise ConfigError(f"{place}: of, pattern and authority are strings, values is a list")
         if not all(isinstance(value, str) for value in values):
             raise ConfigError(f"{place}: the values of a code list are strings")
         if kind is FieldKind.PSEUDONYM and not _NAME.fullmatch(of):
@@ -90,13 +94,20 @@ class FieldRule:
             raise ConfigError(f'{place}: a date may be of = "{BIRTH}", nothing else')
         if of and kind not in (FieldKind.PSEUDONYM, FieldKind.DATE):
             raise ConfigError(f"{place}: of goes with a pseudonym or a date")
+        if authority and of != "patient":
+            raise ConfigError(f"{place}: authority goes with the pseudonym of a patient")
         if (values or pattern) and kind is not FieldKind.CODES:
             raise ConfigError(f"{place}: values and pattern go with codes")
         try:
             re.compile(pattern)
         except re.error:
             raise ConfigError(f"{place}: the pattern is no regular expression") from None
-        return cls(kind, of, tuple(values), pattern)
+        return cls(kind, of, tuple(values), pattern, authority)
+
+    def identity(self, value: str, authority: str) -> str:
+        """Return a patient's id by which it is known here: one of another authority is told apart."""
+        apart = self.authority and authority not in ("", self.authority) and known_patient(value) is not None
+        return f"{value}{AUTHORITY}{authority}" if apart else value
 
 
 FieldRules = Mapping[str, FieldRule]
@@ -128,6 +139,7 @@ class RecordMap:
     tables: Mapping[str, FieldRules] = field(default_factory=dict)
     fhir: FieldRules = field(default_factory=dict)
     hl7: FieldRules = field(default_factory=dict)
+    xml: FieldRules = field(default_factory=dict)
     optional: bool = False
 
     @classmethod
@@ -137,13 +149,19 @@ class RecordMap:
 
     @classmethod
     def read(cls, given: str | Path) -> "RecordMap":
-        """Return the map of a name (`named_maps`) or in a file. Raises ConfigError, naming file and place."""
+        """Return the map of a name (`named_maps`) or in a file, whose rules count before those of the map `base`.
+
+        Raises ConfigError, naming file and place.
+        """
         named = named_maps()
         close = difflib.get_close_matches(str(given), named, n=1)
         meant = f"; did you mean {close[0]}?" if close else f", and none of the maps {', '.join(named)}"
         path = Path(named.get(str(given), given))
         content = read_toml(path, ConfigError, missing=f"no such file{meant}")
-        return cls.parse(content, str(path) if path == Path(given) else str(given))
+        place, base = str(path) if path == Path(given) else str(given), content.pop("base", None)
+        if base is not None and base not in named:
+            raise ConfigError(f"{place}: base is one of the maps {', '.join(named)}")
+        return cls.parse(content if base is None else _merged(read_toml(named[base], ConfigError), content), place)
 
     @classmethod
     def parse(cls, content: Mapping[str, Any], place: str) -> "RecordMap":
@@ -163,6 +181,9 @@ class RecordMap:
             },
             fhir=_rules(content, "fhir", place, _FHIR_PATH, 'a resource\'s element, as in "Patient.name"'),
             hl7=_rules(content, "hl7", place, _HL7_PLACE, 'a field, as in "PID-5"'),
+            xml=_rules(
+                content, "xml", place, _XML_PLACE, 'the end of an element\'s path, as in "patient.name" or "id@root"'
+            ),
             optional=optional,
         )
         if made.columns and made.tables:
@@ -172,8 +193,8 @@ class RecordMap:
     @property
     def digest(self) -> str:
         """A hash of all rules, which a run records."""
-        told = [self.columns, self.tables, self.fhir, self.hl7]
-        plain = json.dumps(told, sort_keys=True, default=lambda rule: [rule.kind, rule.of, rule.values, rule.pattern])
+        told = [self.columns, self.tables, self.fhir, self.hl7, self.xml]
+        plain = json.dumps(told, sort_keys=True, default=lambda rule: [getattr(rule, key) for key in _KEYS])
         return hashlib.sha256(plain.encode()).hexdigest()
 
     def of_table(self, name: str) -> FieldRules:
@@ -188,8 +209,8 @@ class RecordMap:
         return rules
 
     def of_messages(self, format: str) -> FieldRules:
-        """Return the rules of `fhir` or `hl7`. Raises ConfigError where there are none."""
-        rules = self.fhir if format == "fhir" else self.hl7
+        """Return the rules of `fhir`, `hl7` or `xml`. Raises ConfigError where there are none."""
+        rules = {"fhir": self.fhir, "hl7": self.hl7, "xml": self.xml}[format]
         if not rules:
             raise ConfigError(f"{self.place}: has no section {format}, and the input is {format}")
         return rules
@@ -199,6 +220,15 @@ def named_maps() -> dict[str, Path]:
     """Return the files of the maps that have a name, such as `fhir-r4` and `omop`."""
     folder = Path(__file__).parents[1] / "record_maps"
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of both; what one's own has counts, rule by rule."""
+    made = {**base, **own}
+    for name in base.keys() & own.keys():
+        if isinstance(base[name], dict) and isinstance(own[name], dict) and "kind" not in own[name]:
+            made[name] = _merged(base[name], own[name])
+    return made
 
 
 def _section(content: Mapping[str, Any], section: str, place: str) -> Mapping[str, Any]:

@@ -24,6 +24,12 @@ def parse_xml(parser: expat.XMLParserType, path: Path, *, external_dtd: bool = F
     that only that file could define: the parser would leave them out.
     """
     content = read_utf8(path)
+    parse_content(parser, content, str(path), external_dtd=external_dtd)
+    return content
+
+
+def parse_content(parser: expat.XMLParserType, content: str, path: str, *, external_dtd: bool = False) -> None:
+    """Let a parser with its handlers read the content of the file `path`. Raises as `parse_xml`."""
     declared = _ENCODING.match(content.removeprefix("\ufeff"))
     if declared and declared.group(1).lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
         raise CorpusError(f"{path}:1: the file declares {_encoding(declared.group(1))}; convert it to UTF-8 first")
@@ -47,7 +53,6 @@ def parse_xml(parser: expat.XMLParserType, path: Path, *, external_dtd: bool = F
         raise CorpusError(
             f"{path}:{error.lineno}: broken XML at column {error.offset + 1}: {expat.ErrorString(error.code)}"
         ) from None
-    return content
 
 
 def _encoding(name: str) -> str:

@@ -82,7 +82,7 @@ class Cells:
         known of the patient, which decides what is long ago. Raises CorpusError where nothing says whether 3/4 is in
         March or in April.
         """
-        patient = _owner(record)
+        patient = owner_of(record)
         return tuple(
             value if self.columns.keeps(name) else self._in_column(name, value, patient, known)
             for name, value in zip(self.columns.dates, record.dates, strict=False)
@@ -92,7 +92,7 @@ class Cells:
         """Return the replacements of the values with a rule, in their order. Raises as `dates`."""
         if not record.fields:
             return ()
-        patient = _owner(record)
+        patient = owner_of(record)
         return tuple(self._field(field, patient, known) for field in record.fields)
 
     def _field(self, field: Field, patient: str, known: Known) -> Value:
@@ -224,7 +224,7 @@ def _date_style(styles: Styles, labels: Collection[str]) -> str:
     return found.pop()
 
 
-def _owner(record: Record) -> str:
+def owner_of(record: Record) -> str:
     """Return the patient by whose shift dates are moved; one without a text, too, is known by what it holds."""
     patient = None if record.patient is None else str(record.patient)
     fields = [field.value for field in record.fields]

@@ -21,13 +21,14 @@ from ensemble_deid.deidentify.offsets import FILE as OFFSETS
 from ensemble_deid.deidentify.offsets import key_of_run
 from ensemble_deid.deidentify.options import RunChoices, RunOptions, files_of
 from ensemble_deid.deidentify.prediction import Report
-from ensemble_deid.deidentify.project.night import ONE_FILE_A_NOTE, NewNotes, Night, Project, made_with
+from ensemble_deid.deidentify.project.night import ONE_FILE_A_NOTE, Night, Project, made_with
 from ensemble_deid.deidentify.recognizers import Recognizer
 from ensemble_deid.deidentify.rows import RowPass
 from ensemble_deid.deidentify.run import Run
 from ensemble_deid.deidentify.sources import (
     FileOrStream,
     RunPlaces,
+    SomeRecords,
     check_outputs,
     input_digest,
     locked_table,
@@ -99,10 +100,6 @@ class _Job:
         named |= {name: Path(named[name]) for name in places if named.get(name) is not None}
         if named.get("against") is not None and named.get("summary") is None:
             raise ConfigError("against: goes with summary")
-        reading: InputOptions = named.get("input", AS_NAMED)
-        if named.get("within") is not None and reading.rules_digest is not None:
-            # What records say of patients would have to be the same in all nights.
-            raise ConfigError("a project takes no record map and no rules of columns")
         return cls(source=source, out=out, model=model, choices=rest, **named)
 
     @property
@@ -213,6 +210,7 @@ def _deidentify(job: _Job) -> RunSummary:
             if isinstance(source, SqlQuery):
                 source.resumed = job.resume and any((places.run / name).is_file() for name in (MANIFEST, OFFSETS))
                 source.refuse_existing()
+            RunOptions.check(job.choices)
             loaded = job.loaded()
             chosen = RunOptions.given(job.options, job.choices, loaded.labels)
             key = key_of_run(places.run, chosen.replacer.key, resume=job.resume)
@@ -251,7 +249,7 @@ def _night(
         made=made_with(job.within.store, run.settings, options),
     )
     night.plan()
-    run.source = NewNotes(source, night)
+    run.source = SomeRecords(source, night.wants)
     run.finding = {**run.finding, "night": night.digest}
     run.settings, run.treated = {**run.settings, **run.finding}, night.treated
     verified = verify_run(places.run) if is_run(places.run) else None

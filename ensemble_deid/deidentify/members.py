@@ -13,7 +13,7 @@ from ensemble_deid.corpora.checks import decode_utf8
 from ensemble_deid.corpora.json_fields import list_field, object_of, parse_json, string_field
 from ensemble_deid.corpora.jsonl import lines_of, span_of_json
 from ensemble_deid.corpora.records import digest_of
-from ensemble_deid.deidentify.recognizers import Recognizer, check_recorded
+from ensemble_deid.deidentify.recognizers import GROUP, Recognizer, check_recorded
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
@@ -21,6 +21,8 @@ from ensemble_deid.submodels import check_member_name
 from ensemble_deid.taggers.given import Members, SpanSource
 
 _RECOGNIZER = "recognizer:"
+_GROUPS = ("ensemble_deid.submodels", GROUP)
+"""The entry points of installed systems: members by their own names, and recognizers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class SpansOfRecognizer:
 
 @lru_cache(maxsize=8)
 def _recognizer(name: str) -> Recognizer:
-    return Recognizer.of(name)
+    return Recognizer.of(name, groups=_GROUPS)
 
 
 @lru_cache(maxsize=8)
@@ -109,13 +111,13 @@ def _source(name: str, given: str | Path) -> SpanSource:
 
 
 def parse_members(entries: Sequence[str]) -> dict[str, str]:
-    """Return the members of `NAME=...` options. Raises ConfigError."""
+    """Return the members of `NAME=...` options; a name alone is that of an installed system. Raises ConfigError."""
     found: dict[str, str] = {}
     for entry in entries:
         name, sign, given = entry.partition("=")
-        if not sign or not given or name in found:
-            raise ConfigError(f"--member {entry}: expected NAME=FILE.jsonl or NAME=recognizer:NAME, each name once")
-        found[name] = given
+        if bool(sign) != bool(given) or not name or name in found:
+            raise ConfigError(f"--member {entry}: expected NAME=FILE.jsonl, NAME=recognizer:NAME or NAME, each once")
+        found[name] = given or f"{_RECOGNIZER}{name}"
     return found
 
 

@@ -1,11 +1,12 @@
 """What a run is asked for, as one frozen object that every door hands on unchanged."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from ensemble_deid.deidentify.gate import LEAST_RECALL, check_least_recall
+from ensemble_deid.deidentify.known.identifiers import Identifier
 from ensemble_deid.deidentify.known.site_lists import ListFiles, SiteLists
 from ensemble_deid.deidentify.recognizers import Finder, Recognizer
 from ensemble_deid.deidentify.repeats import PatientStrings
@@ -76,6 +77,15 @@ class RunOptions:
         styles = self.replacer.styles
         return PatientStrings(self.replacer.normalise, styles.hides, styles.settings.min_score)
 
+    def add_known(self, patient: str, identifiers: Iterable[Identifier]) -> None:
+        """Add what records say of a patient to the known identifiers."""
+        for identifier in identifiers if self.lists.known is not None else ():
+            self.lists.known.add(patient, identifier)
+
+    def known_of(self, patient: str) -> Sequence[Identifier]:
+        """Return the known identifiers of a patient."""
+        return () if self.lists.known is None else self.lists.known.of(patient)
+
     @classmethod
     def choose(
         cls,
@@ -132,6 +142,19 @@ class RunOptions:
             accept_unfit=accept_unfit,
             least_recall=least_recall,
         )
+
+    @classmethod
+    def check(cls, choices: RunChoices) -> None:
+        """Raise ConfigError for choices that are wrong whatever the labels are, before a model is loaded."""
+        from ensemble_deid.stacking.stacker import check_threshold
+
+        given: dict[str, Any] = dict(choices)
+        PredictionOptions(**{name: given[name] for name in PredictionChoices.__annotations__ if name in given})
+        check_threshold(given.get("threshold"))
+        named = {name: given[name] for name in ("style", "styles", "policy", "settings", "rename") if name in given}
+        Replacer.from_options(**named)
+        if not isinstance(given.get("key"), Key):
+            Key.find(given.get("key"))
 
     def names(self, labels: Collection[str]) -> frozenset[str]:
         """Return what spans are called in the output, after renaming: `labels`, and those of lists and recognizers."""

@@ -62,7 +62,9 @@ class Recognizer:
                 raise ConfigError(f"recognizer {self.name}: a label may hold {NEW_LABEL}")
 
     @classmethod
-    def of(cls, given: "Recognizer | Finder | str", *, least: float | None = None) -> "Recognizer":
+    def of(
+        cls, given: "Recognizer | Finder | str", *, least: float | None = None, groups: Sequence[str] = (GROUP,)
+    ) -> "Recognizer":
         """Return a recognizer for a callable, for `module:function`, or for the name of an installed one.
 
         In a name, `@0.7` at its end is the least score of a vote. Attributes `labels` and `version` of the callable
@@ -73,9 +75,11 @@ class Recognizer:
         if not isinstance(given, str):
             return cls._of_callable(given, name_of(given), least=least)
         name, least = _with_score(given, least)
-        point = next(iter(entry_points(group=GROUP, name=name)), None)
+        point = next((point for group in groups for point in entry_points(group=group, name=name)), None)
         if point is None and ":" not in name:
-            known = ", ".join(sorted(entry_points(group=GROUP).names)) or "none"
+            known = (
+                ", ".join(sorted({found for group in groups for found in entry_points(group=group).names})) or "none"
+            )
             raise ConfigError(f"recognizer {name}: name module:function, or an installed one: {known}")
         point = point or EntryPoint(name, name, GROUP)
         version = "" if point.dist is None else f"{point.dist.name} {point.dist.version}"

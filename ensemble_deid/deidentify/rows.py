@@ -4,15 +4,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from itertools import chain
 
-from ensemble_deid.corpora.record_map import Field, FieldKind, FieldRule
+from ensemble_deid.corpora.record_map import FieldKind
 from ensemble_deid.corpora.records import NewRecord, Record, Value
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.deidentify.cells import Cells
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.known.identifiers import KnownIdentifiers
-from ensemble_deid.deidentify.known.of_records import identifiers_of
+from ensemble_deid.deidentify.known.of_records import identifiers_of_record
 from ensemble_deid.deidentify.one_pass import DeidentificationResult, NotePass, failure_of
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
@@ -20,8 +19,6 @@ from ensemble_deid.deidentify.repeats import NOTHING, Known
 from ensemble_deid.errors import DeidError
 from ensemble_deid.note.document import Document
 from ensemble_deid.surrogates.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText
-
-_PATIENT = FieldRule(FieldKind.PSEUDONYM, of="patient")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +69,9 @@ class RowPass:
     def see(self, record: Record) -> None:
         """Remember the dates of a record, also of one without a text, and what its fields say of its patient."""
         self.years.add(record)
-        known, owner = self.notes.options.lists.known, record.document().patient_id
-        if known is None or owner is None or not self.cells.mapped:
-            return
-        own = Field("patient", _PATIENT, record.patient)
-        for identifier in chain.from_iterable(map(identifiers_of, (own, *record.fields))):
-            known.add(owner, identifier)
+        owner = record.document().patient_id
+        if owner is not None:
+            self.notes.options.add_known(owner, identifiers_of_record(record) if self.cells.mapped else ())
 
     def learn(self, note: Note) -> None:
         """Remember what the model found in a note."""
@@ -152,14 +146,14 @@ class LatestYears:
 
     def add(self, record: Record) -> None:
         """Remember the dates of a record, also of one without a text."""
-        latest = _latest(record)
+        latest = latest_year(record)
         if record.patient is not None and latest is not None:
             patient = str(record.patient)
             self.years[patient] = max(latest, self.years.get(patient, latest))
 
     def taken(self, record: Record) -> frozenset[str]:
         """Return what is to be among the strings known of the patient: a date of that year, where there is one."""
-        latest = _latest(record) if record.patient is None else self.years.get(str(record.patient))
+        latest = latest_year(record) if record.patient is None else self.years.get(str(record.patient))
         return year_taken(latest)
 
 
@@ -168,7 +162,8 @@ def year_taken(latest: int | None) -> frozenset[str]:
     return frozenset() if latest is None else frozenset({f"{latest:04d}-07-01"})
 
 
-def _latest(record: Record) -> int | None:
+def latest_year(record: Record) -> int | None:
+    """Return the latest year of the dates beside a record's text."""
     fields = (field.value for field in record.fields if field.rule.kind is FieldKind.DATE)
     years = (year for value in (*record.dates, *fields) for year in _years(value))
     return max((year for year in years if year in POSSIBLE_YEARS), default=None)

@@ -3,8 +3,8 @@
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -15,7 +15,7 @@ from ensemble_deid.corpora.input_options import SUFFIX, InputOptions, table_kind
 from ensemble_deid.corpora.note_files import NoteFiles, is_single, nested_locations
 from ensemble_deid.corpora.read import locate_corpus
 from ensemble_deid.corpora.record_map import FieldKind, FieldRule
-from ensemble_deid.corpora.records import NoteSource, digest_of
+from ensemble_deid.corpora.records import NoteSource, OnOutput, Record, Writer, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.several import SeveralTables
 from ensemble_deid.corpora.tables.sql import SqlQuery
@@ -32,7 +32,7 @@ from ensemble_deid.deidentify.outputs import (
 )
 from ensemble_deid.errors import ConfigError, CorpusError
 
-MESSAGES = ("fhir", "hl7")
+MESSAGES = ("fhir", "hl7", "xml")
 """Formats without columns, of which fields are kept."""
 FileOrStream = str | Path | BinaryIO
 
@@ -58,19 +58,54 @@ def note_source(given: str | Path, options: InputOptions, *, leave_out: Sequence
         return SqlQuery(str(given), options.query, options.table_out, _columns(options, format, options.table_out))
     if path.is_dir():
         files, remarks = _files(path, format, nested=options.recursive, leave_out=leave_out)
-        tables = [(file, _table(file, format, options)) for file in files]
+        authorities: set[str] = set()
+        tables = [(file, _table(file, format, options, authorities)) for file in files]
         return SeveralTables(path, tables, format, remarks)
     if not path.is_file():
         raise CorpusError(f"{path}: there is no such file or folder")
-    return _table(path, format, options)
+    return _table(path, format, options, set())
 
 
-def _table(path: Path, format: str, options: InputOptions) -> NoteSource:
+@dataclass(slots=True)
+class SomeRecords:
+    """The records of a source that are `wanted`; the others are left out."""
+
+    source: NoteSource
+    wanted: Callable[[Record], bool]
+
+    @property
+    def format(self) -> str:
+        """That of the source."""
+        return self.source.format
+
+    @property
+    def bits(self) -> tuple[int, int]:
+        """Those of the source."""
+        return self.source.bits
+
+    def count(self) -> int:
+        """Return the number of notes that are wanted."""
+        return sum(record.is_note for record in self.records())
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records that are wanted."""
+        return filter(self.wanted, self.source.records())
+
+    def writer(self, out: Path, on_output: OnOutput) -> AbstractContextManager[Writer]:
+        """Provide the source's writer."""
+        return self.source.writer(out, on_output)
+
+    def warnings(self) -> Sequence[str]:
+        """Return those of the source."""
+        return self.source.warnings()
+
+
+def _table(path: Path, format: str, options: InputOptions, authorities: set[str]) -> NoteSource:
     if format in MESSAGES:
         from ensemble_deid.corpora.messages.files import MessageFile
 
         rules = None if options.record_map is None else options.record_map.of_messages(format)
-        return MessageFile(path, format, options.keep_fields, rules)
+        return MessageFile(path, format, options.keep_fields, rules, authorities=authorities)
     given = options.record_map
     if format == "jsonl" and given is not None and given.fhir and not (given.columns or given.tables):
         from ensemble_deid.corpora.messages.files import FhirLines
@@ -133,7 +168,7 @@ def _files(folder: Path, format: str, *, nested: bool, leave_out: Sequence[Path]
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
         and not any(path.resolve().is_relative_to(other) for other in skipped)
     ]
-    found = [path for path in files if table_kind(path) == format]
+    found = [path for path in files if (table_kind(path) or path.suffix.lower()[1:]) == format]
     if not nested:
         deeper = next((path for path in found if path.parent != folder), None)
         if deeper is not None:

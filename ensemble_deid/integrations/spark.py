@@ -57,7 +57,9 @@ def deidentify(
 
     columns = columns or Columns()
     if columns.text is None or columns.fields or columns.drop_rest:
-        raise ConfigError("Spark takes a column of text, and no record map")
+        raise ConfigError(
+            "Spark takes a column of text and no record map, whose tables tell of each other's patients: use deidentify"
+        )
     check_types(to_arrow_schema(df.schema), columns, "the DataFrame")
     if problem in df.columns:
         raise ConfigError(f"the DataFrame has a column {problem!r}: name another one for the reasons (problem=...)")

@@ -20,6 +20,7 @@ class Message:
 
     `fields` are values with a rule of a record map, and `values` their replacements; without a map there are none.
     `kept` names the other fields with a value, which may hold PHI and are never changed: with a map there are none.
+    `key` is type and id of a resource; `authority` gave the patient's id, where a message says so.
     Raises CorpusError, from `written`, where the replacement cannot be written in the message's character set.
     """
 
@@ -28,6 +29,8 @@ class Message:
     kept: tuple[str, ...] = ()
     patient: str | None = field(default=None, repr=False)
     fields: tuple[Field, ...] = field(default=(), repr=False)
+    key: str | None = field(default=None, repr=False)
+    authority: str | None = field(default=None, repr=False)
 
 
 # A text inside something else: every character with how it is written there, and what stands between characters.
@@ -112,7 +115,7 @@ _TOKEN = re.compile(r"""<(?:[^<>"']|"[^"]*"|'[^']*')*>|&[^;&<\s]{1,40};|[^<&]"""
 _REFERENCE = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});")
 _TAG_NAME = re.compile(r"</?([\w.-]+)")
 _OF_XML = {"amp", "lt", "gt", "quot", "apos"}
-_INLINE = set("a abbr acronym b big cite code dfn em i img q s samp small span strong sub sup tt u var".split())
+INLINE = frozenset("a abbr acronym b big cite code dfn em i img q s samp small span strong sub sup tt u var".split())
 _CELLS = {"td", "th"}
 
 
@@ -138,7 +141,7 @@ def add_xhtml(encoded: EncodedText, value: str, pieces: Sequence[str], place: st
             encoded.mark(written)
             name = _TAG_NAME.match(token[0])
             element = name.group(1).lower() if name else ""
-            if element not in _INLINE:
+            if element not in INLINE:
                 encoded.separate(" " if element in _CELLS else "\n")
         elif token[0][0] == "&":
             encoded.add(_referred(token[0]), written)

@@ -1,8 +1,8 @@
 """FHIR (R4 and R5, JSON): one resource or Bundle in a file.
 
 Note text is the narrative of any resource (`text.div`), `conclusion` of a DiagnosticReport, `description` of a
-DocumentReference, annotations (`note.text`), and the attachments (`data` in base64) that are plain text or XHTML; an
-attachment of another type is refused, since it may be the whole document. Everything else is kept byte for byte, but
+DocumentReference, annotations (`note.text`), and the attachments (`data` in base64) that are plain text or XHTML; of
+RTF and PDF the text is handed out; an attachment of another type is refused. Everything else is kept byte for byte, but
 for the `size` and `hash` of a changed attachment, and named as kept, but for codes and other values of the standard
 (`structure.py`).
 """
@@ -11,7 +11,7 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
@@ -19,12 +19,14 @@ from ensemble_deid.corpora.checks import check_text, decode_utf8
 from ensemble_deid.corpora.edits import BETWEEN, Edit, within
 from ensemble_deid.corpora.json_fields import JsonValue, read_places
 from ensemble_deid.corpora.messages.content import EncodedText, Message, add_xhtml
-from ensemble_deid.corpora.messages.fhir_fields import MappedElements
+from ensemble_deid.corpora.messages.fhir_fields import MappedElements, read_reference, reference_targets
 from ensemble_deid.corpora.messages.structure import CODES, ELEMENTS, TEXT_TYPE, is_code, is_fhir_structure
 from ensemble_deid.corpora.record_map import FieldKind, FieldRules
+from ensemble_deid.corpora.text_of_files import text_of_pdf, text_of_rtf
 from ensemble_deid.errors import CorpusError
 
 _CHARACTER_SETS = {"utf-8": "utf-8", "us-ascii": "ascii", "iso-8859-1": "latin-1"}
+_DOCUMENTS = {"application/pdf": text_of_pdf, "application/rtf": text_of_rtf, "text/rtf": text_of_rtf}
 _HOLDERS = ("attachment", "presentedform", "binary")
 _FREE_TEXT = (("DiagnosticReport", "conclusion"), ("DocumentReference", "description"))
 _Change = tuple[int, int, str]
@@ -47,6 +49,7 @@ class _Reading:
     kept: list[str] = field(default_factory=list)
     patients: list[str] = field(default_factory=list, repr=False)
     contained: set[str] = field(default_factory=set, repr=False)
+    targets: Mapping[str, tuple[str, str]] = field(default_factory=dict, repr=False)
     unnamed: int = 0
 
     @property
@@ -63,6 +66,7 @@ def read_fhir(data: bytes, place: str, rules: FieldRules | None = None) -> Messa
     root = read_places(reading.raw, place)
     if root.string("resourceType") is None:
         raise CorpusError(f"{place}: is no FHIR resource: it has no 'resourceType'")
+    reading.targets = dict(reference_targets(root))
     _find_patients(reading, root, ())
     mapped = None if rules is None else _mapped(reading, root, rules)
     if mapped is None:
@@ -96,7 +100,8 @@ def read_fhir(data: bytes, place: str, rules: FieldRules | None = None) -> Messa
     # A table or an HL7 message has the id alone.
     patient = None if patient is None else patient.removeprefix("Patient/")
     # Only attributes of XHTML are kept: no rule can name them.
-    return Message(text, written, tuple(reading.kept), patient, tuple(mapped.fields))
+    key = f"{root.string('resourceType')}/{root.string('id')}" if root.string("id") else None
+    return Message(text, written, tuple(reading.kept), patient, tuple(mapped.fields), key=key)
 
 
 def _mapped(reading: _Reading, root: JsonValue, rules: FieldRules) -> MappedElements:
@@ -159,7 +164,7 @@ def _find_patients(reading: _Reading, value: JsonValue, path: tuple[str, ...]) -
         _add_patient(reading, value, path)
     reference = value.string("reference") if path[-1:] in (("subject",), ("patient",)) else None
     if reference is not None:
-        reading.patients.append(_local(reference))
+        reading.patients.append(_local(reading, reference))
     for name, member in value.members.items():
         _find_patients(reading, member, (*path, name))
     for item in value.items:
@@ -180,10 +185,12 @@ def _add_patient(reading: _Reading, value: JsonValue, path: tuple[str, ...]) -> 
         reading.patients.append(f"Patient/{name}")
 
 
-def _local(reference: str) -> str:
-    """Return a reference as a resource's own id gives it: bundles refer by the id's URN, too."""
-    urn = "urn:uuid:"
-    return f"Patient/{reference.removeprefix(urn)}" if reference.startswith(urn) else reference
+def _local(reading: _Reading, reference: str) -> str:
+    """Return a reference as a resource's own id gives it: bundles refer by URN, others with server and version."""
+    if reference.startswith("#"):
+        return reference
+    type, id = reading.targets.get(reference) or read_reference(reference) or ("", "")
+    return f"{type}/{id}" if type else reference.replace("urn:uuid:", "Patient/", 1)
 
 
 def _is_attachment(holder: JsonValue, path: tuple[str, ...], resource: str) -> bool:
@@ -259,14 +266,17 @@ def _narrative(reading: _Reading, value: JsonValue, path: tuple[str, ...]) -> _F
 
 
 def _attachment(reading: _Reading, holder: JsonValue, value: JsonValue, where: str) -> _Field:
+    document = _DOCUMENTS.get(holder.string("contentType") or "")
+    if document is not None:
+        return _read_document(holder, value, where, document)
     kind = TEXT_TYPE.fullmatch(holder.string("contentType") or "")
     if kind is None:
-        raise CorpusError(f"{where}: an attachment is neither plain text nor XHTML in a known character set")
+        raise CorpusError(f"{where}: an attachment is neither text in a known character set nor XHTML, RTF or PDF")
     charset = _CHARACTER_SETS[(kind["charset"] or "utf-8").lower()]
     try:
-        content = base64.b64decode("".join(value.plain.split()), validate=True).decode(charset)
-    except (binascii.Error, ValueError):
-        raise CorpusError(f"{where}: an attachment is no base64 of text in {charset}") from None
+        content = _decoded(value, where).decode(charset)
+    except ValueError:
+        raise CorpusError(f"{where}: an attachment is no text in {charset}") from None
     check_text(content, where)
     encoded = EncodedText()
     xhtml = kind["type"].lower() != "text/plain"
@@ -286,6 +296,25 @@ def _attachment(reading: _Reading, holder: JsonValue, value: JsonValue, where: s
         return _attachment_changes(holder, value, new)
 
     return _Field(encoded.text, changes)
+
+
+def _read_document(holder: JsonValue, value: JsonValue, where: str, text_of: Callable[[bytes, str], str]) -> _Field:
+    """Return the text of a document, in whose place plain text is written."""
+    content = text_of(_decoded(value, where), where)
+    encoded, kind = EncodedText(list(content), list(content)), holder.members["contentType"]
+
+    def changes(edits: Sequence[Edit]) -> list[_Change]:
+        plain = (kind.start, kind.end, '"text/plain; charset=utf-8"')
+        return [plain, *_attachment_changes(holder, value, encoded.edited(edits, str).encode("utf-8"))]
+
+    return _Field(content, changes)
+
+
+def _decoded(value: JsonValue, where: str) -> bytes:
+    try:
+        return base64.b64decode("".join(value.plain.split()), validate=True)
+    except (binascii.Error, ValueError):
+        raise CorpusError(f"{where}: an attachment is no base64") from None
 
 
 def _attachment_changes(holder: JsonValue, value: JsonValue, new: bytes) -> list[_Change]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ensemble_deid.corpora.json_fields import JsonValue
-from ensemble_deid.corpora.messages.structure import RESOURCES
+from ensemble_deid.corpora.messages.structure import RESOURCES, is_age
 from ensemble_deid.corpora.record_map import PEOPLE, Field, FieldKind, FieldRule, FieldRules
 
 _Maker = Callable[[Sequence[object]], str | None]
@@ -52,10 +52,11 @@ class MappedElements:
     _makers: dict[int, _Maker] = field(default_factory=dict, repr=False)
     _kept: set[int] = field(default_factory=set, repr=False)
     _targets: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
+    _told: str = field(default="", repr=False)
 
     def read(self, root: JsonValue) -> None:
         """Look at every value."""
-        self._targets = dict(_targets(root))
+        self._targets = dict(reference_targets(root))
         self._object(root, (), None)
 
     def rendered(
@@ -88,11 +89,20 @@ class MappedElements:
         resource = holder.string("resourceType")
         if resource is not None:
             names, rule = (resource,), None
+        around, code = self._told, holder.members.get("code")
+        self._told = " ".join(_strings(code)) if code is not None and code.members else around
         if rule is not None and rule.kind in PEOPLE and holder.members.keys() & {"family", "given"}:
             self._name(holder, ".".join(names), rule)
         for name, member in holder.members.items():
             here = (*names, name)
             own = self.rules.get(".".join(here))
+            if (
+                own is not None
+                and own.kind is FieldKind.CODES
+                and name == "value"
+                and is_age(self._told, _unit(holder))
+            ):
+                own = FieldRule(FieldKind.AGE)
             if self.is_structure(holder, here):
                 self._kept.add(member.start)
             elif own is not None and own.kind is FieldKind.DROP:
@@ -105,6 +115,7 @@ class MappedElements:
                 self._reference(member, ".".join(here))
             else:
                 self._member(member, here, own, rule)
+        self._told = around
 
     def _member(self, member: JsonValue, here: _Path, own: FieldRule | None, around: FieldRule | None) -> None:
         """Look at a member with a rule of its own, or with that of the element `around` it."""
@@ -138,8 +149,8 @@ class MappedElements:
             self._add(value, place, rule, plain, json.dumps)
         elif rule.kind is FieldKind.CODES and rule.allows(json.dumps(plain)):
             self._kept.add(value.start)
-        elif rule.kind is FieldKind.AGE and isinstance(plain, int):
-            self._add(value, place, rule, plain, str)
+        elif rule.kind is FieldKind.AGE and isinstance(plain, int | float):
+            self._add(value, place, rule, int(plain), str)
 
     def _add(self, value: JsonValue, place: str, rule: FieldRule, plain: object, written: Callable[[str], str]) -> None:
         self._makers[value.start] = partial(_made, number=len(self.fields), written=written)
@@ -158,16 +169,30 @@ class MappedElements:
         self.fields.append(Field(place, rule, lines))
 
     def _reference(self, member: JsonValue, place: str) -> None:
-        match = _REFERENCE.fullmatch(member.plain)
-        known = self._targets.get(member.plain)
-        if known is None and match is not None and match[1] in RESOURCES:
-            known = match[1], match[2]
+        known = self._targets.get(member.plain) or read_reference(member.plain)
         if known is not None:
             before = "#" if member.plain.startswith("#") else f"{known[0]}/"
             self._add(member, place, _pseudonym(known[0]), known[1], lambda new: json.dumps(before + new))
 
 
-def _targets(value: JsonValue) -> Iterator[tuple[str, tuple[str, str]]]:
+def _strings(value: JsonValue) -> Iterator[str]:
+    for part in (*value.members.values(), *value.items):
+        yield from _strings(part)
+    if isinstance(value.plain, str):
+        yield value.plain
+
+
+def _unit(quantity: JsonValue) -> str:
+    return quantity.string("unit") or quantity.string("code") or ""
+
+
+def read_reference(reference: str) -> tuple[str, str] | None:
+    """Return type and id of a resource, also of one on a server, or of one version; None for other references."""
+    match = _REFERENCE.fullmatch(reference)
+    return (match[1], match[2]) if match is not None and match[1] in RESOURCES else None
+
+
+def reference_targets(value: JsonValue) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield by what names a bundle's and contained resources can be referred to, with the type and id of each."""
     resource = value.members.get("resource")
     type = None if resource is None else resource.string("resourceType")
@@ -179,7 +204,7 @@ def _targets(value: JsonValue) -> Iterator[tuple[str, tuple[str, str]]]:
         if one.string("resourceType") in RESOURCES and one.string("id"):
             yield f"#{one.string('id')}", (str(one.string("resourceType")), str(one.string("id")))
     for part in (*value.members.values(), *value.items):
-        yield from _targets(part)
+        yield from reference_targets(part)
 
 
 def _pseudonym(resource: str) -> FieldRule:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ensemble_deid.atomic import write_bytes_atomically
 from ensemble_deid.corpora.checks import reading
@@ -12,17 +12,26 @@ from ensemble_deid.corpora.compressed import reading_plain, writing_compressed
 from ensemble_deid.corpora.messages.content import Message
 from ensemble_deid.corpora.messages.fhir import read_fhir
 from ensemble_deid.corpora.messages.hl7 import read_hl7
+from ensemble_deid.corpora.messages.xml import read_xml
 from ensemble_deid.corpora.record_map import FieldRules
 from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, digest_of
 from ensemble_deid.errors import CorpusError
 
-READERS: dict[str, Callable[[bytes, str, FieldRules | None], Message]] = {"fhir": read_fhir, "hl7": read_hl7}
+READERS: dict[str, Callable[[bytes, str, FieldRules | None], Message]] = {
+    "fhir": read_fhir,
+    "hl7": read_hl7,
+    "xml": read_xml,
+}
 _NAMED = 8
 
 
 @dataclass(slots=True)
 class MessageFile:
-    """A FHIR resource or an HL7 message. Without `rules` or `keep_fields`, one with more than note text is withheld."""
+    """A FHIR resource, an HL7 message, or any XML with rules.
+
+    Without `rules` or `keep_fields`, one with more than note text is withheld. `authorities` has the one that gave the
+    patients of a folder their ids.
+    """
 
     path: Path
     format: str
@@ -30,6 +39,7 @@ class MessageFile:
     rules: FieldRules | None = None
     bits: tuple[int, int] = (64, 64)
     kept: set[str] = field(default_factory=set)
+    authorities: set[str] = field(default_factory=set, repr=False)
 
     def count(self) -> int:
         """Return one: a file is a message."""
@@ -51,6 +61,13 @@ class MessageFile:
                     f"{self.path}: also holds {_listed(message.kept)}, which may be PHI and are not replaced; "
                     "--map replaces or drops them, --keep-fields hands them out as they are"
                 )
+            if self.rules is not None and message.authority:
+                self.authorities |= set() if self.authorities else {message.authority}
+                if message.authority not in self.authorities:
+                    raise CorpusError(
+                        f"{self.path}: its patient's id (PID-3) is of another assigning authority than those before, "
+                        'so it may be another patient\'s: name yours in the rule, { ..., authority = "NAME" }'
+                    )
         except CorpusError as error:
             yield Record("message", error=error)
             return
@@ -83,7 +100,8 @@ class _MessageWriter:
 def _record(name: str, message: Message, data: bytes, *, mapped: bool) -> Record:
     # With a map, a message need not have a text.
     text = None if mapped and not message.text else message.text
-    return Record(name, text, patient=message.patient, fields=message.fields, raw=message, cells=lambda: data)
+    beside: dict[str, Any] = {"patient": message.patient, "fields": message.fields, "key": message.key}
+    return Record(name, text, raw=message, cells=lambda: data, **beside)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.corpora.messages.content import EncodedText, Message
 from ensemble_deid.corpora.messages.hl7_fields import Delimiters, MappedFields
 from ensemble_deid.corpora.messages.slots import FieldSlots
-from ensemble_deid.corpora.messages.structure import SEGMENTS, is_hl7_code, is_hl7_structure
+from ensemble_deid.corpora.messages.structure import SEGMENTS, is_age, is_hl7_code, is_hl7_structure
 from ensemble_deid.corpora.record_map import FieldKind, FieldRule, FieldRules
 from ensemble_deid.errors import CorpusError
 
@@ -63,7 +63,11 @@ def read_hl7(data: bytes, place: str, rules: FieldRules | None = None) -> Messag
             raise CorpusError(f"{place}: a replacement cannot be written in {charset}, the message's own") from None
 
     kept = tuple(dict.fromkeys(reader.kept))
-    return Message(encoded.text, written, kept, reader.patient, tuple(slots.fields))
+    patient, authority = reader.patient or (None, None)
+    rule = None if rules is None else rules.get("PID-3")
+    if rule is not None and rule.authority and patient is not None:
+        patient, authority = rule.identity(patient, authority or ""), None
+    return Message(encoded.text, written, kept, patient, tuple(slots.fields), authority=authority)
 
 
 def _header(data: bytes, place: str) -> tuple[Delimiters, str]:
@@ -93,7 +97,7 @@ class _Reader:
     encoded: EncodedText = field(default_factory=EncodedText)
     slots: FieldSlots = field(default_factory=FieldSlots)
     kept: list[str] = field(default_factory=list)
-    patient: str | None = field(default=None, repr=False)
+    patient: tuple[str, str] | None = field(default=None, repr=False)
     seen: set[str] = field(default_factory=set)
 
     def add(self, segment: str, end: str, where: str) -> None:
@@ -137,6 +141,8 @@ class _Reader:
                 encoded.mark(delimiters.field)
             place = f"{name}-{number + first}"
             rule = None if self.rules is None else self.rules.get(place)
+            if rule is not None and rule.kind is FieldKind.CODES and place == "OBX-5" and _is_age(fields, delimiters):
+                rule = FieldRule(FieldKind.AGE)
             if value and (number == text_field or (rule is not None and rule.kind is FieldKind.TEXT)):
                 _add_text(value, f"{where}: {place}", encoded, delimiters, self.charset)
             elif name == "OBX" and number == 3:
@@ -197,10 +203,19 @@ def _add_coded(value: str, where: str, encoded: EncodedText, delimiters: Delimit
     )
 
 
-def _patient(segment: str, delimiters: Delimiters) -> str | None:
+def _is_age(fields: Sequence[str], delimiters: Delimiters) -> bool:
+    unit = fields[6].split(delimiters.component)[0] if len(fields) > 6 else ""
+    return is_age(fields[3], unit)
+
+
+def _patient(segment: str, delimiters: Delimiters) -> tuple[str, str] | None:
+    """Return the patient's first id, and the authority that gave it, "" where none is named."""
     fields = segment.split(delimiters.field)
-    repetitions = fields[3].split(delimiters.repetition) if len(fields) > 3 else []
-    return next((name for part in repetitions if (name := part.split(delimiters.component)[0].strip())), None)
+    for part in fields[3].split(delimiters.repetition) if len(fields) > 3 else ():
+        name, _, _, authority, *_ = (*part.split(delimiters.component), "", "", "", "")
+        if name.strip():
+            return name.strip(), authority.split(delimiters.subcomponent)[0].strip()
+    return None
 
 
 def _add_text(value: str, where: str, encoded: EncodedText, delimiters: Delimiters, charset: str) -> None:

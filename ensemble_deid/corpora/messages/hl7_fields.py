@@ -91,14 +91,19 @@ class MappedFields:
             made = [self._value(part, rule, place) if number in (0, 3) else "" for number, part in enumerate(parts[:4])]
         elif rule.kind is FieldKind.DATE:
             made = [self._date(parts[0], rule, place)]
+        elif rule.authority and len(parts) > 3:
+            own = self.decode(parts[3].split(self.delimiters.subcomponent)[0])
+            made = [self._value(parts[0], rule, place, lambda value: rule.identity(value, own))]
         elif rule.kind is FieldKind.CODES and len(parts) > 2 and is_hl7_code(parts[0], parts[2]):
             made = [parts[0], "", parts[2]]
         else:
             made = [self._value(parts[0], rule, place)]
         return self.delimiters.component.join(made).rstrip(self.delimiters.component)
 
-    def _value(self, part: str, rule: FieldRule, place: str) -> str:
-        value = self.decode(part)
+    def _value(
+        self, part: str, rule: FieldRule, place: str, identity: Callable[[str], str] = lambda value: value
+    ) -> str:
+        value = identity(self.decode(part))
         return self.slots.add(place, rule, value, self.delimiters.escaped) if value else ""
 
     def _staff(self, parts: Sequence[str], rule: FieldRule, place: str) -> list[str]:
@@ -122,13 +127,19 @@ class MappedFields:
         return [placed.get(number, "") for number in range(len(parts))]
 
     def _date(self, part: str, rule: FieldRule, place: str) -> str:
-        match = _DAY.fullmatch(part.strip())
-        if match is None:
-            return self._value(part, rule, place)
-        year, month, day, rest = match.groups(default="")
+        day = day_of(part)
+        return self._value(part, rule, place) if day is None else self.slots.add(place, rule, *day)
 
-        def written(new: str) -> str:
-            digits = new.replace("-", "")[: len(year + month + day)]
-            return digits + rest if day and len(digits) == len("20190304") else digits
 
-        return self.slots.add(place, rule, f"{year}-{month or '07'}-{day or '15'}", written)
+def day_of(value: str) -> tuple[str, Callable[[str], str]] | None:
+    """Return the day of a date of HL7, and how another day is written in its place; None for other forms."""
+    match = _DAY.fullmatch(value.strip())
+    if match is None:
+        return None
+    year, month, day, rest = match.groups(default="")
+
+    def written(new: str) -> str:
+        digits = new.replace("-", "")[: len(year + month + day)]
+        return digits + rest if day and len(digits) == len("20190304") else digits
+
+    return f"{year}-{month or '07'}-{day or '15'}", written

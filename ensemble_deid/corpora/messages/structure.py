@@ -99,6 +99,18 @@ HL7_CODES: Mapping[str, Callable[[str], bool]] = {
 }
 """The same by their names in HL7's table 0396."""
 
+_AGE_CODES = frozenset("21611-9 21612-7 29553-5 30525-0 35659-2 63900-5".split())
+_AGE_WORDS = re.compile(r"\b(?:age|edad)\b", re.IGNORECASE)
+_YEARS = frozenset("a y yr yrs year years año años".split())
+
+
+def is_age(told: str, unit: str) -> bool:
+    """Whether a number is an age in years, by its unit or, where there is none, by the codes and words beside it."""
+    if unit.strip():
+        return unit.strip().casefold() in _YEARS
+    return _AGE_WORDS.search(told) is not None or not _AGE_CODES.isdisjoint(re.split(r"[^0-9-]+", told))
+
+
 # FHIR
 
 

@@ -42,7 +42,8 @@ class SeveralTables:
         for number, (path, table) in enumerate(self.tables):
             name = path.relative_to(self.folder)
             for record in table.records():
-                yield replace(record, name=f"{name} {record.name}", raw=(number, record))
+                patient = record.patient if record.placeholder is None else record.placeholder
+                yield replace(record, name=f"{name} {record.name}", raw=(number, record), patient=patient)
 
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["_SeveralWriter"]:

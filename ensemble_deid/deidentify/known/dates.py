@@ -42,7 +42,7 @@ class DateIndex:
     def __init__(self, days: Iterable[tuple[date, int]]) -> None:
         self._entries: dict[tuple[str, ...], int] = {}
         for day, entry in days:
-            for form in _forms(day):
+            for form in date_forms(day):
                 self._entries.setdefault(form, entry)
 
         self._firsts = frozenset(form[0] for form in self._entries)
@@ -50,7 +50,7 @@ class DateIndex:
     def find(self, words: Words) -> Iterator[tuple[int, int, int]]:
         """Yield the first and the last word of every occurrence, and the entry."""
         for first, word in enumerate(words.folded if self._entries else ()):
-            if _plain(word) in self._firsts:
+            if date_part(word) in self._firsts:
                 for last, parts in _runs(words, first):
                     entry = self._entries.get(parts)
                     if entry is not None:
@@ -66,26 +66,27 @@ def _runs(words: Words, first: int) -> Iterator[tuple[int, tuple[str, ...]]]:
             return
         word = words.folded[number]
         if word not in _BETWEEN:
-            parts.append(_plain(word))
+            parts.append(date_part(word))
             yield number, tuple(parts)
 
 
-def _plain(word: str) -> str:
-    """Return a part of a date as `_forms` has it: the number of a month by its name, no leading zero."""
+def date_part(word: str) -> str:
+    """Return a part of a date as `date_forms` has it: the number of a month by its name, no leading zero."""
     if word in _MONTHS:
         return f"month {_MONTHS[word]}"
     return word.lstrip("0") if word.isdecimal() and len(word) <= 2 else word
 
 
-def _forms(day: date) -> Iterator[tuple[str, ...]]:
+def date_forms(day: date) -> Iterator[tuple[str, ...]]:
+    """Yield the words of each form of a day, as `date_part` has them."""
     year, short = f"{day.year:04d}", f"{day.year % 100:02d}"
     number, in_words = str(day.day), f"month {day.month}"
     for month in (str(day.month), in_words):
-        for ending in (year, _plain(short)):
+        for ending in (year, date_part(short)):
             yield from ((month, number, ending), (number, month, ending))
         yield year, month, number
     for days in ((number,), *_day_in_words(day.day)):
-        for years in ((year,), (_plain(short),), *_year_in_words(day.year)):
+        for years in ((year,), (date_part(short),), *_year_in_words(day.year)):
             yield from ((*days, in_words, *years), (in_words, *days, *years))
     for parts in (("%m", "%d"), ("%d", "%m")):
         together = day.strftime("".join(parts))

@@ -43,7 +43,7 @@ class InitialsIndex:
         """
         if not self._entries:
             return
-        for first, last, dotted in _groups(words):
+        for first, last, dotted in initials_groups(words):
             letters = "".join(sorted("".join(words.folded[first : last + 1])))
             entry = self._entries.get(letters)
             if entry is None:
@@ -54,7 +54,7 @@ class InitialsIndex:
                 yield first, last, entry
 
 
-def _groups(words: Words) -> Iterator[tuple[int, int, bool]]:
+def initials_groups(words: Words) -> Iterator[tuple[int, int, bool]]:
     """Yield the runs of capital letters that may be initials: one by one with full stops (`J. S.`), or as one word."""
     number = 0
     while number < len(words):
@@ -254,6 +254,10 @@ class KnownIdentifiers:
         """Yield each patient with type and value of what is known; None with what holds for every note."""
         for patient, found in (None, self._for_all), *self._by_patient.items():
             yield patient, sorted((identifier.kind.type, identifier.value) for identifier in found)
+
+    def of(self, patient: str) -> Sequence[Identifier]:
+        """Return what is known of a patient."""
+        return self._by_patient.get(patient, ())
 
     def has(self, patient: str | None) -> bool:
         """Whether something is known of a patient."""

@@ -1,9 +1,10 @@
 """What a record says beside its text: identifiers to search in the patient's notes, and what their parts are."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ensemble_deid.corpora.record_map import BIRTH, Field, FieldKind
+from ensemble_deid.corpora.record_map import AUTHORITY, BIRTH, Field, FieldKind, FieldRule
+from ensemble_deid.corpora.records import Record
 from ensemble_deid.deidentify.known.dates import read_date
 from ensemble_deid.deidentify.known.identifiers import Identifier
 from ensemble_deid.deidentify.known.kinds import KINDS, Matching
@@ -30,6 +31,8 @@ _NAMES = {
     FieldKind.ORGANIZATION: "hospital",
 }
 """The kinds of known identifiers (`kinds.py`) by those of fields."""
+_PATIENT = FieldRule(FieldKind.PSEUDONYM, of="patient")
+_KIND_NAMES = {kind: name for name, kind in KINDS.items()}
 _PART = re.compile(r"[^,;\n]+")
 _ZIP = re.compile(r"\d{5}(?:-?\d{4})?")
 _LEAST_CODE = 5
@@ -68,6 +71,7 @@ def _type_of_contact(value: str) -> str:
 def identifiers_of(field: Field) -> Iterator[Identifier]:
     """Yield what a field says of the patient of its record, if it is long enough to be searched."""
     kind, value = field.rule.kind, " ".join(str("" if field.value is None else field.value).split())
+    value = value.split(AUTHORITY)[0] if kind is FieldKind.PSEUDONYM else value
     if kind in _NAMES:
         name = _NAMES[kind]
     elif kind is FieldKind.PHONE:
@@ -87,3 +91,19 @@ def identifiers_of(field: Field) -> Iterator[Identifier]:
     if found.matching is Matching.DATE and read_date(value) is None:
         return
     yield Identifier(found, value)
+
+
+def identifiers_of_record(record: Record) -> list[Identifier]:
+    """Return what a record says of its patient."""
+    fields = (Field("patient", _PATIENT, record.patient), *record.fields)
+    return [identifier for field in fields for identifier in identifiers_of(field)]
+
+
+def identifiers_to_json(identifiers: Sequence[Identifier]) -> list[list[str]]:
+    """Return kind and value of each."""
+    return [[_KIND_NAMES[identifier.kind], identifier.value] for identifier in identifiers]
+
+
+def identifiers_of_json(content: Sequence[Sequence[str]]) -> Iterator[Identifier]:
+    """Yield what `identifiers_to_json` was given."""
+    return (Identifier(KINDS[name], value) for name, value in content)

@@ -8,17 +8,25 @@ more, and HMACs of the words left in a note say whether a string that was found 
 
 import hashlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
+from os import SEEK_END
+from tempfile import TemporaryFile
 from typing import Any
+from weakref import finalize
 
+from ensemble_deid.corpora.record_map import Field, FieldKind, FieldRule
 from ensemble_deid.corpora.records import Record, Value
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.deidentify.cells import Cells
+from ensemble_deid.deidentify.known.identifiers import Identifier
+from ensemble_deid.deidentify.known.of_records import identifiers_of_json, identifiers_of_record, identifiers_to_json
 from ensemble_deid.deidentify.one_pass import DeidentificationResult
 from ensemble_deid.deidentify.options import RunOptions
+from ensemble_deid.deidentify.project.store import KeptNote, Store
+from ensemble_deid.deidentify.project.traces import held_by, traces_of
 from ensemble_deid.deidentify.repeats import SOURCE, WORD, Known, PatientStrings, places
 from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.deidentify.rows import year_taken
@@ -35,6 +43,8 @@ from ensemble_deid.surrogates.places import state_beside
 Memory = Mapping[str, Any]
 OTHER_VALUES = "later notes change a replacement"
 FOUND_LATER = "it may hold a string that was found later"
+_ALWAYS_ALIKE = (FieldKind.KEEP, FieldKind.CODES, FieldKind.AGE, FieldKind.PSEUDONYM)
+"""Kinds of fields whose replacements depend on no other note."""
 _HASH = 6
 _AROUND = 24
 _BETWEEN = "\nand beside it stands nothing\n"
@@ -56,12 +66,13 @@ class Context:
 
     @classmethod
     def of(cls, memories: Sequence[Memory], *, options: RunOptions, cells: Cells, key: Key) -> "Context":
-        """Return what all notes of a patient tell together."""
+        """Return what all notes of a patient tell together, and the records around them."""
         years = [memory["year"] for memory in memories if memory.get("year") is not None]
         patient = memories[0]["patient"]
         context = cls(options, cells, key, patient, max(years, default=None))
         for memory in memories:
             context.strings.add_found(patient, found_in(memory))
+            options.add_known(patient, said_in(memory))
         return context
 
     @property
@@ -72,13 +83,14 @@ class Context:
 
     def why_due(self, memory: Memory) -> str | None:
         """Return why a note that was handed out is to be handed out again; None where it would be the same."""
-        known = self.known
+        known, said = self.known, self.options.known_of(self.patient)
         # A note of nobody depends on itself alone.
-        if self.patient.startswith("sha256 ") or memory["known"] == _digest(known):
+        if self.patient.startswith("sha256 ") or memory["known"] == _digest(known, said):
             return None
-        values = values_of(memory["mentions"], memory["dates"], known, cells=self.cells, patient=self.patient)
-        if values != memory["values"]:
+        if values_of(memory, known, cells=self.cells, patient=self.patient) != memory["values"]:
             return OTHER_VALUES
+        if "traces" in memory and memory["held"] != _held(memory["traces"], said, self.key):
+            return FOUND_LATER
         later = set(possible_repeats(memory["mentions"], memory["left"], known, self.key)) - set(memory["repeats"])
         return FOUND_LATER if later else None
 
@@ -86,6 +98,16 @@ class Context:
 def found_in(memory: Memory) -> Iterable[tuple[str, str, float]]:
     """Yield the strings that were found in a note, each with its label and score."""
     return ((surface, label, score) for _, _, surface, label, score in memory.get("found", ()))
+
+
+def said_in(memory: Memory) -> Iterable[Identifier]:
+    """Yield what a record says of its patient beside the text."""
+    return identifiers_of_json(memory.get("said", ()))
+
+
+def taught_beside(record: Record) -> dict[str, Any]:
+    """Return what a record tells of its patient beside the text."""
+    return {"said": identifiers_to_json(identifiers_of_record(record))}
 
 
 def taught(believed: Document) -> dict[str, Any]:
@@ -97,39 +119,56 @@ def taught(believed: Document) -> dict[str, Any]:
     return {"found": found}
 
 
-def remember(
-    record: Record, result: DeidentificationResult, *, patient: str, known: Known, cells: Cells, key: Key
-) -> dict[str, Any]:
+def remember(record: Record, result: DeidentificationResult, context: Context, known: Known) -> dict[str, Any]:
     """Return what tells whether the output of a note, written with what is known, would be another one later."""
+    cells, key, patient = context.cells, context.key, context.patient
     text = record.text or ""
     mentions, left = _mentions(text, result.found, known), _left(text, result.found, known, key)
     columns = zip(cells.columns.dates, record.dates, strict=False)
     dates = {name: _written(value) for name, value in columns if value is not None and not cells.columns.keeps(name)}
-    return {
-        "known": _digest(known),
+    said = context.options.known_of(patient)
+    memory = {
+        "known": _digest(known, said),
         "mentions": mentions,
         "dates": dates,
+        "fields": [
+            [field.name, field.rule.kind, field.rule.of, _written(field.value)]
+            for field in record.fields
+            if field.rule.kind not in _ALWAYS_ALIKE and field.value is not None
+        ],
         "left": left,
         "repeats": possible_repeats(mentions, left, known, key),
-        "values": values_of(mentions, dates, known, cells=cells, patient=patient),
     }
+    memory["values"] = values_of(memory, known, cells=cells, patient=patient)
+    if cells.mapped:
+        memory["traces"] = traces_of(text, key)
+        memory["held"] = _held(memory["traces"], said, key)
+    return memory
+
+
+def _held(traces: str, said: Sequence[Identifier], key: Key) -> str:
+    """Return a hash of those of the patient's identifiers that a note may hold."""
+    return _hash_of(sorted(identifiers_to_json(held_by(traces, said, key))))
 
 
 def _written(value: Value) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _digest(known: Known) -> str:
+def _digest(known: Known, said: Sequence[Identifier]) -> str:
     """Return a hash of all that a note's output depends on besides the note."""
-    told = repr((sorted(known.taken), sorted(known.wanted.items()), sorted(known.sure)))
-    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    beside = sorted(identifiers_to_json(said))
+    return _hash_of((sorted(known.taken), sorted(known.wanted.items()), sorted(known.sure), beside))
 
 
-def values_of(
-    mentions: Sequence[Sequence[Any]], dates: Mapping[str, str], known: Known, *, cells: Cells, patient: str
-) -> str:
-    """Return a hash of what takes the place of the strings of a note and its dates, with what is known now."""
+def _hash_of(told: object) -> str:
+    return hashlib.sha256(repr(told).encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def values_of(memory: Memory, known: Known, *, cells: Cells, patient: str) -> str:
+    """Return a hash of what takes the place of a note's strings, dates and fields, with what is known now."""
     text, spans, doubted = "", [], set()
+    mentions, dates = memory["mentions"], memory["dates"]
     replacer = cells.replacer
     least = replacer.styles.settings.min_score
     sure = known.sure | {replacer.normalise(mention[0]) for mention in mentions if mention[5] >= least}
@@ -146,12 +185,16 @@ def values_of(
     try:
         made = replacer.replace(document, taken=known.taken, numbered_by_note=False, doubted=doubted).text
         # The columns of this night may be others.
-        columns = Cells(replacer, Columns(dates=tuple(dates)), cells.bits, cells.labels)
+        columns = Cells(replacer, Columns(dates=tuple(dates)), cells.bits, cells.labels, mapped=cells.mapped)
         columns.orders = cells.orders
-        made += repr(columns.dates(Record("", patient=patient, dates=tuple(dates.values())), known))
+        fields = [
+            Field(name, FieldRule(FieldKind(kind), of), value) for name, kind, of, value in memory.get("fields", ())
+        ]
+        beside = Record("", patient=patient, dates=tuple(dates.values()), fields=tuple(fields))
+        made += repr((columns.dates(beside, known), columns.fields(beside, known)))
     except (DeidError, ValueError):
         return ""
-    return hashlib.sha256(made.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    return _hash_of(made)
 
 
 def possible_repeats(mentions: Sequence[Sequence[Any]], left: str, known: Known, key: Key) -> list[str]:
@@ -214,3 +257,29 @@ def _is_telling(word: str) -> bool:
 @lru_cache(maxsize=1 << 16)
 def _word_hash(word: str, key: Key) -> bytes:
     return bytes.fromhex(key.fingerprint("project word", word.encode("utf-8", "surrogatepass")))[:_HASH]
+
+
+class WaitingRows:
+    """Rows of notes that are done, sealed in a file until the night ends: there may be more than fit into memory."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._file = store, TemporaryFile()  # noqa: SIM115 (closed with this object)
+        self._places: dict[str, tuple[int, int]] = {}
+        finalize(self, self._file.close)
+
+    def add(self, row: KeptNote) -> None:
+        """Keep a row in the place of the one with its tag."""
+        data = self._store.sealed(row)
+        self._places[row.tag] = self._file.seek(0, SEEK_END), len(data)
+        self._file.write(data)
+
+    @property
+    def tags(self) -> Collection[str]:
+        """The tags of the rows."""
+        return self._places.keys()
+
+    def row(self, tag: str) -> KeptNote:
+        """Return a row."""
+        place, size = self._places[tag]
+        self._file.seek(place)
+        return self._store.unsealed(self._file.read(size), tag)

@@ -3,23 +3,32 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from ensemble_deid.corpora.records import NoteSource, OnOutput, Record, Writer
+from ensemble_deid.corpora.records import NoteSource, Record
 from ensemble_deid.corpora.tables.several import SeveralTables
+from ensemble_deid.deidentify.cells import owner_of
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
-from ensemble_deid.deidentify.project.memory import FOUND_LATER, OTHER_VALUES, Context, found_in, remember, taught
+from ensemble_deid.deidentify.project.memory import (
+    FOUND_LATER,
+    OTHER_VALUES,
+    Context,
+    WaitingRows,
+    found_in,
+    remember,
+    said_in,
+    taught,
+    taught_beside,
+)
 from ensemble_deid.deidentify.project.store import HELD, Commit, KeptNote, Store
-from ensemble_deid.deidentify.rows import Rewritten, RowPass
+from ensemble_deid.deidentify.rows import Rewritten, RowPass, latest_year
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.note.document import Document, patient_of
+from ensemble_deid.note.document import Document
 
-ONE_FILE_A_NOTE = ("files", "fhir", "hl7")
+ONE_FILE_A_NOTE = ("files", "fhir", "hl7", "xml")
 """Forms of input whose output may grow night by night in one folder."""
 CORRECTED = "the note was corrected"
 WITHHELD = "withheld"
@@ -107,9 +116,10 @@ class Night:
     todo: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
     would_repeat: bool = field(default=True, init=False)
     counts: Counter[str] = field(default_factory=Counter, init=False)
-    done: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
+    _done: WaitingRows = field(init=False, repr=False)
     _rows: RowPass = field(init=False, repr=False)
     _held: list[KeptNote] = field(default_factory=list, init=False, repr=False)
+    _beside: dict[str, KeptNote] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def store(self) -> Store:
@@ -127,12 +137,15 @@ class Night:
         given: dict[str, KeptNote] = {}
         places: dict[str, str] = {}
         for record in self.source.records():
+            if record.fields and not record.is_note:
+                beside = self._row_beside(record)
+                self._beside[beside.tag] = beside
             row = self.row(record) if record.is_note else None
             if row is not None and row.tag in given:
                 raise CorpusError(f"{record.name}: another note of the input has the same id")
             if row is not None:
                 given[row.tag], places[row.tag] = row, record.name
-        known = {row.tag: row for row in self.store.rows(tags=given)}
+        known = {row.tag: _without_strings(row) for row in self.store.rows(tags=given)}
         # Of a new note that cannot be read, the run's failed.jsonl tells; of one that was handed out, the store must.
         given = {tag: row for tag, row in given.items() if tag in known or row.due != WITHHELD}
         given = {tag: self._of_its_patient(row, known) for tag, row in given.items()}
@@ -151,6 +164,11 @@ class Night:
                 self.todo[tag] = row
                 self.would_repeat &= before is not None and _is_same(before, row, due=WITHHELD)
 
+    def wants(self, record: Record) -> bool:
+        """Whether a record is to be written: a note of the plan, one that cannot be read, or one without a note."""
+        id = self.id_of(record) if record.is_note and record.error is None else None
+        return id is None or self.store.tag("note", id) in self.todo
+
     def id_of(self, record: Record) -> str | None:
         """Return a note's id; None where it can neither be read nor named. Raises CorpusError for one without an id."""
         if record.id is not None:
@@ -158,6 +176,8 @@ class Night:
         named = self.source.format == "files" or isinstance(self.source, SeveralTables)
         if named and self.source.format in ONE_FILE_A_NOTE:
             return record.name
+        if record.key is not None:
+            return record.key
         if record.error is not None:
             return None
         raise CorpusError(f"{record.name}: has no id: a project knows notes by --id-column, or by their files")
@@ -167,13 +187,23 @@ class Night:
         id = self.id_of(record)
         if id is None:
             return None
-        patient = patient_of(None if record.patient is None else str(record.patient), record.text or "")
-        tags = self.store.tag("note", id), self.store.tag("patient", patient)
-        content = (record.text, record.patient, record.dates, record.error is None and record.cells())
-        memory = {"id": id, "patient": patient, _SPANS: self._spans_digest(record)}
-        row = KeptNote(*tags, self.store.tag("cells", repr(content)), memory)
+        row = self._kept(id, record, {_SPANS: self._spans_digest(record)})
         due = HELD if record.error is None else WITHHELD
         return replace(row, model=self.model, made=self.made(row.patient), due=due)
+
+    def _kept(self, id: str, record: Record, memory: Mapping[str, Any]) -> KeptNote:
+        patient = owner_of(record)
+        tags = self.store.tag("note", id), self.store.tag("patient", patient)
+        content = repr((record.text, record.patient, record.dates, record.error is None and record.cells()))
+        return KeptNote(*tags, self.store.tag("cells", content), {"id": id, "patient": patient, **memory})
+
+    def _row_beside(self, record: Record) -> KeptNote:
+        """Return a record without a note: it is written whenever it comes, and what it says of its patient is kept."""
+        named = self.id_of(record) if self.source.format in ONE_FILE_A_NOTE else record.key
+        content = hashlib.sha256(repr(record.cells()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        memory = {"beside": True, "year": latest_year(record), "outs": [self.place], **taught_beside(record)}
+        row = self._kept(named or f"row {content} of {owner_of(record)}", record, memory)
+        return replace(row, due=BROKEN_OFF)
 
     def _spans_digest(self, record: Record) -> str | None:
         """Return an HMAC of a note's spans in files of spans, "" for no spans; None where no file has its text."""
@@ -197,43 +227,54 @@ class Night:
         patients = {row.patient for row in given.values()}
         if self.project.hold < 2:
             return patients
-        notes = {(row.patient, row.tag) for row in (*self.store.rows(patients=patients), *given.values())}
+        before = (row for row in self.store.rows(patients=patients) if "beside" not in row.memory)
+        notes = {(row.patient, row.tag) for row in (*before, *given.values())}
         sizes = Counter(patient for patient, _ in notes)
         return {patient for patient in patients if sizes[patient] >= self.project.hold}
 
     def begin(self, rows: RowPass) -> None:
         """Record where outputs may be from now on, and let a run know what the patients' other notes told."""
-        self._rows = rows
+        self._rows, self._done = rows, WaitingRows(self.store)
         rows.cells.orders.begun = self.store.orders
         with self.store.changing() as commit:
-            known = {row.tag: row for row in commit.rows(tags=[*self.todo, *(row.tag for row in self._held)])}
-            for row in self._held:
-                if row.tag not in known:
-                    commit.put(row)
-            for tag, row in self.todo.items():
-                commit.put(self._begun(commit, known.get(tag), row))
-        for patient, others in self._others().items():
-            rows.notes.strings.add_found(patient, (found for row in others for found in found_in(row.memory)))
-            years = [row.memory["year"] for row in others if row.memory.get("year") is not None]
-            if years:
-                rows.years.years[patient] = max(*years, rows.years.years.get(patient, years[0]))
+            new = {row.tag: row for row in (*self._held, *map(self._begun, self.todo.values()))}
+            for before in commit.rows(tags=list(new)):
+                del new[before.tag]
+                if before.tag in self.todo:
+                    commit.put(self._begun_again(commit, before, self.todo[before.tag]))
+            for row in new.values():
+                commit.put(row)
+            for before in commit.rows(tags=self._beside):
+                self._beside[before.tag] = self._come_again(before, self._beside[before.tag])
+            for row in self._beside.values():
+                # As long as nobody has looked for what it says in the patient's notes.
+                commit.put(replace(row, due=BROKEN_OFF))
+        for row in self.store.rows(patients={row.patient for row in self.todo.values()}):
+            if row.tag not in self.todo:
+                patient, year = row.memory["patient"], row.memory.get("year")
+                rows.notes.strings.add_found(patient, found_in(row.memory))
+                rows.notes.options.add_known(patient, said_in(row.memory))
+                if year is not None:
+                    rows.years.years[patient] = max(year, rows.years.years.get(patient, year))
 
-    def _begun(self, commit: Commit, before: KeptNote | None, row: KeptNote) -> KeptNote:
-        """Return what is kept of a note while it is done: what was kept before, and where its output may be."""
-        if before is None:
-            return replace(row, memory={**row.memory, "outs": [self.place]}, due=BROKEN_OFF)
+    def _begun(self, row: KeptNote) -> KeptNote:
+        """Return what is kept of a new note while it is done: where its output may be."""
+        return replace(row, memory={**row.memory, "outs": [self.place]}, due=BROKEN_OFF)
+
+    def _begun_again(self, commit: Commit, before: KeptNote, row: KeptNote) -> KeptNote:
+        """Return the same of another note, with what was kept before."""
         if before.patient != row.patient and row.due != WITHHELD:
             commit.change(patient=row.memory["patient"], note=row.memory["id"], outs=[self.place])
         outs = list(dict.fromkeys([*before.memory.get("outs", ()), self.place]))
         due = BROKEN_OFF if before.output is None else before.due or BROKEN_OFF
         return replace(before, memory={**before.memory, "outs": outs}, due=due)
 
-    def _others(self) -> dict[str, list[KeptNote]]:
-        others: dict[str, list[KeptNote]] = {}
-        for row in self.store.rows(patients={row.patient for row in self.todo.values()}):
-            if row.tag not in self.todo:
-                others.setdefault(row.memory["patient"], []).append(row)
-        return others
+    @staticmethod
+    def _come_again(before: KeptNote, row: KeptNote) -> KeptNote:
+        """Return a record without a note with all places of its outputs; `due` where it says something else now."""
+        outs = list(dict.fromkeys([*before.memory.get("outs", ()), *row.memory["outs"]]))
+        is_same = before.due is None and (before.patient, before.input) == (row.patient, row.input)
+        return replace(row, memory={**row.memory, "outs": outs}, due=None if is_same else row.due)
 
     def treated(self, record: Record, note: Note, rewritten: Rewritten) -> None:
         """Keep what a later night needs of a note that was written, or withheld: that one, too, names its patient."""
@@ -245,17 +286,20 @@ class Night:
             raise CorpusError(f"{record.name}: the input has changed while it was read")
         year = None if record.patient is None else self._rows.years.years.get(str(record.patient))
         passed, memory = self._rows.notes, {**row.memory, "new_id": rewritten.new.id, "year": year}
-        memory["new_patient"] = rewritten.new.patient
+        memory |= {
+            "new_patient": rewritten.new.patient,
+        }
         if isinstance(note, Document):
             memory |= taught(passed.believed(note))
+            memory |= taught_beside(record) if self._rows.cells.mapped else {}
         if rewritten.new.edits is None or not isinstance(note, Document):
-            self.done[row.tag] = replace(row, memory=memory, due=WITHHELD)
+            self._done.add(replace(row, memory=memory, due=WITHHELD))
             return
         known = passed.known(note, self._rows.years.taken(record))
-        cells, patient = self._rows.cells, row.memory["patient"]
-        memory |= remember(record, rewritten.result, patient=patient, known=known, cells=cells, key=self.store.key)
+        context = Context(passed.options, self._rows.cells, self.store.key, row.memory["patient"])
+        memory |= remember(record, rewritten.result, context, known)
         new = rewritten.result.text, rewritten.new.id, rewritten.new.patient, rewritten.new.dates, *rewritten.new.fields
-        self.done[row.tag] = replace(row, memory=memory, output=self.store.tag("output", repr(new)), due=None)
+        self._done.add(replace(row, memory=memory, output=self.store.tag("output", repr(new)), due=None))
 
     def commit(self) -> None:
         """Keep all of the night, and mark the notes of earlier nights whose output would be another one now."""
@@ -270,22 +314,34 @@ class Night:
         orders = self._rows.cells.orders.found
         settled = {name: order for name, order in orders.items() if order is not None}
         commit.settle(settings_of(self._rows.notes.options), settled)
-        before = {row.tag: row for row in commit.rows(tags=self.done)}
-        if self.done.keys() - before.keys():
-            raise ConfigError(f"{self.store.shown}: a patient was forgotten meanwhile")
-        for tag, row in self.done.items():
-            memory = {**row.memory, "outs": before[tag].memory["outs"]}
+        patients, left = set(), set(self._done.tags)
+        for before in commit.rows(tags=self._done.tags):
+            row = self._done.row(before.tag)
+            memory = {**row.memory, "outs": before.memory["outs"]}
             if "found" not in memory:
                 # Nobody has read it: what its last version told is still known, and of whom.
-                memory |= {"found": before[tag].memory.get("found", [])}
+                memory |= {name: before.memory.get(name, []) for name in ("found", "said")}
             kept = replace(row, memory=memory)
             commit.put(kept)
-            self._replaced(commit, before[tag], kept)
-        patients = {row.patient for row in (*self.done.values(), *before.values())}
+            self._replaced(commit, before, kept)
+            patients |= {before.patient, row.patient}
+            left.remove(row.tag)
+        if left:
+            raise ConfigError(f"{self.store.shown}: a patient was forgotten meanwhile")
+        patients |= self._settled_beside(commit)
         patients |= {
             patient for patient, made, due in commit.made() if (made != self.made(patient)) != (due == OTHER_SETTINGS)
         }
         self.counts[LISTED] = sum(self._mark(commit, patient) for patient in sorted(patients))
+
+    def _settled_beside(self, commit: Commit) -> set[str]:
+        """Return the patients of whom records without a note say something new."""
+        told = set()
+        for before in commit.rows(tags=self._beside):
+            row = self._beside[before.tag]
+            commit.put(replace(row, due=None))
+            told |= set() if row.due is None else {row.patient, before.patient}
+        return told
 
     def _replaced(self, commit: Commit, before: KeptNote, row: KeptNote) -> None:
         corrected, moved = _is_corrected(before, row), before.patient != row.patient
@@ -304,11 +360,12 @@ class Night:
         rows, marked, made = list(commit.rows(patients=[patient])), 0, self.made(patient)
         if not rows:
             return 0
+        notes = sum("beside" not in row.memory for row in rows)
         options, cells = self._rows.notes.options, self._rows.cells
         context = Context.of([row.memory for row in rows], options=options, cells=cells, key=self.store.key)
         for row in rows:
             due = row.due
-            if due == HELD and len(rows) >= self.project.hold:
+            if due == HELD and notes >= self.project.hold:
                 due = READY
             elif row.output is not None and due in _JUDGED:
                 due = OTHER_SETTINGS if row.made != made else context.why_due(row.memory)
@@ -316,6 +373,11 @@ class Night:
                 commit.put(replace(row, due=due))
                 marked += due is not None and row.due is None
         return marked
+
+
+def _without_strings(row: KeptNote) -> KeptNote:
+    """Return what of a row tells whether its note was corrected."""
+    return replace(row, memory={name: row.memory.get(name) for name in ("patient", _SPANS)})
 
 
 def _is_same(before: KeptNote, row: KeptNote, *, due: str | None = None) -> bool:
@@ -327,40 +389,3 @@ def _is_corrected(before: KeptNote, row: KeptNote) -> bool:
     """Whether a note's cells changed, or its spans in files of spans: a file of one night need not hold older notes."""
     spans = row.memory[_SPANS]
     return before.input != row.input or (spans is not None and spans != (before.memory.get(_SPANS) or ""))
-
-
-@dataclass(slots=True)
-class NewNotes:
-    """The records of a source that a night is to write; the others are left out."""
-
-    source: NoteSource
-    night: Night
-
-    @property
-    def format(self) -> str:
-        """That of the source."""
-        return self.source.format
-
-    @property
-    def bits(self) -> tuple[int, int]:
-        """Those of the source."""
-        return self.source.bits
-
-    def count(self) -> int:
-        """Return the number of notes to be done."""
-        return sum(record.is_note for record in self.records())
-
-    def records(self) -> Iterator[Record]:
-        """Yield the records to be written, also those without a note."""
-        for record in self.source.records():
-            id = self.night.id_of(record) if record.is_note and record.error is None else None
-            if id is None or self.night.store.tag("note", id) in self.night.todo:
-                yield record
-
-    def writer(self, out: Path, on_output: OnOutput) -> AbstractContextManager[Writer]:
-        """Provide the source's writer."""
-        return self.source.writer(out, on_output)
-
-    def warnings(self) -> Sequence[str]:
-        """Return those of the source."""
-        return self.source.warnings()

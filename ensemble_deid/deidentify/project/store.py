@@ -9,7 +9,7 @@ import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +139,14 @@ class Store:
         """Return the HMAC that stands for an id, cells or settings."""
         return self.key.fingerprint(f"project {kind}", f"{self._salt}\n{value}".encode("utf-8", "surrogatepass"))[:32]
 
+    def sealed(self, row: KeptNote) -> bytes:
+        """Return a whole row, sealed."""
+        return self._seal.close(asdict(row), f"waiting {row.tag}")
+
+    def unsealed(self, data: bytes, tag: str) -> KeptNote:
+        """Return the row that `sealed` was given."""
+        return KeptNote(**self._seal.open(data, f"waiting {tag}"))
+
     def rows(self, *, tags: Iterable[str] | None = None, patients: Iterable[str] | None = None) -> Iterator[KeptNote]:
         """Yield the rows of notes, or of patients, by their tags; all rows where neither is given."""
         with self._reading() as connection:
@@ -209,9 +217,11 @@ class Store:
 
     def _anew(self, row: KeptNote) -> KeptNote:
         """Return what is kept of a note in a new release."""
-        kept = {name: row.memory[name] for name in ("id", "patient", "found", "year", "outs") if name in row.memory}
+        lasting = ("id", "patient", "found", "said", "beside", "year", "outs")
+        kept = {name: row.memory[name] for name in lasting if name in row.memory}
         tags = self.tag("note", kept["id"]), self.tag("patient", kept["patient"])
-        return KeptNote(*tags, "", kept, due=row.due if row.due == HELD else RELEASE)
+        due = None if "beside" in kept else row.due if row.due == HELD else RELEASE
+        return KeptNote(*tags, "", kept, due=due)
 
     def _rows(
         self, connection: Any, *, tags: Iterable[str] | None, patients: Iterable[str] | None

@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from ensemble_deid.corpora.records import NoteSource, Record
+from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.options import RunOptions
+from ensemble_deid.deidentify.project.memory import said_in
 from ensemble_deid.deidentify.project.night import Night, Project
 from ensemble_deid.deidentify.project.store import KeptNote
+from ensemble_deid.deidentify.rows import RowPass
 from ensemble_deid.errors import DeidError
 from ensemble_deid.note.reading import as_read
 
@@ -48,8 +51,12 @@ def compare_models(
 
     Of the notes that the project knows with these very cells, the first `most` are read.
     """
-    found, notes = Upgrade(), model.note_pass(options)
     known = list(islice(_known(project, source, options), most))
+    mapped = any(record.fields for record, _ in known)
+    rows = RowPass.of(model, options, Columns(), source.bits, mapped=mapped)
+    for row in project.store.rows(patients={row.patient for _, row in known}) if mapped else ():
+        rows.notes.options.add_known(row.memory["patient"], said_in(row.memory))
+    found, notes = Upgrade(), rows.notes
     predicted = chain.from_iterable(model.read_notes((record.document() for record, _ in known), options))
     for note, (_, row) in zip(predicted, known, strict=True):
         if isinstance(note, DeidError):

@@ -1,0 +1,220 @@
+"""Any XML, such as CDA, with the rules of a record map: a document in a file.
+
+A rule is that of every element whose path ends in its place, `patient.name`, or of an attribute, `id@extension`; the
+longest place counts. All inside an element of the kind `text` is note text. What has no rule is left out: elements in
+which nothing is left, attributes, comments, instructions, prefixes of names.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from xml.parsers import expat
+from xml.sax.saxutils import escape
+
+from ensemble_deid.corpora.checks import check_text, decode_utf8
+from ensemble_deid.corpora.edits import BETWEEN, Edit
+from ensemble_deid.corpora.messages.content import INLINE, EncodedText, Message
+from ensemble_deid.corpora.messages.hl7_fields import day_of
+from ensemble_deid.corpora.messages.slots import FieldSlots
+from ensemble_deid.corpora.messages.structure import HTML_ELEMENTS, is_hl7_code
+from ensemble_deid.corpora.record_map import PEOPLE, FieldKind, FieldRule, FieldRules
+from ensemble_deid.corpora.xml_parser import DEEPEST, parse_content
+from ensemble_deid.errors import CorpusError
+
+_NAMESPACES = ("urn:hl7-org:v3",)
+_SURNAMES = frozenset("family familyname last lastname surname".split())
+_AROUND_NAMES = frozenset("prefix suffix title".split())
+_ADDRESS = {
+    **dict.fromkeys(("streetAddressLine", "line", "street"), FieldKind.ADDRESS),
+    "city": FieldKind.CITY,
+    "state": FieldKind.STATE,
+    **dict.fromkeys(("postalCode", "zip"), FieldKind.ZIP),
+    "country": FieldKind.COUNTRY,
+}
+_CODE_SYSTEMS = {
+    "2.16.840.1.113883.6.1": "LN",
+    "2.16.840.1.113883.6.96": "SCT",
+    "2.16.840.1.113883.6.90": "I10C",
+    "2.16.840.1.113883.6.88": "RXNORM",
+}
+_IN_TEXT = HTML_ELEMENTS | frozenset("content footnote item linkHtml list paragraph text".split())
+_WITHIN_LINES = INLINE | {"content", "linkHtml"}
+_ENCODED = ("representation", "mediaType")
+_PLAIN = ("TXT", "text/plain", "text/x-hl7-text+xml")
+
+
+@dataclass(slots=True)
+class _Element:
+    name: str
+    attributes: dict[str, str] = field(repr=False)
+    content: list["_Element | str"] = field(default_factory=list, repr=False)
+
+    @property
+    def text(self) -> str:
+        return "".join(part for part in self.content if isinstance(part, str)).strip()
+
+    @property
+    def elements(self) -> list["_Element"]:
+        return [part for part in self.content if isinstance(part, _Element)]
+
+
+@dataclass(slots=True)
+class _Written:
+    """An element as it is written: its attributes and content; `text` where the content is the note's."""
+
+    name: str
+    attributes: str
+    content: list["_Written | str"]
+    is_text: bool = False
+
+
+def read_xml(data: bytes, place: str, rules: FieldRules | None = None) -> Message:
+    """Return the document. CorpusError names the file and the line or element, and quotes nothing."""
+    if rules is None:
+        raise CorpusError(f"{place}: XML is read with a --map that has a section xml")
+    root = _tree(decode_utf8(data, place).removeprefix("\ufeff"), place)
+    reader = _Reader(rules, place)
+    made = reader.element(root, ()) or _Written(root.name, "", [])
+    namespace = root.attributes.get("xmlns", "")
+    made.attributes += f' xmlns="{namespace}"' if namespace in _NAMESPACES else ""
+    encoded, slots = EncodedText(), reader.slots
+    encoded.mark('<?xml version="1.0" encoding="UTF-8"?>\n')
+    _write(made, encoded)
+    check_text(encoded.text, place)
+
+    def written(edits: Sequence[Edit], values: Sequence[object] = ()) -> bytes:
+        return slots.filled(encoded.edited(edits, escape), values).encode("utf-8")
+
+    return Message(encoded.text, written, (), reader.patient(), tuple(slots.fields))
+
+
+def _tree(content: str, place: str) -> _Element:
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    top = _Element("", {})
+    open_elements = [top]
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        if len(open_elements) > DEEPEST:
+            raise CorpusError(f"{place}:{parser.CurrentLineNumber}: elements are nested more than {DEEPEST} deep")
+        element = _Element(_local(name), {_local(key): value for key, value in attributes.items()})
+        open_elements[-1].content.append(element)
+        open_elements.append(element)
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = lambda name: open_elements.pop()
+    parser.CharacterDataHandler = lambda data: open_elements[-1].content.append(data)
+    parse_content(parser, content, place)
+    return top.elements[0]
+
+
+def _local(name: str) -> str:
+    return name.rpartition(":")[2]
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Says of every element what is written in its place."""
+
+    rules: FieldRules
+    place: str
+    slots: FieldSlots = field(default_factory=FieldSlots)
+    patients: dict[int, list[str]] = field(default_factory=dict, repr=False)
+
+    def patient(self) -> str | None:
+        """Return the first id of the patient. Raises CorpusError where ids in several elements differ."""
+        ids = list(self.patients.values())
+        if any(set(others).isdisjoint(ids[0]) for others in ids[1:]):
+            raise CorpusError(f"{self.place}: is about several patients; each needs a file of its own")
+        return ids[0][0] if ids else None
+
+    def element(self, element: _Element, path: tuple[str, ...], around: int = 0) -> _Written | None:
+        """Return what is written of an element; None where nothing is left of it."""
+        here = (*path, element.name)
+        rule = self._rule(here)
+        if rule is not None and rule.kind is FieldKind.DROP:
+            return None
+        if rule is not None and rule.kind is FieldKind.TEXT:
+            return self._note(element, ".".join(here))
+        attributes = "".join(self._attributes(element, here, around))
+        if rule is not None and rule.kind in PEOPLE and element.elements:
+            content = self._name(element, rule, ".".join(here))
+        elif rule is not None and rule.kind is FieldKind.ADDRESS and element.elements:
+            content = [self._part(part, here) for part in element.elements if part.name in _ADDRESS and part.text]
+        else:
+            inside = (self.element(part, here, id(element)) for part in element.elements)
+            content = [part for part in inside if part is not None]
+            if rule is not None and element.text:
+                content.insert(0, self._value(element.text, rule, ".".join(here), around))
+        return _Written(element.name, attributes, content) if attributes or content else None
+
+    def _rule(self, here: tuple[str, ...], attribute: str = "") -> FieldRule | None:
+        ends = (".".join(here[start:]) + attribute for start in range(len(here)))
+        return next((self.rules[end] for end in ends if end in self.rules), None)
+
+    def _attributes(self, element: _Element, here: tuple[str, ...], around: int) -> Iterator[str]:
+        for name, value in element.attributes.items():
+            rule = self._rule(here, f"@{name}")
+            if rule is None or not value.strip() or rule.kind in (FieldKind.DROP, FieldKind.TEXT):
+                continue
+            system, place = element.attributes.get("codeSystem", ""), f"{'.'.join(here)}@{name}"
+            if rule.kind is FieldKind.CODES and name == "code" and is_hl7_code(value, _CODE_SYSTEMS.get(system, "")):
+                yield f' code="{_quoted(value)}" codeSystem="{system}"'
+            else:
+                yield f' {name}="{self._value(value.strip(), rule, place, around)}"'
+
+    def _value(self, value: str, rule: FieldRule, place: str, around: int) -> str:
+        if rule.kind is FieldKind.PSEUDONYM and rule.of == "patient":
+            self.patients.setdefault(around, []).append(value)
+        if rule.kind is FieldKind.KEEP:
+            return _quoted(value)
+        day = day_of(value) if rule.kind is FieldKind.DATE else None
+        return self.slots.add(place, rule, value if day is None else day[0], _quoted if day is None else day[1])
+
+    def _part(self, part: _Element, here: tuple[str, ...]) -> _Written:
+        rule = FieldRule(_ADDRESS[part.name])
+        return _Written(part.name, "", [self._value(part.text, rule, ".".join((*here, part.name)), 0)])
+
+    def _name(self, element: _Element, rule: FieldRule, place: str) -> list["_Written | str"]:
+        """Return the parts of a name; a tag takes the surname's place."""
+        parts = [part for part in element.elements if part.text and part.name not in _AROUND_NAMES]
+        order = sorted(parts, key=lambda part: part.name.casefold() in _SURNAMES)
+        if not order:
+            return []
+        value = "\n".join(" ".join(part.text.split()) for part in order)
+        marks = self.slots.add_lines(place, rule, value, _quoted)
+        placed = {id(part): mark for part, mark in zip(order, marks, strict=True)}
+        return [_Written(part.name, "", [placed[id(part)]]) for part in parts]
+
+    def _note(self, element: _Element, place: str) -> _Written:
+        said = [element.attributes[name] for name in _ENCODED if name in element.attributes]
+        if any(value not in _PLAIN for value in said):
+            raise CorpusError(f"{self.place}: {place}: is encoded, or of another type than text")
+        content = [self._note(part, place) if isinstance(part, _Element) else part for part in element.content]
+        for part in content:
+            if isinstance(part, _Written) and part.name not in _IN_TEXT:
+                # Of an element that nobody knows only the text is written.
+                part.name = ""
+        return _Written(element.name, "", content, is_text=True)
+
+
+def _quoted(value: str) -> str:
+    return escape(value, {'"': "&quot;"})
+
+
+def _write(made: _Written, encoded: EncodedText, *, within: bool = False) -> None:
+    encoded.mark(f"<{made.name}{made.attributes}>" if made.name else "")
+    if made.is_text and not within and encoded.characters:
+        # A title is no part of the sentence that follows.
+        for character in BETWEEN:
+            encoded.add(character, "")
+    elif made.is_text and made.name not in _WITHIN_LINES:
+        encoded.separate()
+    for part in made.content:
+        if isinstance(part, _Written):
+            _write(part, encoded, within=made.is_text)
+        elif not made.is_text:
+            encoded.mark(part)
+        else:
+            for character in part:
+                encoded.add(character, escape(character))
+    encoded.mark(f"</{made.name}>" if made.name else "")
