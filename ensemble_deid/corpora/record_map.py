@@ -176,6 +176,21 @@ class RecordMap:
         plain = json.dumps(told, sort_keys=True, default=lambda rule: [rule.kind, rule.of, rule.values, rule.pattern])
         return hashlib.sha256(plain.encode()).hexdigest()
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the map as `parse` reads it.
+
+        >>> from ensemble_deid import RecordMap
+        >>> RecordMap.parse({"columns": {"sex": "keep"}}, "a.toml").to_json()
+        {'columns': {'sex': {'kind': 'keep'}}, 'optional': False}
+        """
+        tables = {name: _rules_json(rules) for name, rules in self.tables.items()}
+        sections = {"columns": self.columns, "fhir": self.fhir, "hl7": self.hl7}
+        return {
+            **{name: _rules_json(rules) for name, rules in sections.items() if rules},
+            **({"tables": tables} if tables else {}),
+            "optional": self.optional,
+        }
+
     def of_table(self, name: str) -> FieldRules:
         """Return the rules of the table in a file of that name. Raises ConfigError where there are none."""
         if not self.columns and not self.tables:
@@ -199,6 +214,14 @@ def named_maps() -> dict[str, Path]:
     """Return the files of the maps that have a name, such as `fhir-r4` and `omop`."""
     folder = Path(__file__).parents[1] / "record_maps"
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def _rules_json(rules: FieldRules) -> dict[str, dict[str, Any]]:
+    found = {}
+    for place, rule in rules.items():
+        said = {"kind": str(rule.kind), "of": rule.of, "values": list(rule.values), "pattern": rule.pattern}
+        found[place] = {name: value for name, value in said.items() if value}
+    return found
 
 
 def _section(content: Mapping[str, Any], section: str, place: str) -> Mapping[str, Any]:
