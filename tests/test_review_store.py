@@ -22,7 +22,17 @@ from ensemble_deid.service.review.accounts import (
     read_accounts,
     remove_account,
 )
-from ensemble_deid.service.review.edits import Marked, Search, add_span, alter, decide, finish, mark_all, occurrences, searched
+from ensemble_deid.service.review.edits import (
+    Marked,
+    Search,
+    add_span,
+    alter,
+    decide,
+    finish,
+    mark_all,
+    occurrences,
+    searched,
+)
 from ensemble_deid.service.review.export import reviewed
 from ensemble_deid.service.review.file import Facts, ReviewFile, read_facts, settle_facts
 from ensemble_deid.service.review.fill import add_note, disagreement, fill, uncertainty

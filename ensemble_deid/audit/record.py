@@ -16,7 +16,7 @@ from typing import Any, Literal
 from ensemble_deid import __version__
 from ensemble_deid.audit.figures import audit_figures
 from ensemble_deid.audit.readings import Readings, read_readings
-from ensemble_deid.audit.release import replaced_spans
+from ensemble_deid.audit.release import replaced_spans, styles_of
 from ensemble_deid.audit.residual import residual_risk
 from ensemble_deid.corpora.records import digest_of
 from ensemble_deid.deidentify.manifest import VerifiedRun, verify_run
@@ -178,7 +178,8 @@ def _computed(places: ReleasePlaces, *, adjudicator: str) -> dict[str, Any]:
     manifest = read_manifest(places.model)
     if run.settings["model"] != manifest.checksum:
         raise ConfigError(f"{places.model}: is not the model of {places.run}, or was changed since")
-    figures = audit_figures(readings, replaced_spans(places.run, readings.plan.side), adjudicator=adjudicator)
+    replaced = replaced_spans(places.run, readings.plan.side)
+    figures = audit_figures(readings, replaced, adjudicator=adjudicator, styles=styles_of(run.settings))
     residual = residual_risk(places.run, run)
     return {
         "run": _run(run),

@@ -18,6 +18,7 @@ from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import I2B2_TYPES
 from ensemble_deid.note.span import Span
+from ensemble_deid.surrogates.patient import SurrogateSettings
 
 AuditSide = Literal["original", "released"]
 """Which text people read: the original, where they mark all PHI, or what was released, where they mark what is left."""
@@ -71,9 +72,15 @@ def read_release(run: Path, notes: str, *, side: AuditSide = "original", by: Seq
         documents = [document.with_spans(spans.get(document.id, ())) for document in written]
     except ValueError:
         raise CorpusError(f"{notes}: are not the notes of {run}: its spans do not fit them") from None
-    styles = Styles(settings["styles"]["default"], settings["styles"]["by_label"])
+    styles = styles_of(settings)
     kept = frozenset(label for label in (*styles.by_label, *I2B2_TYPES) if styles.of(label) == "keep")
     return Release(verified, side, tuple(_with_length(documents) if LENGTH in by else documents), kept)
+
+
+def styles_of(settings: Mapping[str, Any]) -> Styles:
+    """Return the styles of a run, without the operators that it had."""
+    recorded = settings["styles"]
+    return Styles(recorded["default"], recorded["by_label"], SurrogateSettings(**recorded["surrogates"]))
 
 
 def _is_output(run: Path, documents: Sequence[Document]) -> bool:

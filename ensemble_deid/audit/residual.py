@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.audit.release import PASSING, read_lines, released_documents, released_records
+from ensemble_deid.audit.release import PASSING, read_lines, released_documents, released_records, styles_of
 from ensemble_deid.corpora.record_map import PEOPLE, Field, FieldKind
 from ensemble_deid.corpora.tables.columns import ALL
 from ensemble_deid.deidentify.known.of_records import labelled
@@ -72,7 +72,7 @@ def residual_risk(run: Path, verified: VerifiedRun) -> Residual | None:
     if output is None:
         return None
     settings = verified.settings
-    styles = Styles(settings["styles"]["default"], settings["styles"]["by_label"])
+    styles = styles_of(settings)
     columns, not_counted = _kept_columns(settings, styles)
     spans = _shown_spans(run, styles)
     values: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
@@ -95,7 +95,7 @@ def _outputs(
 ) -> Iterator[tuple[Document | None, str, list[tuple[str, str]]]]:
     """Yield each note, or None for a record without one, its patient, and what is shown beside it, by its place."""
     settings = verified.settings
-    styles = Styles(settings["styles"]["default"], settings["styles"]["by_label"])
+    styles = styles_of(settings)
     if settings["format"] == "files":
         for document in released_documents(output, settings, run, ()):
             yield document, document.patient, []
