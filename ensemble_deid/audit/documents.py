@@ -136,6 +136,8 @@ def _expert(record: Mapping[str, Any]) -> Iterator[Part]:
     yield Heading("What stays: quasi-identifiers")
     yield from _residual(record["residual"])
     yield Heading("Attacks on missed PHI")
+    if _styles(record).default in _REMOVING:
+        yield "This release has tags: whatever was missed stands out, and no attack is needed. With surrogates:"
     yield from _attacks(record["attacks"])
     yield Heading("What the expert judges")
     yield (
@@ -146,8 +148,7 @@ def _expert(record: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def _safe_harbor(record: Mapping[str, Any]) -> Iterator[Part]:
-    styles = record["run"]["settings"]["styles"]
-    named = Styles(styles["default"], styles["by_label"])
+    named = _styles(record)
     figures = record["audit"]["figures"]
     found = {row["name"]: row for row in (*figures["direct"], *figures["quasi"])}
     yield Heading("The 18 identifiers")
@@ -264,6 +265,11 @@ def _gdpr(record: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         ("Linking", f"key {settings['key']}, {scope}: releases of the same key and scope have the same pseudonyms"),
         ("Inference", "what a note says of a known patient; not measured"),
     )
+
+
+def _styles(record: Mapping[str, Any]) -> Styles:
+    recorded = record["run"]["settings"]["styles"]
+    return Styles(recorded["default"], recorded["by_label"])
 
 
 def _counts(counts: Mapping[str, int]) -> str:
