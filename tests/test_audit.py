@@ -20,12 +20,13 @@ from ensemble_deid.audit.bounds import (
 )
 from ensemble_deid.audit.capture import Cell, estimate_hidden
 from ensemble_deid.audit.certify import certify, hoeffding_bentkus
-from ensemble_deid.audit.figures import audit_figures, form_of
-from ensemble_deid.audit.plan import allocate, read_plan
-from ensemble_deid.audit.readings import PLAN, STORE, opened_audit, read_readings
+from ensemble_deid.audit.figures import _leaks, audit_figures, form_of
+from ensemble_deid.audit.plan import DrawnNote, allocate, read_plan
+from ensemble_deid.audit.readings import PLAN, STORE, AuditedNote, opened_audit, read_readings
 from ensemble_deid.audit.release import replaced_spans
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.deidentify.replacement.styles import Styles
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.evaluation.bootstrap import clopper_pearson_upper
 from ensemble_deid.evaluation.operating_points import NoScoresError
@@ -160,6 +161,21 @@ def test_only_the_beginning_of_the_order_counts(audit: Path, run: Path) -> None:
     figures = audit_figures(readings, replaced_spans(run / "clean.run", "original"))
     assert {row.method for row in figures.rates} == {"sequential", "none"}
     assert figures.sequential[-1][0] == 1
+
+
+def test_what_the_policy_leaves_is_no_leak() -> None:
+    """Under Safe Harbor's styles: a year and an age of at most 89 stay; a day, an age over 89 and a name do not."""
+    text = "Ann Lee, 44, mother 93, seen 2019, on 3/4/2019, zip 02139."
+    kinds = {"Ann Lee": "PATIENT", "44": "AGE", "93": "AGE", "2019": "DATE", "3/4/2019": "DATE", "02139": "ZIP"}
+    spans = [Span(text.index(words), text.index(words) + len(words), label) for words, label in kinds.items()]
+    note = AuditedNote(
+        DrawnNote("a", 1, "", 1.0), Document("a", text, tuple(spans)), ("kim", "lee"), (frozenset(),) * 3
+    )
+    styles = Styles("tag", {"AGE": "cap-age", "DATE": "year", "ZIP": "zip3"})
+    assert len(_leaks(note, [], Styles())) == len(spans)
+    assert [(leak.label, leak.length) for leak in _leaks(note, [], styles)] == [
+        ("PATIENT", 7), ("AGE", 2), ("DATE", 8), ("ZIP", 5)
+    ]  # fmt: skip
 
 
 def test_a_plan_is_the_same_for_the_same_seed_and_belongs_to_its_notes(

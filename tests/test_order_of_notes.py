@@ -2,10 +2,12 @@
 
 import csv
 import json
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
 import pytest
+import tiny_stack
 from made_keys import KEY
 
 from ensemble_deid import Deidentifier, deidentify_series
@@ -30,6 +32,20 @@ def wanted(model: Deidentifier) -> dict[str, str]:
 
 def day(written: str) -> date:
     return datetime.strptime(written, "%m/%d/%Y").date()
+
+
+def test_what_is_found_does_not_depend_on_the_notes_beside_it(model: Deidentifier) -> None:
+    """Of notes of unequal length, alone and together, in either order; arithmetic differs in the last digits."""
+    notes = [note for group in (tiny_stack.notes(700, patients=5), tiny_stack.notes(800, patients=1)) for note in group]
+    notes = [replace(note, text=note.text + "\nStable." * (n % 4), spans=()) for n, note in enumerate(notes)]
+    threshold = model.description.threshold
+    together, alone = model.predict(notes, threshold=0.0), [model.predict([note], threshold=0.0)[0] for note in notes]
+    for found in (alone, model.predict(notes[::-1], threshold=0.0)[::-1]):
+        for one, other in zip(together, found, strict=True):
+            assert [span.key for span in one.spans] == [span.key for span in other.spans]
+            scores = [span.score or 0.0 for span in other.spans]
+            assert [span.score for span in one.spans] == pytest.approx(scores, abs=1e-5)
+    assert any(span.score and span.score >= threshold for note in together for span in note.spans)
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "txt"])

@@ -13,7 +13,8 @@ import pytest
 from made_keys import KEY
 
 from ensemble_deid import Columns, RecordMap, deidentify_table, verify_run
-from ensemble_deid.audit.release import released_documents
+from ensemble_deid.audit.release import read_release, released_documents
+from ensemble_deid.audit.residual import residual_risk
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.compressed import writing_compressed
 from ensemble_deid.corpora.input_options import InputOptions
@@ -565,9 +566,51 @@ def test_only_times_follow_a_date(pattern: re.Pattern[str], times: tuple[str, ..
     assert [pattern.fullmatch(one) is not None for one in (*times, *others)] == [True] * len(times) + [False] * 2
 
 
-def test_audits_refuse_a_run_with_a_map(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="cannot be audited"):
+def test_what_a_map_lets_pass_is_counted_by_patient(tiny_model: Path, tmp_path: Path) -> None:
+    """Two tables of four patients, whose sex, year of birth and age pass; the text passes nothing."""
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    people = [
+        ("p1", "F", BORN, "44"),
+        ("p2", "F", BORN, "95"),
+        ("p3", "M", BORN, "44"),
+        ("p4", "F", "1950-11-30", "91"),
+    ]
+    with (folder / "person.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([("mrn", "sex", "born", "age"), *people])
+    with (folder / "note.csv").open("w", newline="") as stream:
+        notes = [(name, f"ward {n % 2}", f"{NOTE} Visit {n}.") for n, (name, *_) in enumerate(people)]
+        csv.writer(stream).writerows([("mrn", "ward", "body"), *notes])
+    mrn = 'mrn = { kind = "pseudonym", of = "patient" }'
+    own = f'[tables.person]\n{mrn}\nsex = {{ kind = "codes", values = ["F", "M"] }}\nborn = "date"\nage = "age"\n'
+    (tmp_path / "map.toml").write_text(f'optional = true\n{own}[tables.note]\n{mrn}\nward = "keep"\nbody = "text"\n')
+    (tmp_path / "policy.toml").write_text('style = "tag"\n[styles]\nDATE = "year"\n')
+    command = ["deidentify", str(tiny_model), str(folder), "--out", str(out), "--policy", str(tmp_path / "policy.toml")]
+    assert main([*command, "--map", str(tmp_path / "map.toml"), "--accept-unfit"]) == 0
+    release = read_release(tmp_path / "out.run", str(folder), by=["ward"])
+    assert [note.metadata for note in release.documents] == [{"ward": f"ward {n % 2}"} for n in range(4)]
+    assert [note.text for note in release.documents] == [text for *_, text in notes]
+    found = residual_risk(tmp_path / "out.run", verify_run(tmp_path / "out.run"))
+    assert found is not None
+    alone = {row.kind: (row.patients, row.groups, row.alone) for row in found.rows if row.kind.startswith("column")}
+    assert alone == {
+        "column age": (4, 2, 0),
+        "column born": (4, 1, 0),
+        "column sex": (4, 2, 1),
+        "column ward": (4, 2, 0),
+    }
+    assert (found.patients, found.notes, found.rows[-1].groups) == (4, 4, 3)
+
+
+def test_an_audit_refuses_a_run_that_did_not_record_its_map(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="did not record the rules"):
         next(released_documents("a.csv", {"format": "csv", "record_map": "a digest"}, tmp_path, ()))
+
+
+def test_a_map_reads_back_as_it_was_written() -> None:
+    for name in named_maps():
+        given = RecordMap.read(name)
+        assert RecordMap.parse(given.to_json(), name) == given
 
 
 def test_size_and_hash_of_what_a_map_leaves_out_are_left_out() -> None:

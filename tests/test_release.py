@@ -143,9 +143,23 @@ def test_what_is_computed_is_checked_even_where_the_signature_is_valid(
     content = changed(json.loads(record.read_text(encoding="ascii"))["record"], path)
     signature = SigningKey.from_file(place / "officer.pem").sign(_PURPOSE, _canonical(content))
     wrong = place / "wrong.json"
-    wrong.write_text(json.dumps({"format": 1, "record": content, "signature": signature}), encoding="ascii")
+    wrong.write_text(json.dumps({"format": 2, "record": content, "signature": signature}), encoding="ascii")
     assert verify(place, wrong) == 2
     assert f"of the {path[0]} it says something else" in capsys.readouterr().err
+
+
+def test_documents_are_signed_with_the_record(
+    place: Path, record: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(place, tmp_path / "copy")
+    page = tmp_path / "copy" / "record-expert.html"
+    page.write_text(page.read_text(encoding="utf-8").replace("Mia Ode", "Mia Ole"), encoding="utf-8")
+    assert verify(place, tmp_path / "copy" / "record.json") == 2
+    assert "record-expert.html: is not the document that was signed" in capsys.readouterr().err
+    page.unlink()
+    model = Path(json.loads(record.read_text(encoding="ascii"))["record"]["places"]["model"])
+    assert verify(place, tmp_path / "copy" / "record.json", "--model", str(place / model)) == 0
+    assert "not checked: record-expert.html" in capsys.readouterr().out
 
 
 def test_an_unknown_key_a_changed_output_and_a_moved_run(

@@ -402,7 +402,7 @@ _NAMED_ROLES = {"button", "textbox", "combobox", "checkbox", "navigation", "dial
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [1280, 768, 390])
 def test_everybody_can_use_it(browser: Browser, service: Service, width: int, dark: bool) -> None:
     browser.look(width=width, dark=dark)
     visit(browser, service)

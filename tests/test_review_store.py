@@ -22,7 +22,17 @@ from ensemble_deid.service.review.accounts import (
     read_accounts,
     remove_account,
 )
-from ensemble_deid.service.review.edits import Search, add_span, alter, decide, finish, mark_all, occurrences, searched
+from ensemble_deid.service.review.edits import (
+    Marked,
+    Search,
+    add_span,
+    alter,
+    decide,
+    finish,
+    mark_all,
+    occurrences,
+    searched,
+)
 from ensemble_deid.service.review.export import reviewed
 from ensemble_deid.service.review.file import Facts, ReviewFile, read_facts, settle_facts
 from ensemble_deid.service.review.fill import add_note, disagreement, fill, uncertainty
@@ -597,6 +607,8 @@ def test_a_third_person_settles_differences_by_name(file: ReviewFile) -> None:
                 begin_layer(database, ADJUDICATION, 2)
             mine = searched_notes(database, ADJUDICATION)
             assert 2 not in mine
+            # Marking all passes over what is barred.
+            assert mark_all(database, ADJUDICATION, Search("name"), "PATIENT") == Marked(0, 1)
             # Whoever opens it again has read it all the same.
             finish(database, "lee", 2, finished=False)
             with pytest.raises(ReviewError, match="third person"):

@@ -8,6 +8,7 @@ whether a person can be singled out, linked or inferred with means that are reas
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from ensemble_deid.audit.figures import kept_by_policy
 from ensemble_deid.audit.residual import SMALL
 from ensemble_deid.deidentify.gate import ACCEPTED, CHANGED
 from ensemble_deid.deidentify.replacement.styles import Styles
@@ -25,6 +26,7 @@ TITLES: Mapping[DocumentKind, str] = {
     "safe-harbor": "Safe Harbor, 45 CFR 164.514(b)(2), and GDPR: coverage",
 }
 _MOST_LISTED = 12
+_ALL = "all"
 _STYLE = (
     "body{font:15px/1.5 sans-serif;margin:2em;max-width:60em}table{border-collapse:collapse;margin:1em 0}"
     "caption{text-align:left;font-weight:bold}th,td{padding:.2em .7em;border-bottom:1px solid #ccc;text-align:left;"
@@ -66,7 +68,7 @@ def open_points(record: Mapping[str, Any]) -> list[tuple[str, bool | None, str]]
         (
             "The model's training notes are known",
             design["fingerprints"],
-            f"{design['left_out']} notes left out",
+            f"{design['left_out']} notes left out" if design["fingerprints"] else "it keeps no digests of them",
         ),
         ("The whole sample was read", figures["complete"], f"{figures['units']} of {design['drawn_units']} read"),
         ("A third person settled differences", bool(figures["adjudicator"]), figures["adjudicator"] or "not named"),
@@ -99,9 +101,9 @@ def _head(record: Mapping[str, Any], signer: str) -> Iterator[Part]:
     design, figures = record["audit"]["design"], record["audit"]["figures"]
     rows = [
         ("Run (last hash of its manifest)", run["head"]),
-        ("Notes", ", ".join(f"{n} {name}" for name, n in run["counts"].items())),
+        ("Notes", _counts(run["counts"])),
         ("Model", f"{model['name']}, checksum {model['checksum']}"),
-        ("Rules", "none" if model["rules"] is None else f"{model['rules']}; {model['rules_approved']}"),
+        ("Rules", "none" if model["rules"] is None else f"{model['rules']}; approved: {model['rules_approved']}"),
         ("Threshold", model["threshold_chosen"]),
         ("Gate", _settings(run["settings"]["gate"])),
         ("Policy", _policy(run["settings"]["styles"])),
@@ -122,7 +124,8 @@ def _expert(record: Mapping[str, Any]) -> Iterator[Part]:
         f"{design['seed']}{strata}) before any was read; {design['left_out']} notes that the model had seen were left "
         f"out. {' and '.join(figures['readers'])} read {figures['notes']} notes independently (strict F1 of their "
         f"agreement {percent(figures['agreement'])}); {figures['adjudicator'] or 'nobody named'} settled differences. "
-        f"Bounds are upper bounds with {100 * figures['confidence']:g}% confidence each."
+        f"Bounds are upper bounds with {100 * figures['confidence']:g}% confidence each. Not counted: "
+        f"{kept_by_policy(design['kept_labels'])}."
     )
     yield _rates("Left in the release.", [*figures["rates"], *figures["direct"], *figures["quasi"]])
     if figures["subgroups"]:
@@ -133,6 +136,8 @@ def _expert(record: Mapping[str, Any]) -> Iterator[Part]:
     yield Heading("What stays: quasi-identifiers")
     yield from _residual(record["residual"])
     yield Heading("Attacks on missed PHI")
+    if _styles(record).default in _REMOVING:
+        yield "This release has tags: whatever was missed stands out, and no attack is needed. With surrogates:"
     yield from _attacks(record["attacks"])
     yield Heading("What the expert judges")
     yield (
@@ -143,8 +148,7 @@ def _expert(record: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def _safe_harbor(record: Mapping[str, Any]) -> Iterator[Part]:
-    styles = record["run"]["settings"]["styles"]
-    named = Styles(styles["default"], styles["by_label"])
+    named = _styles(record)
     figures = record["audit"]["figures"]
     found = {row["name"]: row for row in (*figures["direct"], *figures["quasi"])}
     yield Heading("The 18 identifiers")
@@ -214,12 +218,14 @@ def _attacks(attacks: Mapping[str, Any] | None) -> Iterator[Part]:
     if attacks is None:
         yield f"{NOT_MEASURED[0].upper()}{NOT_MEASURED[1:]}: how many misses an attacker picks out is open."
         return
-    rows = tuple(
-        (category, name, f"{found['missed']}", percent(attack["picked"]["value"]), percent(found["chance"]))
-        for category, found in attacks["exposure"].items()
-        for name, attack in found["attacks"].items()
-    )
-    yield Table("Misses that an attacker picks out.", ("PHI", "Attack", "Missed", "Picked out", "By guessing"), rows)
+    rows = []
+    for category, found in attacks["exposure"].items():
+        ordered = sorted(found["attacks"].items(), key=lambda item: -(item[1]["picked"]["value"] or 0))
+        for name, attack in ordered if category == _ALL else ordered[:1]:
+            picked, chance = percent(attack["picked"]["value"]), percent(found["chance"])
+            rows.append((category, name, f"{found['missed']}", picked, chance))
+    caption = "Misses among surrogates that an attacker picks out; of each category, the strongest attack."
+    yield Table(caption, ("PHI", "Attack", "Missed", "Picked out", "By guessing"), tuple(rows))
 
 
 def _treated(styles: Styles, labels: Sequence[str]) -> tuple[str, str]:
@@ -259,6 +265,17 @@ def _gdpr(record: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         ("Linking", f"key {settings['key']}, {scope}: releases of the same key and scope have the same pseudonyms"),
         ("Inference", "what a note says of a known patient; not measured"),
     )
+
+
+def _styles(record: Mapping[str, Any]) -> Styles:
+    recorded = record["run"]["settings"]["styles"]
+    return Styles(recorded["default"], recorded["by_label"])
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    """Return what became of the notes, the numbers of all notes first."""
+    first = [name for name in ("written", "withheld") if name in counts]
+    return ", ".join(f"{counts[name]} {name}" for name in [*first, *(name for name in counts if name not in first)])
 
 
 def _settings(values: Mapping[str, Any]) -> str:

@@ -12,10 +12,15 @@ import numpy as np
 from ensemble_deid.audit.bounds import Units, betting_upper, notes_to_read, sequential_bounds, upper_bound
 from ensemble_deid.audit.capture import ASSUMPTIONS, Cell, Hidden, estimate_hidden
 from ensemble_deid.audit.readings import AuditedNote, Readings, require_read
+from ensemble_deid.deidentify.replacement.styles import COARSE, Styles
+from ensemble_deid.deidentify.replacement.values import Values
 from ensemble_deid.evaluation.leaks import cover, leaking_places
+from ensemble_deid.model.additions import listed
 from ensemble_deid.note.counts import Counts
+from ensemble_deid.note.document import Document
 from ensemble_deid.note.identifiers import DIRECT, QUASI, UNKNOWN, identifier_of, is_direct
 from ensemble_deid.note.span import Span, SpanKey
+from ensemble_deid.surrogates.patient import PatientSurrogates
 
 _SAYS_LITTLE = 0.1
 """A subgroup is left out where not even a sample without a leak would show a rate of at most this."""
@@ -87,14 +92,22 @@ class AuditFigures:
         return json.dumps({**asdict(self), **assumptions}, indent=1, ensure_ascii=False) + "\n"
 
 
-def audit_figures(readings: Readings, released: Mapping[str, Sequence[Span]], *, adjudicator: str = "") -> AuditFigures:
+def audit_figures(
+    readings: Readings,
+    released: Mapping[str, Sequence[Span]],
+    *,
+    adjudicator: str = "",
+    styles: Styles | None = None,
+) -> AuditFigures:
     """Measure what the readings show; `released` has what the run replaced in each note, on the side that was read.
 
-    Raises EvaluationError where no unit has been read in full.
+    What the run's `styles` leave as it is, such as a year alone or an age of at most 89, is no leak. Raises
+    EvaluationError where no unit has been read in full.
     """
     require_read(readings)
     plan = readings.plan
-    leaks = [_leaks(note, released.get(note.gold.id, ())) for note in readings.notes]
+    shown = styles or Styles()
+    leaks = [_leaks(note, released.get(note.gold.id, ()), shown) for note in readings.notes]
     table = _Table(readings, leaks)
     everything = f"{plan.unit}s"
     rates = [table.rate("any direct identifier", everything, is_direct), table.rate("any PHI", everything, _any)]
@@ -129,6 +142,11 @@ def audit_figures(readings: Readings, released: Mapping[str, Sequence[Span]], *,
     )
 
 
+def kept_by_policy(labels: Sequence[str]) -> str:
+    """Say what is no leak, given the labels that the policy keeps."""
+    return f"what the policy leaves as it is{f', such as {listed(labels)}' if labels else ''}"
+
+
 def form_of(text: str) -> str:
     """Return the form of a string, which tells nothing of the string itself.
 
@@ -148,15 +166,31 @@ def _any(_: str) -> bool:
     return True
 
 
-def _leaks(note: AuditedNote, replaced: Sequence[Span]) -> list[Leak]:
+def _leaks(note: AuditedNote, replaced: Sequence[Span], styles: Styles) -> list[Leak]:
     covered = cover(note.gold.with_spans(replaced))
     found = []
     for key in sorted({span.key for span in note.gold.spans}):
         counted, left = leaking_places(note.gold, covered, key)
-        if left:
+        if left and not _stays(note.gold, key, styles):
             text = note.gold.text[key[0] : key[1]]
             found.append(Leak(note.gold.id, key[2], form_of(text), len(text), whole=len(left) == len(counted)))
     return found
+
+
+def _stays(note: Document, key: SpanKey, styles: Styles) -> bool:
+    """Whether a style that makes values coarser leaves this one as it is."""
+    if styles.of(key[2]) not in COARSE:
+        return False
+    known = frozenset(note.text[span.start : span.end].casefold() for span in note.spans)
+    values = Values(
+        styles,
+        lambda: PatientSurrogates(b"", ("", note.patient), styles.settings, known),
+        note.text,
+        note.spans,
+        numbered_by_note=True,
+    )
+    surface = note.text[key[0] : key[1]]
+    return values.of(Span(*key), surface) == surface
 
 
 class _Table:

@@ -5,6 +5,7 @@ computes it again. The file is canonical JSON (sorted keys), signed with Ed25519
 leaked its form, of patients the ids of the output.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -15,8 +16,9 @@ from typing import Any, Literal
 from ensemble_deid import __version__
 from ensemble_deid.audit.figures import audit_figures
 from ensemble_deid.audit.readings import Readings, read_readings
-from ensemble_deid.audit.release import replaced_spans
+from ensemble_deid.audit.release import replaced_spans, styles_of
 from ensemble_deid.audit.residual import residual_risk
+from ensemble_deid.corpora.records import digest_of
 from ensemble_deid.deidentify.manifest import VerifiedRun, verify_run
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.keys import SigningKey, TrustedKeys
@@ -32,7 +34,7 @@ from ensemble_deid.training.rule_approvals import rule_approvals
 
 DecisionMade = Literal["approve", "refuse"]
 RecordFacts = Mapping[str, Any]
-_FORMAT = 1
+_FORMAT = 2
 _PURPOSE = "release record"
 _COMPUTED = ("run", "model", "audit", "residual")
 """The parts that `verify` computes again."""
@@ -60,10 +62,11 @@ class ReleaseDecision:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRecord:
-    """What a record says, and who signed it: name and fingerprint of a trusted key."""
+    """What a record says, who signed it (name and fingerprint of a trusted key), and which documents are not there."""
 
     facts: RecordFacts
     signer: str
+    missing: tuple[Path, ...]
 
 
 def make_record(
@@ -88,15 +91,26 @@ def make_record(
     return record
 
 
-def write_record(facts: RecordFacts, places: ReleasePlaces, out: Path, key: SigningKey) -> str:
-    """Return the file: the record with places relative to it, and the signature."""
-    record = {**facts, "places": {name: os.path.relpath(place, out.parent) for name, place in asdict(places).items()}}
+def document_beside(record: Path, name: str) -> Path:
+    """Return the place of a record's document, such as `expert.html`."""
+    return record.with_name(f"{record.stem}-{name}")
+
+
+def write_record(
+    facts: RecordFacts, places: ReleasePlaces, out: Path, key: SigningKey, *, documents: Mapping[str, bytes]
+) -> str:
+    """Return the file: the record with places relative to it and hashes of its documents, and the signature."""
+    record = {
+        **facts,
+        "places": {name: os.path.relpath(place, out.parent) for name, place in asdict(places).items()},
+        "documents": {name: hashlib.sha256(content).hexdigest() for name, content in documents.items()},
+    }
     content = {"format": _FORMAT, "record": record, "signature": key.sign(_PURPOSE, _canonical(record))}
     return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
 
 def verify_record(path: Path, trusted: TrustedKeys, moved: Mapping[str, Path | None]) -> VerifiedRecord:
-    """Check the signature, the run with every file that it wrote, the model, and that all figures come out again.
+    """Check signature, documents, model, the run with every file that it wrote, and that all figures come out again.
 
     `moved` has the folders that are no longer where the record says. Raises ConfigError where the record is forged,
     signed by an unknown key, or says something else than the folders; and what a damaged folder raises.
@@ -106,6 +120,7 @@ def verify_record(path: Path, trusted: TrustedKeys, moved: Mapping[str, Path | N
         signer = trusted.check(signature, _PURPOSE, _canonical(record))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+    missing = _check_documents(path, record["documents"])
     stored = {name: path.parent / place for name, place in record["places"].items()}
     places = ReleasePlaces(**{**stored, **{name: place for name, place in moved.items() if place is not None}})
     computed = _as_json(_computed(places, adjudicator=record["audit"]["figures"]["adjudicator"]))
@@ -117,7 +132,19 @@ def verify_record(path: Path, trusted: TrustedKeys, moved: Mapping[str, Path | N
             )
     if record["attacks"] is not None and record["attacks"]["model"] != record["model"]["checksum"]:
         raise ConfigError(f"{path}: its figures of attacks are another model's")
-    return VerifiedRecord(record, signer)
+    return VerifiedRecord(record, signer, missing)
+
+
+def _check_documents(path: Path, digests: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return the documents that are not beside the record. Raises ConfigError for one that is not as signed."""
+    missing = []
+    for name, digest in digests.items():
+        document = document_beside(path, name)
+        if not document.is_file():
+            missing.append(document)
+        elif digest_of(document) != digest:
+            raise ConfigError(f"{document}: is not the document that was signed with {path.name}")
+    return tuple(missing)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], str]:
@@ -151,7 +178,8 @@ def _computed(places: ReleasePlaces, *, adjudicator: str) -> dict[str, Any]:
     manifest = read_manifest(places.model)
     if run.settings["model"] != manifest.checksum:
         raise ConfigError(f"{places.model}: is not the model of {places.run}, or was changed since")
-    figures = audit_figures(readings, replaced_spans(places.run, readings.plan.side), adjudicator=adjudicator)
+    replaced = replaced_spans(places.run, readings.plan.side)
+    figures = audit_figures(readings, replaced, adjudicator=adjudicator, styles=styles_of(run.settings))
     residual = residual_risk(places.run, run)
     return {
         "run": _run(run),

@@ -1,13 +1,15 @@
 """The notes that a run released, with what it replaced in them, read as the run read them."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from ensemble_deid.corpora.input_options import InputOptions
 from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.corpora.record_map import FieldKind, FieldRule, FieldRules, RecordMap
+from ensemble_deid.corpora.records import Record
 from ensemble_deid.corpora.tables.columns import ALL, Columns
 from ensemble_deid.deidentify.manifest import FAILED, MANIFEST, SPANS, TextsDigest, VerifiedRun, read_chain, verify_run
 from ensemble_deid.deidentify.replacement.styles import Styles
@@ -16,9 +18,13 @@ from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import I2B2_TYPES
 from ensemble_deid.note.span import Span
+from ensemble_deid.surrogates.patient import SurrogateSettings
 
 AuditSide = Literal["original", "released"]
 """Which text people read: the original, where they mark all PHI, or what was released, where they mark what is left."""
+PASSING = (FieldKind.KEEP, FieldKind.CODES)
+"""Kinds of fields that a map lets pass."""
+_AS_IT_IS = FieldRule(FieldKind.AGE)
 LENGTH = "length"
 """Stands for the length of a note where the name of a column is asked for: thirds of all notes."""
 
@@ -66,9 +72,15 @@ def read_release(run: Path, notes: str, *, side: AuditSide = "original", by: Seq
         documents = [document.with_spans(spans.get(document.id, ())) for document in written]
     except ValueError:
         raise CorpusError(f"{notes}: are not the notes of {run}: its spans do not fit them") from None
-    styles = Styles(settings["styles"]["default"], settings["styles"]["by_label"])
+    styles = styles_of(settings)
     kept = frozenset(label for label in (*styles.by_label, *I2B2_TYPES) if styles.of(label) == "keep")
     return Release(verified, side, tuple(_with_length(documents) if LENGTH in by else documents), kept)
+
+
+def styles_of(settings: Mapping[str, Any]) -> Styles:
+    """Return the styles of a run, without the operators that it had."""
+    recorded = settings["styles"]
+    return Styles(recorded["default"], recorded["by_label"], SurrogateSettings(**recorded["surrogates"]))
 
 
 def _is_output(run: Path, documents: Sequence[Document]) -> bool:
@@ -85,8 +97,6 @@ def _is_output(run: Path, documents: Sequence[Document]) -> bool:
 
 def released_documents(notes: str, settings: Any, run: Path, by: Sequence[str]) -> Iterator[Document]:
     """Yield the notes as the run with these settings read or wrote them, with the columns `by` as metadata."""
-    if settings.get("record_map") is not None:
-        raise CorpusError(f"{run}: was made with --map or --column, and what these handed out cannot be audited")
     if settings["format"] == "files":
         documents: Iterator[Document] = iter(read_corpus(notes, gold=False).documents)
         for document in documents:
@@ -95,22 +105,75 @@ def released_documents(notes: str, settings: Any, run: Path, by: Sequence[str]) 
                 raise CorpusError(f"{document.id}: has no {missing[0]}; it has {', '.join(sorted(facts))} and {LENGTH}")
             yield document.with_spans(()) if not by else _with(document, {name: facts[name] for name in by})
         return
-    named: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in settings["columns"].items()
-    }
-    messages = settings["format"] in MESSAGES
-    # The columns to stratify by are read in place of those with dates, whose values a record hands on.
-    columns = None if messages else replace(Columns(**named), dates=tuple(by), keep=(ALL,))
-    options = InputOptions(format=settings["format"], columns=columns, keep_fields=messages)
-    source = note_source(notes, options, leave_out=[run])
-    for record in source.records():
+    for record in released_records(notes, settings, run, by):
         if record.error is not None:
             yield Document(record.name, "")
         elif record.text is not None:
-            if by and len(record.dates) != len(by):
-                raise CorpusError(f"{notes}: has no columns to stratify by")
-            facts = {name: str(value) for name, value in zip(by, record.dates, strict=False)}
-            yield _with(record.document(), facts)
+            found = {field.name: str(field.value) for field in record.fields}
+            if missing := [name for name in by if name not in found]:
+                raise CorpusError(f"{notes}: has no column {missing[0]} to stratify by")
+            yield _with(record.document(), {name: found[name] for name in by})
+
+
+def released_records(
+    notes: str, settings: Any, run: Path, by: Sequence[str], *, whole: tuple[str, ...] = ()
+) -> Iterator[Record]:
+    """Yield the records of a table or of messages, with the columns `by` among their fields.
+
+    So are the places of the run's map that it lets pass, if they begin with one of `whole`: as ages, a kind of which
+    every format yields values as they are.
+    """
+    messages = settings["format"] in MESSAGES
+    if messages and by:
+        raise CorpusError(f"{notes}: has no columns to stratify by")
+    read = dict.fromkeys(by, _AS_IT_IS)
+    if settings["record_map"] is None:
+        named = _columns(settings["columns"])
+        columns = None if messages else replace(named, dates=(), keep=(ALL,))
+        options = InputOptions(format=settings["format"], columns=columns, rules=read, keep_fields=messages)
+    elif settings.get("rules") is None:
+        raise CorpusError(f"{run}: was made by a version that did not record the rules of its map; run it again")
+    else:
+        options = _mapped(settings, read, whole)
+    yield from note_source(notes, options, leave_out=[run]).records()
+
+
+def _mapped(settings: Any, read: FieldRules, whole: tuple[str, ...]) -> InputOptions:
+    rules, format = settings["rules"], settings["format"]
+    named = _columns(rules["named"])
+    single = RecordMap.parse({"columns": rules["columns"]}, "the run").columns if rules["columns"] else {}
+    text = {} if named.text is None else {named.text: FieldRule(FieldKind.TEXT)}
+    given = RecordMap(place="the run", columns=text)
+    if rules["map"] is not None:
+        given = RecordMap.parse(rules["map"], "the run")
+    if rules["table"] is not None:
+        given = replace(given, columns=given.tables[rules["table"]], tables={})
+
+    def passing(rules: FieldRules) -> FieldRules:
+        return {p: _AS_IT_IS if rule.kind in PASSING and p.startswith(whole) else rule for p, rule in rules.items()}
+
+    # What the run left out is not in its output.
+    given = replace(
+        given,
+        columns=passing(given.columns),
+        tables={name: passing(table) for name, table in given.tables.items()},
+        fhir=passing(given.fhir),
+        hl7=passing(given.hl7),
+        optional=True,
+    )
+    if format in MESSAGES:
+        return InputOptions(format=format, record_map=given)
+    beside = {name: tuple(n for n in getattr(named, name) if n not in read) for name in ("dates", "keep")}
+    return InputOptions(
+        format=format,
+        columns=replace(named, **beside),
+        record_map=given,
+        rules={**passing(single), **read},
+    )
+
+
+def _columns(settings: Mapping[str, Any]) -> Columns:
+    return Columns(**{name: tuple(said) if isinstance(said, list) else said for name, said in settings.items()})
 
 
 def _with(document: Document, facts: dict[str, str]) -> Document:

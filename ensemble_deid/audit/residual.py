@@ -1,23 +1,27 @@
 """What a release still says of each patient: the quasi-identifiers that stay, by how many patients share them.
 
 Counted are values that the run's styles kept or made coarser (ages, years, three digits of a ZIP code, occupations,
-places and what else a policy keeps), and the columns that it kept, per patient. k is the number of patients with the
-same values: whoever knows them of a patient has k to choose from. What has no label is not counted: rare diagnoses,
-sex, ethnic group, family, and events that many know of.
+places and what else a policy keeps), and columns and fields that it kept or a map let pass, per patient. k is the
+number of patients with the same values: whoever knows them of a patient has k to choose from. What has no label is not
+counted: rare diagnoses, sex, ethnic group, family, and events that many know of.
 """
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.audit.release import read_lines, released_documents
+from ensemble_deid.audit.release import PASSING, read_lines, released_documents, released_records, styles_of
+from ensemble_deid.corpora.record_map import PEOPLE, Field, FieldKind
 from ensemble_deid.corpora.tables.columns import ALL
+from ensemble_deid.deidentify.known.of_records import labelled
 from ensemble_deid.deidentify.manifest import MANIFEST, SPANS, STANDARD_OUTPUT, VerifiedRun, read_chain
 from ensemble_deid.deidentify.replacement.styles import Styles
+from ensemble_deid.deidentify.sources import MESSAGES
 from ensemble_deid.errors import CorpusError
+from ensemble_deid.note.document import Document
 from ensemble_deid.note.identifiers import identifier_of
 
 SMALL = 11
@@ -28,6 +32,8 @@ NOT_COUNTED = (
     "what the model missed: the audit bounds it",
 )
 _TOGETHER = "all of these together"
+_OF_PATIENT = ("Patient.", "PID-")
+_NAMES = (FieldKind.PSEUDONYM, FieldKind.TEXT, FieldKind.DROP, *PEOPLE)
 _Values = frozenset[tuple[str, str]]
 
 
@@ -66,22 +72,65 @@ def residual_risk(run: Path, verified: VerifiedRun) -> Residual | None:
     if output is None:
         return None
     settings = verified.settings
-    styles = Styles(settings["styles"]["default"], settings["styles"]["by_label"])
+    styles = styles_of(settings)
     columns, not_counted = _kept_columns(settings, styles)
     spans = _shown_spans(run, styles)
     values: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     notes = 0
-    for document in released_documents(str(output), settings, run, columns):
-        found = spans.pop(document.id, ())
-        if found and max(end for _, end, _ in found) > len(document.text):
-            raise CorpusError(f"{output}: {document.id}: is not as the run wrote it")
-        notes += 1
-        own = values[document.patient]
-        own.update((identifier_of(label), _plain(document.text[start:end])) for start, end, label in found)
-        own.update((f"column {name}", _plain(document.metadata[name])) for name in columns)
+    for document, patient, shown in _outputs(str(output), verified, run, columns):
+        values[patient] |= {(f"column {name}", _plain(value)) for name, value in shown}
+        if document is not None:
+            notes += 1
+            found = spans.pop(document.id, ())
+            if found and max(end for _, end, _ in found) > len(document.text):
+                raise CorpusError(f"{output}: {document.id}: is not as the run wrote it")
+            values[patient] |= {(identifier_of(label), _plain(document.text[s:e])) for s, e, label in found}
     if spans:
         raise CorpusError(f"{output}: lacks {len(spans)} notes of {run}")
     return _shared({patient: frozenset(own) for patient, own in values.items()}, notes, not_counted)
+
+
+def _outputs(
+    output: str, verified: VerifiedRun, run: Path, columns: Sequence[str]
+) -> Iterator[tuple[Document | None, str, list[tuple[str, str]]]]:
+    """Yield each note, or None for a record without one, its patient, and what is shown beside it, by its place."""
+    settings = verified.settings
+    styles = styles_of(settings)
+    if settings["format"] == "files":
+        for document in released_documents(output, settings, run, ()):
+            yield document, document.patient, []
+        return
+    # Of messages, what they say of the patient: the rest is what was done, and when.
+    places = _OF_PATIENT if _is_message(settings) else ("",)
+    for record in released_records(output, settings, run, columns, whole=places):
+        if record.error is not None:
+            raise CorpusError(f"{output}: {record.name}: cannot be read")
+        note = None if record.text is None else record.document()
+        patient = note.patient if note is not None else record.patient
+        if patient is not None:
+            beside = (pair for field in record.fields for pair in _shown_parts(field, styles))
+            yield note, str(patient), list(beside)
+
+
+def _is_message(settings: Mapping[str, Any]) -> bool:
+    rules = settings.get("rules")
+    given = {} if rules is None or rules["map"] is None else rules["map"]
+    return settings["format"] in MESSAGES or ("fhir" in given and not given.keys() & {"columns", "tables"})
+
+
+def _shown_parts(field: Field, styles: Styles) -> Iterator[tuple[str, str]]:
+    """Yield what is left of a field's value: passed as it is, or of a type that the styles do not hide."""
+    kind, value = field.rule.kind, "" if field.value is None else str(field.value)
+    if not value.strip() or kind in _NAMES:
+        return
+    if kind is FieldKind.DATE:
+        parts = [(0, len(value), "DATE")]
+    elif kind in (FieldKind.AGE, *PASSING):
+        yield field.name, value
+        return
+    else:
+        parts = list(labelled(kind, value))
+    yield from ((field.name, value[start:end]) for start, end, type in parts if not styles.hides(type))
 
 
 def _output_of(run: Path) -> Path | None:
@@ -94,14 +143,17 @@ def _output_of(run: Path) -> Path | None:
 
 
 def _kept_columns(settings: Mapping[str, Any], styles: Styles) -> tuple[list[str], list[str]]:
-    """Return the columns that keep values, those with dates only where years stay; and what else is not counted."""
+    """Return the columns that options keep, those with dates only where years stay; and what else is not counted."""
     if settings["format"] == "files":
         return [], []
-    columns = settings["columns"]
+    if _is_message(settings):
+        passed = "all fields of messages" if settings["keep_fields"] else "fields of messages beside the patient's own"
+        return [], [f"{passed} that stay as they are"]
+    rules = settings.get("rules")
+    columns = settings["columns"] if rules is None else rules["named"]
     dates = [] if styles.hides("DATE") else columns["dates"]
     kept = [name for name in columns["keep"] if name != ALL]
     other = [f"columns kept by {ALL}, which no option names"] if ALL in columns["keep"] else []
-    other += ["the fields that the messages keep"] if settings["keep_fields"] else []
     return list(dict.fromkeys([*dates, *kept])), other
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,12 @@ from ensemble_deid.note.digits import four_digits, percent
 
 if TYPE_CHECKING:
     from ensemble_deid.audit.certify import Certificate, Promise
-    from ensemble_deid.audit.figures import AuditFigures, LeakRate
+    from ensemble_deid.audit.figures import AuditFigures, Leak, LeakRate
     from ensemble_deid.audit.plan import AuditPlan
     from ensemble_deid.note.document import Document
 
 _EXPECTED_LEAKS = (0, 1, 2, 5, 10)
+_MOST_FORMS = 20
 _FORMS = (".json",)
 
 
@@ -176,8 +177,13 @@ def run_plan(options: argparse.Namespace) -> int:
 
 
 def _say_plan(plan: "AuditPlan", folder: Path) -> None:
+    from ensemble_deid.evaluation.bootstrap import clopper_pearson_upper
+
     units = f"{counted(plan.units, plan.unit)} of {plan.frame_units}"
     say(f"drawn: {units}, {counted(len(plan.notes), 'note')}, in {folder}")
+    best = clopper_pearson_upper(0, plan.units, level=plan.confidence)
+    if best > plan.bound:
+        say(f"too few to show {percent(plan.bound)}: without a leak, they show at most {percent(best)}")
     for name, (size, drawn) in plan.strata.items() if plan.by else ():
         say(f"  {name}: {drawn} of {size}")
     if plan.left_out:
@@ -215,17 +221,18 @@ def run_audit_report(options: argparse.Namespace) -> int:
     """Print the rates with their bounds."""
     from ensemble_deid.audit.figures import audit_figures
     from ensemble_deid.audit.readings import read_readings
-    from ensemble_deid.audit.release import replaced_spans
+    from ensemble_deid.audit.release import replaced_spans, styles_of
     from ensemble_deid.deidentify.manifest import verify_run
 
     _check_out(options)
     readings = read_readings(options.audit)
     plan = readings.plan
-    verify_run(options.run_folder, head=plan.run)
+    run = verify_run(options.run_folder, head=plan.run)
     if options.adjudicator in readings.readers:
         raise ConfigError(f"--adjudicator {options.adjudicator}: is one of the readers")
     released = replaced_spans(options.run_folder, plan.side)
-    figures = audit_figures(readings, released, adjudicator=options.adjudicator)
+    styles = styles_of(run.settings)
+    figures = audit_figures(readings, released, adjudicator=options.adjudicator, styles=styles)
     if options.out is not None:
         write_text_atomically(options.out, figures.to_json())
     _say_figures(figures, plan)
@@ -233,12 +240,14 @@ def run_audit_report(options: argparse.Namespace) -> int:
 
 
 def _say_figures(figures: "AuditFigures", plan: "AuditPlan") -> None:
+    from ensemble_deid.audit.figures import kept_by_policy
+
     read = f"{figures.units} of {counted(plan.units, plan.unit)}"
     say(f"read by {' and '.join(figures.readers)}: {read}, {counted(figures.notes, 'note')}")
     if figures.later:
         say(f"not counted yet: {counted(figures.later, 'finished note')} behind one that is not finished or settled")
     level = f"{100 * figures.confidence:g}%"
-    say(f"\n{'left in the release':<34} {'found':>12} {'rate':>8} {level + ' bound':>10}  {'PHI missed':>14}")
+    say(f"\n{'left in the release':<42} {'found':>12} {'rate':>8} {level + ' bound':>10}  {'PHI missed':>14}")
     for title, rows in (
         ("", figures.rates),
         ("direct identifiers", figures.direct),
@@ -252,14 +261,23 @@ def _say_figures(figures: "AuditFigures", plan: "AuditPlan") -> None:
     say(f"each bound holds with {level}, not all of them together; bounds: {_methods(figures)}")
     for name, units in figures.subgroups_left_out.items():
         say(f"no figures for {name}: {units} read, {figures.least} needed")
-    if plan.kept_labels:
-        say(f"not counted, as the policy keeps them: {', '.join(plan.kept_labels)}")
+    say(f"not counted: {kept_by_policy(plan.kept_labels)}")
     say(f"\nany direct identifier, bound after every 20 {plan.unit}s, at which reading may stop:")
     say("  " + ", ".join(f"{count}: {percent(bound)}" for count, bound in figures.sequential))
-    for leak in figures.leaks:
-        part = "" if leak.whole else ", in part"
-        say(f"leak in {leak.note}: {leak.label} {leak.form}, {leak.length} characters{part}")
+    _say_leaks(figures.leaks)
     _say_readers(figures)
+
+
+def _say_leaks(leaks: "Sequence[Leak]") -> None:
+    notes: dict[tuple[str, str], list[str]] = {}
+    for leak in leaks:
+        notes.setdefault((leak.label, leak.form), []).append(leak.note)
+    ordered = sorted(notes.items(), key=lambda item: (-len(item[1]), item[0]))
+    say("\nleaks by form (A, a: words, 9: numbers), each in --out:" if leaks else "\nno leak was found")
+    for (label, form), places in ordered[:_MOST_FORMS]:
+        say(f"  {label} {form}: {len(places)}, first in {places[0]}")
+    if rest := sum(len(places) for _, places in ordered[_MOST_FORMS:]):
+        say(f"  {rest} of other forms")
 
 
 def _say_readers(figures: "AuditFigures") -> None:
@@ -280,7 +298,7 @@ def _say_readers(figures: "AuditFigures") -> None:
 
 def _rate_line(row: "LeakRate") -> str:
     found, missed = f"{row.leaking} of {row.total}", f"{row.missed} of {row.annotations}"
-    return f"  {row.name + ', ' + row.of:<32} {found:>12} {percent(row.rate):>8} {percent(row.upper):>10}  {missed:>14}"
+    return f"  {row.name + ', ' + row.of:<40} {found:>12} {percent(row.rate):>8} {percent(row.upper):>10}  {missed:>14}"
 
 
 def _methods(figures: "AuditFigures") -> str:

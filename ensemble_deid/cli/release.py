@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _FORMS = (".json",)
 _KINDS: "tuple[DocumentKind, ...]" = ("expert", "safe-harbor")
+_DOCUMENTS = tuple(f"{kind}{form}" for kind in _KINDS for form in (".html", ".pdf"))
 
 
 def add_commands(actions: Any) -> None:
@@ -58,15 +59,11 @@ def add_verify_options(verify: CommandParser) -> None:
 def run_release(options: argparse.Namespace) -> int:
     """Compute, sign and write."""
     from ensemble_deid.audit.documents import open_points, release_document
-    from ensemble_deid.audit.record import ReleaseDecision, ReleasePlaces, make_record, write_record
+    from ensemble_deid.audit.record import ReleaseDecision, ReleasePlaces, document_beside, make_record, write_record
     from ensemble_deid.cli.report_facts import report_day
     from ensemble_deid.keys import SigningKey, key_fingerprint
 
-    beside = {
-        (kind, form): options.out.with_name(f"{options.out.stem}-{kind}{form}")
-        for kind in _KINDS
-        for form in (".html", ".pdf")
-    }
+    beside = {name: document_beside(options.out, name) for name in _DOCUMENTS}
     inputs = (options.run_folder, options.model, options.audit, options.signing_key, options.attacks)
     refuse_output_files([options.out, *beside.values()], *inputs)
     check_forms([options.out], _FORMS)
@@ -82,11 +79,12 @@ def run_release(options: argparse.Namespace) -> int:
         conditions=options.condition,
     )
     record = make_record(places, decision, adjudicator=options.adjudicator, attacks=options.attacks)
-    contents = {options.out: write_record(record, places, options.out, key).encode("ascii")}
+    documents: dict[str, bytes] = {}
     for kind in _KINDS:
         page, pdf = release_document(kind, record, key_fingerprint(key.public))
-        contents[beside[kind, ".html"]], contents[beside[kind, ".pdf"]] = page.encode("utf-8"), pdf
-    write_files_atomically(contents)
+        documents |= {f"{kind}.html": page.encode("utf-8"), f"{kind}.pdf": pdf}
+    signed = write_record(record, places, options.out, key, documents=documents).encode("ascii")
+    write_files_atomically({options.out: signed} | {beside[name]: content for name, content in documents.items()})
     for point, holds, said in open_points(record):
         if not holds:
             say(f"{'open' if holds is False else 'for a person'}: {point} ({said})")
@@ -103,5 +101,9 @@ def verify_release(options: argparse.Namespace, trust: Path) -> int:
     found = verify_record(options.model, TrustedKeys.from_file(trust), moved)
     decision = found.facts["decision"]
     say(f"{options.model}: {decision['decision']}, by {decision['by']}, {decision['role']}, on {decision['day']}")
-    say(f"signed by {found.signer}; run, outputs, model and audit are as it says, and all figures come out again")
+    say(
+        f"signed by {found.signer}; run, outputs, model, audit and documents are as it says; all figures come out again"
+    )
+    for document in found.missing:
+        say(f"not beside it, and so not checked: {document.name}")
     return 0

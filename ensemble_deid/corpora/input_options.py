@@ -1,7 +1,8 @@
 """How the notes of a run are read: the forms that they can have, and the options of reading them."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ensemble_deid.corpora.compressed import plain_name
 from ensemble_deid.corpora.record_map import FieldRules, RecordMap
@@ -22,6 +23,7 @@ TABLES = {
     ".json": "fhir",
     ".hl7": "hl7",
 }
+_NAMED = ("text", "id", "patient", "dates", "keep", "date_order")
 _FILES = ("plain", "i2b2", "meddocan", "brat", "labelstudio", "conll", "bioc", "bioc-json", "cas", "rtf", "pdf")
 FORMATS = (*_FILES, *sorted(set(TABLES.values())), "sql", "xml")
 SUFFIX = {
@@ -76,6 +78,26 @@ class InputOptions:
         if not self.rules:
             return given
         return RecordMap(place=given or "", columns=self.rules, optional=True).digest + (given or "")
+
+    def rules_json(self, source: str | Path) -> dict[str, Any] | None:
+        """Return what a run records of its rules, None without any: the rules, the columns that options name, the
+        map's table of the source.
+        """
+        if self.rules_digest is None:
+            return None
+        table = plain_name(Path(source)).stem.casefold()
+        named = {name: list(said) if isinstance(said, tuple) else said for name, said in asdict(self.named).items()}
+        return {
+            "map": None if self.record_map is None else self.record_map.to_json(),
+            "columns": RecordMap(place="", columns=self.rules).to_json().get("columns", {}),
+            "table": table if self.record_map is not None and table in self.record_map.tables else None,
+            "named": {name: named[name] for name in _NAMED},
+        }
+
+    @property
+    def named(self) -> Columns:
+        """The columns that options name."""
+        return self.columns or Columns()
 
     def kind_of(self, given: str | Path) -> str:
         """Return the format that is named, or that the input's name tells; `files` where each note is a file."""

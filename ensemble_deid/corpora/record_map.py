@@ -197,6 +197,21 @@ class RecordMap:
         plain = json.dumps(told, sort_keys=True, default=lambda rule: [getattr(rule, key) for key in _KEYS])
         return hashlib.sha256(plain.encode()).hexdigest()
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the map as `parse` reads it.
+
+        >>> from ensemble_deid import RecordMap
+        >>> RecordMap.parse({"columns": {"sex": "keep"}}, "a.toml").to_json()
+        {'columns': {'sex': {'kind': 'keep'}}, 'optional': False}
+        """
+        tables = {name: _rules_json(rules) for name, rules in self.tables.items()}
+        sections = {"columns": self.columns, "fhir": self.fhir, "hl7": self.hl7, "xml": self.xml}
+        return {
+            **{name: _rules_json(rules) for name, rules in sections.items() if rules},
+            **({"tables": tables} if tables else {}),
+            "optional": self.optional,
+        }
+
     def of_table(self, name: str) -> FieldRules:
         """Return the rules of the table in a file of that name. Raises ConfigError where there are none."""
         if not self.columns and not self.tables:
@@ -229,6 +244,14 @@ def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(base[name], dict) and isinstance(own[name], dict) and "kind" not in own[name]:
             made[name] = _merged(base[name], own[name])
     return made
+
+
+def _rules_json(rules: FieldRules) -> dict[str, dict[str, Any]]:
+    found = {}
+    for place, rule in rules.items():
+        said = {key: getattr(rule, key) for key in _KEYS} | {"kind": str(rule.kind), "values": list(rule.values)}
+        found[place] = {name: value for name, value in said.items() if value}
+    return found
 
 
 def _section(content: Mapping[str, Any], section: str, place: str) -> Mapping[str, Any]:

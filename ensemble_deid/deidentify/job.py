@@ -320,6 +320,7 @@ def _run(job: _Job, places: RunPlaces, source: NoteSource, out: Path, model: Dei
         # A stream is in a file that has another name each time: its content is in `finding`.
         "inputs": _hidden(input_digest(source), replacer.key) if isinstance(job.source, str | Path) else None,
         "places": _hidden(named, replacer.key),
+        "rules": job.input.rules_json(places.input),
     }
     return Run(
         source=source,

@@ -14,7 +14,9 @@ from ensemble_deid.surrogates.patient import SurrogateSettings
 
 INVENTING = ("surrogate", "cap-age")
 """Styles that write a value which a reader takes for what was in the note."""
-STYLES = ("tag", "numbered", "mask", "remove", "hash", "surrogate", "keep", "year", "cap-age", "zip3")
+COARSE = ("year", "cap-age", "zip3")
+"""Styles that leave a part of a value, or all of it where it says little."""
+STYLES = ("tag", "numbered", "mask", "remove", "hash", "surrogate", "keep", *COARSE)
 """The styles that have a name. Besides, `text:WORDS` puts these words in the place of each span."""
 FIXED = "text:"
 GROUP = "ensemble_deid.operators"
@@ -23,7 +25,7 @@ StyleFunction = Callable[[str, str], str]
 """Returns what takes the place of a string with this label."""
 _SWITCHES = tuple(setting.name for setting in fields(SurrogateSettings) if setting.name != "min_score")
 # Of labels that the model finds, a default that leaves them as they are would hand out PHI.
-_ONLY_PER_LABEL = ("keep", "year", "cap-age", "zip3")
+_ONLY_PER_LABEL = ("keep", *COARSE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ensemble_deid.service.review.layers import begin_layer, check_no_overlap, finished_by, is_assigned
+from ensemble_deid.service.review.layers import begin_layer, check_no_overlap, finished_by, may_read
 from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, ReviewSpan, Status, read_span, read_spans
 from ensemble_deid.service.review.steps import ReviewStep, is_adjudicated, is_finished, refuse_adjudicated
 
@@ -125,7 +125,8 @@ def mark_all(database: sqlite3.Connection, reviewer: str, search: Search, label:
     """Mark every occurrence of a string in all notes, as one step.
 
     An occurrence inside or across another marked span stays as it is; so do finished notes, those of others, notes
-    whose adjudication has begun and, in adjudication, notes that fewer than two reviewers finished.
+    whose adjudication has begun and, in adjudication, notes that fewer than two reviewers finished, or that the
+    adjudicator reviewed.
     """
     wanted = searched(search.words, whole_words=search.whole_words, match_case=search.match_case)
     step = ReviewStep(database, reviewer, "mark all")
@@ -154,10 +155,10 @@ def mark_all(database: sqlite3.Connection, reviewer: str, search: Search, label:
 
 
 def _may_mark(database: sqlite3.Connection, reviewer: str, note: int) -> bool:
-    if is_finished(database, reviewer, note):
+    if is_finished(database, reviewer, note) or not may_read(database, reviewer, note):
         return False
     if reviewer != ADJUDICATION:
-        return is_assigned(database, reviewer, note) and not is_adjudicated(database, note)
+        return not is_adjudicated(database, note)
     return is_adjudicated(database, note) or len(finished_by(database, note)) > 1
 
 
