@@ -174,8 +174,8 @@ class Broken:
 
     labels = ("DATE",)
 
-    def process(self, documents: list[Any], *_: object) -> None:
-        raise RuntimeError(documents[0].text)
+    def process_each(self, asked: list[Any]) -> None:
+        raise RuntimeError(asked[0][0].text)
 
 
 @pytest.mark.parametrize("path", ["/analyze", "/v1/deidentify", "/v1/deidentify/batch"])

@@ -42,6 +42,15 @@ class Metrics:
             registry=own,
             multiprocess_mode="livesum",
         )
+        self._waiting = Gauge(
+            "ensemble_deid_notes_waiting",
+            "notes that the model has not begun to read",
+            registry=own,
+            multiprocess_mode="livesum",
+        )
+        self._together = Histogram(
+            "ensemble_deid_notes_together", "notes read at once", registry=own, buckets=(1, 2, 4, 8, 16)
+        )
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """Count a request; a path that the service does not have may hold anything, so it is not named."""
@@ -68,6 +77,12 @@ class Metrics:
     def in_progress(self, count: int) -> None:
         """Set the number of requests that have a place in the queue."""
         self._entered.set(count)
+
+    def gathered(self, waiting: int, together: int | None) -> None:
+        """Set the number of notes that wait, and count those that the model reads at once."""
+        self._waiting.set(waiting)
+        if together is not None:
+            self._together.observe(together)
 
     def page(self) -> bytes:
         """Return all metrics in Prometheus's text format."""
