@@ -21,7 +21,7 @@ def add_commands(commands: Any) -> None:
     add_model(parser)
     parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="to listen on; default: this machine")
     add_port(parser, default=8000)
-    parser.add_argument("--jobs", metavar="N", type=int, default=1, help="processes, each with the whole model")
+    parser.add_argument("--jobs", metavar="N", type=int, default=1, help="processes; on Linux they share the model")
     parser.add_argument("--queue", metavar="N", type=int, default=64, help="waiting requests a process")
     parser.add_argument(
         "--max-body", metavar="BYTES", type=int, default=1_000_000, help="longest request, or line of a batch"

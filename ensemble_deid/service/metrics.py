@@ -1,7 +1,7 @@
 """Counts and times for Prometheus; no label of a metric comes from a request.
 
-The library decides when it is imported whether values are shared between processes, so this module is imported by
-workers only, after `share_between_workers` has set its variable.
+The library decides when it is imported whether values are shared between processes; `share_between_workers` lets it
+decide again.
 """
 
 import os
@@ -9,11 +9,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import values as prometheus_values
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 OTHER = "other"
+
+
+def share_between_workers() -> None:
+    """Keep the values made from now on in the folder that the library's variable names, for all workers to read."""
+    prometheus_values.ValueClass = prometheus_values.get_value_class()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
