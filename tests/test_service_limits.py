@@ -239,6 +239,7 @@ def test_a_service_for_other_machines_needs_a_token(
     assert "sixteen" not in repr(ServiceSettings(tiny_model, tokens=Tokens.of("a token of sixteen characters")))
     assert "port must be at most 65535" in refused("--port", "70000")
     assert "time_limit must be a positive number" in refused("--time-limit", "nan")
+    assert "together must be at least 1" in refused("--together", "0")
     assert "queue must be at least 1" in refused("--queue", "0")
     assert "no final estimator was fitted for nosuch" in refused("--port", "0", "--submodels", "nosuch")
     with socket.create_server(("127.0.0.1", 0)) as taken:

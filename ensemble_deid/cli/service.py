@@ -39,6 +39,9 @@ def add_commands(commands: Any) -> None:
     parser.rare().add_argument(
         "--arrival-limit", metavar="SECONDS", type=float, default=10.0, help="wait for a body; total wait for a batch"
     )
+    parser.rare().add_argument(
+        "--together", metavar="N", type=int, default=16, help="notes that wait and are read at once; 1: one by one"
+    )
     parser.set_defaults(run=run_serve)
 
 
@@ -73,6 +76,7 @@ def run_serve(options: argparse.Namespace) -> int:
         time_limit=options.time_limit,
         arrival_limit=options.arrival_limit,
         queue=options.queue,
+        together=options.together,
         entities=options.entities,
         tokens=tokens_from_environment(options.tokens),
         key=Key.find(options.key_file),

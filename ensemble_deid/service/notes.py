@@ -14,7 +14,6 @@ from ensemble_deid.service.refusal import Refused
 from ensemble_deid.service.tokens import KNOWN, may, require
 
 KEYED_STYLES = frozenset({"hash", "surrogate"})
-MOST_TOGETHER = 16
 _ROOM = 16_000
 """Characters of notes that are read together: they wait for each other, so a long note is read alone."""
 _Asked = tuple[Document, RunOptions]
@@ -25,17 +24,18 @@ class NoteService:
     """The model of a worker, as the routes use it; `defaults` hold the key and what the site knows.
 
     Requests stream in, so each note is processed alone: what is found in it is searched in all of it, and not in other
-    notes of its patient. The model reads notes together that wait at the same time, which takes less time.
+    notes of its patient. The model reads up to `together` notes at once that wait at the same time, which is faster.
     """
 
     model: Deidentifier
     defaults: RunOptions
     processor: Processor
     metrics: Metrics
+    together: int = 1
     _gatherer: Gatherer[_Asked, DeidentificationResult] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        gatherer = Gatherer(self.processor, self._read, most=MOST_TOGETHER, room=_ROOM, watch=self.metrics.gathered)
+        gatherer = Gatherer(self.processor, self._read, most=self.together, room=_ROOM, watch=self.metrics.gathered)
         object.__setattr__(self, "_gatherer", gatherer)
 
     @property
