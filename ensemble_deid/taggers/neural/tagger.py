@@ -155,6 +155,6 @@ def score_tokens(network: "ArrayNetwork | TorchNetwork", encoded: Encoded, start
     n_tokens = len(encoded.words)
     scores = np.zeros((n_tokens, n_tags))
     for batch in bucket(starts, n_tokens, batch_tokens=_PREDICT_TOKENS):
-        inputs = encoded.inputs(batch.rows, batch.lengths, encoded.words)
+        inputs = encoded.inputs(batch.rows, batch.lengths, encoded.words[batch.rows])
         scores[batch.rows[inputs.mask]] = network.score(inputs)[inputs.mask]
     return scores
