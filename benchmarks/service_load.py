@@ -1,15 +1,19 @@
-"""A service under load: clients that cut connections, send rubbish and oversize bodies; then times of answers.
+"""A service under load: abuse, times of answers, notes read together, and a soak.
 
-Starts `ensemble-deid serve` itself, on a free port. Fails when an answer quotes a note that was not processed, when a
-processed note still has its date, or when the server's own output has a word of a note. Times are those of a client in
-the same machine, connections being kept open; processor time is the server's own (Linux), which other programs on the
-machine hardly change. Run:
+    python benchmarks/service_load.py MODEL abuse --requests 10000 --clients 16
+    python benchmarks/service_load.py MODEL times --seconds 5
+    python benchmarks/service_load.py MODEL together --clients 16 --turns 3 --seconds 20
+    python benchmarks/service_load.py MODEL soak --requests 100000 --clients 16
 
-    python benchmarks/service_load.py MODEL --requests 10000 --clients 16
+Starts `ensemble-deid serve` itself, on a free port of this machine. Fails when an answer quotes a note that was not
+processed, when a processed note still has its date, or when the server's output has a word of a note. Times are those
+of a client in the same machine, connections being kept open; processor time is the server's own (Linux), which other
+programs on the machine hardly change.
 
-`--minutes` ends the first part before all requests are sent; how many there were is printed.
-
-MODEL has to find slashed dates, as every model with the English patterns does.
+`abuse` cuts connections and sends rubbish and oversize bodies. `together` asks two servers in turns, one of which reads
+one note at a time, with stretches of 600 characters of the demo corpus's dev notes. `soak` sends such stretches, and
+prints how the server's memory grows. `--minutes` ends a part before all requests are sent; how many there were is
+printed. MODEL has to find slashed dates, as every model with the English patterns does.
 """
 
 import argparse
@@ -26,13 +30,18 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+
+from ensemble_deid import read_corpus
 
 MARKER = "Zyxwvutsr"
 MAX_BODY = 100_000
 _ADDRESS = re.compile(r"at http://([^ ;]+):(\d+);")
 _WORDS = "patient was seen in the clinic for pain of the chest and no fever was found after two days at home".split()
+_LENGTH = 600
 _JSON = {"content-type": "application/json"}
 
 
@@ -192,8 +201,158 @@ def processor_seconds(process: int) -> float:
     return own + sum(processor_seconds(int(child)) for child in children)
 
 
-def abuse(host: str, port: int, process: int, options: argparse.Namespace) -> None:
+def memory(process: int) -> dict[str, float]:
+    """Return the megabytes of a process and its children: `Pss` counts what they share once, `Private` is their own."""
+    found: Counter[str] = Counter()
+    for line in Path(f"/proc/{process}/smaps_rollup").read_text(encoding="utf-8").splitlines()[1:]:
+        name, size, _ = line.split()
+        found[name.partition("_")[0].rstrip(":")] += int(size) / 1024 if name in _KINDS else 0
+    children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="utf-8").split()
+    return dict(sum((Counter(memory(int(child))) for child in children), found))
+
+
+_KINDS = ("Pss:", "Private_Clean:", "Private_Dirty:")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that runs."""
+
+    host: str
+    port: int
+    process: int
+
+
+@contextmanager
+def serving(options: argparse.Namespace, *more: str) -> Iterator[Server]:
+    """Start a server, wait until it answers, and end it. Its output must have no word of a note."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        command = [sys.executable, "-m", "ensemble_deid", "serve", options.model, "--port", "0", *more]
+        command += ["--max-body", str(MAX_BODY), "--jobs", str(options.workers), "--time-limit", "600"]
+        command += [] if options.submodels is None else ["--submodels", options.submodels]
+        environment = {k: v for k, v in os.environ.items() if k != "ENSEMBLE_DEID_TOKEN"} | {"PYTHONUNBUFFERED": "1"}
+        with log.open("wb") as stream:
+            server = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment)
+        try:
+            while not (found := _ADDRESS.search(log.read_text(encoding="utf-8"))):
+                assert server.poll() is None, log.read_text(encoding="utf-8")
+                time.sleep(0.1)
+            connection = http.client.HTTPConnection(found[1], int(found[2]), timeout=300)
+            connection.request("GET", "/health")
+            assert connection.getresponse().status == 200
+            connection.close()
+            yield Server(found[1], int(found[2]), server.pid)
+        finally:
+            server.terminate()
+            status = server.wait(timeout=120)
+        assert status == 0, status
+        assert MARKER not in log.read_text(encoding="utf-8"), "the server's output has a word of a note"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Notes that were answered, others by status, the seconds that it took, and those of the server's processor."""
+
+    notes: int
+    others: Counter[int]
+    seconds: float
+    processor: float
+
+
+def send(server: Server, notes: list[str], *, clients: int, requests: float = math.inf, seconds: float) -> Load:
+    """Let clients send stretches with a date of their own each, until there are enough or the time is over."""
+    tallies = [Counter[int]() for _ in range(clients)]
+    end = time.perf_counter() + seconds
+
+    def work(k: int) -> None:
+        client = Client(server.host, server.port, k, Counter())
+        while tallies[k].total() < requests / clients and time.perf_counter() < end:
+            _, date = note(client.rng, 4)
+            text = f"{client.rng.choice(notes)}\n{MARKER} {date}"
+            status, content = client.post("/v1/deidentify", json.dumps({"text": text}).encode())
+            client.check(date, status, content)
+            tallies[k][status] += 1
+        client.close()
+
+    used = processor_seconds(server.process)
+    took = in_threads(clients, work)
+    tally = sum(tallies, Counter[int]())
+    return Load(tally.pop(200, 0), tally, took, processor_seconds(server.process) - used)
+
+
+def stretches() -> list[str]:
+    """Return the second 600 characters of each dev note that has as many."""
+    texts = [document.text for document in read_corpus("demo:dev").documents]
+    return [text[_LENGTH : 2 * _LENGTH] for text in texts if len(text) >= 2 * _LENGTH]
+
+
+def together(options: argparse.Namespace) -> None:
+    """Print what reading notes together gains: two servers, asked in turns."""
+    notes = stretches()
+    totals = {"one by one": [0.0] * 3, "together": [0.0] * 3}
+    with serving(options, "--together", "1") as first, serving(options) as second:
+        for server in (first, second):
+            send(server, notes, clients=1, requests=3, seconds=math.inf)
+        print("| turn | notes read | notes | notes/s | notes/s of the server's processor | refused |")
+        print("|---|---|---|---|---|---|")
+        for turn in range(1, options.turns + 1):
+            for (name, total), server in zip(totals.items(), (first, second), strict=True):
+                load = send(server, notes, clients=options.clients, seconds=options.seconds)
+                rates = f"{load.notes / load.seconds:.2f} | {load.notes / load.processor:.2f}"
+                print(f"| {turn} | {name} | {load.notes:,} | {rates} | {load.others.total()} |", flush=True)
+                for k, value in enumerate((load.notes, load.seconds, load.processor)):
+                    total[k] += value
+    (one, one_clock, one_processor), (other, clock, processor) = totals.values()
+    if one and other:
+        by_clock, by_processor = other / clock / (one / one_clock), other / processor / (one / one_processor)
+        print(
+            f"\n{options.clients} clients, {_LENGTH} characters: together {by_processor:.2f} times as many notes/s of"
+        )
+        print(f"the processor, {by_clock:.2f} by the clock")
+
+
+def soak(options: argparse.Namespace) -> None:
+    """Print how the server's memory grows with the requests."""
+    notes = stretches()
+    parts = 5
+    with serving(options) as server:
+        done, others, processor = 0, Counter[int](), 0.0
+        print("| requests | not answered with 200 | MB in all | MB of its own | s | s of the server's processor |")
+        print("|---|---|---|---|---|---|")
+        for _ in range(parts):
+            load = send(
+                server,
+                notes,
+                clients=options.clients,
+                requests=options.requests / parts,
+                seconds=60 * options.minutes / parts,
+            )
+            done, others, processor = done + load.notes, others + load.others, processor + load.processor
+            used = memory(server.process)
+            row = f"{used['Pss']:.0f} | {used['Private']:.0f} | {load.seconds:.0f} | {load.processor:.0f}"
+            print(f"| {done + others.total():,} | {others.total()} | {row} |", flush=True)
+    cost = f"{1000 * processor / done:.0f}" if done else "undefined"
+    print(f"\n{done:,} notes by {options.clients} clients, {cost} ms of the processor each")
+
+
+def abuse(options: argparse.Namespace) -> None:
     """Print what was answered, by kind of request."""
+    with serving(options) as server:
+        _abuse(server.host, server.port, server.process, options)
+
+
+def times(options: argparse.Namespace) -> None:
+    """Print the times of answers, by length of the note and number of clients."""
+    with serving(options) as server:
+        print("| words | clients | p50 ms | p95 ms | p99 ms | notes/s | processor ms a note | notes | refused |")
+        print("|---|---|---|---|---|---|---|---|---|")
+        for words in (50, 500, 5000):
+            for clients in (1, 8, 32):
+                print(latencies(server.host, server.port, server.process, words, clients, options.seconds), flush=True)
+
+
+def _abuse(host: str, port: int, process: int, options: argparse.Namespace) -> None:
     clients = options.clients
     tallies = [Counter[str]() for _ in range(clients)]
     end = time.perf_counter() + 60 * options.minutes
@@ -249,41 +408,19 @@ def latencies(host: str, port: int, process: int, words: int, clients: int, seco
 
 
 def main() -> None:
-    """Start the server, and print both tables."""
+    """Start servers, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("model")
+    parser.add_argument("part", choices=("abuse", "times", "together", "soak"))
     parser.add_argument("--requests", type=int, default=10_000)
-    parser.add_argument("--minutes", type=float, default=math.inf, help="of the first part, at most")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="of abuse or soak, at most")
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--submodels", help="of the model, to be loaded")
-    parser.add_argument("--seconds", type=float, default=5.0, help="for each row of the second table")
+    parser.add_argument("--seconds", type=float, default=5.0, help="for each row of times, each turn of together")
+    parser.add_argument("--turns", type=int, default=3)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "log"
-        command = [sys.executable, "-m", "ensemble_deid", "serve", options.model, "--port", "0"]
-        command += ["--max-body", str(MAX_BODY), "--jobs", str(options.workers)]
-        command += [] if options.submodels is None else ["--submodels", options.submodels]
-        environment = {k: v for k, v in os.environ.items() if k != "ENSEMBLE_DEID_TOKEN"} | {"PYTHONUNBUFFERED": "1"}
-        with log.open("wb") as stream:
-            server = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment)
-        try:
-            while not (found := _ADDRESS.search(log.read_text(encoding="utf-8"))):
-                assert server.poll() is None, log.read_text(encoding="utf-8")
-                time.sleep(0.1)
-            host, port = found[1], int(found[2])
-            abuse(host, port, server.pid, options)
-            print("\n| words | clients | p50 ms | p95 ms | p99 ms | notes/s | processor ms a note | notes | refused |")
-            print("|---|---|---|---|---|---|---|---|---|")
-            for words in (50, 500, 5000):
-                for clients in (1, 8, 32):
-                    print(latencies(host, port, server.pid, words, clients, options.seconds), flush=True)
-        finally:
-            server.terminate()
-            status = server.wait(timeout=120)
-        assert status == 0, status
-        assert MARKER not in log.read_text(encoding="utf-8"), "the server's output has a word of a note"
-        print(f"\nthe server ended with status {status}; its output has no word of a note")
+    {"abuse": abuse, "times": times, "together": together, "soak": soak}[options.part](options)
 
 
 if __name__ == "__main__":

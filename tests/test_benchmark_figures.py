@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from tiny_encoder import tiny_encoder
 
 from ensemble_deid.corpora.read import Corpus
 from ensemble_deid.evaluation.curve import trace_curve
@@ -60,3 +61,15 @@ def test_seeds(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     figures = three_seeds.run_seed(13, corpus, corpus, options)
     assert capsys.readouterr().err == "seed 13, strict F1: regex undefined  crf 66.67%\n"
     assert figures["strict F1"] is None
+
+
+def test_what_an_epoch_takes_is_measured_where_no_gpu_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu = script("gpu")
+    arguments = ["--device", "cpu", "--tokens", "300", "--encoder", tiny_encoder(), "--window", "40"]
+    monkeypatch.setattr("sys.argv", ["gpu.py", *arguments])
+    gpu.main()
+    rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")][1:]
+    assert [row[1].strip() for row in rows] == ["neural", "transformer"]
+    assert all(int(row[2].replace(",", "")) >= 250 and float(row[4].replace(",", "")) > 0 for row in rows)

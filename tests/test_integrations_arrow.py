@@ -12,7 +12,7 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.replacement import Replacer
-from ensemble_deid.integrations.arrow_stream import deidentified_batches
+from ensemble_deid.integrations.arrow_stream import FOUND, deidentified_batches, read_batches
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra tables)")
 import pyarrow.parquet as pq  # noqa: E402
@@ -54,6 +54,10 @@ def test_a_stream_has_the_values_of_the_command_line(tiny_model: Path, model: De
         problems = made["problem"].to_pylist()
         assert problems.pop(3) == "character 4 of the text is NUL, which no note may hold"
         assert problems == [None] * 7
+        # What the model read elsewhere, row by row, comes to the same where the rows of a patient meet.
+        read = list(read_batches(iter(table().to_batches(max_chunksize=size)), model, COLUMNS, options))
+        assert all(NOTES[0].text[9:18] not in found for batch in read for found in batch.column(FOUND).to_pylist())
+        assert pa.Table.from_batches(list(deidentified_batches(read, model, COLUMNS, options))).equals(made)
     assert list(deidentified_batches(iter([]), model, COLUMNS, options)) == []
 
 

@@ -79,6 +79,18 @@ def test_spark_gives_the_bytes_of_the_command_line(spark: Any, tiny_model: Path,
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"n": [worker_model.cache_info().misses]})
 
+    # Rows of one patient, and of nobody, are read by several tasks, and only the patient's meet.
+    texts = [("M1" if k % 2 else None, k, f"Seen on 03/04/20{10 + k}.") for k in range(40)]
+    rows = spark.createDataFrame(texts, "mrn string, n long, text string").coalesce(1)
+    made = deidentify(rows, tiny_model, columns=Columns(id="n", patient="mrn"), partitions=4, key=KEY)
+    sizes = [len(part) for part in made.select("mrn").rdd.glom().collect()]
+    assert len(sizes) == 4
+    assert sorted(sizes)[-1] < 20 + 20
+    plan = made._jdf.queryExecution().toString()
+    assert plan.count("Exchange RoundRobinPartitioning(4)") >= 1
+    assert "hashpartitioning(_ensemble_deid_owner" in plan
+    assert "[DATE]" in str(made.collect())
+
     counts = spark.range(8, numPartitions=8).mapInArrow(loads, "n long").collect()
     assert max(row["n"] for row in counts) == 1
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
+from tiny_notes import SCHEME, no_progress, plain, tiny_batch, tiny_notes
 
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
@@ -20,10 +20,11 @@ from ensemble_deid.taggers.neural.encoders import (
     TransformerEncoder,
     character_encoder,
 )
-from ensemble_deid.taggers.neural.encoding import Sizes, encode
+from ensemble_deid.taggers.neural.encoding import UNKNOWN, SequenceBatch, Sizes, encode, learn_vocabularies
 from ensemble_deid.taggers.neural.names import characters_of, read_names, train_on_names
 from ensemble_deid.taggers.neural.network import CrfLayer, TaggingNetwork, TensorInputs, TorchNetwork
 from ensemble_deid.taggers.neural.tagger import NeuralTagger, score_tokens
+from ensemble_deid.taggers.neural.training import _step
 from ensemble_deid.taggers.sequences import merge_lines
 
 SMALL: dict[str, Any] = {
@@ -240,3 +241,37 @@ def test_heads_share_the_width() -> None:
     with pytest.raises(ConfigError, match=r"neural\.hidden: 10 must be a multiple of neural\.transformer_heads \(4\)"):
         NeuralConfig(hidden=10, encoder="transformer")
     assert NeuralConfig(hidden=10).hidden == 10
+
+
+def test_words_are_dropped_alike_wherever_they_stand_and_the_corpus_is_not_changed() -> None:
+    """A step takes its own rows alone: what it hides is hidden in each place, and only there."""
+    batch = plain(tiny_notes(3))
+    vocabularies = learn_vocabularies(batch, features=(), min_word_count=1)
+    encoded = encode(batch, vocabularies)
+    before = encoded.words.copy()
+    rows = np.array([[0, 1, 2], [2, 1, 0]])
+    config = NeuralConfig(word_dropout=0.5, characters="none", hidden=8)
+    network = TaggingNetwork(vocabularies.sizes(len(SCHEME.tags)), config).eval()
+    seen: list[TensorInputs] = []
+
+    def loss(inputs: TensorInputs, tags: torch.Tensor) -> torch.Tensor:
+        seen.append(inputs)
+        return TaggingNetwork.loss(network, inputs, tags)
+
+    network.loss = loss  # type: ignore[method-assign]
+    sequences = SequenceBatch(rows, np.array([3, 3]))
+    gold = batch.gold(SCHEME)
+    losses = []
+    for mixed in (False, True):
+        random = np.random.default_rng(1)
+        step = _step(network, encoded, gold, sequences, config, random=random, device=torch.device("cpu"), mixed=mixed)
+        losses.append(float(step.detach()))
+        assert step.dtype == torch.float32
+    words = seen[0].words.numpy()
+    assert (words[0] == words[1][::-1]).all()
+    draw = np.random.default_rng(1).random(3)
+    hidden = draw < np.where(encoded.rare[:3], 0.5, 0.5)
+    assert words[0].tolist() == np.where(hidden, UNKNOWN, before[:3]).tolist()
+    assert (encoded.words == before).all()
+    # Products in bfloat16 keep some three digits.
+    assert losses[0] == pytest.approx(losses[1], rel=0.02)

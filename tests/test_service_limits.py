@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import sys
@@ -46,6 +47,12 @@ def in_progress(service: Service) -> float:
     """Return how many requests have a place in the queue."""
     page = service.get("/metrics").body.decode()
     return float(page.partition("\nensemble_deid_requests_in_progress ")[2].split()[0])
+
+
+def workers(service: Service) -> set[int]:
+    """Return the processes of a service's workers that run."""
+    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
+    return {int(child) for child in children if " Z " not in Path(f"/proc/{child}/stat").read_text()}
 
 
 def notes_done(service: Service) -> float:
@@ -135,6 +142,17 @@ def test_workers_share_port_and_metrics(tiny_model: Path, tmp_path: Path) -> Non
         # A request is counted when its answer has gone out.
         counted = 'ensemble_deid_requests_total{path="/v1/deidentify",status="200"} 12.0'
         wait_until(lambda: counted in service.get("/metrics").body.decode())
+        if sys.platform == "linux":
+            before = workers(service)
+            # They are copies of a process that has the model: most of their memory is still that of all.
+            for worker in before:
+                memory = Path(f"/proc/{worker}/smaps_rollup").read_text()
+                sizes = {line.split()[0]: int(line.split()[1]) for line in memory.splitlines()[1:]}
+                assert sizes["Private_Dirty:"] < sizes["Rss:"] / 2
+            # One that is killed is replaced.
+            os.kill(min(before), signal.SIGKILL)
+            wait_until(lambda: len(workers(service)) == 2 and min(before) not in workers(service))
+            assert [service.post("/v1/deidentify", {"text": NOTE}).status for _ in range(4)] == [200] * 4
         assert service.stop(signal.SIGINT) == 0
         assert MARKER not in service.output()
 
@@ -174,8 +192,8 @@ class Broken:
 
     labels = ("DATE",)
 
-    def process(self, documents: list[Any], *_: object) -> None:
-        raise RuntimeError(documents[0].text)
+    def process_each(self, asked: list[Any]) -> None:
+        raise RuntimeError(asked[0][0].text)
 
 
 @pytest.mark.parametrize("path", ["/analyze", "/v1/deidentify", "/v1/deidentify/batch"])
@@ -221,6 +239,7 @@ def test_a_service_for_other_machines_needs_a_token(
     assert "sixteen" not in repr(ServiceSettings(tiny_model, tokens=Tokens.of("a token of sixteen characters")))
     assert "port must be at most 65535" in refused("--port", "70000")
     assert "time_limit must be a positive number" in refused("--time-limit", "nan")
+    assert "together must be at least 1" in refused("--together", "0")
     assert "queue must be at least 1" in refused("--queue", "0")
     assert "no final estimator was fitted for nosuch" in refused("--port", "0", "--submodels", "nosuch")
     with socket.create_server(("127.0.0.1", 0)) as taken:

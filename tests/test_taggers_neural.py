@@ -214,7 +214,7 @@ def test_a_word_is_the_same_beside_a_longer_one(longer: str) -> None:
         batch = tiny_batch([Document("a", text)], learned_from=TRAIN)
         encoded = encode(batch, tagger.vocabularies)
         rows = np.arange(len(batch.tokens))[:, None]
-        inputs = encoded.inputs(rows, np.ones(len(rows), dtype=np.int64), encoded.words)
+        inputs = encoded.inputs(rows, np.ones(len(rows), dtype=np.int64), encoded.words[rows])
         vectors.append(network.characters(inputs.spelling)[inputs.form][:, 0])
     np.testing.assert_allclose(vectors[1], np.concatenate([vectors[0], vectors[2]]), rtol=1e-6)
 

@@ -40,6 +40,7 @@ def add_commands(commands: Any) -> None:
     rare = parser.rare()
     rare.add_argument("--failed", metavar="PATH", help="table of withheld notes; default: OUT.parquet.failed")
     rare.add_argument("--master", metavar="URL", help="such as local[8]; default: what Spark's own settings say")
+    rare.add_argument("--partitions", metavar="N", type=int, help="default: by size and cores")
     parser.set_defaults(run=run_spark)
 
 
@@ -63,6 +64,7 @@ def run_spark(options: argparse.Namespace) -> int:
         columns=columns_of(options),
         options=chosen,
         master=options.master,
+        partitions=options.partitions,
     )
     say(f"{counted(counts.written, 'note')} written to {options.output}, {counts.withheld} withheld")
     if counts.withheld or counts.remarks:

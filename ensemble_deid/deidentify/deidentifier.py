@@ -217,6 +217,26 @@ class Deidentifier:
 
         return map(_logged, results())
 
+    def process_each(self, asked: Sequence[tuple[Note, RunOptions]]) -> list[DeidentificationResult]:
+        """Return what becomes of notes that each have their own options, each processed alone as `process` does.
+
+        Those with equal `prediction` go through the model together.
+        """
+        numbers: dict[PredictionOptions, list[int]] = {}
+        for number, (_, options) in enumerate(asked):
+            numbers.setdefault(options.prediction, []).append(number)
+        results: dict[int, DeidentificationResult] = {}
+        for prediction, own in numbers.items():
+            together = replace(prediction, batch_size=len(own))
+            chunks = self.predict_chunks([asked[number][0] for number in own], together)
+            for number, note in zip(own, chain.from_iterable(chunks), strict=True):
+                options = asked[number][1]
+                alone = self.note_pass(options)
+                read = recognised(note, options.recognizers)
+                alone.learn(read)
+                results[number] = _logged(alone.finish(read))
+        return [results[number] for number in range(len(asked))]
+
     def note_pass(self, options: RunOptions) -> NotePass:
         """Return the pass over notes that come in parts or in several readings, as `read_notes` returns them."""
         gate = Gate.of(self.description, options.prediction, least_recall=options.least_recall)

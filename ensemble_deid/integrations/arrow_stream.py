@@ -1,5 +1,6 @@
 """De-identifying a stream of Arrow record batches, such as Spark gives its workers, in bounded memory."""
 
+import json
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
@@ -13,7 +14,64 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.deidentify.rows import Rewritten, RowPass
-from ensemble_deid.note.document import patient_of
+from ensemble_deid.errors import CorpusError
+from ensemble_deid.note.document import Document, patient_of
+from ensemble_deid.note.span import Span
+
+OWNER, FOUND = "_ensemble_deid_owner", "_ensemble_deid_found"
+"""Columns of what `read_batches` yields: whose the note is, and what the model found in it, without a word of it."""
+
+
+def read_batches(batches: Iterable[Any], model: Deidentifier, columns: Columns, options: RunOptions) -> Iterator[Any]:
+    """Yield the record batches with what the model finds in their notes, for `deidentified_batches` elsewhere.
+
+    Here every row stands for itself, so that rows can be spread as they come; there all notes of a patient meet.
+    """
+    pa = pyarrow()
+    waiting: deque[Any] = deque()
+    owners: deque[str] = deque()
+    found: deque[str] = deque()
+
+    def records() -> Iterator[Record]:
+        for batch in batches:
+            waiting.append(batch)
+            yield from records_of(batch, columns, first=1)
+
+    for record, note in _found(records(), model, options):
+        owners.append(_owner(record)[1])
+        found.append(_encoded(record, note))
+        while waiting and len(found) >= len(waiting[0]):
+            yield _with_read(pa, waiting.popleft(), owners, found)
+    while waiting:
+        yield _with_read(pa, waiting.popleft(), owners, found)
+
+
+def _without_read(batch: Any, read: deque[str] | None) -> Any:
+    """Return a batch as it was before it was read, and keep what was found."""
+    if read is None:
+        return batch
+    read.extend(batch.column(FOUND).to_pylist())
+    return batch.select([name for name in batch.schema.names if name not in (OWNER, FOUND)])
+
+
+def _with_read(pa: Any, batch: Any, owners: deque[str], found: deque[str]) -> Any:
+    new = [pa.array([column.popleft() for _ in range(len(batch))], type=pa.string()) for column in (owners, found)]
+    schema = batch.schema.append(pa.field(OWNER, pa.string())).append(pa.field(FOUND, pa.string()))
+    return pa.RecordBatch.from_arrays([*batch.columns, *new], schema=schema)
+
+
+def _encoded(record: Record, note: Note) -> str:
+    """Return a note that the model has read as JSON, without its text: its spans, or why it is withheld."""
+    if not isinstance(note, Document):
+        return json.dumps(str(note).removeprefix(f"{record.name}: "))
+    return json.dumps([(span.start, span.end, span.label, float(span.score), span.source) for span in note.spans])
+
+
+def _decoded(record: Record, found: str) -> Note:
+    content = json.loads(found)
+    if isinstance(content, str):
+        return CorpusError(f"{record.name}: {content}")
+    return record.document().with_spans(Span(*values) for values in content)
 
 
 def deidentified_batches(
@@ -29,7 +87,7 @@ def deidentified_batches(
     Rows of a patient that follow each other are processed together: sort by patient. The notes of one patient and a few
     batches are in memory at a time. A withheld note is missing, and its reason is in the new column `problem`, which
     also says of a note that is written how many of its dates are missing, and how many known identifiers are left in
-    it. Raises ConfigError, ModelError.
+    it. Batches of `read_batches` have been read by the model. Raises ConfigError, ModelError.
     """
     done: deque[Any] = deque()
     problems: deque[str | None] = deque()
@@ -37,6 +95,9 @@ def deidentified_batches(
     first = next(stream, None)
     if first is None:
         return
+    read: deque[str] | None = deque() if FOUND in first.schema.names else None
+    stream = (_without_read(batch, read) for batch in chain([first], stream))
+    first = next(stream)
     pa = pyarrow()
     schema = output_schema(first.schema, columns)
     rows = RowPass.of(model, options, columns, id_bits(first.schema, columns))
@@ -48,7 +109,10 @@ def deidentified_batches(
 
     writer = ArrowWriter(finish, schema, columns)
     records = (record for batch in chain([first], stream) for record in records_of(batch, columns, first=1))
-    found = _found(records, model, options)
+    if read is None:
+        found = _found(records, model, options)
+    else:
+        found = ((record, _decoded(record, read.popleft())) for record in records)
     for _, group in groupby(found, key=lambda pair: _owner(pair[0])):
         for record, rewritten in _rewritten(list(group), rows.fresh()):
             problems.append(_problem(record, rewritten))

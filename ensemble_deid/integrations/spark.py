@@ -1,8 +1,9 @@
 """De-identifying Spark DataFrames and Parquet tables: the model is shipped once, and each Python worker loads it once.
 
 Rows go to the workers as Arrow batches (`mapInArrow`), so every column keeps its type; pandas would make floats of
-integers with gaps. The notes of a patient are brought together on one worker. A table's withheld notes go into a table
-of their own.
+integers with gaps. The model, which takes nearly all of the time, reads rows spread evenly over tasks, whosever they
+are; the notes of a patient meet only for the pass that follows, so a patient with many notes holds up no task for long.
+A table's withheld notes go into a table of their own.
 """
 
 import re
@@ -19,7 +20,7 @@ from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.options import RunChoices, RunOptions
 from ensemble_deid.errors import ConfigError, CorpusError, needs_extra
-from ensemble_deid.integrations.arrow_stream import deidentified_batches
+from ensemble_deid.integrations.arrow_stream import FOUND, OWNER, deidentified_batches, read_batches
 from ensemble_deid.model.additions import labels_of_model
 from ensemble_deid.model.ensemble import ModelDescription
 from ensemble_deid.model.installed import find_model
@@ -30,6 +31,10 @@ from ensemble_deid.model.package import export_model
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_TASKS_PER_CORE = 4
+_PARTITION = 8 << 20
+"""Bytes of a table, some 5,000 notes: half an hour of a core, and what is lost with a worker."""
+_UNKNOWN = 1 << 60
 # Spark fetches the archive from its place as long as the application runs; the folders go with this process.
 _SHIPPED: dict[tuple[str, str], "tempfile.TemporaryDirectory[str]"] = {}
 
@@ -40,14 +45,16 @@ def deidentify(
     *,
     columns: Columns | None = None,
     problem: str = "problem",
+    partitions: int | None = None,
     options: RunOptions | None = None,
     **choices: Unpack[RunChoices],
 ) -> "DataFrame":
     """Return a DataFrame without PHI, with one column more: `problem` says why a note is withheld, and so missing.
 
     `columns` say what the columns hold, as in `ensemble-deid deidentify` (docs/data-engineer.md);
-    `Columns(keep=("all",))` keeps every other one. With `columns.patient`, rows are shuffled so that the notes of a
-    patient are processed together; without `columns.date_order` (dmy, mdy or ymd), a row with a date such as 3/4/2019
+    `Columns(keep=("all",))` keeps every other one. With `columns.patient`, the notes of a patient are processed
+    together. Rows are shuffled into so many `partitions`, by default four for each core, and more where Spark knows
+    that the table is large. Without `columns.date_order` (dmy, mdy or ymd), a row with a date such as 3/4/2019
     is withheld; with a key, the values are then those of the command line. `options` and `choices`
     as in `Deidentifier.deidentify`. Nothing runs before Spark is asked for rows, and it runs again whenever it is asked
     again: write or persist the result first. Raises ConfigError, CorpusError, ModelError.
@@ -63,10 +70,15 @@ def deidentify(
     check_types(to_arrow_schema(df.schema), columns, "the DataFrame")
     if problem in df.columns:
         raise ConfigError(f"the DataFrame has a column {problem!r}: name another one for the reasons (problem=...)")
+    if partitions is not None and partitions < 1:
+        raise ConfigError(f"partitions must be at least 1, not {partitions}")
     place = find_model(model)
     chosen = RunOptions.given(options, choices, labels_of_model(place, read_manifest(place)))
     check_options(place, chosen)
     name = _ship(df.sparkSession, place)
+
+    def read(batches: Iterator[Any]) -> Iterator[Any]:
+        return read_batches(batches, worker_model(name), columns, chosen)
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         return deidentified_batches(batches, worker_model(name), columns, chosen, problem=problem)
@@ -74,9 +86,20 @@ def deidentify(
     emptied = {columns.text, columns.id, columns.patient, *columns.dates}
     plain = StructType.fromJson(_without_metadata(df.schema.jsonValue()))
     fields = [StructField(f.name, f.dataType, f.nullable or f.name in emptied) for f in plain.fields]
+    number = partitions or _partitions(df)
+    df = df.repartition(number)
     if columns.patient is not None:
-        df = df.repartition(columns.patient).sortWithinPartitions(columns.patient)
+        plain.fields.extend(StructField(column, StringType()) for column in (OWNER, FOUND))
+        df = df.mapInArrow(read, StructType(plain.fields)).repartition(number, OWNER).sortWithinPartitions(OWNER)
     return df.mapInArrow(run, StructType([*fields, StructField(problem, StringType())]))
+
+
+def _partitions(df: "DataFrame") -> int:
+    """Return how many partitions keep all cores busy to the end, and none of them for long."""
+    least = _TASKS_PER_CORE * df.sparkSession.sparkContext.defaultParallelism
+    size = int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString())
+    # Spark's estimate; where it has none, it says a number larger than any table.
+    return max(least, -(-size // _PARTITION)) if size < _UNKNOWN else least
 
 
 def check_options(model: Path, options: RunOptions) -> None:
@@ -153,6 +176,7 @@ def deidentify_parquet(
     columns: Columns,
     options: RunOptions,
     master: str | None = None,
+    partitions: int | None = None,
 ) -> TableCounts:
     """Write `out` and `failed`, which must not exist yet, and end the Spark session.
 
@@ -171,6 +195,7 @@ def deidentify_parquet(
             model,
             columns=columns,
             problem=PROBLEM,
+            partitions=partitions,
             options=options,
         )
         return _write(made, columns, out, failed)

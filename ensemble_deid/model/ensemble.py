@@ -96,16 +96,16 @@ def arithmetic_of_training(config: Config) -> dict[str, str]:
     if not {"neural", "transformer"} & set(config.submodels):
         return {}
     # torch, which only networks need.
-    from ensemble_deid.taggers.device import choose_device, described
+    from ensemble_deid.taggers.device import bfloat16_helps, choose_device, described
+    from ensemble_deid.taggers.neural.training import trains_in_bfloat16
 
     device = choose_device(config.device)
-    found = {name: described("single precision", device) for name in ("neural",) if name in config.submodels}
-    if "transformer" in config.submodels:
-        from ensemble_deid.taggers.transformer.training import bfloat16_helps
-
-        kind = "products in bfloat16" if bfloat16_helps(device) else "single precision"
-        found["transformer"] = described(kind, device)
-    return found
+    in_bfloat16 = {"neural": trains_in_bfloat16(device), "transformer": bfloat16_helps(device)}
+    return {
+        name: described("products in bfloat16" if helps else "single precision", device)
+        for name, helps in in_bfloat16.items()
+        if name in config.submodels
+    }
 
 
 def _members(tagger: Tagger) -> Iterator[Tagger]:

@@ -60,7 +60,7 @@ def make_app(model: Deidentifier, settings: ServiceSettings, lists: SiteLists | 
         accept_unfit=settings.accept_unfit,
         least_recall=settings.least_recall,
     )
-    notes = NoteService(model, defaults, processor, metrics)
+    notes = NoteService(model, defaults, processor, metrics, settings.together)
     app.include_router(presidio_routes(notes, presidio_names=settings.entities == "presidio"))
     app.include_router(own_routes(notes, settings))
 

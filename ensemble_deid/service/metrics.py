@@ -1,7 +1,7 @@
 """Counts and times for Prometheus; no label of a metric comes from a request.
 
-The library decides when it is imported whether values are shared between processes, so this module is imported by
-workers only, after `share_between_workers` has set its variable.
+The library decides when it is imported whether values are shared between processes; `share_between_workers` lets it
+decide again.
 """
 
 import os
@@ -9,11 +9,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import values as prometheus_values
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 OTHER = "other"
+
+
+def share_between_workers() -> None:
+    """Keep the values made from now on in the folder that the library's variable names, for all workers to read."""
+    prometheus_values.ValueClass = prometheus_values.get_value_class()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
@@ -42,6 +48,15 @@ class Metrics:
             registry=own,
             multiprocess_mode="livesum",
         )
+        self._waiting = Gauge(
+            "ensemble_deid_notes_waiting",
+            "notes that the model has not begun to read",
+            registry=own,
+            multiprocess_mode="livesum",
+        )
+        self._together = Histogram(
+            "ensemble_deid_notes_together", "notes read at once", registry=own, buckets=(1, 2, 4, 8, 16)
+        )
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """Count a request; a path that the service does not have may hold anything, so it is not named."""
@@ -68,6 +83,12 @@ class Metrics:
     def in_progress(self, count: int) -> None:
         """Set the number of requests that have a place in the queue."""
         self._entered.set(count)
+
+    def gathered(self, waiting: int, together: int | None) -> None:
+        """Set the number of notes that wait, and count those that the model reads at once."""
+        self._waiting.set(waiting)
+        if together is not None:
+            self._together.observe(together)
 
     def page(self) -> bytes:
         """Return all metrics in Prometheus's text format."""

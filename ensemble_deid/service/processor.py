@@ -1,19 +1,25 @@
-"""One worker's model, its bounded queue, and the one thread in which notes are processed."""
+"""One worker's model, its bounded queue, and the one thread in which notes are processed, those that wait together."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeVar
 
 from ensemble_deid.service.refusal import Refused
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 THREAD = "ensemble-deid-model"
 
 
 class Processor:
-    """Runs work in a thread of its own, so that `/health` answers meanwhile; one note at a time, in order of arrival.
+    """Runs work in a thread of its own, in order of arrival, so that `/health` answers meanwhile.
 
     A request has a place from the arrival of its body to the end of its answer; batches, whose lines arrive meanwhile,
     have half of the places. Further requests are refused at once (429), and all that are new once `stopping` is true
@@ -59,3 +65,82 @@ class Processor:
     def close(self) -> None:
         """Drop what has not begun."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting(Generic[Item, Result]):
+    """An item, and what became of it: None as long as it waits."""
+
+    item: Item
+    size: int
+    outcome: Result | Exception | None = None
+
+
+class Gatherer(Generic[Item, Result]):
+    """Lets a processor work on items together that wait at the same time: `most` of them, of `room` size in all.
+
+    `work` returns the result of each item, or the exception that befell it. An item that waits while others do is held
+    for `pause` seconds at most, until as many are there as were last time; one on its own is never held. `watch`
+    is told how many items wait, and how many are worked on together.
+    """
+
+    def __init__(
+        self,
+        processor: Processor,
+        work: Callable[[Sequence[Item]], Sequence[Result | Exception]],
+        *,
+        most: int,
+        room: int,
+        pause: float = 0.005,
+        watch: Callable[[int, int | None], None] = lambda waiting, together: None,
+    ) -> None:
+        self._processor, self._work, self._watch = processor, work, watch
+        self._most, self._room, self._pause = most, room, pause
+        self._items: deque[_Waiting[Item, Result]] = deque()
+        self._arrived = threading.Condition()
+        self._expected = 1
+
+    async def one(self, item: Item, *, size: int) -> Result:
+        """Return the result of one item. Raises Refused as `Processor.run`, and what befell the item."""
+        waiting: _Waiting[Item, Result] = _Waiting(item, size)
+        with self._arrived:
+            self._items.append(waiting)
+            self._arrived.notify()
+            self._watch(len(self._items), None)
+        try:
+            outcome = await self._processor.run(partial(self._outcome, waiting))
+        finally:
+            with self._arrived:
+                # It is still there only where nothing has begun by its deadline, or its client has left.
+                if waiting in self._items:
+                    self._items.remove(waiting)
+                    self._watch(len(self._items), None)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def _outcome(self, own: _Waiting[Item, Result]) -> Result | Exception:
+        """Return what became of an item, in the processor's thread: the first in line works for those behind it."""
+        if own.outcome is None and (together := self._gathered(own)):
+            for waiting, outcome in zip(together, self._work([each.item for each in together]), strict=True):
+                waiting.outcome = outcome
+        # Nobody waits for an item that was taken out of the line.
+        return Refused(503, "dropped", retry=True) if own.outcome is None else own.outcome
+
+    def _gathered(self, first: _Waiting[Item, Result]) -> list[_Waiting[Item, Result]]:
+        end = time.monotonic() + self._pause
+        with self._arrived:
+            if first not in self._items:
+                return []
+            expected = min(self._most, self._expected)
+            while len(self._items) < expected and (left := end - time.monotonic()) > 0:
+                self._arrived.wait(left)
+            taken = [self._items.popleft()]
+            room = self._room - taken[0].size
+            while self._items and len(taken) < self._most and self._items[0].size <= room:
+                taken.append(self._items.popleft())
+                room -= taken[-1].size
+            # Who waits now, or was answered now, may ask again at the same time.
+            self._expected = len(taken) + len(self._items)
+            self._watch(len(self._items), len(taken))
+        return taken

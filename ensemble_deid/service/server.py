@@ -1,29 +1,40 @@
-"""Starting the server: one process, or several that share a socket, each with a model of its own."""
+"""Starting the server: one process, or several that share a socket and, where they can, the memory of one model."""
 
+import gc
+import multiprocessing
 import os
+import signal
 import socket
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from multiprocessing.process import BaseProcess
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors import Multiprocess
 
+from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.errors import ModelError
-from ensemble_deid.service.app import create_app
+from ensemble_deid.model.manifest import read_manifest
+from ensemble_deid.note.document import Document
+from ensemble_deid.service.app import create_app, make_app
 from ensemble_deid.service.connections import BoundedProtocol
 from ensemble_deid.service.guard import Guard
 from ensemble_deid.service.logs import LOG, describe, set_up
+from ensemble_deid.service.metrics import share_between_workers
 from ensemble_deid.service.processor import THREAD
 from ensemble_deid.service.settings import ServiceSettings
 
 # After the time limits of a body and of its processing, what is left of a stop is writing the last answers.
 _LAST_WORDS = 5
+_LOOK = 0.2
+"""Seconds between two looks at whether a worker, or its parent, has ended."""
 
 
 def serve(
@@ -42,17 +53,13 @@ def serve(
     with socket.create_server((settings.host, settings.port), family=family, backlog=2048) as listener:
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         started(f"http://{host}:{listener.getsockname()[1]}")
-        config = _config(settings, create)
         if settings.workers == 1:
-            _run_one(config, listener)
+            _run_one(_config(settings, partial(create, settings)), listener)
             return
         with tempfile.TemporaryDirectory(prefix="ensemble-deid-metrics-") as folder:
             # Workers inherit it, and share the values of their metrics there.
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
-            supervisor = Multiprocess(config, sockets=[listener])
-            supervisor.run()
-        if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
-            raise ModelError(f"{settings.model}: the workers could not start")
+            _run_several(settings, listener)
 
 
 def _run_one(config: uvicorn.Config, listener: socket.socket) -> None:
@@ -68,21 +75,81 @@ def _run_one(config: uvicorn.Config, listener: socket.socket) -> None:
                 os._exit(0)
 
 
-def _create_worker_app(settings: ServiceSettings) -> Guard:
+def _run_several(settings: ServiceSettings, listener: socket.socket) -> None:
+    """Keep so many workers running until a signal ends all. Raises ModelError where they cannot start."""
+    create: Callable[[], Guard] = partial(create_app, settings)
+    shared = _can_share(settings)
+    if shared:
+        model = Deidentifier.load(settings.model, device=settings.device, submodels=settings.submodels)
+        create = partial(make_app, model, settings, settings.lists.read(model.labels))
+        # What is only made when it is first needed is shared, too.
+        model.process_each([(Document("the first", "Seen by Dr. Bell on 03/04/2019."), RunOptions())])
+        # Collecting garbage would write into all objects, and what a worker writes into it no longer shares.
+        gc.collect()
+        gc.freeze()
+    processes = multiprocessing.get_context("fork" if shared else "spawn")
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+
+    def started() -> BaseProcess:
+        worker = processes.Process(target=_work, args=(settings, create, listener, os.getpid()))  # type: ignore[attr-defined]
+        worker.start()
+        return worker  # type: ignore[no-any-return]
+
+    workers = [started() for _ in range(settings.workers)]
+    try:
+        while not stop.wait(_LOOK):
+            if any(worker.exitcode == STARTUP_FAILURE for worker in workers):
+                raise ModelError(f"{settings.model}: the workers could not start")
+            # One that was killed, as happens when memory runs out, is replaced.
+            workers = [worker if worker.is_alive() else started() for worker in workers]
+    finally:
+        for worker in workers:
+            worker.terminate()
+        for worker in workers:
+            worker.join()
+
+
+def _can_share(settings: ServiceSettings) -> bool:
+    """Return whether workers can be copies of a process that has the model: on Linux, and not on a GPU."""
+    device = settings.device or read_manifest(settings.model).config.get("device")
+    return sys.platform == "linux" and device != "cuda"
+
+
+def _work(settings: ServiceSettings, create: Callable[[], Guard], listener: socket.socket, parent: int) -> None:
+    """Serve as one of several workers, until a signal or the end of the parent."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    if hasattr(signal, "SIGHUP"):
+        # The parent, which is told too, ends its workers.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    set_up()
+    share_between_workers()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+    _run_one(_config(settings, partial(_created, create)), listener)
+
+
+def _created(create: Callable[[], Guard]) -> Guard:
     """Return the application of one of several workers; where that fails, no worker is started again."""
     try:
-        return create_app(settings)
+        return create()
     except Exception as error:  # noqa: BLE001 (any: the supervisor is told by the status alone)
         LOG.error("%s", describe(error))
         sys.exit(STARTUP_FAILURE)
 
 
-def _config(settings: ServiceSettings, create: Callable[[ServiceSettings], ASGIApp]) -> uvicorn.Config:
+def _config(settings: ServiceSettings, create: Callable[[], ASGIApp]) -> uvicorn.Config:
     return uvicorn.Config(
-        partial(create if settings.workers == 1 else _create_worker_app, settings),
+        create,
         factory=True,
         interface="asgi3",
-        workers=settings.workers,
         # These and no others that may be installed, so that the service is everywhere the same.
         http=BoundedProtocol,
         loop="asyncio",
@@ -92,5 +159,4 @@ def _config(settings: ServiceSettings, create: Callable[[ServiceSettings], ASGIA
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=int(settings.time_limit + settings.arrival_limit) + _LAST_WORDS,
-        timeout_worker_healthcheck=60,
     )

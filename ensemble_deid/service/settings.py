@@ -21,7 +21,8 @@ ENTITIES = ("presidio", "own")
 class ServiceSettings:
     """The options of `ensemble-deid serve`; worker processes receive a copy.
 
-    `max_body` is in bytes, `time_limit` in seconds, `queue` the number of requests that one worker accepts at a time.
+    `max_body` is in bytes, `time_limit` in seconds, `queue` the number of requests that one worker accepts at a time,
+    `together` how many notes that wait it reads at once.
     `entities` says which names `/analyze` uses: Presidio's, or the model's own labels. `key` is that of surrogates and
     hashes, the same in all workers; `lists` are the files of what the site knows, `submodels` those that are loaded,
     None for all; `recognizers`, `spans_from` and `rename` as in `RunOptions.choose`. `arrival_limit` is the seconds
@@ -39,6 +40,7 @@ class ServiceSettings:
     time_limit: float = 30.0
     arrival_limit: float = 10.0
     queue: int = 64
+    together: int = 16
     entities: str = ENTITIES[0]
     tokens: Tokens = field(default_factory=Tokens)
     key: Key = field(default_factory=Key.find)
@@ -51,7 +53,7 @@ class ServiceSettings:
 
     def __post_init__(self) -> None:
         check_least_recall(self.least_recall)
-        for name, least in (("workers", 1), ("max_body", 1), ("queue", 1), ("port", 0)):
+        for name, least in (("workers", 1), ("max_body", 1), ("queue", 1), ("together", 1), ("port", 0)):
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} must be at least {least}, not {getattr(self, name)}")
         if self.port > 65535:

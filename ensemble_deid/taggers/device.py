@@ -10,6 +10,8 @@ from ensemble_deid.reproducible import INSTRUCTION_SET, is_pinned
 if TYPE_CHECKING:
     import torch
 
+    from ensemble_deid.taggers.layers import Array
+
 
 @contextmanager
 def torch_on_one_thread() -> Iterator[None]:
@@ -64,6 +66,26 @@ def wants_gpu(name: str) -> bool:
     Raises ConfigError when there is no GPU, or no torch.
     """
     return name == "cuda" and choose_device(name).type == "cuda"
+
+
+def bfloat16_helps(device: "torch.device") -> bool:
+    """Return whether matrix products in bfloat16 are done by units made for them: a GPU's, AMX, or AVX-512's.
+
+    Not in a pinned process (`reproducible.py`): other processors would train another model.
+    """
+    import torch
+
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported())
+    return not is_pinned() and bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
+
+
+def to_device(array: "Array", device: "torch.device") -> "torch.Tensor":
+    """Return an array on a device; what goes to a GPU is on its way while this process goes on."""
+    import torch
+
+    tensor = torch.from_numpy(array)
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 def described(kind: str, device: object) -> str:

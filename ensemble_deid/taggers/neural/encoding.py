@@ -166,7 +166,7 @@ class Encoded:
     vectors: Int64s | None = None
 
     def inputs(self, rows: Int64s, lengths: Int64s, words: Int64s) -> Inputs:
-        """Return sequences: `rows` (batch, time) of token rows, valid up to each length."""
+        """Return sequences: `rows` (batch, time) of token rows, valid up to each length, and their `words`."""
         mask = np.arange(rows.shape[1])[None, :] < lengths[:, None]
         distinct, form = np.unique(self.form[rows], return_inverse=True)
         spelling = self.spelling[distinct]
@@ -174,7 +174,7 @@ class Encoded:
         # depend on the longest word of the batch.
         spelling = spelling[:, : int((spelling > 0).sum(axis=1).max()) + 1]
         return Inputs(
-            words=np.where(mask, words[rows], PADDING),
+            words=np.where(mask, words, PADDING),
             form=form.reshape(rows.shape),
             spelling=spelling,
             features=self.features[rows],

@@ -10,11 +10,15 @@ from torch import Tensor, nn
 from torchcrf import CRF
 
 from ensemble_deid.config import NeuralConfig
+from ensemble_deid.taggers.device import to_device
 from ensemble_deid.taggers.layers import Array, Weights, single
 from ensemble_deid.taggers.neural.encoders import Bilstm, TransformerEncoder, character_encoder
 from ensemble_deid.taggers.neural.encoding import Inputs, Sizes
 
 # pytorch-crf's layer with a likelihood whose cost grows with the length of a sequence, not with its square.
+
+
+_PASSED_OVER = -100
 
 
 class CrfLayer(CRF):  # type: ignore[misc]
@@ -69,9 +73,7 @@ class TensorInputs:
 def inputs_to_tensors(inputs: Inputs, device: torch.device) -> TensorInputs:
     """Return a batch on a device."""
     arrays = {field.name: getattr(inputs, field.name) for field in fields(inputs)}
-    return TensorInputs(
-        **{name: torch.from_numpy(array).to(device) for name, array in arrays.items() if array is not None}
-    )
+    return TensorInputs(**{name: to_device(array, device) for name, array in arrays.items() if array is not None})
 
 
 class SequenceDropout(nn.Module):
@@ -145,9 +147,11 @@ class TaggingNetwork(nn.Module):
 
     def loss(self, inputs: TensorInputs, tags: Tensor) -> Tensor:
         """Return the negative log-likelihood per token of gold tags (batch, time)."""
-        emissions = self.emissions(inputs)
+        # Sums over a sequence in single precision, also where the products are not.
+        emissions = self.emissions(inputs).float()
         if self.crf is None:
-            return nn.functional.cross_entropy(emissions[inputs.mask], tags[inputs.mask])
+            # Padding is passed over, not taken out: how much there is would have to be read from the device.
+            return nn.functional.cross_entropy(emissions.flatten(0, 1), tags.where(inputs.mask, _PASSED_OVER).flatten())
         return self.crf.negative_log_likelihood(emissions, tags, inputs.mask)
 
 

@@ -167,6 +167,6 @@ def score_tokens(
     for low, high in pairwise(bounds):
         sequences = starts[np.searchsorted(starts, low) : np.searchsorted(starts, high)]
         for batch in bucket(sequences, high, batch_tokens=_PREDICT_TOKENS):
-            inputs = encoded.inputs(batch.rows, batch.lengths, encoded.words)
+            inputs = encoded.inputs(batch.rows, batch.lengths, encoded.words[batch.rows])
             scores[batch.rows[inputs.mask]] = network.score(inputs)[inputs.mask]
     return scores

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
-from ensemble_deid.taggers.device import torch_on_one_thread
+from ensemble_deid.taggers.device import to_device, torch_on_one_thread
 from ensemble_deid.taggers.layers import Array, Weights
 from ensemble_deid.taggers.transformer.arrays import check_layers
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS
@@ -19,18 +19,23 @@ from ensemble_deid.taggers.transformer.scoring import Windows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowTensors:
-    """What `Windows` holds, as tensors on a device."""
+    """What `Windows` holds, as tensors on a device; `mask` is None where nothing is padding."""
 
     ids: Tensor
     case: Tensor
     gap: Tensor
     features: Tensor
-    mask: Tensor
+    mask: Tensor | None
 
 
 def windows_to_tensors(windows: Windows, device: torch.device) -> WindowTensors:
     """Return windows on a device."""
-    return WindowTensors(*(torch.from_numpy(getattr(windows, field.name)).to(device) for field in fields(windows)))
+    arrays = {field.name: getattr(windows, field.name) for field in fields(windows)}
+    # Here, not on the device, which would have to be waited for. Without a mask attention is faster.
+    padded = not windows.mask.all()
+    return WindowTensors(
+        **{name: to_device(array, device) if padded or name != "mask" else None for name, array in arrays.items()}
+    )
 
 
 class EncoderClassifier(nn.Module):
@@ -61,8 +66,7 @@ class EncoderClassifier(nn.Module):
         embedded = self.encoder.get_input_embeddings()(windows.ids) + self.case(windows.case) + self.gap(windows.gap)
         for k, table in enumerate(self.features):
             embedded = embedded + table(windows.features[:, :, k])
-        # Without padding there is nothing to mask, and attention is faster.
-        mask = None if bool(windows.mask.all()) else windows.mask.long()
+        mask = None if windows.mask is None else windows.mask.long()
         output = self.encoder(inputs_embeds=embedded, attention_mask=mask)
         return cast(Tensor, self.scores(self.dropout(output.last_hidden_state)))
 

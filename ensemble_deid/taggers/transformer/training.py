@@ -13,10 +13,9 @@ from ensemble_deid.config import TransformerConfig
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.note.tags import TagScheme
-from ensemble_deid.reproducible import is_pinned
 from ensemble_deid.seeds import derive_seed, generator
 from ensemble_deid.taggers.base import Progress
-from ensemble_deid.taggers.device import choose_device, torch_on_one_thread
+from ensemble_deid.taggers.device import bfloat16_helps, choose_device, to_device, torch_on_one_thread
 from ensemble_deid.taggers.inherit import Axis, inherit_weights
 from ensemble_deid.taggers.transformer.arrays import ArrayClassifier, is_plain_bert
 from ensemble_deid.taggers.transformer.network import (
@@ -135,18 +134,21 @@ def fine_tune(
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / warm_up, max(0.0, (total - step) / max(1, total - warm_up)))
     )
+    mixed = bfloat16_helps(device)
     for epoch in range(1, config.epochs + 1):
         network.train()
-        losses = []
+        # Summed where they are: reading one would wait for the device at every step.
+        losses, steps = torch.zeros((), dtype=torch.float64, device=device), 0
         for batch in batches(found, pieces, special, batch_pieces=config.batch_pieces, random=random):
-            loss = _loss(network, batch, gold, device)
+            loss = _loss(network, batch, gold, device=device, mixed=mixed)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(network.parameters(), config.gradient_clip)
             optimizer.step()
             schedule.step()
-            losses.append(float(loss.detach()))
-        progress(f"transformer: epoch {epoch}/{config.epochs}, loss {sum(losses) / max(1, len(losses)):.4f}")
+            losses += loss.detach()
+            steps += 1
+        progress(f"transformer: epoch {epoch}/{config.epochs}, loss {float(losses) / max(1, steps):.4f}")
     network.eval()
 
 
@@ -160,19 +162,9 @@ def _groups(network: EncoderClassifier, config: TransformerConfig) -> list[dict[
     ]
 
 
-def _loss(network: EncoderClassifier, batch: WindowBatch, gold: Int32s, device: torch.device) -> Tensor:
-    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=bfloat16_helps(device)):
+def _loss(network: EncoderClassifier, batch: WindowBatch, gold: Int32s, *, device: torch.device, mixed: bool) -> Tensor:
+    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=mixed):
         scores = network(windows_to_tensors(batch.windows, device))
-    window, place = torch.from_numpy(batch.window).to(device), torch.from_numpy(batch.place).to(device)
-    tags = torch.from_numpy(gold[batch.rows].astype(np.int64)).to(device)
+    window, place = to_device(batch.window, device), to_device(batch.place, device)
+    tags = to_device(gold[batch.rows].astype(np.int64), device)
     return nn.functional.cross_entropy(scores[window, place].float(), tags)
-
-
-def bfloat16_helps(device: torch.device) -> bool:
-    """Return whether matrix products in bfloat16 are done by units made for them: a GPU's, AMX, or AVX-512's.
-
-    Not in a pinned process (`reproducible.py`): other processors would train another model.
-    """
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported())
-    return not is_pinned() and bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
