@@ -7,7 +7,7 @@ alone and TBED alone on top of them; `crf`, a CRF alone; `stack`, the final esti
 and without it, from one training; `network` and `encoder`, the same stack with these. Notes are drawn by patient, a
 larger sample includes the smaller ones. Every cell is a line of the file, and what is there is not run again: all
 cells of a seed come first. Afterwards the tables: the seeds' counts together, intervals over the sites (or patients)
-of the dev notes. `--picture` draws the first.
+of the dev notes; `--picture` draws them. With `--parts ''` nothing is run.
 """
 
 import argparse
@@ -26,6 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from ensemble_deid.arrays import Int64s
+from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.config import Config
 from ensemble_deid.config_files import load_config
 from ensemble_deid.corpora.read import read_corpus
@@ -40,6 +41,7 @@ from ensemble_deid.evaluation.bootstrap import (
 from ensemble_deid.evaluation.curve import trace_curve
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.evaluation.render.figures import range_text
+from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.note.digits import percent
 from ensemble_deid.note.document import Document
@@ -206,10 +208,12 @@ def figure_of(lines: Lines, counts: str, measure: Measure) -> str:
     summed = together(lines, counts)
     if summed is None:
         return "-"
-    value = measure_of(summed.sum(axis=0).astype(float), measure)
+    value = float(measure_of(summed.sum(axis=0).astype(float), measure))
+    if np.isnan(value):
+        return "-"
     interval = bootstrap_interval(summed, [str(row) for row in range(len(summed))], measure=measure, resamples=2000)
     ends = "" if interval.low is None else f" [{percent(interval.low, sign='')}, {percent(interval.high, sign='')}]"
-    return percent(float(value), sign="") + ends
+    return percent(value, sign="") + ends
 
 
 def selected(lines: Lines, **wanted: object) -> list[dict[str, Any]]:
@@ -261,6 +265,61 @@ def _gain(after: Lines, before: Lines, counts: str, measure: Measure) -> str:
     return f"{100 * difference.difference:+.2f} [{range_text(difference.interval, sign='+')}]"
 
 
+_PANELS = (
+    ("rules", "patterns", "TBED", "TBED alone (dashed: its patterns)"),
+    ("stack", "without TBED", "with TBED", "stack with a CRF (dashed: without TBED)"),
+)
+_COLOURS = {"none": "#8a4f9e", "5": "#b05a00", "20": "#1f5fa8", "all": "#3a7d34"}
+_WIDTH, _HIGH, _LEFT, _TOP = 300, 240, 46, 30
+
+
+def picture(lines: Lines) -> str:
+    """Draw token recall by notes, a panel for TBED alone and one for the stack, a colour for each start."""
+    sizes = sorted({line["size"] for line in lines})
+    parts: list[Html] = []
+    for k, (part, before, after, title) in enumerate(_PANELS):
+        left = _LEFT + k * (_WIDTH + _LEFT)
+        parts += _frame(left, title, sizes)
+        for start, system in product(STARTS, (before, after)):
+            points = []
+            for size in sizes:
+                found = selected(lines, part=part, system=system, start=start, size=size)
+                summed = together(found, "at_rate" if part == "stack" else "tokens")
+                if summed is not None:
+                    recall = float(measure_of(summed.sum(axis=0).astype(float), "recall"))
+                    points.append((_x(size, sizes, left), round(_TOP + _HIGH * (1 - recall), 1)))
+            colour, dash = _COLOURS[start], "4 3" if system == before else None
+            path = " ".join(f"{x},{y}" for x, y in points)
+            drawn = {"points": path, "fill": "none", "stroke": colour, "stroke_width": 2, "stroke_dasharray": dash}
+            parts.append(element("polyline", **drawn))
+            parts += [element("circle", cx=x, cy=y, r=2.5, fill=colour) for x, y in points]
+    for k, start in enumerate(STARTS):
+        name = {"none": "no patterns", "all": "all patterns"}.get(start, f"{start} patterns")
+        parts.append(element("text", name, x=_LEFT + 150 * k, y=_TOP + _HIGH + 52, fill=_COLOURS[start]))
+    box = {"viewBox": f"0 0 {2 * (_WIDTH + _LEFT) + 20} {_TOP + _HIGH + 62}", "font_family": "sans-serif"}
+    named = {"role": "img", "aria_label": "Token recall by number of notes", "font_size": 12}
+    return str(element("svg", *parts, xmlns="http://www.w3.org/2000/svg", **box, **named)) + "\n"
+
+
+def _x(size: int, sizes: Sequence[int], left: int) -> float:
+    span = np.log(sizes[-1] / sizes[0]) or 1.0
+    return round(left + 10 + (_WIDTH - 20) * float(np.log(size / sizes[0]) / span), 1)
+
+
+def _frame(left: int, title: str, sizes: Sequence[int]) -> list[Html]:
+    parts = [element("rect", x=0 if left == _LEFT else left - 40, y=0, width=_WIDTH + 66, height=400, fill="#fff")]
+    parts.append(element("text", title, x=left, y=16, fill="#222"))
+    for percentage in range(0, 101, 20):
+        y = _TOP + _HIGH * (1 - percentage / 100)
+        parts.append(element("line", x1=left, x2=left + _WIDTH, y1=y, y2=y, stroke="#ddd"))
+        parts.append(element("text", str(percentage), x=left - 6, y=y + 4, text_anchor="end", fill="#555"))
+    for size in sizes:
+        where = {"x": _x(size, sizes, left), "y": _TOP + _HIGH + 16, "text_anchor": "middle", "fill": "#555"}
+        parts.append(element("text", str(size), **where))
+    middle = {"x": left + _WIDTH / 2, "y": _TOP + _HIGH + 32, "text_anchor": "middle", "fill": "#555"}
+    return [*parts, element("text", "annotated notes", **middle)]
+
+
 def main() -> None:
     """Run the cells that are missing, then print the tables: recall, precision and strict F1; what TBED adds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -272,6 +331,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="25,50,100,200,500")
     parser.add_argument("--seeds", default="13,14,15")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--picture", type=Path, help="an SVG file")
     options = parser.parse_args()
     lines = [json.loads(line) for line in options.out.open(encoding="utf-8")] if options.out.exists() else []
     done = {Cell(line["part"], line["start"], line["size"], line["seed"]) for line in lines}
@@ -279,13 +339,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, options.out.open("a", encoding="utf-8") as stream:
         corpora = (read_corpus(name, gold=True).documents for name in (options.train, options.dev))
         cells = Map(*corpora, patterns=options.patterns, folder=Path(folder))
-        for seed, size, part, start in product(seeds, sizes, options.parts.split(","), options.starts.split(",")):
+        parts, starts = (list(filter(None, text.split(","))) for text in (options.parts, options.starts))
+        for seed, size, part, start in product(seeds, sizes, parts, starts):
             cell = Cell(part, start, size, seed)
             for line in () if cell in done else list(cells.run(cell)):
                 lines.append({**asdict(cell), **line})
                 stream.write(json.dumps(lines[-1]) + "\n")
                 stream.flush()
     print("\n".join([*table(lines), "", *gains(lines)]))
+    if options.picture is not None:
+        write_text_atomically(options.picture, picture(lines))
 
 
 if __name__ == "__main__":
