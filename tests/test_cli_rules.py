@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import tiny_stack
-from http_service import running
+from fastapi.testclient import TestClient
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.cli.report_facts import model_facts
@@ -22,6 +22,8 @@ from ensemble_deid.evaluation.render.html import markup
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.note.document import Document
+from ensemble_deid.service.review.rules import RuleDesk, make_rules_app
+from ensemble_deid.service.settings import ServiceSettings
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.training.rule_approvals import Approval, rule_approvals
 from ensemble_deid.training.rule_replacement import keep_approved_rules
@@ -542,26 +544,27 @@ def test_a_model_without_rules_says_so(
     assert "the model has no rule list: it was trained without tbed" in capsys.readouterr().err
 
 
-def test_rules_are_judged_on_a_page(model: Path, tiny_dev: Path, tmp_path: Path) -> None:
+def test_rules_are_judged_on_a_page(model: Path, tiny_dev: Path) -> None:
     """Cards with what each rule did; approve, reject and edit go into the record that `--approved-only` uses."""
-    with running(model, tmp_path, "--corpus", str(tiny_dev), command="rules review") as service:
-        assert "rules.js" in service.get("/").body.decode()
-        shown = service.get("/api/rules").json
-        card = shown["cards"][2]
-        assert card["purpose"] == "PATIENT: takes words from CITY"
-        assert card["effect"] == "In these notes: fixed 4, broken 0, tags changed 4"
-        assert {one["effect"] for one in card["examples"]} == {"fixed"}
-        who = {"reviewer": "A. Berg", "sha256": shown["sha256"]}
-        for number, rejected in ((1, False), (2, True), (3, False), (4, False)):
-            answer = service.post(f"/api/rules/{number}/decision", {**who, "rejected": rejected})
-        today = date.today().isoformat()
-        assert answer.json["cards"][1]["decisions"] == [{"by": "A. Berg", "date": today, "rejected": True}]
-        refused = service.post("/api/rules/4/text", {**who, "text": 'change O to B-TOWN if the lower is "elm"'})
-        assert (refused.status, "has the tag 'B-TOWN'" in refused.json["error"]) == (409, True)
-        edited = service.post("/api/rules/4/text", {**who, "text": 'change O to B-CITY if the lower is "elm"'}).json
-        assert (edited["cards"][3]["verdict"], edited["cards"][3]["decisions"]) == ("never fires here", [])
-        late = service.post("/api/rules/1/decision", {**who, "rejected": True})
-        assert (late.status, late.json["error"].startswith("the list has changed")) == (409, True)
+    app = make_rules_app(RuleDesk(model, read_corpus(tiny_dev).documents), ServiceSettings(model))
+    service = TestClient(app, base_url="http://localhost")
+    assert "rules.js" in service.get("/").text
+    shown = service.get("/api/rules").json()
+    card = shown["cards"][2]
+    assert card["purpose"] == "PATIENT: takes words from CITY"
+    assert card["effect"] == "In these notes: fixed 4, broken 0, tags changed 4"
+    assert {one["effect"] for one in card["examples"]} == {"fixed"}
+    who = {"reviewer": "A. Berg", "sha256": shown["sha256"]}
+    for number, rejected in ((1, False), (2, True), (3, False), (4, False)):
+        answer = service.post(f"/api/rules/{number}/decision", json={**who, "rejected": rejected})
+    today = date.today().isoformat()
+    assert answer.json()["cards"][1]["decisions"] == [{"by": "A. Berg", "date": today, "rejected": True}]
+    refused = service.post("/api/rules/4/text", json={**who, "text": 'change O to B-TOWN if the lower is "elm"'})
+    assert (refused.status_code, "has the tag 'B-TOWN'" in refused.json()["error"]) == (409, True)
+    edited = service.post("/api/rules/4/text", json={**who, "text": 'change O to B-CITY if the lower is "elm"'}).json()
+    assert (edited["cards"][3]["verdict"], edited["cards"][3]["decisions"]) == ("never fires here", [])
+    late = service.post("/api/rules/1/decision", json={**who, "rejected": True})
+    assert (late.status_code, late.json()["error"].startswith("the list has changed")) == (409, True)
     assert records(model)[-1]["remark"] == "rule 4 edited by A. Berg"
     by = f"by A. Berg on {today}"
     assert rule_approvals(model).summary() == f"2 of 4 rules: 1, 3 {by}; rejected 2 {by}"
