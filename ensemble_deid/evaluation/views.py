@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 from ensemble_deid.evaluation.alphanumeric_runs import runs_in
+from ensemble_deid.evaluation.bootstrap import LEAST_CLUSTERS
 from ensemble_deid.evaluation.count_table import (
     CountTable,
     MatchKeys,
@@ -106,6 +107,17 @@ def count_view(gold: Sequence[Document], system: Sequence[Document], view: str =
     chosen = view_named(view)
     pairs = pair_documents(gold, system)
     return count_sides(pairs, sides_of(pairs, chosen.unit), chosen)
+
+
+def resampled_units(documents: Sequence[Document], table: CountTable) -> tuple[str, ...]:
+    """Return what an interval resamples for each document of a table: its site if there are enough, else its patient.
+
+    Notes of a site resemble each other, so that an interval over patients is too narrow.
+    """
+    site = {document.id: document.site for document in documents}
+    sites = tuple(name for document in table.document_ids if (name := site[document]) is not None)
+    known = len(sites) == len(table.document_ids) and len(set(sites)) >= LEAST_CLUSTERS
+    return sites if known else table.groups
 
 
 def sides_of(pairs: Sequence[Pair], unit: Unit) -> tuple[Sides, ...]:
