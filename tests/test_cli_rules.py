@@ -28,6 +28,8 @@ from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.training.rule_approvals import Approval, rule_approvals
 from ensemble_deid.training.rule_replacement import keep_approved_rules
 from ensemble_deid.training.rule_review import review_rules
+from ensemble_deid.training.rules import RuleModel
+from research.rules_in_stack import answers, rows
 
 HEADER = 'ensemble-deid rule list, version 1\ncorpus: "by hand"\ntemplates: "none"\ninitial tagger: "regex"\n\n'
 # What the lexicon says, then its opposite for one town.
@@ -569,3 +571,14 @@ def test_rules_are_judged_on_a_page(model: Path, tiny_dev: Path) -> None:
     by = f"by A. Berg on {today}"
     assert rule_approvals(model).summary() == f"2 of 4 rules: 1, 3 {by}; rejected 2 {by}"
     assert keep_approved_rules(model) == "1, 3 of 4"
+
+
+def test_lists_are_compared_in_the_stack(tiny_model: Path, tiny_dev: Path) -> None:
+    loaded, dev = RuleModel.load(tiny_model), read_corpus(tiny_dev).documents
+    lists = {"own": loaded.rules, "same": loaded.rules, "none": loaded.rules.with_rules([])}
+    own, same, none = answers(loaded, dev, lists)
+    assert own == same
+    assert own != none
+    first, second, _ = rows(dev, [own, same, none])
+    assert first == second
+    assert "+0.00 [" in first
